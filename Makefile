@@ -1,0 +1,124 @@
+# Every command of the project. `make` alone lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# --- What a user may set --------------------------------------------------------------------------
+# CLUSTER=existing   use the current kubeconfig; never create or delete a cluster
+# IMG=…              the operator's image, as the cluster pulls it
+CLUSTER ?= kind
+IMG ?=
+export CLUSTER IMG
+
+# --------------------------------------------------------------------------------------------------
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+ARGS ?=
+
+##@ Start here
+
+.PHONY: help
+help: ## list these commands
+	@awk 'BEGIN {FS = ":.*## "} \
+	  /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
+	  /^[a-zA-Z_-]+:.*## / {printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(READY) ## run the main job: a cluster, the operator by Helm, a Message in Korean
+	@$(PY) -m hack demo
+
+.PHONY: test
+test: check e2e ## all that must pass before a change lands
+
+##@ Develop
+
+.PHONY: check
+check: lint types unit chart ## all checks that need no cluster
+
+.PHONY: lint
+lint: $(READY) ## style and layers of the Python code
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/lint-imports --no-logo
+
+.PHONY: types
+types: $(READY) ## static types
+	@$(VENV)/bin/mypy
+
+.PHONY: unit
+unit: $(READY) ## unit tests
+	@$(PY) -m pytest tests/unit $(ARGS)
+
+.PHONY: chart
+chart: $(READY) ## lint the chart, check what it renders
+	@$(PY) -m pytest tests/chart $(ARGS)
+
+.PHONY: fmt
+fmt: $(READY) ## format the Python code
+	@$(VENV)/bin/ruff check --fix .
+	@$(VENV)/bin/ruff format .
+
+.PHONY: run
+run: $(READY) install ## run the operator here, against the cluster (ARGS="--namespace demo")
+	@$(PY) -m hack run -- $(ARGS)
+
+.PHONY: lock
+lock: $(READY) ## write the hashed locks anew from pyproject.toml
+	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate pyproject.toml -o requirements/operator.txt
+	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate pyproject.toml --group dev -c requirements/operator.txt -o requirements/dev.txt
+
+##@ Cluster
+
+.PHONY: cluster
+cluster: $(READY) ## a kind cluster and its registry; made where there is none
+	@$(PY) -m hack cluster up
+
+.PHONY: cluster-down
+cluster-down: $(READY) ## delete the kind cluster and its registry
+	@$(PY) -m hack cluster down
+
+.PHONY: install
+install: $(READY) ## put the CRD into the cluster
+	@$(PY) -m hack crd install
+
+.PHONY: uninstall
+uninstall: $(READY) ## remove the CRD, and with it every Message
+	@$(PY) -m hack crd uninstall
+
+.PHONY: deploy
+deploy: $(READY) ## install the operator by Helm (IMG=…, else the image built here)
+	@$(PY) -m hack deploy
+
+.PHONY: undeploy
+undeploy: $(READY) ## remove the operator; Messages stay
+	@$(PY) -m hack undeploy
+
+.PHONY: e2e
+e2e: $(READY) ## end-to-end tests on the cluster (ARGS="-k create")
+	@$(PY) -m hack e2e -- $(ARGS)
+
+##@ Image
+
+.PHONY: docker-build
+docker-build: $(READY) ## build the operator's image (IMG=…)
+	@$(PY) -m hack image build
+
+.PHONY: docker-push
+docker-push: $(READY) ## push the operator's image (IMG=…)
+	@$(PY) -m hack image push
+
+# The virtual environment, from the hashed lock; made anew when the lock changes.
+$(READY): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: $(PYTHON) is missing or older than 3.11; install Python 3.11+ or say PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq python3-venv; \
+	  else echo "make: Python's venv module is missing; install it (Debian: apt-get install python3-venv)" >&2; exit 1; fi; }
+	@echo "==> Python packages into $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
