@@ -1,0 +1,105 @@
+"""The chart as Helm renders it; used by every test of this folder."""
+
+import functools
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hack import tools
+
+CHECKOUT = Path(__file__).parents[2]
+CHART = CHECKOUT / "charts" / "message-operator"
+
+#: What the tests install: release and namespace differ, so that mistaking one for the other shows.
+RELEASE = "demo"
+NAMESPACE = "operators"
+FULLNAME = "demo-message-operator"
+
+#: The Kubernetes versions that are supported. The oldest is Chart.yaml's kubeVersion, the newest
+#: is the last that kubernetes-validate knows.
+OLDEST_KUBERNETES = "1.29"
+NEWEST_KUBERNETES = "1.37"
+
+Manifest = dict[str, Any]
+Values = Mapping[str, Any]
+
+_NOTHING: Values = {}
+
+
+class HelmError(Exception):
+    """Helm does not accept the chart or the values; the text is what it printed."""
+
+
+def helm(*arguments: str | Path, stdin: str = "") -> str:
+    """Run Helm, return what it printed; raise `HelmError` with its error."""
+    done = subprocess.run(
+        [tools.path("helm"), *arguments], input=stdin, capture_output=True, text=True, timeout=60
+    )
+    if done.returncode:
+        raise HelmError(done.stdout + done.stderr)
+    return done.stdout
+
+
+@functools.cache
+def _template(values: str, chart: Path, kubernetes: str) -> str:
+    return helm(
+        *("template", RELEASE, chart, "--namespace", NAMESPACE),
+        *("--kube-version", kubernetes, "--values", "-"),
+        stdin=values,
+    )
+
+
+def render(
+    values: Values = _NOTHING, *, chart: Path = CHART, kubernetes: str = NEWEST_KUBERNETES
+) -> list[Manifest]:
+    """Return the objects that `helm install` would create with these values."""
+    text = _template(json.dumps(values), chart, kubernetes)
+    return [manifest for manifest in yaml.load_all(text, yaml.CSafeLoader) if manifest]
+
+
+def refusal(values: Values) -> str:
+    """Return the error that `helm install` stops with."""
+    try:
+        render(values)
+    except HelmError as error:
+        return str(error)
+    raise AssertionError(f"Helm accepted {values}")
+
+
+def find(manifests: list[Manifest], kind: str, name: str = FULLNAME) -> Manifest:
+    """Return the only object of that kind and name."""
+    found = [m for m in manifests if (m["kind"], m["metadata"]["name"]) == (kind, name)]
+    assert len(found) == 1, f"{len(found)} of {kind} {name} in {names(manifests)}"
+    return found[0]
+
+
+def names(manifests: list[Manifest]) -> list[tuple[str, str, str]]:
+    """Return kind, namespace and name of each object; no namespace is an empty one."""
+    return [
+        (m["kind"], m["metadata"].get("namespace", ""), m["metadata"]["name"]) for m in manifests
+    ]
+
+
+def pod(values: Values = _NOTHING) -> Manifest:
+    """Return the operator's Pod template."""
+    template: Manifest = find(render(values), "Deployment")["spec"]["template"]
+    return template
+
+
+def container(values: Values = _NOTHING) -> Manifest:
+    """Return the operator's only container."""
+    (only,) = pod(values)["spec"]["containers"]
+    result: Manifest = only
+    return result
+
+
+def message_schema() -> Manifest:
+    """Return the schema that the API server holds every Message against."""
+    crd = find(render(), "CustomResourceDefinition", "messages.myorg.dev")
+    (version,) = crd["spec"]["versions"]
+    schema: Manifest = version["schema"]["openAPIV3Schema"]
+    return schema

@@ -1,0 +1,199 @@
+"""The CustomResourceDefinition: what a Message may say, and how it is shown.
+
+What the API server answers to bad input is tested on a real one, in tests/e2e.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.chart.helm import Manifest, find, message_schema, render
+
+SPEC = message_schema()["properties"]["spec"]["properties"]
+
+
+def crd(**values: object) -> Manifest:
+    """Return the CustomResourceDefinition as rendered with these values below `crds`."""
+    return find(render({"crds": values}), "CustomResourceDefinition", "messages.myorg.dev")
+
+
+def schemas(schema: Manifest, path: str = "") -> Iterator[tuple[str, Manifest]]:
+    """Yield path and schema of every field, the root first."""
+    yield path or ".", schema
+    for name, field in schema.get("properties", {}).items():
+        yield from schemas(field, f"{path}.{name}")
+    if "items" in schema:
+        yield from schemas(schema["items"], f"{path}[]")
+
+
+ALL = dict(schemas(message_schema()))
+RULES = {
+    f"{path} {rule['rule']}": rule
+    for path, schema in ALL.items()
+    for rule in schema.get("x-kubernetes-validations", ())
+}
+
+
+def test_a_message_is_namespaced_and_has_a_short_name() -> None:
+    spec = crd()["spec"]
+
+    assert spec["group"] == "myorg.dev"
+    assert spec["scope"] == "Namespaced"
+    assert spec["names"] == {
+        "kind": "Message",
+        "listKind": "MessageList",
+        "plural": "messages",
+        "singular": "message",
+        "shortNames": ["msg"],
+    }
+
+
+def test_the_only_version_is_served_stored_and_has_a_status() -> None:
+    (version,) = crd()["spec"]["versions"]
+
+    assert (version["name"], version["served"], version["storage"]) == ("v1", True, True)
+    assert version["subresources"] == {"status": {}}
+
+
+def test_kubectl_shows_text_and_state_and_with_wide_output_where_and_why() -> None:
+    (version,) = crd()["spec"]["versions"]
+    columns = version["additionalPrinterColumns"]
+
+    assert [c["name"] for c in columns if not c.get("priority")] == [
+        *("Text", "Phase", "Ready", "Age")
+    ]
+    assert [c["name"] for c in columns if c.get("priority")] == ["Pod", "Node", "Reason"]
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_every_field_is_described(path: str) -> None:
+    # The API server forbids a description of metadata: it has its own.
+    if path != ".metadata":
+        assert ALL[path].get("description"), f"kubectl explain would say nothing about {path}"
+
+
+def test_a_message_without_a_spec_says_hello_every_ten_seconds() -> None:
+    assert message_schema()["properties"]["spec"]["default"] == {}
+    assert {name: field["default"] for name, field in SPEC.items()} == {
+        "text": "Hello from Operator!",
+        "intervalSeconds": 10,
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        ({"text": 1}, "1 is not of type 'string'"),
+        ({"text": ["a"]}, "is not of type 'string'"),
+        ({"text": "가" * 32769}, "is too long"),
+        ({"intervalSeconds": 0}, "0 is less than the minimum of 1"),
+        ({"intervalSeconds": -5}, "-5 is less than the minimum of 1"),
+        ({"intervalSeconds": 86401}, "86401 is greater than the maximum of 86400"),
+        ({"intervalSeconds": 1.5}, "1.5 is not of type 'integer'"),
+        ({"intervalSeconds": "10"}, "'10' is not of type 'integer'"),
+        ("text", "'text' is not of type 'object'"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_what_is_of_a_wrong_type_or_out_of_bounds_is_refused(spec: Any, complaint: str) -> None:
+    with pytest.raises(jsonschema.ValidationError, match=re.escape(complaint)):
+        jsonschema.validate({"spec": spec}, message_schema())
+
+
+@pytest.mark.parametrize("text", ["", "a", "여러\n줄\n", "$" * 32768, "가" * 10922])
+def test_any_text_that_fits_is_accepted(text: str) -> None:
+    jsonschema.validate({"spec": {"text": text}}, message_schema())
+
+
+def test_the_longest_text_fits_into_the_environment_with_every_dollar_doubled() -> None:
+    # Linux: MAX_ARG_STRLEN, one string of the environment with its name and the NUL at its end.
+    linux = 131072
+    bound = limit(SPEC["text"], "bytes(self)")
+
+    assert 2 * bound <= 64 * 1024 <= linux - len("MESSAGE_TEXT=\0")
+
+
+def test_the_bounds_in_characters_and_in_bytes_are_the_same() -> None:
+    # The API server says "bytes" when it refuses a text for its number of characters.
+    assert SPEC["text"]["maxLength"] == limit(SPEC["text"], "bytes(self)")
+
+
+def test_the_longest_name_makes_a_pod_that_a_node_can_start() -> None:
+    longest = limit(message_schema(), "self.metadata.name")
+    pod, namespace, uid = len("msg-") + longest, 63, 36
+
+    # The API server's bound for the name of a Pod.
+    assert pod <= 253
+    # The kubelet's: it keeps the logs in a directory called <namespace>_<pod>_<uid>.
+    assert namespace + 1 + pod + 1 + uid <= 255
+
+
+def limit(schema: Manifest, measured: str) -> int:
+    """Return the bound that a rule of the form `size(<measured>) <= <bound>` sets."""
+    for rule in schema["x-kubernetes-validations"]:
+        if found := re.fullmatch(rf"size\({re.escape(measured)}\) <= (\d+)", rule["rule"]):
+            return int(found[1])
+    raise AssertionError(f"no rule bounds {measured}")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_explains_itself(rule: str) -> None:
+    message = RULES[rule]["message"]
+
+    # Where it is, what is wrong, and what to do.
+    assert message.startswith(("spec.", "metadata."))
+    assert "must" in message
+    assert ";" in message
+    # The API server refuses line breaks in all of them.
+    assert not [key for key, text in RULES[rule].items() if "\n" in text]
+
+
+def test_the_status_holds_the_standard_conditions_by_type() -> None:
+    conditions = ALL[".status.conditions"]
+
+    assert conditions["x-kubernetes-list-type"] == "map"
+    assert conditions["x-kubernetes-list-map-keys"] == ["type"]
+    jsonschema.validate(
+        {
+            "phase": "Processed",
+            "observedGeneration": 1,
+            "podName": "msg-hello-msg",
+            "nodeName": "node-1",
+            "conditions": [
+                {
+                    "type": "Ready",
+                    "status": "True",
+                    "reason": "PodRunning",
+                    "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                    "observedGeneration": 1,
+                }
+            ],
+        },
+        ALL[".status"],
+    )
+
+
+def test_every_string_and_list_of_the_status_is_bounded() -> None:
+    for path, schema in ALL.items():
+        if path.startswith(".status") and schema["type"] == "string":
+            assert {"maxLength", "enum", "format"} & schema.keys(), path
+        if schema["type"] == "array":
+            assert "maxItems" in schema, path
+
+
+def test_helm_keeps_the_messages_on_uninstall_unless_told_otherwise() -> None:
+    keep = {"helm.sh/resource-policy": "keep"}
+
+    assert crd()["metadata"]["annotations"] == keep
+    assert crd(annotations={"a": "b"})["metadata"]["annotations"] == keep | {"a": "b"}
+    assert "annotations" not in crd(keep=False)["metadata"]
+
+
+def test_the_definition_can_be_left_out() -> None:
+    manifests = render({"crds": {"install": False}})
+
+    assert "CustomResourceDefinition" not in {m["kind"] for m in manifests}

@@ -1,0 +1,175 @@
+"""The Deployment runs the operator as the values say."""
+
+import pytest
+
+from tests.chart.helm import FULLNAME, NAMESPACE, Values, container, find, names, pod, render
+
+DIGEST = "sha256:" + "5a" * 32
+
+
+def test_by_default_the_operator_serves_all_namespaces() -> None:
+    assert container()["args"] == [
+        "--all-namespaces",
+        "--message-image=docker.io/library/busybox:1.37",
+        "--leader-elect",
+        f"--lease-name={FULLNAME}",
+        f"--lease-namespace={NAMESPACE}",
+        "--log-level=info",
+        "--log-format=json",
+        "--metrics-bind-address=:8080",
+        "--health-probe-bind-address=:8081",
+    ]
+
+
+def test_listed_namespaces_become_arguments() -> None:
+    arguments = container({"watchNamespaces": ["team-a", "team-b"]})["args"]
+
+    assert arguments[:2] == ["--namespace=team-a", "--namespace=team-b"]
+    assert "--all-namespaces" not in arguments
+
+
+def test_extra_arguments_come_last_so_that_they_prevail() -> None:
+    arguments = container({"extraArgs": ["--log-level=debug"]})["args"]
+
+    assert arguments[-1] == "--log-level=debug"
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ({}, "ghcr.io/myorg/message-operator:0.1.0"),
+        ({"registry": "quay.io"}, "quay.io/myorg/message-operator:0.1.0"),
+        ({"registry": "", "repository": "localhost:5001/mine"}, "localhost:5001/mine:0.1.0"),
+        ({"tag": "v2"}, "ghcr.io/myorg/message-operator:v2"),
+        ({"tag": "v2", "digest": DIGEST}, f"ghcr.io/myorg/message-operator@{DIGEST}"),
+    ],
+)
+def test_the_operator_s_image(image: Values, expected: str) -> None:
+    assert container({"image": image})["image"] == expected
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ({"registry": "quay.io"}, "quay.io/library/busybox:1.37"),
+        ({"registry": "", "repository": "localhost:5001/sh"}, "localhost:5001/sh:1.37"),
+        ({"tag": "latest"}, "docker.io/library/busybox:latest"),
+        ({"digest": DIGEST}, f"docker.io/library/busybox@{DIGEST}"),
+    ],
+)
+def test_the_message_pods_image(image: Values, expected: str) -> None:
+    assert f"--message-image={expected}" in container({"messageImage": image})["args"]
+
+
+def test_a_global_registry_goes_before_both_images() -> None:
+    operator = container({"global": {"imageRegistry": "mirror.example"}})
+
+    assert operator["image"] == "mirror.example/myorg/message-operator:0.1.0"
+    assert "--message-image=mirror.example/library/busybox:1.37" in operator["args"]
+
+
+def test_pull_secrets_of_the_parent_chart_and_our_own_are_used() -> None:
+    spec = pod(
+        {"global": {"imagePullSecrets": [{"name": "all"}]}, "imagePullSecrets": [{"name": "own"}]}
+    )["spec"]
+
+    assert spec["imagePullSecrets"] == [{"name": "all"}, {"name": "own"}]
+
+
+def test_the_operator_learns_who_it_is() -> None:
+    env = {e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"] for e in container()["env"]}
+
+    assert env == {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
+
+
+def test_extra_environment_is_added() -> None:
+    env = container({"extraEnv": [{"name": "TZ", "value": "Asia/Seoul"}]})["env"]
+
+    assert env[-1] == {"name": "TZ", "value": "Asia/Seoul"}
+
+
+def test_the_kubelet_asks_whether_the_operator_lives_and_is_ready() -> None:
+    operator = container()
+    ports = {port["name"]: port["containerPort"] for port in operator["ports"]}
+
+    assert ports == {"metrics": 8080, "health": 8081}
+    for probe, path in {
+        "startupProbe": "/healthz",
+        "livenessProbe": "/healthz",
+        "readinessProbe": "/readyz",
+    }.items():
+        assert operator[probe]["httpGet"] == {"path": path, "port": "health"}
+
+
+def test_the_operator_cannot_write_to_its_root_and_its_user_is_not_fixed() -> None:
+    operator = container()
+    contexts = pod()["spec"]["securityContext"] | operator["securityContext"]
+
+    assert operator["securityContext"]["readOnlyRootFilesystem"] is True
+    assert not {"runAsUser", "runAsGroup", "fsGroup"} & contexts.keys()
+
+
+def test_memory_is_limited_and_cpu_is_not() -> None:
+    assert container()["resources"] == {
+        "requests": {"cpu": "10m", "memory": "64Mi"},
+        "limits": {"memory": "256Mi"},
+    }
+
+
+def test_the_service_account_s_token_is_mounted_into_the_operator_only() -> None:
+    assert find(render(), "ServiceAccount")["automountServiceAccountToken"] is False
+    assert pod()["spec"]["automountServiceAccountToken"] is True
+
+
+def test_a_service_account_of_one_s_own_is_used_and_bound() -> None:
+    manifests = render({"serviceAccount": {"create": False, "name": "mine"}})
+
+    assert "ServiceAccount" not in {kind for kind, _, _ in names(manifests)}
+    deployment = find(manifests, "Deployment")
+    assert deployment["spec"]["template"]["spec"]["serviceAccountName"] == "mine"
+    for manifest in manifests:
+        for subject in manifest.get("subjects", ()):
+            assert subject == {"kind": "ServiceAccount", "name": "mine", "namespace": NAMESPACE}
+
+
+def test_without_an_election_no_two_operators_ever_run_together() -> None:
+    deployment = find(render({"leaderElection": {"enabled": False}}), "Deployment")
+
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+    arguments = container({"leaderElection": {"enabled": False}})["args"]
+    assert not [a for a in arguments if a.startswith(("--leader-elect", "--lease-"))]
+
+
+def test_labels_of_the_pod_cannot_break_the_selector() -> None:
+    selected = find(render(), "Deployment")["spec"]["selector"]["matchLabels"]
+
+    labels = pod({"podLabels": {"app.kubernetes.io/name": "else", "a": "b"}})["metadata"]["labels"]
+
+    assert labels.items() >= (selected | {"a": "b"}).items()
+
+
+def test_the_pod_is_placed_as_the_values_say() -> None:
+    placement = {
+        "priorityClassName": "high",
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "terminationGracePeriodSeconds": 5,
+    }
+
+    assert pod(placement)["spec"].items() >= placement.items()
+
+
+def test_a_metrics_service_is_made_on_demand() -> None:
+    without = render()
+    service = find(
+        render({"metrics": {"service": {"enabled": True, "port": 9090}}}),
+        "Service",
+        f"{FULLNAME}-metrics",
+    )
+
+    assert "Service" not in {kind for kind, _, _ in names(without)}
+    assert service["spec"]["ports"] == [
+        {"name": "metrics", "port": 9090, "targetPort": "metrics", "protocol": "TCP"}
+    ]
+    assert service["spec"]["selector"].items() <= pod()["metadata"]["labels"].items()

@@ -1,0 +1,84 @@
+"""Everything that the chart renders is well-formed, for every scenario."""
+
+import json
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+
+import message_operator
+from tests.chart import pod_security
+from tests.chart.helm import (
+    CHART,
+    NEWEST_KUBERNETES,
+    OLDEST_KUBERNETES,
+    HelmError,
+    Values,
+    helm,
+    names,
+    render,
+)
+from tests.chart.scenarios import SCENARIOS
+
+each_scenario = pytest.mark.parametrize("values", SCENARIOS.values(), ids=SCENARIOS)
+
+
+@each_scenario
+def test_helm_lint_finds_nothing(values: Values, tmp_path: Path) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text(json.dumps(values))
+
+    helm("lint", "--strict", "--kube-version", NEWEST_KUBERNETES, "--values", file, CHART)
+
+
+@each_scenario
+@pytest.mark.parametrize("kubernetes", [OLDEST_KUBERNETES, NEWEST_KUBERNETES])
+def test_every_object_fits_the_schema_of_kubernetes(values: Values, kubernetes: str) -> None:
+    for manifest in render(values, kubernetes=kubernetes):
+        kubernetes_validate.validate(manifest, kubernetes, strict=True)
+
+
+@each_scenario
+def test_the_operator_passes_pod_security_restricted(values: Values) -> None:
+    (deployment,) = (m for m in render(values) if m["kind"] == "Deployment")
+
+    assert pod_security.violations(deployment["spec"]["template"]["spec"]) == []
+
+
+@each_scenario
+def test_no_two_objects_have_the_same_name(values: Values) -> None:
+    rendered = names(render(values))
+
+    assert len(set(rendered)) == len(rendered)
+
+
+def test_every_object_carries_the_recommended_labels_and_those_asked_for() -> None:
+    # commonLabels add labels, and cannot break the Deployment's selector.
+    labels = {"team": "a", "app.kubernetes.io/name": "something-else"}
+    expected = {
+        "app.kubernetes.io/name": "message-operator",
+        "app.kubernetes.io/instance": "demo",
+        "app.kubernetes.io/version": message_operator.__version__,
+        "app.kubernetes.io/managed-by": "Helm",
+        "helm.sh/chart": f"message-operator-{message_operator.__version__}",
+        "team": "a",
+    }
+
+    manifests = render({"commonLabels": labels, "metrics": {"service": {"enabled": True}}})
+
+    assert all(m["metadata"]["labels"].items() >= expected.items() for m in manifests)
+
+
+def test_chart_and_application_have_the_version_of_the_operator() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+
+    assert chart["version"] == chart["appVersion"] == message_operator.__version__
+
+
+def test_the_oldest_supported_kubernetes_is_the_chart_s() -> None:
+    # Vendors' versions have a suffix, which counts as a pre-release.
+    render(kubernetes=f"v{OLDEST_KUBERNETES}.0-gke.1080000")
+
+    with pytest.raises(HelmError, match=r"requires kubeVersion: >=1\.29\.0-0"):
+        render(kubernetes="v1.28.15")

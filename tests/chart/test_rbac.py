@@ -1,0 +1,125 @@
+"""The operator may do what it needs where it watches, and nothing else anywhere."""
+
+import pytest
+
+from tests.chart.helm import FULLNAME, NAMESPACE, Manifest, Values, find, names, render
+
+#: (group, resource): verbs, in each namespace that is watched.
+NEEDED = {
+    ("myorg.dev", "messages"): {"get", "list", "watch"},
+    ("myorg.dev", "messages/status"): {"patch"},
+    ("", "pods"): {"get", "list", "watch", "create", "delete"},
+    ("", "events"): {"create", "patch"},
+}
+#: kopf follows the CustomResourceDefinition when it watches the whole cluster.
+NEEDED_CLUSTER_WIDE = NEEDED | {
+    ("apiextensions.k8s.io", "customresourcedefinitions"): {"list", "watch"}
+}
+SUBJECTS = [{"kind": "ServiceAccount", "name": FULLNAME, "namespace": NAMESPACE}]
+
+
+def granted(role: Manifest) -> dict[tuple[str, str], set[str]]:
+    """Return the verbs that a role grants, by group and resource."""
+    verbs: dict[tuple[str, str], set[str]] = {}
+    for rule in role["rules"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                verbs.setdefault((group, resource), set()).update(rule["verbs"])
+    return verbs
+
+
+def test_all_namespaces_are_watched_by_one_cluster_role() -> None:
+    manifests = render()
+
+    assert granted(find(manifests, "ClusterRole")) == NEEDED_CLUSTER_WIDE
+    binding = find(manifests, "ClusterRoleBinding")
+    assert binding["roleRef"]["kind"] == "ClusterRole"
+    assert binding["roleRef"]["name"] == FULLNAME
+    assert binding["subjects"] == SUBJECTS
+
+
+def test_listed_namespaces_get_a_role_each_and_nothing_is_bound_cluster_wide() -> None:
+    manifests = render({"watchNamespaces": ["team-a", "team-b"]})
+
+    roles = {m["metadata"]["namespace"]: m for m in manifests if m["kind"] == "Role"}
+    bindings = {m["metadata"]["namespace"]: m for m in manifests if m["kind"] == "RoleBinding"}
+    for namespace in ("team-a", "team-b"):
+        assert granted(roles[namespace]) == NEEDED
+        assert bindings[namespace]["roleRef"]["name"] == roles[namespace]["metadata"]["name"]
+        assert bindings[namespace]["subjects"] == SUBJECTS
+    assert ("ClusterRole", "", FULLNAME) not in names(manifests)
+    assert "ClusterRoleBinding" not in {m["kind"] for m in manifests}
+
+
+def test_a_namespace_s_administrator_can_install_it_beside_another_release() -> None:
+    manifests = render({"crds": {"install": False}, "watchNamespaces": [NAMESPACE]})
+
+    assert {namespace for _, namespace, _ in names(manifests)} == {NAMESPACE}
+
+
+def test_the_lease_is_the_only_one_that_can_be_touched() -> None:
+    role = find(render(), "Role", f"{FULLNAME}-leader-election")
+
+    assert role["metadata"]["namespace"] == NAMESPACE
+    assert role["rules"] == [
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "resourceNames": [FULLNAME],
+            "verbs": ["get", "update"],
+        },
+    ]
+
+
+def test_without_an_election_no_lease_can_be_touched() -> None:
+    manifests = render({"leaderElection": {"enabled": False}})
+
+    assert "Role" not in {m["kind"] for m in manifests}
+
+
+@pytest.mark.parametrize("values", [{}, {"watchNamespaces": ["team-a"]}], ids=["all", "listed"])
+def test_no_role_of_the_operator_has_a_wildcard_or_sees_secrets(values: Values) -> None:
+    for role in render(values):
+        if role["kind"] in ("Role", "ClusterRole"):
+            assert all("*" not in (*key, *verbs) for key, verbs in granted(role).items())
+            assert "secrets" not in {resource for _, resource in granted(role)}
+
+
+def test_roles_can_be_left_to_the_administrator() -> None:
+    manifests = render({"rbac": {"create": False}, "watchNamespaces": ["team-a"]})
+
+    assert not {"Role", "RoleBinding", "ClusterRoleBinding"} & {m["kind"] for m in manifests}
+
+
+def test_who_may_view_or_edit_a_namespace_may_view_or_edit_its_messages() -> None:
+    manifests = render()
+    view = find(manifests, "ClusterRole", f"{FULLNAME}-view")
+    edit = find(manifests, "ClusterRole", f"{FULLNAME}-edit")
+
+    assert aggregated_to(view) == {"view", "edit", "admin"}
+    assert granted(view) == {("myorg.dev", "messages"): {"get", "list", "watch"}}
+    assert aggregated_to(edit) == {"edit", "admin"}
+    assert granted(edit) == {
+        ("myorg.dev", "messages"): {"create", "update", "patch", "delete", "deletecollection"}
+    }
+
+
+def aggregated_to(role: Manifest) -> set[str]:
+    """Return the cluster's own roles that this one becomes a part of."""
+    prefix = "rbac.authorization.k8s.io/aggregate-to-"
+    labels = role["metadata"]["labels"]
+    return {label.removeprefix(prefix) for label in labels if label.startswith(prefix)}
+
+
+@pytest.mark.parametrize("crds", [{"install": False}, {"aggregateRoles": False}], ids=str)
+def test_users_roles_come_with_the_kind_and_can_be_switched_off(crds: Values) -> None:
+    roles = [m for m in render({"crds": crds}) if m["kind"] == "ClusterRole"]
+
+    assert [role["metadata"]["name"] for role in roles] == [FULLNAME]
+
+
+def test_users_roles_stay_when_the_operator_goes_so_that_messages_can_be_deleted() -> None:
+    for name in (f"{FULLNAME}-view", f"{FULLNAME}-edit"):
+        role = find(render(), "ClusterRole", name)
+        assert role["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
