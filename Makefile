@@ -111,7 +111,7 @@ docker-push: $(READY) ## push the operator's image (IMG=…)
 	@$(PY) -m hack image push
 
 # The virtual environment, from the hashed lock; made anew when the lock changes.
-$(READY): requirements/dev.txt pyproject.toml
+$(READY): requirements/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "make: $(PYTHON) is missing or older than 3.11; install Python 3.11+ or say PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
@@ -119,6 +119,6 @@ $(READY): requirements/dev.txt pyproject.toml
 	  else echo "make: Python's venv module is missing; install it (Debian: apt-get install python3-venv)" >&2; exit 1; fi; }
 	@echo "==> Python packages into $(VENV)"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(PY) -m pip install -q --no-compile --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@$(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@

@@ -1,0 +1,35 @@
+"""``python -m message_operator``: the image's entry point, and a developer's."""
+
+import logging
+import sys
+from collections.abc import Sequence
+
+import kopf
+
+from message_operator import handlers, kube, settings
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the operator until it is told to stop; gives the exit code."""
+    configured = settings.parse(argv)
+    kopf.configure(
+        debug=configured.log_level == "debug",
+        log_format=kopf.LogFormat.JSON if configured.log_format == "json" else kopf.LogFormat.FULL,
+    )
+    logging.getLogger().setLevel(configured.log_level.upper())
+    try:
+        kube.credentials()
+    except kopf.LoginError as error:
+        print(f"message-operator: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    handlers.configured = configured
+    kopf.run(
+        standalone=True,
+        clusterwide=not configured.namespaces,
+        namespaces=configured.namespaces,
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

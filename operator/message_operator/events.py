@@ -1,0 +1,131 @@
+"""Events: the story that ``kubectl describe`` tells of an object.
+
+``reconcile`` records, a task of ``controller`` posts. Recording never waits and never fails; the
+same Event again within ten minutes counts up the first one (as client-go's recorder does), one
+object gets no more than a handful at once, and what is too much is dropped and counted.
+Knows nothing of Messages.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from message_operator import metrics
+from message_operator.kube import MANAGER, MERGE_PATCH, Api, ApiError
+
+logger = logging.getLogger(__name__)
+
+PENDING = 1000  # Events that wait for their post
+REMEMBERED = 4096  # posted Events that a repetition may count up
+SAME = 600.0  # seconds within which a repetition counts up
+BURST, REFILL = 25, 300.0  # Events an object at once, and seconds for one more (client-go's)
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    about: dict[str, Any]
+    type: str
+    reason: str
+    message: str
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        return self.about["uid"], self.type, self.reason, self.message
+
+
+@dataclass(slots=True)
+class _Posted:
+    path: str
+    count: int
+    at: float
+
+
+class Recorder:
+    """Takes Events in and posts them, in order, behind the operator's back."""
+
+    def __init__(self, api: Api, instance: str) -> None:
+        self._api = api
+        self._instance = instance
+        self._queue: asyncio.Queue[_Event] = asyncio.Queue(PENDING)
+        self._posted: OrderedDict[tuple[str, str, str, str], _Posted] = OrderedDict()
+        self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def normal(self, about: dict[str, Any], reason: str, message: str) -> None:
+        """Record what went as it should."""
+        self._record(_Event(about, "Normal", reason, message[:1024]))
+
+    def warning(self, about: dict[str, Any], reason: str, message: str) -> None:
+        """Record what somebody may have to look at."""
+        self._record(_Event(about, "Warning", reason, message[:1024]))
+
+    def _record(self, event: _Event) -> None:
+        if not self._affordable(event.about["uid"]) or self._queue.full():
+            metrics.EVENTS_DROPPED.inc()
+            return
+        self._queue.put_nowait(event)
+
+    def _affordable(self, uid: str) -> bool:
+        """Take one from the object's budget (a token bucket)."""
+        now = time.monotonic()
+        tokens, at = self._budgets.pop(uid, (float(BURST), now))
+        tokens = min(float(BURST), tokens + (now - at) / REFILL)
+        self._budgets[uid] = (max(0.0, tokens - 1), now)
+        if len(self._budgets) > REMEMBERED:
+            self._budgets.popitem(last=False)
+        return tokens >= 1
+
+    async def run(self) -> None:
+        """Post until cancelled; a refused Event is dropped."""
+        while True:
+            event = await self._queue.get()
+            try:
+                await self._post(event)
+            except ApiError as error:
+                metrics.EVENTS_DROPPED.inc()
+                logger.debug("An Event was not posted: %s", error)
+            finally:
+                self._queue.task_done()
+
+    async def flush(self) -> None:
+        """Wait until all that was recorded is posted."""
+        await self._queue.join()
+
+    async def _post(self, event: _Event) -> None:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        former = self._posted.pop(event.identity, None)
+        if former is not None and time.monotonic() - former.at < SAME:
+            former.count += 1
+            patch = {"count": former.count, "lastTimestamp": now}
+            try:
+                await self._api.request("PATCH", former.path, patch, content_type=MERGE_PATCH)
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+            else:
+                self._remember(event, former)
+                return
+        namespace = event.about["namespace"]
+        collection = f"/api/v1/namespaces/{namespace}/events"
+        # An Event's name: the object's, cut to what a name may have, and something of its own.
+        name = f"{event.about['name'][:230].rstrip('.-')}.{secrets.token_hex(8)}"
+        body = {
+            "apiVersion": "v1", "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": event.about,
+            "type": event.type, "reason": event.reason, "message": event.message,
+            "count": 1, "firstTimestamp": now, "lastTimestamp": now,
+            "source": {"component": MANAGER},
+            "reportingComponent": MANAGER, "reportingInstance": self._instance,
+        }  # fmt: skip
+        await self._api.request("POST", collection, body)
+        self._remember(event, _Posted(f"{collection}/{name}", 1, time.monotonic()))
+
+    def _remember(self, event: _Event, posted: _Posted) -> None:
+        self._posted[event.identity] = posted
+        if len(self._posted) > REMEMBERED:
+            self._posted.popitem(last=False)

@@ -1,0 +1,146 @@
+"""Leader election by a Lease: of several replicas one works, the others stand by.
+
+``controller`` hands ``Election.lead`` the work to do while leading. The rules are client-go's:
+a candidate judges a leader's silence by its own monotonic clock, from when it last saw the Lease
+change, so clocks need not agree; the leader stops its work before the others may begin.
+Knows nothing of Messages.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any
+
+from message_operator import metrics
+from message_operator.kube import Api, ApiError
+from message_operator.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Election:
+    """One candidate for the Lease."""
+
+    def __init__(self, api: Api, settings: Settings) -> None:
+        self._api = api
+        self._settings = settings
+        self._collection = (
+            f"/apis/coordination.k8s.io/v1/namespaces/{settings.lease_namespace}/leases"
+        )
+        self._lease: dict[str, Any] | None = None  # as it was last seen
+        self._changed = 0.0  # when it was last seen to change, on the monotonic clock
+        self._renewed = 0.0  # when we last asked for a renewal that was granted
+
+    async def lead(self, work: Work) -> None:
+        """Run the work whenever this replica leads, until cancelled; then release the Lease."""
+        try:
+            while True:
+                await self._acquire()
+                logger.info("This replica (%s) leads", self._settings.identity)
+                metrics.LEADER.set(1)
+                try:
+                    await self._while_renewing(work)
+                finally:
+                    metrics.LEADER.set(0)
+                logger.warning("The Lease was not renewed in time: this replica stops working")
+        finally:
+            await self._release()
+
+    async def _acquire(self) -> None:
+        while not await self._try():  # noqa: ASYNC110 (another process's doing: there is no event)
+            await asyncio.sleep(self._settings.lease_retry_period)
+
+    async def _while_renewing(self, work: Work) -> None:
+        """Work until the Lease is lost, or was not renewed until the deadline."""
+        async with asyncio.TaskGroup() as group:
+            working = group.create_task(work())
+            while time.monotonic() - self._renewed < self._settings.lease_renew_deadline:
+                await asyncio.sleep(self._settings.lease_retry_period)
+                left = self._renewed + self._settings.lease_renew_deadline - time.monotonic()
+                try:
+                    async with asyncio.timeout(max(0.0, left)):
+                        renewed = await self._try()
+                except TimeoutError:
+                    break
+                if not renewed and self._holder() not in ("", self._settings.identity):
+                    break
+            working.cancel()
+
+    def _holder(self) -> str:
+        return str(((self._lease or {}).get("spec") or {}).get("holderIdentity") or "")
+
+    async def _try(self) -> bool:
+        """Get or renew the Lease; False if it is another's, or the API server did not answer."""
+        asked = time.monotonic()
+        try:
+            if not await self._look() or not self._free(asked):
+                return False
+            await self._write(self._settings.identity, self._settings.lease_duration)
+        except ApiError as error:
+            if error.status != 409:  # 409: somebody was quicker
+                logger.warning("The Lease could not be read or written: %s", error)
+            self._lease = None if error.status in (404, 409) else self._lease
+            return False
+        self._renewed = asked
+        return True
+
+    async def _look(self) -> bool:
+        """Read the Lease, unless we hold it; create it if there is none."""
+        if self._lease is not None and self._holder() == self._settings.identity:
+            return True
+        name = self._settings.lease_name
+        try:
+            lease = await self._api.request("GET", f"{self._collection}/{name}")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            empty = {
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {"name": name, "namespace": self._settings.lease_namespace},
+                "spec": {},
+            }  # fmt: skip
+            lease = await self._api.request("POST", self._collection, empty)
+        version = lease["metadata"]["resourceVersion"]
+        if self._lease is None or self._lease["metadata"]["resourceVersion"] != version:
+            self._changed = time.monotonic()
+        self._lease = lease
+        return True
+
+    def _free(self, now: float) -> bool:
+        if self._holder() in ("", self._settings.identity):
+            return True
+        spec = (self._lease or {}).get("spec") or {}
+        return now - self._changed > float(spec.get("leaseDurationSeconds") or 0)
+
+    async def _write(self, holder: str, duration: float) -> None:
+        """Write the Lease over the version that was seen; ``ApiError`` 409 if it changed."""
+        assert self._lease is not None
+        former = self._lease.get("spec") or {}
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        taken = former.get("holderIdentity") != holder
+        body = {
+            **self._lease,
+            "spec": {
+                "holderIdentity": holder,
+                "leaseDurationSeconds": max(1, round(duration)),
+                "renewTime": now,
+                "acquireTime": now if taken else former.get("acquireTime", now),
+                "leaseTransitions": int(former.get("leaseTransitions") or 0)
+                + bool(taken and holder),
+            },
+        }
+        path = f"{self._collection}/{self._settings.lease_name}"
+        self._lease = await self._api.request("PUT", path, body)
+
+    async def _release(self) -> None:
+        """Let the others begin at once."""
+        if self._holder() == self._settings.identity:
+            with contextlib.suppress(ApiError, TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._write("", 1)
+            self._lease = None

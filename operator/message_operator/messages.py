@@ -1,0 +1,129 @@
+"""What a Message is: its record, its paths, and the status that it is given.
+
+``controller`` keeps the records, ``reconcile`` decides by them and writes the status.
+Whoever copies this project replaces this module, ``pods`` and ``reconcile``.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from message_operator.cache import Key
+from message_operator.pods import Pod, pod_name
+
+GROUP, VERSION, PLURAL, KIND = "myorg.dev", "v1", "messages", "Message"
+API_VERSION = f"{GROUP}/{VERSION}"
+
+#: What a container waits for when no waiting will help: somebody has to act.
+STUCK = frozenset({
+    "CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull",
+    "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "RunContainerError",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A Message as it was last seen."""
+
+    key: Key
+    uid: str
+    version: int
+    generation: int
+    text: str
+    interval: int
+    deleting: bool
+    #: The status subresource, as it is in the API server.
+    status: dict[str, Any]
+
+    @property
+    def reference(self) -> dict[str, Any]:
+        """The object reference by which Events name it."""
+        return {
+            "apiVersion": API_VERSION, "kind": KIND, "namespace": self.key[0],
+            "name": self.key[1], "uid": self.uid, "resourceVersion": str(self.version),
+        }  # fmt: skip
+
+
+def record(raw: dict[str, Any]) -> Message:
+    """Make the record of a raw Message; the API server has filled in the defaults."""
+    meta, spec = raw["metadata"], raw.get("spec") or {}
+    return Message(
+        key=(meta["namespace"], meta["name"]),
+        uid=meta["uid"],
+        version=int(meta["resourceVersion"]),
+        generation=meta["generation"],
+        text=spec.get("text", ""),
+        interval=spec.get("intervalSeconds", 10),
+        deleting="deletionTimestamp" in meta,
+        status=raw.get("status") or {},
+    )
+
+
+def path(namespace: str | None, name: str = "", subresource: str = "") -> str:
+    """Give the path of all Messages, of a namespace's, or of one and its subresource."""
+    scope = f"/namespaces/{namespace}" if namespace else ""
+    rest = "".join(f"/{part}" for part in (name, subresource) if part)
+    return f"/apis/{API_VERSION}{scope}/{PLURAL}{rest}"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How a Message fares: the phase, and the Ready condition's reason and message."""
+
+    phase: str  # Pending | Processed | Failed
+    reason: str
+    message: str
+
+
+def state(pod: Pod | None) -> State:
+    """Tell how a Message fares by its Pod."""
+    if pod is None:
+        return State("Pending", "PodMissing", "The Pod is about to be created.")
+    if pod.deleting:
+        return State("Pending", "PodTerminating", "The former Pod is about to end.")
+    if pod.ready:
+        return State("Processed", "PodRunning", "The Pod prints the text.")
+    if pod.reason in STUCK:
+        return State("Failed", pod.reason, pod.note or "The Pod's container does not start.")
+    return State("Pending", pod.reason or "PodPending", pod.note or "The Pod is starting.")
+
+
+def status(message: Message, pod: Pod | None, now: State) -> dict[str, Any]:
+    """Build the whole status: what a reader of the Message is told.
+
+    A condition's lastTransitionTime moves only when its status does (Kubernetes API conventions).
+    """
+    ready = {
+        "type": "Ready",
+        "status": "True" if now.phase == "Processed" else "False",
+        "reason": now.reason,
+        "message": now.message[:1024],
+        "observedGeneration": message.generation,
+    }
+    conditions = message.status.get("conditions") or []
+    former = _ready(message.status)
+    if former.get("status") == ready["status"] and "lastTransitionTime" in former:
+        ready["lastTransitionTime"] = former["lastTransitionTime"]
+    else:
+        ready["lastTransitionTime"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "phase": now.phase,
+        "observedGeneration": message.generation,
+        "podName": pod_name(message.key[1]),
+        "nodeName": pod.node if pod else None,  # null: a merge patch takes the key away
+        "conditions": [c for c in conditions if c.get("type") != "Ready"] + [ready],
+    }
+
+
+def _ready(status: dict[str, Any]) -> dict[str, Any]:
+    return next((c for c in status.get("conditions") or () if c.get("type") == "Ready"), {})
+
+
+def ready_reason(status: dict[str, Any]) -> str:
+    """Give the reason of a status's Ready condition, empty without one."""
+    return str(_ready(status).get("reason", ""))
+
+
+def differs(message: Message, wanted: dict[str, Any]) -> bool:
+    """Tell whether the status has to be written."""
+    return any(message.status.get(name) != value for name, value in wanted.items())

@@ -1,0 +1,246 @@
+"""Brings one Message and its Pod together: ``plan()`` decides, ``Reconciler`` does that one step.
+
+The work queue calls ``Reconciler.reconcile`` with a key. Everything is decided on what is observed
+now (level-triggered): whatever was missed, repeated or interrupted before, the next step is right.
+Whoever copies this project replaces this module, ``messages`` and ``pods``.
+"""
+
+import logging
+import time
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from message_operator import messages, pods
+from message_operator.cache import Cache, Key
+from message_operator.events import Recorder
+from message_operator.kube import MERGE_PATCH, Api, ApiError
+from message_operator.messages import Message, State
+from message_operator.pods import Pod
+from message_operator.queue import RetryError
+from message_operator.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+#: Seconds for which a passing state ("the Pod is starting") must stand before it is written:
+#: most Pods run before that, and their Message is written to once, not twice.
+SETTLE = 1.0
+#: Seconds after which a foreign Pod is looked at again: it is not watched.
+CONFLICT_RETRY = 5.0
+
+
+class Step(Enum):
+    """The one next step for a Message."""
+
+    CREATE = auto()
+    DELETE = auto()  # the Pod is not what it should be: another follows once it is gone
+    WAIT = auto()  # the former Pod is on its way out
+    KEEP = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A step, and why: the words go into the Event."""
+
+    step: Step
+    why: str = ""
+
+
+def plan(message: Message, pod: Pod | None, wanted: dict[str, Any]) -> Plan:
+    """Decide the next step. ``wanted`` is the manifest of the right Pod."""
+    if pod is None:
+        return Plan(Step.CREATE)
+    if pod.deleting:
+        return Plan(Step.WAIT)
+    if pod.owner != message.uid:
+        # The Pod of a former Message of this name: the garbage collector's. Deleting it here
+        # could hit the right one, if it is our Message that is out of date.
+        return Plan(Step.WAIT)
+    if pod.finished:
+        return Plan(Step.DELETE, f"its Pod had ended ({pod.finished})")
+    if pod.template != wanted["metadata"]["annotations"][pods.TEMPLATE]:
+        if message.status.get("observedGeneration") != message.generation:
+            return Plan(Step.DELETE, "the Message was edited")
+        return Plan(Step.DELETE, "the Pod's template changed")
+    if pod.editors and pod.shape != pods.shape(wanted):
+        return Plan(Step.DELETE, f"its Pod was altered by {pod.editors}")
+    return Plan(Step.KEEP)
+
+
+class Reconciler:
+    """Does the planned step, tells the status and the Events of it."""
+
+    def __init__(
+        self, api: Api, settings: Settings, known: Cache[Message], living: Cache[Pod],
+        recorder: Recorder,
+    ) -> None:  # fmt: skip
+        self._api = api
+        self._settings = settings
+        self._messages = known
+        self._pods = living
+        self._recorder = recorder
+        self._foreign: set[Key] = set()  # Messages whose Pod's name is taken
+        self._why: dict[Key, str] = {}  # why the Pod was deleted, until the next one is there
+        self._unsettled: dict[Key, tuple[State, float]] = {}  # a passing state, and since when
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Take the next step for the Message of this key.
+
+        Returns the seconds after which to look again, None if an event will tell.
+        Raises ``RetryError`` for what may succeed later.
+        """
+        message = self._messages.get(key)
+        if message is None or message.deleting:
+            self._foreign.discard(key)
+            self._why.pop(key, None)
+            self._unsettled.pop(key, None)
+            return None  # the garbage collector takes the Pod
+        pod = self._pods.get((key[0], pods.pod_name(key[1])))
+        if pod is None and key in self._foreign:
+            pod = await self._look(message)
+        wanted = pods.build(message, self._settings)
+        step = plan(message, pod, wanted)
+        try:
+            match step.step:
+                case Step.CREATE:
+                    pod = await self._create(message, wanted)
+                case Step.DELETE if pod is not None:
+                    pod = await self._delete(message, pod, step.why)
+                    if pod is None:
+                        return 0.0
+        except ApiError as error:
+            await self._refused(message, pod, error)
+        if pod is not None and pod.owner != message.uid:
+            return await self._conflict(message, pod)
+        return await self._tell(message, pod, messages.state(pod))
+
+    async def _create(self, message: Message, wanted: dict[str, Any]) -> Pod | None:
+        namespace, name = message.key[0], wanted["metadata"]["name"]
+        try:
+            raw = await self._api.request("POST", pods.path(namespace), wanted)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            return await self._taken(message)
+        pod = self._seen(raw)
+        logger.info("%s/%s: created Pod %s", *message.key, name)
+        why = self._why.pop(message.key, "")
+        if not message.status.get("podName"):
+            self._recorder.normal(message.reference, "Created", f"Created Pod {name}")
+        elif message.status.get("observedGeneration") != message.generation:
+            self._recorder.normal(
+                message.reference, "Replaced", f"Replaced Pod {name}: the Message was edited"
+            )
+        else:
+            self._recorder.normal(
+                message.reference, "Healed", f"Created Pod {name} again: {why or 'it was gone'}"
+            )
+        return pod
+
+    async def _taken(self, message: Message) -> Pod | None:
+        """Look at a Pod that the cache does not know: not seen yet, relabelled, or foreign."""
+        pod = await self._look(message)
+        if pod is None:
+            raise RetryError("a Pod of that name came and went")
+        if pod.owner == message.uid and not pod.deleting and self._pods.get(pod.key) is None:
+            return await self._delete(message, pod, f"its Pod was altered by {pod.editors}")
+        return pod
+
+    async def _look(self, message: Message) -> Pod | None:
+        """Ask for the Pod that has the name; None if there is none."""
+        target = pods.path(message.key[0], pods.pod_name(message.key[1]))
+        self._foreign.discard(message.key)
+        try:
+            raw = await self._api.request("GET", target)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise RetryError(str(error), after=error.after) from error
+        if pods.MANAGED in (raw["metadata"].get("labels") or {}).items():
+            return self._seen(raw)
+        pod = pods.record(raw)
+        if pod.owner != message.uid:
+            self._foreign.add(message.key)
+        return pod
+
+    def _seen(self, raw: dict[str, Any]) -> Pod | None:
+        """Take in what the API server answered, so that a stale echo cannot make us act twice."""
+        self._pods.observe(raw)
+        return self._pods.get((raw["metadata"]["namespace"], raw["metadata"]["name"]))
+
+    async def _delete(self, message: Message, pod: Pod, why: str) -> Pod | None:
+        """Delete just this Pod; the next step follows when it is gone."""
+        body = {"preconditions": {"uid": pod.uid}}
+        try:
+            raw = await self._api.request("DELETE", pods.path(*pod.key), body)
+        except ApiError as error:
+            if error.status == 404:
+                self._pods.drop(pod)
+                raise RetryError(f"Pod {pod.key[1]} is gone already") from None
+            raise
+        logger.info("%s/%s: deleted Pod %s: %s", *message.key, pod.key[1], why)
+        self._why[message.key] = why
+        if "deletionTimestamp" not in (raw.get("metadata") or {}):  # it never ran: gone at once
+            self._pods.drop(pod)
+            return None
+        return self._seen(raw) or pods.record(raw)
+
+    async def _conflict(self, message: Message, pod: Pod) -> float | None:
+        """Leave somebody else's Pod alone, and say so; a former Message's is collected soon."""
+        if pod.owner is not None:
+            await self._tell(
+                message, None,
+                State("Pending", "PodTerminating", "The former Message's Pod is about to go."),
+            )  # fmt: skip
+            return CONFLICT_RETRY
+        note = (
+            f"Pod {pod.key[1]} exists and does not belong to this Message. It is left alone. "
+            "Delete or rename that Pod, or give the Message another name."
+        )
+        now = State("Failed", "Conflict", note)
+        if await self._write(message, None, now):
+            self._recorder.warning(message.reference, now.reason, note)
+        return CONFLICT_RETRY
+
+    async def _refused(self, message: Message, pod: Pod | None, error: ApiError) -> None:
+        """Tell that the API server refused a write, then have it tried again."""
+        if error.status in (400, 403, 413, 422):  # waiting alone will not help: tell the user
+            now = State("Failed", error.reason or "Refused", error.message)
+            if await self._write(message, pod, now):
+                self._recorder.warning(message.reference, "Refused", error.message)
+        raise RetryError(str(error), after=error.after) from error
+
+    async def _tell(self, message: Message, pod: Pod | None, now: State) -> float | None:
+        """Write the status; a passing one only once it has settled."""
+        if now.phase == "Pending":
+            was, since = self._unsettled.get(message.key, (None, 0.0))
+            if was != now:
+                since = time.monotonic()
+                self._unsettled[message.key] = now, since
+            remaining = SETTLE - (time.monotonic() - since)
+            if remaining > 0:
+                return remaining
+        else:
+            self._unsettled.pop(message.key, None)
+        await self._write(message, pod, now)
+        return None
+
+    async def _write(self, message: Message, pod: Pod | None, now: State) -> bool:
+        """Write the status if it differs; tells whether its Ready condition says something new."""
+        wanted = messages.status(message, pod, now)
+        if not messages.differs(message, wanted):
+            return False
+        body = {
+            # Only onto the Message that was looked at: a newer one is reconciled anew.
+            "metadata": {"resourceVersion": str(message.version)},
+            "status": wanted,
+        }
+        target = messages.path(*message.key, "status")
+        try:
+            raw = await self._api.request("PATCH", target, body, content_type=MERGE_PATCH)
+        except ApiError as error:
+            if error.status == 404:
+                return False
+            raise RetryError(str(error), after=error.after) from error
+        self._messages.observe(raw)
+        return messages.ready_reason(message.status) != now.reason
