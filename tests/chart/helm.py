@@ -45,19 +45,23 @@ def helm(*arguments: str | Path, stdin: str = "") -> str:
 
 
 @functools.cache
-def _template(values: str, chart: Path, kubernetes: str) -> str:
+def _template(values: str, chart: Path, release: str, kubernetes: str) -> str:
     return helm(
-        *("template", RELEASE, chart, "--namespace", NAMESPACE),
+        *("template", release, chart, "--namespace", NAMESPACE),
         *("--kube-version", kubernetes, "--values", "-"),
         stdin=values,
     )
 
 
 def render(
-    values: Values = _NOTHING, *, chart: Path = CHART, kubernetes: str = NEWEST_KUBERNETES
+    values: Values = _NOTHING,
+    *,
+    chart: Path = CHART,
+    release: str = RELEASE,
+    kubernetes: str = NEWEST_KUBERNETES,
 ) -> list[Manifest]:
     """Return the objects that `helm install` would create with these values."""
-    text = _template(json.dumps(values), chart, kubernetes)
+    text = _template(json.dumps(values), chart, release, kubernetes)
     return [manifest for manifest in yaml.load_all(text, yaml.CSafeLoader) if manifest]
 
 
@@ -86,7 +90,8 @@ def names(manifests: list[Manifest]) -> list[tuple[str, str, str]]:
 
 def pod(values: Values = _NOTHING) -> Manifest:
     """Return the operator's Pod template."""
-    template: Manifest = find(render(values), "Deployment")["spec"]["template"]
+    (deployment,) = (m for m in render(values) if m["kind"] == "Deployment")
+    template: Manifest = deployment["spec"]["template"]
     return template
 
 

@@ -1,4 +1,4 @@
-"""Named sets of values that together switch on all of the chart; used by test_manifests."""
+"""Named sets of values that together switch on all of the chart."""
 
 from typing import Any
 

@@ -2,7 +2,9 @@
 
 import pytest
 
+from message_operator import settings
 from tests.chart.helm import FULLNAME, NAMESPACE, Values, container, find, names, pod, render
+from tests.chart.scenarios import SCENARIOS
 
 DIGEST = "sha256:" + "5a" * 32
 
@@ -11,6 +13,7 @@ def test_by_default_the_operator_serves_all_namespaces() -> None:
     assert container()["args"] == [
         "--all-namespaces",
         "--message-image=docker.io/library/busybox:1.37",
+        "--message-user=65532",
         "--leader-elect",
         f"--lease-name={FULLNAME}",
         f"--lease-namespace={NAMESPACE}",
@@ -19,6 +22,17 @@ def test_by_default_the_operator_serves_all_namespaces() -> None:
         "--metrics-bind-address=:8080",
         "--health-probe-bind-address=:8081",
     ]
+
+
+@pytest.mark.parametrize("values", SCENARIOS.values(), ids=SCENARIOS)
+def test_the_operator_understands_its_arguments(values: Values) -> None:
+    env = {"POD_NAME": "operator-1", "POD_NAMESPACE": NAMESPACE}
+
+    understood = settings.parse(container(values)["args"], env)
+
+    assert understood.namespaces == tuple(values.get("watchNamespaces", ()))
+    assert understood.leader_elect == values.get("leaderElection", {}).get("enabled", True)
+    assert understood.lease_namespace == NAMESPACE
 
 
 def test_listed_namespaces_become_arguments() -> None:
@@ -54,11 +68,21 @@ def test_the_operator_s_image(image: Values, expected: str) -> None:
         ({"registry": "quay.io"}, "quay.io/library/busybox:1.37"),
         ({"registry": "", "repository": "localhost:5001/sh"}, "localhost:5001/sh:1.37"),
         ({"tag": "latest"}, "docker.io/library/busybox:latest"),
+        ({"tag": ""}, "docker.io/library/busybox"),
         ({"digest": DIGEST}, f"docker.io/library/busybox@{DIGEST}"),
     ],
 )
 def test_the_message_pods_image(image: Values, expected: str) -> None:
-    assert f"--message-image={expected}" in container({"messageImage": image})["args"]
+    assert f"--message-image={expected}" in container({"messagePod": {"image": image}})["args"]
+
+
+@pytest.mark.parametrize(("user", "expected"), [(1000680000, "1000680000"), (None, "none")])
+def test_the_message_pods_user_is_set_or_left_to_the_platform(
+    user: int | None, expected: str
+) -> None:
+    arguments = container({"messagePod": {"runAsUser": user}})["args"]
+
+    assert f"--message-user={expected}" in arguments
 
 
 def test_a_global_registry_goes_before_both_images() -> None:

@@ -53,6 +53,29 @@ def test_no_two_objects_have_the_same_name(values: Values) -> None:
     assert len(set(rendered)) == len(rendered)
 
 
+@pytest.mark.parametrize(
+    ("release", "values", "name"),
+    [
+        ("demo", {}, "demo-message-operator"),
+        ("message-operator", {}, "message-operator"),
+        ("my-message-operator", {}, "my-message-operator"),
+        ("demo", {"nameOverride": "short"}, "demo-short"),
+        ("demo", {"fullnameOverride": "exactly-this"}, "exactly-this"),
+        # A Service's name has at most 63 characters, its suffix included.
+        ("r" * 53, {}, "r" * 53 + "-message-o"),
+    ],
+)
+def test_objects_are_named_after_the_release(release: str, values: Values, name: str) -> None:
+    services = {"metrics": {"service": {"enabled": True}}}
+
+    manifests = render({**values, **services}, release=release)
+
+    (deployment,) = (m for m in manifests if m["kind"] == "Deployment")
+    assert deployment["metadata"]["name"] == name
+    (service,) = (m for m in manifests if m["kind"] == "Service")
+    assert service["metadata"]["name"] == f"{name[:55].rstrip('-')}-metrics"
+
+
 def test_every_object_carries_the_recommended_labels_and_those_asked_for() -> None:
     # commonLabels add labels, and cannot break the Deployment's selector.
     labels = {"team": "a", "app.kubernetes.io/name": "something-else"}

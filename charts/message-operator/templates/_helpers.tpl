@@ -38,7 +38,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "message-operator.image" -}}
 {{- $registry := default .image.registry (default dict .root.Values.global).imageRegistry }}
 {{- with $registry }}{{ . }}/{{ end }}{{ .image.repository }}
-{{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ default .tag .image.tag }}{{ end }}
+{{- if .image.digest }}@{{ .image.digest }}
+{{- else }}{{ with default .tag .image.tag }}:{{ . }}{{ end }}
+{{- end }}
 {{- end }}
 
 {{/* Combinations of values that cannot work; values.schema.json refuses what is wrong by itself. */}}
