@@ -40,9 +40,10 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A step, and why: the words go into the Event."""
+    """A step; for DELETE also the reason and the words of the Event that the next Pod brings."""
 
     step: Step
+    reason: str = ""
     why: str = ""
 
 
@@ -57,13 +58,13 @@ def plan(message: Message, pod: Pod | None, wanted: dict[str, Any]) -> Plan:
         # could hit the right one, if it is our Message that is out of date.
         return Plan(Step.WAIT)
     if pod.finished:
-        return Plan(Step.DELETE, f"its Pod had ended ({pod.finished})")
+        return Plan(Step.DELETE, "Healed", f"its Pod had ended ({pod.finished})")
     if pod.template != wanted["metadata"]["annotations"][pods.TEMPLATE]:
         if message.status.get("observedGeneration") != message.generation:
-            return Plan(Step.DELETE, "the Message was edited")
-        return Plan(Step.DELETE, "the Pod's template changed")
+            return Plan(Step.DELETE, "Replaced", "the Message was edited")
+        return Plan(Step.DELETE, "Replaced", "its Pod's template changed")
     if pod.editors and pod.shape != pods.shape(wanted):
-        return Plan(Step.DELETE, f"its Pod was altered by {pod.editors}")
+        return Plan(Step.DELETE, "Healed", f"its Pod was altered by {pod.editors}")
     return Plan(Step.KEEP)
 
 
@@ -80,7 +81,7 @@ class Reconciler:
         self._pods = living
         self._recorder = recorder
         self._foreign: set[Key] = set()  # Messages whose Pod's name is taken
-        self._why: dict[Key, str] = {}  # why the Pod was deleted, until the next one is there
+        self._deleted: dict[Key, Plan] = {}  # why the Pod was deleted, until the next one is there
         self._unsettled: dict[Key, tuple[State, float]] = {}  # a passing state, and since when
 
     async def reconcile(self, key: Key) -> float | None:
@@ -92,7 +93,7 @@ class Reconciler:
         message = self._messages.get(key)
         if message is None or message.deleting:
             self._foreign.discard(key)
-            self._why.pop(key, None)
+            self._deleted.pop(key, None)
             self._unsettled.pop(key, None)
             return None  # the garbage collector takes the Pod
         pod = self._pods.get((key[0], pods.pod_name(key[1])))
@@ -105,7 +106,7 @@ class Reconciler:
                 case Step.CREATE:
                     pod = await self._create(message, wanted)
                 case Step.DELETE if pod is not None:
-                    pod = await self._delete(message, pod, step.why)
+                    pod = await self._delete(message, pod, step)
                     if pod is None:
                         return 0.0
         except ApiError as error:
@@ -124,18 +125,21 @@ class Reconciler:
             return await self._taken(message)
         pod = self._seen(raw)
         logger.info("%s/%s: created Pod %s", *message.key, name)
-        why = self._why.pop(message.key, "")
-        if not message.status.get("podName"):
-            self._recorder.normal(message.reference, "Created", f"Created Pod {name}")
-        elif message.status.get("observedGeneration") != message.generation:
-            self._recorder.normal(
-                message.reference, "Replaced", f"Replaced Pod {name}: the Message was edited"
-            )
-        else:
-            self._recorder.normal(
-                message.reference, "Healed", f"Created Pod {name} again: {why or 'it was gone'}"
-            )
+        self._announce(message, name)
         return pod
+
+    def _announce(self, message: Message, name: str) -> None:
+        """Post the Event of a Pod that was created."""
+        former = self._deleted.pop(message.key, None)
+        if former is None and not message.status.get("podName"):
+            self._recorder.normal(message.reference, "Created", f"Created Pod {name}.")
+            return
+        if former is None:  # not our doing, or our predecessor's
+            former = Plan(Step.DELETE, "Healed", "its Pod was gone")
+        done = (
+            f"Replaced Pod {name}" if former.reason == "Replaced" else f"Created Pod {name} again"
+        )
+        self._recorder.normal(message.reference, former.reason, f"{done}: {former.why}.")
 
     async def _taken(self, message: Message) -> Pod | None:
         """Look at a Pod that the cache does not know: not seen yet, relabelled, or foreign."""
@@ -143,7 +147,8 @@ class Reconciler:
         if pod is None:
             raise RetryError("a Pod of that name came and went")
         if pod.owner == message.uid and not pod.deleting and self._pods.get(pod.key) is None:
-            return await self._delete(message, pod, f"its Pod was altered by {pod.editors}")
+            altered = Plan(Step.DELETE, "Healed", f"its Pod was altered by {pod.editors}")
+            return await self._delete(message, pod, altered)
         return pod
 
     async def _look(self, message: Message) -> Pod | None:
@@ -168,7 +173,7 @@ class Reconciler:
         self._pods.observe(raw)
         return self._pods.get((raw["metadata"]["namespace"], raw["metadata"]["name"]))
 
-    async def _delete(self, message: Message, pod: Pod, why: str) -> Pod | None:
+    async def _delete(self, message: Message, pod: Pod, step: Plan) -> Pod | None:
         """Delete just this Pod; the next step follows when it is gone."""
         body = {"preconditions": {"uid": pod.uid}}
         try:
@@ -178,8 +183,8 @@ class Reconciler:
                 self._pods.drop(pod)
                 raise RetryError(f"Pod {pod.key[1]} is gone already") from None
             raise
-        logger.info("%s/%s: deleted Pod %s: %s", *message.key, pod.key[1], why)
-        self._why[message.key] = why
+        logger.info("%s/%s: deleted Pod %s: %s", *message.key, pod.key[1], step.why)
+        self._deleted[message.key] = step
         if "deletionTimestamp" not in (raw.get("metadata") or {}):  # it never ran: gone at once
             self._pods.drop(pod)
             return None
