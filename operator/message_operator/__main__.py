@@ -17,6 +17,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         log_format=kopf.LogFormat.JSON if configured.log_format == "json" else kopf.LogFormat.FULL,
     )
     logging.getLogger().setLevel(configured.log_level.upper())
+    if configured.log_level != "debug":  # kopf tells of each event that was passed on
+        logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     try:
         kube.credentials()
     except kopf.LoginError as error:

@@ -4,6 +4,8 @@ kopf finds the handlers when this module is imported: by ``__main__``, or by
 ``kopf run --standalone -m message_operator.handlers``.
 """
 
+import asyncio
+import sys
 from typing import Any
 
 import click
@@ -52,7 +54,13 @@ async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
     settings.watching.label_selectors["", "v1", "pods"] = pods.SELECTOR
     # With listed namespaces there is no right to anything clusterwide, nor need for it.
     settings.scanning.disabled = bool(controller.settings.namespaces)
-    await controller.start()
+    try:
+        await controller.start()
+    except OSError as error:  # kopf would try again for ever; a supervisor knows better
+        sys.exit(
+            f"message-operator: {error.strerror}. Choose another --metrics-bind-address or "
+            "--health-probe-bind-address, or end the process that has it."
+        )
 
 
 @kopf.on.cleanup()
@@ -61,10 +69,10 @@ async def stop(**_: Any) -> None:
     await controller.stop()
 
 
-@kopf.on.login()
-def login(**_: Any) -> kopf.AiohttpSession:
+@kopf.on.login(backoff=5)
+async def login(**_: Any) -> kopf.AiohttpSession:
     """Share one session with kopf."""
-    return controller.api.login(kube.credentials())
+    return controller.api.login(await asyncio.to_thread(kube.credentials))
 
 
 @kopf.on.event(messages.GROUP, messages.VERSION, messages.PLURAL)

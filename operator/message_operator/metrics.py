@@ -4,12 +4,20 @@ The modules that count import this one; ``web`` serves it. Knows nothing of what
 what is particular to it is registered by ``controller``.
 """
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+)
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from message_operator import __version__
+
+disable_created_metrics()  # a second series a metric, which nobody asks for
 
 REGISTRY = CollectorRegistry()
 ProcessCollector(registry=REGISTRY)
