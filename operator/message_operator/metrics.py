@@ -17,7 +17,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from message_operator import __version__
 
-disable_created_metrics()  # a second series a metric, which nobody asks for
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series a metric, which nobody asks for
 
 REGISTRY = CollectorRegistry()
 ProcessCollector(registry=REGISTRY)
