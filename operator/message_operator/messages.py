@@ -4,6 +4,7 @@
 Whoever copies this project replaces this module, ``pods`` and ``reconcile``.
 """
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -96,7 +97,8 @@ def status(message: Message, pod: Pod | None, now: State) -> dict[str, Any]:
     ready = {
         "type": "Ready",
         "status": "True" if now.phase == "Processed" else "False",
-        "reason": now.reason,
+        # Most reasons are the API server's or the kubelet's; a condition's must be one word.
+        "reason": re.sub(r"[^A-Za-z0-9]", "", now.reason).lstrip("0123456789") or "Unknown",
         "message": now.message[:1024],
         "observedGeneration": message.generation,
     }

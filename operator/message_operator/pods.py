@@ -99,10 +99,12 @@ def build(message: "Message", settings: Settings) -> dict[str, Any]:
                 OWNER: message.uid,
             },
             "annotations": {"kubectl.kubernetes.io/default-container": CONTAINER},
+            # Without blockOwnerDeletion: to set it takes the right to finalize Messages
+            # (admission plugin OwnerReferencesPermissionEnforcement, which OpenShift enables).
             "ownerReferences": [
                 {
                     "apiVersion": "myorg.dev/v1", "kind": "Message", "name": name,
-                    "uid": message.uid, "controller": True, "blockOwnerDeletion": True,
+                    "uid": message.uid, "controller": True,
                 }
             ],
         },

@@ -248,4 +248,4 @@ class Reconciler:
                 return False
             raise RetryError(str(error), after=error.after) from error
         self._messages.observe(raw)
-        return messages.ready_reason(message.status) != now.reason
+        return messages.ready_reason(message.status) != messages.ready_reason(wanted)

@@ -63,3 +63,12 @@ def test_an_endless_note_is_cut_to_what_a_condition_may_have() -> None:
     status = messages.status(message(), None, State("Failed", "Invalid", "x" * 5000))
 
     assert len(status["conditions"][0]["message"]) == 1024
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"), [("Forbidden", "Forbidden"), ("0 of 3 nodes!", "of3nodes"), ("", "Unknown")]
+)
+def test_a_reason_is_always_one_that_a_condition_may_have(reason: str, told: str) -> None:
+    status = messages.status(message(), None, State("Failed", reason, "…"))
+
+    assert status["conditions"][0]["reason"] == told
