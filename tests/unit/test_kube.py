@@ -20,7 +20,7 @@ Handler = Callable[[web.Request], Awaitable[web.Response]]
 async def serving(handler: Handler, token: str = "first", timeout: float = 5) -> AsyncIterator[Api]:
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(application)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
