@@ -46,6 +46,8 @@ class Pod:
     version: int
     #: The uid of the Message that it belongs to; None: somebody else's.
     owner: str | None
+    #: Whether it has no controller: with its owner reference gone, no garbage collector takes it.
+    orphan: bool
     deleting: bool
     #: Why it ended, such as ``Evicted``; empty while it may run.
     finished: str
@@ -175,6 +177,7 @@ def record(raw: dict[str, Any]) -> Pod:
         uid=meta["uid"],
         version=int(meta["resourceVersion"]),
         owner=_owner(meta),
+        orphan=_controller(meta) is None,
         deleting="deletionTimestamp" in meta,
         finished=(status.get("reason") or phase) if phase in ("Succeeded", "Failed") else "",
         template=(meta.get("annotations") or {}).get(TEMPLATE, ""),
@@ -189,10 +192,15 @@ def record(raw: dict[str, Any]) -> Pod:
 
 def _owner(meta: dict[str, Any]) -> str | None:
     """Tell whose it is: its controller's, or where it has none, the labelled Message's."""
-    for owner in meta.get("ownerReferences") or ():
-        if owner.get("controller"):
-            return str(owner["uid"]) if owner["kind"] == "Message" else None
+    controller = _controller(meta)
+    if controller is not None:
+        return str(controller["uid"]) if controller["kind"] == "Message" else None
     return (meta.get("labels") or {}).get(OWNER)
+
+
+def _controller(meta: dict[str, Any]) -> dict[str, Any] | None:
+    owners: list[dict[str, Any]] = meta.get("ownerReferences") or []
+    return next((owner for owner in owners if owner.get("controller")), None)
 
 
 def _editors(meta: dict[str, Any]) -> str:

@@ -146,9 +146,11 @@ class Reconciler:
         pod = await self._look(message)
         if pod is None:
             raise RetryError("a Pod of that name came and went")
-        if pod.owner == message.uid and not pod.deleting and self._pods.get(pod.key) is None:
-            altered = Plan(Step.DELETE, "Healed", f"its Pod was altered by {pod.editors}")
-            return await self._delete(message, pod, altered)
+        if pod.owner == message.uid and self._pods.get(pod.key) is None:
+            if not pod.deleting:
+                altered = Plan(Step.DELETE, "Healed", f"its Pod was altered by {pod.editors}")
+                await self._delete(message, pod, altered)
+            raise RetryError(f"Pod {pod.key[1]} is not watched and about to end", after=SETTLE)
         return pod
 
     async def _look(self, message: Message) -> Pod | None:
@@ -161,15 +163,18 @@ class Reconciler:
             if error.status == 404:
                 return None
             raise RetryError(str(error), after=error.after) from error
-        if pods.MANAGED in (raw["metadata"].get("labels") or {}).items():
-            return self._seen(raw)
-        pod = pods.record(raw)
-        if pod.owner != message.uid:
+        pod = self._seen(raw)
+        if pod is not None and pod.owner != message.uid and self._pods.get(pod.key) is None:
             self._foreign.add(message.key)
         return pod
 
     def _seen(self, raw: dict[str, Any]) -> Pod | None:
-        """Take in what the API server answered, so that a stale echo cannot make us act twice."""
+        """Take in what the API server answered, so that a stale echo cannot make us act twice.
+
+        A Pod without our label is not remembered: no watch would tell when it goes.
+        """
+        if pods.MANAGED not in (raw["metadata"].get("labels") or {}).items():
+            return pods.record(raw)
         self._pods.observe(raw)
         return self._pods.get((raw["metadata"]["namespace"], raw["metadata"]["name"]))
 
@@ -192,7 +197,7 @@ class Reconciler:
 
     async def _conflict(self, message: Message, pod: Pod) -> float | None:
         """Leave somebody else's Pod alone, and say so; a former Message's is collected soon."""
-        if pod.owner is not None:
+        if pod.owner is not None and not pod.orphan:
             await self._tell(
                 message, None,
                 State("Pending", "PodTerminating", "The former Message's Pod is about to go."),

@@ -1,3 +1,4 @@
+import copy
 import re
 from typing import Any
 
@@ -35,6 +36,7 @@ class World:
     def __init__(self) -> None:
         self.api, self.recorded = FakeApi(), Recorded()
         self.blind = False  # whether the watch of the Pods lags behind
+        self._shown: dict[str, Any] | None = None  # the Pod as the watch last told of it
         self.messages: Cache[Message] = Cache(messages.record)
         self.pods: Cache[Pod] = Cache(pods.record)
         self.reconciler = Reconciler(
@@ -50,9 +52,10 @@ class World:
             return
         if pod and pods.MANAGED in (pod["metadata"].get("labels") or {}).items():
             self.pods.observe(pod)
-        else:
-            for record in list(self.pods):
-                self.pods.drop(record)
+            self._shown = copy.deepcopy(pod)
+        elif self._shown:  # it went, or lost its label: either way it is told once, as deleted
+            self.pods.forget(self._shown)
+            self._shown = None
 
     async def reconcile(self) -> float | None:
         self.see()
@@ -318,6 +321,37 @@ async def test_a_pod_without_its_label_is_found_again_and_replaced(world: World)
     assert world.api.objects[POD]["metadata"]["uid"] != old["metadata"]["uid"]
     assert pods.MANAGED in world.api.objects[POD]["metadata"]["labels"].items()
     assert "altered by kubectl-edit" in world.recorded.events[-1][1]
+
+
+async def test_a_running_pod_without_its_label_is_replaced_once_it_has_ended(world: World) -> None:
+    await world.settle()
+    world.run_pod()
+    await world.settle()
+    raw = world.api.objects[POD]
+    del raw["metadata"]["labels"]["app.kubernetes.io/managed-by"]
+    raw["metadata"]["managedFields"] = []
+    world.api.put(POD, edited(raw))
+
+    for _ in range(3):  # no watch tells when it has ended: it is looked for
+        with pytest.raises(RetryError, match="is not watched and about to end"):
+            await world.reconcile()
+    del world.api.objects[POD]
+    await world.settle()
+
+    assert pods.MANAGED in world.api.objects[POD]["metadata"]["labels"].items()
+    assert "altered by kubectl-edit" in world.recorded.events[-1][1]
+
+
+async def test_a_pod_orphaned_on_purpose_is_a_conflict(world: World) -> None:
+    raw = raw_pod(message("하나"))
+    raw["metadata"]["labels"][pods.OWNER] = "uid-of-the-former-message"
+    del raw["metadata"]["ownerReferences"]  # as `kubectl delete --cascade=orphan` leaves it
+    world.api.put(POD, raw)
+
+    assert await world.reconcile() == reconcile.CONFLICT_RETRY
+
+    assert POD in world.api.objects
+    assert world.ready["reason"] == "Conflict"
 
 
 async def test_a_foreign_pod_is_left_alone_and_the_conflict_told_once(world: World) -> None:
