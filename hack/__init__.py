@@ -1,0 +1,16 @@
+"""How the project builds and checks itself: `python -m hack …`, called by the Makefile.
+
+Nothing here is part of the operator or of its image. The modules, lowest first:
+
+    paths, versions   where things are, and which versions are pinned
+    run               commands, steps, readable failures
+    cache             parts that are built once and kept outside the checkout
+    golang, debian    the two sources that need no image registry
+    tools             kind, kubectl, helm
+    engine            the Docker engine, and whether it reaches an image registry
+    base_images       what the operator's and the message Pods' images stand on
+    node_image        the kind node, where there is no registry to pull it from
+    registry          the registry beside the cluster, on localhost:5001
+    image             the operator's image
+    cluster           all of it together: a cluster for every target of the Makefile
+"""

@@ -1,0 +1,278 @@
+"""A cluster for every target of the Makefile: `up()` gives it, whatever the machine has.
+
+With CLUSTER=existing it is the one of the current kubeconfig, and nothing is ever created or
+deleted; else it is kind's, with the local registry beside it. Used by `python -m hack
+cluster`, by the demo and deploy commands, and by the end-to-end tests.
+"""
+
+import os
+import tempfile
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import yaml
+
+from hack import base_images, cache, engine, golang, node_image, paths, registry, tools
+from hack.run import Argument, HackError, Step, answer, output, say, step, together
+
+NAME = "message-operator"
+_NODE = f"{NAME}-control-plane"
+#: In the node: says that the cluster was made to the end.
+_COMPLETE = "/kind/complete"
+_RESOLV_CONF = "/kind/resolv.conf"
+_READY = '{.items[0].status.conditions[?(@.type=="Ready")].status}'
+_KUBECONFIG = paths.BUILD / "kubeconfig"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster that answers, and the tools to talk to it."""
+
+    name: str
+    kubeconfig: Path
+    kind: Path | None
+    kubectl: Path
+    helm: Path
+    #: The local registry, as nodes and this machine name it; None for an existing cluster.
+    registry: str | None
+    existing: bool
+
+
+def is_existing() -> bool:
+    """Tell whether CLUSTER asks for the cluster that is there; refuse what it cannot mean."""
+    value = os.environ.get("CLUSTER") or "kind"
+    if value not in ("kind", "existing"):
+        raise HackError(
+            f"CLUSTER={value} means nothing here. Say CLUSTER=existing for the cluster of your "
+            "current kubeconfig, or leave it out for a kind cluster that is made for you."
+        )
+    return value == "existing"
+
+
+def up() -> Cluster:
+    """Return a cluster that answers; a second where it is there, minutes where it is made."""
+    if is_existing():
+        return _existing()
+    with cache.lock("cluster"):
+        engine.up()
+        if not _is_well():
+            _prepare()
+            _create()
+        registry.up()
+        registry.join(_NODE)
+        return Cluster(
+            name=NAME,
+            kubeconfig=_KUBECONFIG,
+            kind=tools.path("kind"),
+            kubectl=tools.path("kubectl"),
+            helm=tools.path("helm"),
+            registry=registry.ADDRESS,
+            existing=False,
+        )
+
+
+def down() -> None:
+    """Delete the cluster and its registry; images and other parts that were built stay."""
+    if is_existing():
+        raise HackError(
+            "CLUSTER=existing: this cluster was not made here, so it is not deleted here."
+        )
+    with cache.lock("cluster"):
+        engine.up()
+        with step(f"Delete the cluster {NAME} and its registry") as work:
+            _delete(work)
+            registry.down()
+
+
+# --- kind -------------------------------------------------------------------------------------
+
+
+def _is_well() -> bool:
+    """Tell whether the cluster is there and answers; say why not where it was there once.
+
+    A node that was stopped with its engine does not come back reliably: its address, and with
+    it its certificates, may have changed, and its Pods are those of another boot. So only one
+    that has run without a break since it was made is taken as well.
+    """
+    form = "{{.State.Running}} {{.State.StartedAt}} {{.Created}} {{.Config.Image}}"
+    state = answer(["docker", "container", "inspect", "-f", form, _NODE])
+    if state is None:
+        return False
+    running, started, created, image = state.split()
+    pause = datetime.fromisoformat(started[:19]) - datetime.fromisoformat(created[:19])
+    if running != "true":
+        say(f"    the cluster {NAME} was stopped; it is made anew")
+        return False
+    if pause > timedelta(minutes=1):
+        say(f"    the cluster {NAME} was stopped with its engine; it is made anew")
+        return False
+    if node_image.is_outdated(image):
+        say(f"    the cluster {NAME} runs {image}; it is made anew")
+        return False
+    if answer(["docker", "exec", _NODE, "cat", _COMPLETE]) is None:
+        say(f"    the cluster {NAME} was never completed; it is made anew")
+        return False
+    _write_kubeconfig()
+    for _ in range(3):
+        ready = answer([*_kubectl(), "get", "nodes", "-o", f"jsonpath={_READY}"], timeout=10)
+        if ready == "True":
+            return True
+        time.sleep(1)
+    say(f"    the cluster {NAME} does not answer; it is made anew")
+    return False
+
+
+def _prepare() -> None:
+    """Get all that a new cluster needs, doing at the same time what waits for different things.
+
+    What the operator's image and the Pods need later is fetched here, too, while the
+    processors are busy with Kubernetes.
+    """
+    if engine.reaches_registry():
+        together(*(lambda name=name: tools.path(name) for name in tools.NAMES))
+        return
+
+    def compile_programs() -> None:
+        for name in tools.NAMES:
+            tools.path(name)
+        node_image.compile_programs()
+
+    def fetch_packages() -> None:
+        node_image.fetch_packages()
+        registry.fetch_packages()
+        base_images.fetch_packages()
+
+    if not engine.has_image(node_image.reference()):
+        golang.go()
+        together(compile_programs, fetch_packages)
+        node_image.make()
+
+
+def _create() -> None:
+    kind = tools.path("kind")
+    _KUBECONFIG.parent.mkdir(exist_ok=True)
+    with (
+        step(f"kind cluster {NAME}") as work,
+        tempfile.TemporaryDirectory(dir=paths.cache(), prefix=".kind.") as folder,
+    ):
+        _delete(work)
+        config = Path(folder) / "kind.yaml"
+        config.write_text(yaml.safe_dump(_configuration()))
+        work.run(
+            [
+                *(kind, "create", "cluster", "--name", NAME, "--config", config),
+                *("--kubeconfig", _KUBECONFIG, "--wait", "3m"),
+            ],
+            timeout=15 * 60,
+        )
+        work.run(
+            [
+                *(*_kubectl(), "-n", "kube-system", "rollout", "status"),
+                *("deployment/coredns", "--timeout=3m"),
+            ],
+            timeout=200,
+        )
+        work.run(["docker", "exec", _NODE, "touch", _COMPLETE], timeout=30)
+
+
+def _configuration() -> dict[str, object]:
+    """Return kind's configuration: its defaults, or a node of the image that is made here."""
+    config: dict[str, object] = {"kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4"}
+    if engine.reaches_registry():
+        return config
+    # The node's own resolver is Docker's, on a loopback address that no Pod can reach.
+    kubelet = {"kind": "KubeletConfiguration", "resolvConf": _RESOLV_CONF}
+    config["networking"] = {"disableDefaultCNI": True}  # the node image brings a simple one
+    config["kubeadmConfigPatches"] = [yaml.safe_dump(kubelet)]
+    config["nodes"] = [
+        {
+            "role": "control-plane",
+            "image": node_image.make(),
+            "extraMounts": [{"hostPath": str(_resolv_conf()), "containerPath": _RESOLV_CONF}],
+        }
+    ]
+    return config
+
+
+def _resolv_conf() -> Path:
+    """Write the name servers that Pods can reach: this machine's, but for loopback ones."""
+    places = ("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf")
+    lines = [
+        line
+        for place in map(Path, places)
+        if place.exists()
+        for line in place.read_text().splitlines()
+        if line.startswith("nameserver ") and not line.split()[1].startswith(("127.", "::1"))
+    ]
+    file = paths.BUILD / "resolv.conf"
+    file.write_text("".join(f"{line}\n" for line in dict.fromkeys(lines)))
+    return file
+
+
+def _delete(work: Step) -> None:
+    kind = tools.path("kind")
+    work.run([kind, "delete", "cluster", "--name", NAME, "--kubeconfig", _KUBECONFIG], timeout=180)
+
+
+def _write_kubeconfig() -> None:
+    """Give this checkout the cluster's kubeconfig, made perhaps from another checkout."""
+    config = output([tools.path("kind"), "get", "kubeconfig", "--name", NAME])
+    if not _KUBECONFIG.exists() or _KUBECONFIG.read_text() != config:
+        _KUBECONFIG.parent.mkdir(exist_ok=True)
+        _KUBECONFIG.touch(0o600)
+        _KUBECONFIG.write_text(config)
+
+
+def _kubectl() -> tuple[str | Path, ...]:
+    return (tools.path("kubectl"), "--kubeconfig", _KUBECONFIG, "--request-timeout=5s")
+
+
+# --- CLUSTER=existing -------------------------------------------------------------------------
+
+
+def _existing() -> Cluster:
+    """Return the cluster of the current kubeconfig, or say why there is none to be used."""
+    kubectl = tools.path("kubectl")
+    files = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    there = [Path(file) for file in files.split(os.pathsep) if file and Path(file).is_file()]
+    if not there:
+        raise HackError(
+            f"CLUSTER=existing: there is no kubeconfig at {files}. Set KUBECONFIG to the file of "
+            "the cluster to use, or leave CLUSTER out for a kind cluster that is made for you."
+        )
+    file = there[0] if len(there) == 1 else _merged(kubectl)
+    ask: list[Argument] = [kubectl, "--kubeconfig", file]
+    try:
+        output([*ask, "get", "--raw", "/version", "--request-timeout=5s"], timeout=15)
+    except HackError as error:
+        context = answer([*ask, "config", "current-context"]) or "none is chosen"
+        server = answer(
+            [*ask, "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"]
+        )
+        reason = str(error).rstrip().splitlines()[-1].strip()
+        raise HackError(
+            f"CLUSTER=existing: the cluster does not answer ({reason}). Tried kubeconfig {files}, "
+            f"context {context}, server {server or 'unknown'}. Start that cluster, choose another "
+            "context (kubectl config use-context …) or set KUBECONFIG; or leave CLUSTER out for a "
+            "kind cluster that is made for you."
+        ) from error
+    return Cluster(
+        name=answer([*ask, "config", "current-context"]) or "existing",
+        kubeconfig=file,
+        kind=None,
+        kubectl=kubectl,
+        helm=tools.path("helm"),
+        registry=None,
+        existing=True,
+    )
+
+
+def _merged(kubectl: Path) -> Path:
+    """Write what several files in KUBECONFIG say together as one, for who takes only one."""
+    file = paths.BUILD / "kubeconfig-existing"
+    file.parent.mkdir(exist_ok=True)
+    file.touch(0o600)
+    file.write_text(output([kubectl, "config", "view", "--raw", "--flatten"]))
+    return file

@@ -1,0 +1,189 @@
+"""The Docker engine: found, or installed and started; and what it can reach.
+
+`up()` is called before anything else that needs the engine, by `hack.cluster` and
+`hack.image`. A running engine is used as it is. Where there is none, Debian's is installed
+and started, if that is possible here; else the message says what to start.
+"""
+
+import functools
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from hack import cache, debian, paths, versions
+from hack.run import SHORT, Argument, HackError, Step, answer, output, say, step, tail
+
+_PID_FILES = {
+    Path("/var/run/docker.pid"): "dockerd",
+    Path("/var/run/docker/containerd/containerd.pid"): "containerd",
+}
+
+#: Outside the cache on purpose: the engine needs it for as long as it runs.
+_WRAPPER = Path("/usr/local/libexec/message-operator-runc")
+
+# The engine gives a privileged container every capability there is. Where the machine's own
+# bounding set lacks CAP_SYS_RESOURCE, runc then refuses to start it; so leave that one out.
+_WRAPPER_TEXT = """\
+#!/bin/sh
+# An OCI runtime: runc, less a capability that this machine's bounding set lacks.
+# Written by message-operator's hack/engine.py.
+for argument in "$@"; do
+  case "$previous" in
+    --bundle | -b) bundle=$argument ;;
+    --process | -p) process=$argument ;;
+  esac
+  previous=$argument
+done
+without() { # FILE, and where the capabilities are in it
+  jq -c "($2 // {}) |= map_values(map(select(. != \\"CAP_SYS_RESOURCE\\")))" "$1" >"$1.new" &&
+    mv "$1.new" "$1"
+}
+case " $* " in
+  *" create "* | *" run "*) without "${bundle:-.}/config.json" .process.capabilities ;;
+  *" exec "*) if [ -n "$process" ]; then without "$process" .capabilities; fi ;;
+esac
+exec runc "$@"
+"""
+_CAP_SYS_RESOURCE = 24
+
+_WHAT_TO_START = """\
+no Docker engine answers{where}. Start one, then run the same command again:
+    Docker Desktop, colima or Rancher Desktop: open it
+    Linux with systemd: sudo systemctl start docker
+    Debian without either: run the same command as root; it installs and starts the engine
+A user who is not root must be in the group `docker` to reach it.
+To use a cluster that is there already, say CLUSTER=existing."""
+
+
+@functools.cache
+def up() -> None:
+    """Make sure that a Docker engine answers; quick where one does."""
+    if _answers():
+        return
+    if host := os.environ.get("DOCKER_HOST"):
+        raise HackError(_WHAT_TO_START.format(where=f" at DOCKER_HOST={host}"))
+    if os.geteuid() != 0 or not debian.is_debian():
+        raise HackError(_WHAT_TO_START.format(where=""))
+    with cache.lock("engine"):
+        if _answers():  # another run has started it while this one waited
+            return
+        packages = ["docker.io", "iptables"]
+        if not _may_limit_resources():
+            packages.append("jq")
+        debian.install("Docker engine", packages, needs=("dockerd", "runc", "iptables"))
+        with step("Docker engine: start") as work:
+            _start(work)
+
+
+def docker(*arguments: Argument, timeout: float = 120.0, stdin: Path | bytes | None = None) -> str:
+    """Run the docker command and return what it prints."""
+    return output(["docker", *arguments], timeout=timeout, stdin=stdin)
+
+
+def has_image(reference: str) -> bool:
+    """Tell whether the engine has an image."""
+    return answer(["docker", "image", "inspect", "-f", "{{.Id}}", reference]) is not None
+
+
+def import_image(reference: str, root: debian.RootFs, *changes: str) -> str:
+    """Make an image of a root file system, named by its recipe; quick where it is there.
+
+    `changes` are lines of a Dockerfile that configure it, such as `ENV` and `CMD`.
+    """
+    name = f"{reference}:{root.suite}-{cache.digest(root.recipe, *changes)}"
+    if not has_image(name):
+        options = [option for change in changes for option in ("--change", change)]
+        docker("import", *options, root.tar(), name, timeout=300)
+    return name
+
+
+def remove_container(name: str) -> None:
+    """Remove a container with its volumes, running or not; no error where there is none."""
+    docker("rm", "-f", "-v", name)
+
+
+@functools.cache
+def reaches_registry() -> bool:
+    """Tell whether the engine reaches an image registry; asked once in a run, by pulling.
+
+    Only the engine knows its proxies, mirrors and credentials, so it is the one to ask; the
+    image is the message Pods' own, which is needed anyway.
+    """
+    with step("Is an image registry in reach?"):
+        said = answer(["docker", "pull", "-q", f"busybox:{versions.BUSYBOX}"], timeout=SHORT)
+    say(f"    {'yes' if said else 'no: images are made from Debian packages and Go modules'}")
+    return said is not None
+
+
+@functools.cache
+def builder() -> str:
+    """Return a docker command that can build with BuildKit.
+
+    Since 23 the command needs a plugin, buildx, for that; an older one has it built in. So
+    the one on the PATH may be unable to build where Debian's own is able.
+    """
+    for candidate in (shutil.which("docker"), "/usr/bin/docker"):
+        if not candidate or not Path(candidate).exists():
+            continue
+        version = answer([candidate, "version", "-f", "{{.Client.Version}}"]) or "0"
+        if int(version.split(".")[0]) < 23 or answer([candidate, "buildx", "version"]):
+            return candidate
+    raise HackError(
+        "the docker command found here cannot build images: it needs its buildx plugin "
+        "(Debian: apt-get install docker-buildx)"
+    )
+
+
+def _answers() -> bool:
+    return answer(["docker", "version", "-f", "{{.Server.Version}}"]) is not None
+
+
+def _may_limit_resources() -> bool:
+    """Tell whether this machine may hand CAP_SYS_RESOURCE to a container."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapBnd:"):
+            return bool(int(line.split()[1], 16) >> _CAP_SYS_RESOURCE & 1)
+    return True
+
+
+def _start(work: Step) -> None:
+    """Start the engine, so that it outlives this command."""
+    if Path("/run/systemd/system").is_dir():
+        work.run(["systemctl", "start", "docker"], timeout=120)
+        return
+    _remove_stale_pid_files()
+    argv: Sequence[str] = ["dockerd"]
+    if not _may_limit_resources():
+        _WRAPPER.parent.mkdir(parents=True, exist_ok=True)
+        _WRAPPER.write_text(_WRAPPER_TEXT)
+        _WRAPPER.chmod(0o755)
+        argv = [*argv, f"--add-runtime=limited={_WRAPPER}", "--default-runtime=limited"]
+    log = paths.log("dockerd")
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd="/", start_new_session=True
+        )
+    deadline = time.monotonic() + 90
+    while not _answers():
+        if process.poll() is not None or time.monotonic() > deadline:
+            said = tail(log.read_text(errors="replace"))
+            raise HackError(f"dockerd does not come up; its log ends:\n{said}\n(all of it: {log})")
+        time.sleep(0.3)
+
+
+def _remove_stale_pid_files() -> None:
+    """Remove what an engine that was killed leaves behind, and the next one stumbles over.
+
+    /run need not be emptied at boot, and the number may by now be another program's: dockerd
+    would take that for a running engine, and refuse.
+    """
+    for file, name in _PID_FILES.items():
+        try:
+            command = Path(f"/proc/{int(file.read_text())}/comm").read_text().strip()
+        except (OSError, ValueError):
+            command = ""
+        if command != name:
+            file.unlink(missing_ok=True)

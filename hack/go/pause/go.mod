@@ -1,0 +1,3 @@
+module message-operator/hack/go/pause
+
+go 1.26

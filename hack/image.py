@@ -1,0 +1,48 @@
+"""The operator's image: `python -m hack image build|push`, and the demo and the tests.
+
+IMG names it; without IMG it is this version's in the local registry.
+"""
+
+import os
+
+from hack import base_images, engine, paths, registry
+from hack.run import answer, step
+from message_operator import __version__
+
+
+def reference() -> str:
+    """Return the image's name, as the cluster pulls it."""
+    return os.environ.get("IMG") or f"{registry.ADDRESS}/message-operator:{__version__}"
+
+
+def build(ref: str | None = None) -> str:
+    """Build the image and return its name."""
+    ref = ref or reference()
+    engine.up()
+    arguments = {"VERSION": __version__, "REVISION": _revision()}
+    if not engine.reaches_registry():
+        arguments["BUILD_BASE"], arguments["RUNTIME_BASE"] = base_images.python()
+    options = [f"--build-arg={name}={value}" for name, value in arguments.items()]
+    with step(f"Image {ref}") as work:
+        work.run(
+            [engine.builder(), "build", *options, "--tag", ref, paths.CHECKOUT],
+            timeout=20 * 60,
+            env={"DOCKER_BUILDKIT": "1", "BUILDKIT_PROGRESS": "plain"},
+        )
+    return ref
+
+
+def push(ref: str | None = None) -> str:
+    """Push the image and return its name; the local registry is started for its own."""
+    ref = ref or reference()
+    engine.up()
+    if ref.startswith(f"{registry.ADDRESS}/"):
+        registry.up()
+    with step(f"Push {ref}") as work:
+        work.run(["docker", "push", ref], timeout=10 * 60)
+    return ref
+
+
+def _revision() -> str:
+    """Return the commit that is checked out, for the image's label."""
+    return answer(["git", "-C", paths.CHECKOUT, "rev-parse", "HEAD"]) or "unknown"

@@ -1,0 +1,152 @@
+"""The kind node's image, made from Debian packages and Go modules.
+
+Used by `hack.cluster` where no image registry is reached, to pull kind's own from. It is
+what kind expects of a node, and no more: systemd, containerd, the kubelet and kubeadm, and
+the images of the control plane already imported. The files in hack/node/ are copied into it.
+"""
+
+import tempfile
+from pathlib import Path
+
+from hack import archive, cache, engine, golang, paths, versions
+from hack.debian import RootFs
+from hack.run import HackError, output, step
+
+_NAME = "message-operator/node"
+
+_BASE = RootFs(
+    name="node-base",
+    suite=versions.DEBIAN_NODE,
+    variant="essential",
+    packages=(
+        *("systemd", "systemd-sysv", "dbus", "udev"),
+        *("containerd", "runc", "containernetworking-plugins"),
+        *("iptables", "conntrack", "iproute2", "ethtool", "socat", "kmod"),
+        *("mount", "procps", "util-linux", "ca-certificates"),
+    ),
+)
+
+# iptables comes with scripts that choose between its two kinds; unpacked only, it needs links.
+_PROXY_BASE = RootFs(
+    name="kube-proxy-base",
+    suite=versions.DEBIAN_NODE,
+    packages=("iptables", "conntrack", "kmod"),
+    hooks=(
+        "for name in iptables iptables-save iptables-restore ip6tables ip6tables-save"
+        ' ip6tables-restore; do ln -sf xtables-nft-multi "$1/usr/sbin/$name"; done',
+    ),
+)
+
+_ON_THE_NODE = ("kubeadm", "kubelet", "kubectl")
+_IN_IMAGES = (
+    *("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"),
+    *("etcd", "coredns", "pause"),
+)
+
+
+def compile_programs() -> None:
+    """Build what runs on the node; minutes of work for all processors, once."""
+    golang.programs([*_ON_THE_NODE, *_IN_IMAGES])
+
+
+def fetch_packages() -> None:
+    """Make the root file systems; mostly waits for the Debian mirror."""
+    _BASE.tar()
+    _PROXY_BASE.tar()
+
+
+def is_outdated(image: str) -> bool:
+    """Tell whether a node runs an image that was made here for another Kubernetes."""
+    return image.startswith(_NAME) and not image.startswith(f"{_NAME}:{versions.KUBERNETES}-")
+
+
+def reference() -> str:
+    """Return the name of the image that belongs to the present recipe."""
+    recipe = cache.digest(
+        _BASE.recipe,
+        _PROXY_BASE.recipe,
+        *(golang.recipe(name) for name in (*_ON_THE_NODE, *_IN_IMAGES)),
+        paths.RECIPES / "node",
+        Path(__file__),
+        Path(archive.__file__),
+    )
+    return f"{_NAME}:{versions.KUBERNETES}-{recipe}"
+
+
+def make() -> str:
+    """Return the name of the node image, made where the engine does not have it."""
+    name = reference()
+    if engine.has_image(name):
+        return name
+    with cache.lock("node-image"):
+        if not engine.has_image(name):
+            _make(name)
+    return name
+
+
+def _make(name: str) -> None:
+    kubeadm = golang.program("kubeadm")
+    images = _control_plane(kubeadm)
+    pause = next(image.reference for image in images if image.program.name == "pause")
+    container = "message-operator-node-build"
+    with (
+        step(f"Node image for Kubernetes {versions.KUBERNETES}") as work,
+        tempfile.TemporaryDirectory(dir=paths.cache(), prefix=".node-image.") as folder,
+    ):
+        control_plane = Path(folder) / "images.tar"
+        archive.write(control_plane, images)
+        base = engine.import_image("message-operator/node-base", _BASE)
+        engine.remove_container(container)
+        docker = ("docker",)
+        work.run(
+            [
+                *(*docker, "run", "-d", "--privileged", "--name", container),
+                *("--stop-signal", "SIGRTMIN+3", base, "sleep", "1h"),  # systemd's; it stays
+            ],
+            timeout=120,
+        )
+        try:
+            for program in _ON_THE_NODE:
+                source = golang.program(program)
+                work.run([*docker, "cp", source, f"{container}:/usr/bin/{program}"], timeout=120)
+            for part in ("etc", "kind", "usr"):
+                files = f"{paths.RECIPES}/node/{part}/."
+                work.run([*docker, "cp", files, f"{container}:/{part}"], timeout=60)
+            settings = ("-e", f"PAUSE={pause}", "-e", f"KUBERNETES={versions.KUBERNETES}")
+            work.run(
+                [*docker, "exec", "-i", *settings, container, "/kind/setup"],
+                timeout=300,
+                stdin=control_plane,
+            )
+            work.run(
+                [
+                    *(*docker, "commit", "--change", "ENV container=docker"),
+                    *("--change", "CMD []"),
+                    *("--change", 'ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]'),
+                    *(container, name),
+                ],
+                timeout=300,
+            )
+        finally:
+            engine.remove_container(container)
+
+
+def _control_plane(kubeadm: Path) -> list[archive.Image]:
+    """Return the images that kubeadm will ask for, by the names it knows them by."""
+    wanted = output(
+        [kubeadm, "config", "images", "list", "--kubernetes-version", versions.KUBERNETES]
+    ).split()
+    images = []
+    for name in wanted:
+        program = name.rpartition(":")[0].rpartition("/")[2]
+        if program not in _IN_IMAGES:
+            raise HackError(f"kubeadm asks for an image that hack/node_image.py lacks: {name}")
+        images.append(
+            archive.Image(
+                name,
+                golang.program(program),
+                base=_PROXY_BASE.tar() if program == "kube-proxy" else None,
+                entrypoint=program in ("pause", "coredns"),
+            )
+        )
+    return images

@@ -1,0 +1,131 @@
+"""The image registry beside the cluster: here and in the nodes it is localhost:5001.
+
+So images, charts and bundles are pulled as users pull them, not loaded into the node. Used by
+`hack.cluster`, `hack.image` and `hack.base_images`.
+"""
+
+import json
+import time
+import urllib.request
+
+from hack import cache, engine, versions
+from hack.debian import RootFs
+from hack.run import HackError, answer, step, tail
+
+NAME = "message-operator-registry"
+PORT = 5001
+ADDRESS = f"localhost:{PORT}"
+_NETWORK = "kind"
+
+_CONFIG = """\
+version: 0.1
+log: {level: warn}
+storage:
+  filesystem: {rootdirectory: /var/lib/registry}
+  delete: {enabled: true}
+http: {addr: ":5000"}
+"""
+
+# Debian's own configuration asks for a password.
+_ROOT = RootFs(
+    name="registry",
+    suite=versions.DEBIAN_IMAGES,
+    packages=("base-files", "docker-registry"),
+    hooks=(
+        f"printf %s '{_CONFIG}' >\"$1/etc/docker/registry/config.yml\"",
+        'install -d -m 1777 "$1/tmp"',
+    ),
+)
+
+# Tells containerd, in a node, where localhost:5001 really is: Docker resolves the name.
+_HOSTS = f'[host."http://{NAME}:5000"]\n'
+
+
+def up() -> None:
+    """Make sure that the registry runs and answers; quick where it does."""
+    engine.up()
+    if _running() and answers():
+        return
+    with cache.lock("registry-container"):
+        if _running() and answers():
+            return
+        image = _image()
+        with step(f"Registry on {ADDRESS}") as work:
+            engine.remove_container(NAME)
+            work.run(
+                [
+                    *("docker", "run", "-d", "--name", NAME, "--restart", "always"),
+                    *("-p", f"127.0.0.1:{PORT}:5000", image),
+                ],
+                timeout=300,
+            )
+            for _ in range(50):
+                if answers():
+                    return
+                time.sleep(0.2)
+            log = answer(["sh", "-c", f"docker logs --tail 20 {NAME} 2>&1"]) or "it is empty"
+            raise HackError(f"it does not answer; its log ends:\n{tail(log)}")
+
+
+def join(node: str) -> None:
+    """Let a node of the cluster pull from the registry."""
+    networks = engine.docker(
+        "container", "inspect", "-f", "{{json .NetworkSettings.Networks}}", NAME
+    )
+    if _NETWORK not in json.loads(networks):
+        engine.docker("network", "connect", _NETWORK, NAME)
+    folder = f"/etc/containerd/certs.d/{ADDRESS}"
+    script = f"mkdir -p {folder} && cat >{folder}/hosts.toml"
+    engine.docker("exec", "-i", node, "sh", "-c", script, stdin=_HOSTS.encode())
+
+
+def down() -> None:
+    """Remove the registry with all that is in it."""
+    engine.remove_container(NAME)
+
+
+def has(image: str) -> bool:
+    """Tell whether the registry has an image, such as `busybox:1.37`."""
+    name, _, tag = image.partition(":")
+    return _get(f"v2/{name}/manifests/{tag}")
+
+
+def answers() -> bool:
+    """Tell whether the registry answers on its published port."""
+    return _get("v2/")
+
+
+def fetch_packages() -> None:
+    """Make the root file system of the stand-in; mostly waits for the Debian mirror."""
+    _ROOT.tar()
+
+
+def _image() -> str:
+    if engine.reaches_registry():
+        return f"registry:{versions.REGISTRY}"
+    command = '["/usr/bin/docker-registry", "serve", "/etc/docker/registry/config.yml"]'
+    return engine.import_image(
+        "message-operator/registry", _ROOT, f"CMD {command}", "VOLUME /var/lib/registry"
+    )
+
+
+def _running() -> bool:
+    return answer(["docker", "container", "inspect", "-f", "{{.State.Running}}", NAME]) == "true"
+
+
+def _get(path: str) -> bool:
+    kinds = (
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+    )
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{PORT}/{path}", headers={"Accept": ", ".join(kinds)}
+    )
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=5) as response:
+            return bool(response.status == 200)
+    except OSError:  # refused, or not there
+        return False
