@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from hack import paths
-from hack.run import HackError, elapsed, say
+from hack.run import HackError, check_not_stopping, elapsed, say
 
 #: Seconds between two tries to get a lock.
 _POLL = 0.5
@@ -48,6 +48,7 @@ def lock(name: str, patience: float = 60 * 60) -> Iterator[None]:
     began = time.monotonic()
     with (folder / name).open("w") as file:
         while not _taken(file):
+            check_not_stopping()
             waited = time.monotonic() - began
             if waited > patience:
                 raise HackError(

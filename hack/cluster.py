@@ -206,6 +206,8 @@ def _resolv_conf() -> Path:
         for line in place.read_text().splitlines()
         if line.startswith("nameserver ") and not line.split()[1].startswith(("127.", "::1"))
     ]
+    if not lines:  # CoreDNS wants one; names of the cluster work without
+        lines = ["nameserver 192.0.2.1"]
     file = paths.BUILD / "resolv.conf"
     file.write_text("".join(f"{line}\n" for line in dict.fromkeys(lines)))
     return file

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hack import cache
-from hack.run import HackError, output, step
+from hack.run import HackError, output, say, step
 
 _QUIET = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
 
@@ -96,9 +96,15 @@ class RootFs:
 
 
 def _update() -> None:
-    """Let apt learn anew what its mirrors have."""
+    """Let apt learn anew what its mirrors have.
+
+    One source that fails, such as a vendor's, does no harm: what is missing shows later.
+    """
     with cache.lock("apt"), step("Debian package lists") as work:
-        work.run(["apt-get", *_WAIT, "update", "-q"], timeout=5 * 60, env=_QUIET)
+        try:
+            work.run(["apt-get", *_WAIT, "update", "-q"], timeout=5 * 60, env=_QUIET)
+        except HackError:
+            say(f"    apt-get update complains, see {work.log}; going on")
 
 
 def _targets() -> tuple[tuple[str, str], ...]:

@@ -10,11 +10,10 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from hack import cache, debian, paths, versions
-from hack.run import SHORT, Argument, HackError, Step, answer, output, say, step, tail
+from hack.run import Argument, HackError, Step, answer, output, say, step, tail
 
 _PID_FILES = {
     Path("/var/run/docker.pid"): "dockerd",
@@ -70,10 +69,10 @@ def up() -> None:
     with cache.lock("engine"):
         if _answers():  # another run has started it while this one waited
             return
-        packages = ["docker.io", "iptables"]
+        packages = {"docker.io": "dockerd", "iptables": "iptables"}
         if not _may_limit_resources():
-            packages.append("jq")
-        debian.install("Docker engine", packages, needs=("dockerd", "runc", "iptables"))
+            packages["jq"] = "jq"  # for the wrapper below
+        debian.install("Docker engine", tuple(packages), needs=tuple(packages.values()))
         with step("Docker engine: start") as work:
             _start(work)
 
@@ -112,9 +111,9 @@ def reaches_registry() -> bool:
     Only the engine knows its proxies, mirrors and credentials, so it is the one to ask; the
     image is the message Pods' own, which is needed anyway.
     """
-    with step("Is an image registry in reach?"):
-        said = answer(["docker", "pull", "-q", f"busybox:{versions.BUSYBOX}"], timeout=SHORT)
-    say(f"    {'yes' if said else 'no: images are made from Debian packages and Go modules'}")
+    said = answer(["docker", "pull", "-q", f"busybox:{versions.BUSYBOX}"], timeout=15)
+    if said is None:
+        say("    no image registry in reach: images are made of Debian packages and Go modules")
     return said is not None
 
 
@@ -150,17 +149,17 @@ def _may_limit_resources() -> bool:
 
 
 def _start(work: Step) -> None:
-    """Start the engine, so that it outlives this command."""
+    """Start the engine, so that it outlives this command, and wait until it answers."""
     if Path("/run/systemd/system").is_dir():
         work.run(["systemctl", "start", "docker"], timeout=120)
         return
     _remove_stale_pid_files()
-    argv: Sequence[str] = ["dockerd"]
+    argv = ["dockerd"]
     if not _may_limit_resources():
         _WRAPPER.parent.mkdir(parents=True, exist_ok=True)
         _WRAPPER.write_text(_WRAPPER_TEXT)
         _WRAPPER.chmod(0o755)
-        argv = [*argv, f"--add-runtime=limited={_WRAPPER}", "--default-runtime=limited"]
+        argv += [f"--add-runtime=limited={_WRAPPER}", "--default-runtime=limited"]
     log = paths.log("dockerd")
     with log.open("wb") as out:
         process = subprocess.Popen(
@@ -170,7 +169,7 @@ def _start(work: Step) -> None:
     while not _answers():
         if process.poll() is not None or time.monotonic() > deadline:
             said = tail(log.read_text(errors="replace"))
-            raise HackError(f"dockerd does not come up; its log ends:\n{said}\n(all of it: {log})")
+            raise HackError(f"dockerd does not come up; its log, {log}, ends:\n{said}")
         time.sleep(0.3)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hack import archive, cache, engine, golang, paths, versions
 from hack.debian import RootFs
-from hack.run import HackError, output, step
+from hack.run import HackError, answer, output, step
 
 _NAME = "message-operator/node"
 
@@ -81,7 +81,16 @@ def make() -> str:
     with cache.lock("node-image"):
         if not engine.has_image(name):
             _make(name)
+            _remove_others(name)
     return name
+
+
+def _remove_others(name: str) -> None:
+    """Remove the images of former recipes, a gigabyte each; one that is in use stays."""
+    listed = engine.docker("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", _NAME)
+    for other in listed.split():
+        if other != name:
+            answer(["docker", "image", "rm", other])
 
 
 def _make(name: str) -> None:

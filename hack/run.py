@@ -36,6 +36,10 @@ class HackError(Exception):
     """What happened, where, and what to do next; meant to be read by a person."""
 
 
+class StepError(HackError):
+    """A step's failure, told with the step's name and log."""
+
+
 def say(line: str) -> None:
     """Print a line of progress, on stderr: stdout is for what a command was asked for."""
     print(line, file=sys.stderr, flush=True)
@@ -55,6 +59,7 @@ def tail(text: str, lines: int = 15) -> str:
 # --- one command ------------------------------------------------------------------------------
 
 _running: set["subprocess.Popen[bytes]"] = set()
+_stopping = threading.Event()
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
@@ -73,6 +78,12 @@ def stop_all() -> None:
         _kill(process)
 
 
+def check_not_stopping() -> None:
+    """Raise HackError in a thread that is to end, because another one failed."""
+    if _stopping.is_set():
+        raise HackError("stopped")
+
+
 def _execute(
     argv: Sequence[Argument],
     *,
@@ -84,6 +95,7 @@ def _execute(
     stdin: Path | bytes | None,
 ) -> tuple[int, bytes, bytes]:
     """Run a command to its end; raise HackError where it is missing or takes too long."""
+    check_not_stopping()
     with contextlib.ExitStack() as stack:
         source: int = subprocess.PIPE if isinstance(stdin, bytes) else subprocess.DEVNULL
         if isinstance(stdin, Path):
@@ -207,9 +219,11 @@ def step(title: str) -> Iterator[Step]:
     threading.Thread(target=heartbeat, daemon=True).start()
     try:
         yield work
+    except StepError:  # of a step within this one, which says it better
+        raise
     except HackError as error:
         took = elapsed(time.monotonic() - began)
-        raise HackError(
+        raise StepError(
             f"{title}: failed after {took}\n{error}\n"
             f"The whole log is {work.log}\n"
             "What is done so far is kept: the same command goes on from there."
@@ -233,5 +247,7 @@ def together(*jobs: Callable[[], object]) -> None:
             raise failures[0]
     finally:
         if not all(future.done() for future in futures):
+            _stopping.set()
             stop_all()
         pool.shutdown(wait=True)
+        _stopping.clear()

@@ -1,0 +1,120 @@
+"""The commands of the Makefile: `python -m hack <command>`.
+
+Each command is a function here that calls one of the package's modules.
+"""
+
+import argparse
+import signal
+import sys
+from typing import NoReturn
+
+from hack import cluster, demo, deploy, e2e, image, tools
+from hack.run import HackError, say, stop_all
+
+
+def _cluster(arguments: argparse.Namespace) -> None:
+    if arguments.action == "down":
+        cluster.down()
+        return
+    made = cluster.up()
+    say(f"The cluster answers: export KUBECONFIG={made.kubeconfig}")
+
+
+def _image(arguments: argparse.Namespace) -> None:
+    if arguments.action == "build":
+        print(image.build())
+    else:
+        print(image.push())
+
+
+def _tool(arguments: argparse.Namespace) -> None:
+    print(tools.path(arguments.name))
+
+
+def _demo(_: argparse.Namespace) -> None:
+    demo.run()
+
+
+def _deploy(_: argparse.Namespace) -> None:
+    deploy.deploy()
+
+
+def _undeploy(_: argparse.Namespace) -> None:
+    deploy.undeploy()
+
+
+def _crd(arguments: argparse.Namespace) -> None:
+    if arguments.action == "install":
+        deploy.install_crd()
+    else:
+        deploy.uninstall_crd()
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    deploy.run(arguments.rest)
+
+
+def _e2e(arguments: argparse.Namespace) -> int:
+    return e2e.run(arguments.rest)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m hack", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    command = commands.add_parser("cluster", help="make or delete the kind cluster")
+    command.add_argument("action", choices=("up", "down"))
+    command.set_defaults(run=_cluster)
+
+    command = commands.add_parser("image", help="build or push the operator's image (IMG=…)")
+    command.add_argument("action", choices=("build", "push"))
+    command.set_defaults(run=_image)
+
+    command = commands.add_parser("tool", help="print where a tool is, built where it is missing")
+    command.add_argument("name", choices=tools.NAMES)
+    command.set_defaults(run=_tool)
+
+    for name, run, text in (
+        ("demo", _demo, "run the main job from nothing to the end"),
+        ("deploy", _deploy, "install the operator by Helm (IMG=…)"),
+        ("undeploy", _undeploy, "remove the operator; Messages stay"),
+    ):
+        commands.add_parser(name, help=text).set_defaults(run=run)
+
+    command = commands.add_parser("crd", help="put the CRD into the cluster, or remove it")
+    command.add_argument("action", choices=("install", "uninstall"))
+    command.set_defaults(run=_crd)
+
+    for name, follow, text in (
+        ("run", _run, "run the operator here, against the cluster"),
+        ("e2e", _e2e, "run the end-to-end tests"),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("rest", nargs="*", metavar="-- OPTION", help="passed on")
+        command.set_defaults(run=follow)
+
+    return parser
+
+
+def main() -> int:
+    """Run a command; end with a readable message where it fails."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    arguments = _parser().parse_args()
+    try:
+        return arguments.run(arguments) or 0
+    except HackError as error:
+        say(f"\nerror: {error}")
+        return 1
+    except KeyboardInterrupt:
+        say("\ninterrupted; what is done so far is kept: the same command goes on from there")
+        return 130
+    finally:
+        stop_all()
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""`make demo`: the main job from nothing to the end, as a user would do it by hand.
+
+A cluster, the operator by Helm from the local registry, a Message in Korean, its Pod's log, an
+edit, and the new Pod's log. Each kubectl command is shown before it runs.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+
+import yaml
+
+from hack import cluster, deploy, paths
+from hack.cluster import Cluster
+from hack.run import HackError, answer, output, say
+from hack.run import elapsed as seconds
+
+_EXAMPLE = "examples/hello.yaml"
+_NAME = "hello-msg"
+_EDITED = "수정된 메시지입니다. 🎉"
+_WAIT = 120.0
+
+
+class _Shell:
+    """Runs kubectl before the user's eyes."""
+
+    def __init__(self, made: Cluster) -> None:
+        self._command = deploy.kubectl(made)
+
+    def show(self, *arguments: str) -> None:
+        """Print the command and its answer."""
+        shown = " ".join(f"'{a}'" if set(a) & set(' {}"') else a for a in arguments)
+        print(f"\n$ kubectl {shown}", flush=True)
+        print(self.ask(*arguments).rstrip(), flush=True)
+
+    def ask(self, *arguments: str) -> str:
+        """Return the answer."""
+        return output([*self._command, *arguments], timeout=_WAIT + 30, cwd=paths.CHECKOUT)
+
+    def until(self, what: str, holds: Callable[[], bool]) -> None:
+        """Wait for something to hold; raise HackError with how things stand if it never does."""
+        deadline = time.monotonic() + _WAIT
+        while not holds():
+            if time.monotonic() > deadline:
+                told = answer([*self._command, "describe", "message", _NAME]) or ""
+                raise HackError(f"after {seconds(_WAIT)} still not so: {what}\n{told}")
+            time.sleep(0.2)
+
+
+def run() -> None:
+    """Show it all; raise HackError where something is not as it should be."""
+    began = time.monotonic()
+    made = cluster.up()
+    deploy.install(made, deploy.publish(made))
+    ready = time.monotonic()
+    kubectl = _Shell(made)
+
+    text = yaml.safe_load((paths.CHECKOUT / _EXAMPLE).read_text())["spec"]["text"]
+    say("\n==> A Message in Korean, and the Pod that prints it")
+    kubectl.show("apply", "-f", _EXAMPLE)
+    kubectl.until("the Pod has printed the text", lambda: _prints(made, text))
+    kubectl.show("wait", "--for=condition=Ready", f"message/{_NAME}", f"--timeout={_WAIT:.0f}s")
+    kubectl.show("get", "messages", "-o", "wide")
+    kubectl.show("logs", f"msg-{_NAME}")
+    kubectl.show("events", "--for", f"message/{_NAME}")
+
+    say("\n==> The Message is edited, so its Pod is replaced")
+    patch = json.dumps({"spec": {"text": _EDITED}}, ensure_ascii=False)
+    kubectl.show("patch", "message", _NAME, "--type=merge", "-p", patch)
+    kubectl.until("the new Pod has printed the new text", lambda: _prints(made, _EDITED))
+    kubectl.show("wait", "--for=condition=Ready", f"message/{_NAME}", f"--timeout={_WAIT:.0f}s")
+    kubectl.show("logs", f"msg-{_NAME}")
+    kubectl.show("get", "messages", "-o", "wide")
+
+    now = time.monotonic()
+    say(f"\nDone: {seconds(ready - began)} for the cluster and the operator, "
+        f"{seconds(now - ready)} for the Message.\n{_farewell(made)}")  # fmt: skip
+
+
+def _prints(made: Cluster, text: str) -> bool:
+    log = answer([*deploy.kubectl(made), "logs", f"msg-{_NAME}"]) or ""
+    return text in log.splitlines()
+
+
+def _farewell(made: Cluster) -> str:
+    remove = "make undeploy uninstall" if made.existing else "make cluster-down"
+    gone = "the operator, its CRD and every Message" if made.existing else "the cluster"
+    suffix = " CLUSTER=existing" if made.existing else ""
+    # A kubectl that was built here, because the PATH has none or one too old, is not on the PATH.
+    found = shutil.which("kubectl") == str(made.kubectl)
+    path = "" if found else f"\n  export PATH={made.kubectl.parent}:$PATH"
+    return f"""\
+Try next:
+  export KUBECONFIG={made.kubeconfig}{path}
+  kubectl edit message {_NAME}         # change the text, and see the Pod replaced
+  kubectl delete pod msg-{_NAME}       # and see it come back
+  kubectl describe message {_NAME}     # the story so far
+  kubectl apply -f examples/               # more Messages
+Remove {gone}:
+  {remove}{suffix}"""
