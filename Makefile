@@ -36,7 +36,7 @@ test: check e2e ## all that must pass before a change lands
 ##@ Develop
 
 .PHONY: check
-check: lint types unit chart ## all checks that need no cluster
+check: lint types verify unit chart ## all checks that need no cluster
 
 .PHONY: lint
 lint: $(READY) ## style and layers of the Python code
@@ -55,6 +55,14 @@ unit: $(READY) ## unit tests
 .PHONY: chart
 chart: $(READY) ## lint the chart, check what it renders
 	@$(PY) -m pytest tests/chart $(ARGS)
+
+.PHONY: generate
+generate: $(READY) ## write the files that are made of others
+	@$(PY) -m hack.generate
+
+.PHONY: verify
+verify: $(READY) ## find generated files that are out of date
+	@$(PY) -m hack.generate --check
 
 .PHONY: fmt
 fmt: $(READY) ## format the Python code

@@ -96,9 +96,9 @@ def pod(values: Values = _NOTHING) -> Manifest:
 
 
 def container(values: Values = _NOTHING) -> Manifest:
-    """Return the operator's only container."""
-    (only,) = pod(values)["spec"]["containers"]
-    result: Manifest = only
+    """Return the operator's container."""
+    (operator,) = (c for c in pod(values)["spec"]["containers"] if c["name"] == "operator")
+    result: Manifest = operator
     return result
 
 
