@@ -120,6 +120,8 @@ docker-push: $(READY) ## push the operator's image (IMG=…)
 
 # The virtual environment, from the hashed lock; made anew when the lock changes.
 $(READY): requirements/dev.txt
+	@test ! -L $(VENV) || { \
+	  echo "make: $(VENV) is a link to another checkout's and older than requirements/dev.txt; run make there, it would be emptied from here" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "make: $(PYTHON) is missing or older than 3.11; install Python 3.11+ or say PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
