@@ -64,6 +64,10 @@ generate: $(READY) ## write the files that are made of others
 verify: $(READY) ## find generated files that are out of date
 	@$(PY) -m hack.generate --check
 
+.PHONY: chart-diff
+chart-diff: $(READY) ## what an upgrade from the last release changes (ARGS=v0.1.0)
+	@$(PY) -m hack.chart_diff $(ARGS)
+
 .PHONY: fmt
 fmt: $(READY) ## format the Python code
 	@$(VENV)/bin/ruff check --fix .

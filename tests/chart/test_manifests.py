@@ -2,6 +2,8 @@
 
 import functools
 import json
+import re
+import tarfile
 from pathlib import Path
 
 import jsonschema
@@ -150,3 +152,27 @@ def test_the_oldest_supported_kubernetes_is_the_chart_s() -> None:
 
     with pytest.raises(HelmError, match=r"requires kubeVersion: >=1\.29\.0-0"):
         render(kubernetes="v1.28.15")
+
+
+def test_nothing_depends_on_what_the_cluster_has_when_it_is_rendered() -> None:
+    # GitOps tools render without a cluster: what depends on it is silently left out there.
+    for template in (CHART / "templates").rglob("*"):
+        if template.is_file():
+            assert not re.search(r"\.Capabilities|\blookup\b", template.read_text()), template
+
+
+def test_the_crd_is_a_template_so_that_it_is_upgraded() -> None:
+    # Helm never upgrades what is in crds/.
+    assert not (CHART / "crds").exists()
+    assert ("CustomResourceDefinition", "", "messages.myorg.dev") in names(render())
+
+
+def test_the_package_has_what_users_need_and_no_more(tmp_path: Path) -> None:
+    helm("package", CHART, "--destination", tmp_path)
+    (package,) = tmp_path.glob("*.tgz")
+    with tarfile.open(package) as archive:
+        files = {name.removeprefix("message-operator/") for name in archive.getnames()}
+
+    assert files >= {"Chart.yaml", "README.md", "values.yaml", "values.schema.json"}
+    assert "dashboards/message-operator.json" in files
+    assert not [file for file in files if file.startswith("ci/") or file.endswith(".in")]

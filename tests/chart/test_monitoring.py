@@ -205,7 +205,7 @@ def test_every_alert_fires_in_trouble_and_ends_after_it(tmp_path: Path) -> None:
     file = tmp_path / "tests.yaml"
     rule_file(tmp_path)
     file.write_text(
-        json.dumps({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests})
+        json.dumps({"rule_files": ["rules.yaml"], "evaluation_interval": "5m", "tests": tests})
     )
 
     promtool("test", "rules", file)
