@@ -52,9 +52,10 @@ def up() -> None:
         image = _image()
         with step(f"Registry on {ADDRESS}") as work:
             engine.remove_container(NAME)
+            network = ["--network", _NETWORK] if _has_network() else []
             work.run(
                 [
-                    *("docker", "run", "-d", "--name", NAME, "--restart", "always"),
+                    *("docker", "run", "-d", "--name", NAME, "--restart", "always", *network),
                     *("-p", f"127.0.0.1:{PORT}:5000", image),
                 ],
                 timeout=300,
@@ -107,6 +108,11 @@ def _image() -> str:
     return engine.import_image(
         "message-operator/registry", _ROOT, f"CMD {command}", "VOLUME /var/lib/registry"
     )
+
+
+def _has_network() -> bool:
+    """Tell whether kind's network is there: it comes with the first cluster."""
+    return answer(["docker", "network", "inspect", _NETWORK]) is not None
 
 
 def _running() -> bool:
