@@ -46,6 +46,12 @@ PROGRAMS = {
         versions.HELM,
         f"-X helm.sh/helm/v3/internal/version.version={versions.HELM}",
     ),
+    "helm4": Program(
+        "helm4",
+        "helm.sh/helm/v4/cmd/helm",
+        versions.HELM4,
+        f"-X helm.sh/helm/v4/internal/version.version={versions.HELM4}",
+    ),
     "etcd": Program("etcd", "go.etcd.io/etcd/server/v3", versions.ETCD),
     "coredns": Program("coredns", ".", versions.COREDNS),
     "pause": Program("pause", ".", "v1"),

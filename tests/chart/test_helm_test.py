@@ -9,7 +9,20 @@ from typing import ClassVar
 
 import pytest
 
-from tests.chart.helm import FULLNAME, NAMESPACE, Manifest, container, find, names, pod, render
+from tests.chart.helm import (
+    CHART,
+    FULLNAME,
+    NAMESPACE,
+    NEWEST_KUBERNETES,
+    RELEASE,
+    Manifest,
+    container,
+    find,
+    helm,
+    names,
+    pod,
+    render,
+)
 
 HOST = f"{FULLNAME}-metrics.{NAMESPACE}.svc"
 
@@ -125,3 +138,9 @@ def test_it_fails_when_something_else_answers(port: int, monkeypatch: pytest.Mon
     asked = ask(port)
 
     assert (asked.returncode, asked.stderr) == (1, "/metrics is not the message-operator's\n")
+
+
+def test_it_is_left_out_where_plain_manifests_are_applied() -> None:
+    rendered = helm("template", RELEASE, CHART, "--kube-version", NEWEST_KUBERNETES, "--skip-tests")
+
+    assert "\nkind: Pod\n" not in rendered
