@@ -36,6 +36,7 @@ UNUSUAL: dict[str, Any] = {
     "commonLabels": {"u-common-label": "u"},
     "commonAnnotations": {"u-common-annotation": "u"},
     "global": {"imagePullSecrets": [{"name": "u-global-secret"}], "u-of-the-parent": True},
+    "enabled": False,
     "crds": {
         "install": True,
         "keep": False,
