@@ -249,7 +249,17 @@ def test_a_rollout_goes_as_the_values_say() -> None:
     deployment = find(render({"strategy": strategy}), "Deployment")
 
     assert deployment["spec"]["strategy"] == strategy
-    assert "strategy" not in find(render(), "Deployment")["spec"]
+
+
+@pytest.mark.parametrize("strategy", [{}, {"type": "RollingUpdate"}], ids=str)
+def test_kubernetes_own_rollout_is_said_so_that_it_can_be_taken_back(strategy: Values) -> None:
+    # With Helm 4's server-side apply, what the API server fills in would stay beside a Recreate.
+    deployment = find(render({"strategy": strategy}), "Deployment")
+
+    assert deployment["spec"]["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"},
+    }
 
 
 def test_containers_and_volumes_of_one_s_own_stand_beside_the_operator() -> None:
