@@ -76,6 +76,12 @@ class Cache(Generic[R]):
         if self._records.get(record.key) is record:
             del self._records[record.key]
 
+    def clear(self, namespace: str | None) -> None:
+        """Drop all records of a namespace, None for all, as if they had never been seen."""
+        for records in (self._records, self._deleted):
+            for key in [key for key in records if namespace in (None, key[0])]:
+                del records[key]
+
     def prune(self, seen: set[Key], version: int, namespace: str | None) -> list[Key]:
         """Drop the ghosts: records that a full list at this version lacks.
 

@@ -72,7 +72,7 @@ async def stop(**_: Any) -> None:
 @kopf.on.login(backoff=5)
 async def login(**_: Any) -> kopf.AiohttpSession:
     """Share one session with kopf."""
-    return controller.api.login(await asyncio.to_thread(kube.credentials))
+    return controller.login(await asyncio.to_thread(kube.credentials))
 
 
 @kopf.on.event(messages.GROUP, messages.VERSION, messages.PLURAL)

@@ -120,20 +120,26 @@ class Api:
     def __init__(self, timeout: float) -> None:
         self._timeout = aiohttp.ClientTimeout(total=timeout)
         self._session: aiohttp.ClientSession | None = None
+        self._bearer: Bearer | None = None
         self._server = ""
-        #: Set once kopf has logged in.
-        self.connected = asyncio.Event()
+        #: When the API server last answered, on the monotonic clock.
+        self.answered = 0.0
 
-    def login(self, info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
-        """Open the session, for this client and for kopf alike; kopf closes it."""
+    def login(
+        self, info: kopf.ConnectionInfo, *observers: aiohttp.ClientMiddlewareType
+    ) -> kopf.AiohttpSession:
+        """Open the session, for this client and for kopf alike; kopf closes it.
+
+        ``observers`` are middlewares for kopf's requests alone.
+        """
+        self._bearer = Bearer(info)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
             headers={"User-Agent": f"{MANAGER}/{__version__}"},
-            middlewares=(Bearer(info),),
+            middlewares=(*observers, self._bearer),
             proxy=info.proxy_url,
         )
         self._server = info.server.rstrip("/")
-        self.connected.set()
         return kopf.AiohttpSession(
             server=info.server,
             aiohttp_session=self._session,
@@ -150,7 +156,7 @@ class Api:
         params: dict[str, str] | None = None,
     ) -> dict[str, Any]:
         """Send one request and give the object that answers it; raises ``ApiError``."""
-        if self._session is None:
+        if self._session is None or self._bearer is None:
             raise ApiError(method, path, 0, "NotConnected", "not logged in yet")
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         started = time.monotonic()
@@ -159,9 +165,11 @@ class Api:
             async with self._session.request(
                 method, self._server + path, data=data, params=params,
                 headers={"Content-Type": content_type}, timeout=self._timeout,
+                middlewares=(self._bearer,),
             ) as response:  # fmt: skip
                 payload = await response.read()
                 code = response.status
+                self.answered = time.monotonic()
                 answer: dict[str, Any] = json.loads(payload) if payload else {}
                 if code >= 400:
                     raise ApiError(

@@ -250,6 +250,7 @@ class Reconciler:
             raw = await self._api.request("PATCH", target, body, content_type=MERGE_PATCH)
         except ApiError as error:
             if error.status == 404:
+                self._messages.drop(message)
                 return False
             raise RetryError(str(error), after=error.after) from error
         self._messages.observe(raw)

@@ -19,7 +19,6 @@ class FakeApi(Api):
 
     def __init__(self) -> None:
         super().__init__(timeout=1)
-        self.connected.set()
         self.objects: dict[str, Raw] = {}
         self.writes: list[str] = []
         #: Errors that the next requests with this method meet, whatever their path.
