@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiohttp
@@ -122,6 +122,8 @@ class Api:
         self._session: aiohttp.ClientSession | None = None
         self._bearer: Bearer | None = None
         self._server = ""
+        #: Tells at the last moment before each write whether it may be sent; an election's.
+        self.may_write: Callable[[], bool] = lambda: True
         #: When the API server last answered, on the monotonic clock.
         self.answered = 0.0
 
@@ -154,8 +156,12 @@ class Api:
         *,
         content_type: str = "application/json",
         params: dict[str, str] | None = None,
+        fenced: bool = True,
     ) -> dict[str, Any]:
-        """Send one request and give the object that answers it; raises ``ApiError``."""
+        """Send one request and give the object that answers it; raises ``ApiError``.
+
+        A write that may not be sent has the reason ``Fenced``; ``fenced=False`` sends it anyway.
+        """
         if self._session is None or self._bearer is None:
             raise ApiError(method, path, 0, "NotConnected", "not logged in yet")
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
@@ -165,7 +171,7 @@ class Api:
             async with self._session.request(
                 method, self._server + path, data=data, params=params,
                 headers={"Content-Type": content_type}, timeout=self._timeout,
-                middlewares=(self._bearer,),
+                middlewares=(self._bearer, self._fence) if fenced else (self._bearer,),
             ) as response:  # fmt: skip
                 payload = await response.read()
                 code = response.status
@@ -187,6 +193,14 @@ class Api:
         finally:
             metrics.API_REQUESTS.labels(method, str(code)).inc()
             metrics.API_TIME.labels(method).observe(time.monotonic() - started)
+
+    async def _fence(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Stop a write that may not be sent: a process may have slept since it was decided on."""
+        if request.method != "GET" and not self.may_write():
+            raise ApiError(request.method, request.url.path, 0, "Fenced", "no leader any more")
+        return await handler(request)
 
     async def pages(
         self, path: str, params: dict[str, str] | None = None

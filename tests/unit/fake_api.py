@@ -42,6 +42,7 @@ class FakeApi(Api):
     async def request(
         self, method: str, path: str, body: Raw | None = None, *,
         content_type: str = "application/json", params: dict[str, str] | None = None,
+        fenced: bool = True,
     ) -> Raw:  # fmt: skip
         if method != "GET":
             self.writes.append(f"{method} {path}")

@@ -171,3 +171,16 @@ async def test_one_session_serves_kopf_and_us() -> None:
     assert isinstance(session.aiohttp_session, aiohttp.ClientSession)
     assert session.server == "http://127.0.0.1:9"
     await session.aiohttp_session.close()
+
+
+async def test_a_write_is_stopped_at_the_fence_and_a_question_is_not() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    async with serving(answer) as api:
+        api.may_write = lambda: False
+
+        with pytest.raises(ApiError, match="Fenced"):
+            await api.request("DELETE", "/x", {})
+        await api.request("GET", "/x")
+        await api.request("PUT", "/lease", {}, fenced=False)
