@@ -37,6 +37,13 @@ RETRY = 5.0  # seconds between two tries of a failed sweep
 APART = 1.0  # seconds at least between two sweeps
 
 
+class HistoryError(Exception):
+    """The API server has forgotten what it knew: etcd was restored from a backup.
+
+    If it says so twice, the process ends: all that is cached, here and in kopf, is void.
+    """
+
+
 class Controller:
     """The operator but for the watching."""
 
@@ -55,6 +62,7 @@ class Controller:
             for path in (messages.path, pods.path)
         )
         self._filled = False
+        self._contradicted = False  # whether the last list was older than the one before
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -132,6 +140,7 @@ class Controller:
             group.create_task(self._recorder.run(), name="events")
             if self.settings.leader_elect:
                 election = Election(self.api, self.settings)
+                self.api.may_write = election.leads
                 group.create_task(election.lead(self._queue.run), name="election")
             else:
                 metrics.LEADER.set(1)
@@ -163,9 +172,16 @@ class Controller:
                 await self._compare_messages(namespace)
                 selector = {"labelSelector": pods.SELECTOR}
                 await self._compare(self._pods, pods.path(namespace), namespace, selector)
+        except HistoryError as error:
+            if self._contradicted:
+                raise
+            self._contradicted = True
+            logger.warning("The sweep will be tried again: %s", error)
+            return False
         except ApiError as error:
             logger.warning("The sweep failed and will be tried again: %s", error)
             return False
+        self._contradicted = False
         for message in self._messages:
             self._queue.add(message.key)
         return True
@@ -189,13 +205,17 @@ class Controller:
     async def _compare(
         self, cache: Cache[R], path: str, namespace: str | None, query: dict[str, str]
     ) -> None:
-        seen: set[Key] = set()
+        seen: dict[Key, int] = {}
+        newest = cache.newest()
         version = repairs = 0
         async for objects, at in self.api.pages(path, query):
             version = at
             for raw in objects:
                 repairs += cache.observe(raw) is not None
-                seen.add((raw["metadata"]["namespace"], raw["metadata"]["name"]))
+                meta = raw["metadata"]
+                seen[meta["namespace"], meta["name"]] = int(meta["resourceVersion"])
+        if version < newest or cache.contradicts(seen, version):
+            raise HistoryError(f"the list of {path} is older than what it said before")
         ghosts = cache.prune(seen, version, namespace)
         if self._filled:
             metrics.SWEEP_REPAIRS.labels(path.rsplit("/", 1)[1]).inc(repairs + len(ghosts))

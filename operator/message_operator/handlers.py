@@ -5,6 +5,8 @@ kopf finds the handlers when this module is imported: by ``__main__``, or by
 """
 
 import asyncio
+import os
+import signal
 import sys
 from typing import Any
 
@@ -14,6 +16,8 @@ import kopf
 from message_operator import kube, messages, pods, settings
 from message_operator.controller import Controller
 
+#: Set to stop the operator; ``__main__`` hands it to kopf.
+stopping = asyncio.Event()
 #: What ``__main__`` parsed; under ``kopf run``, what the environment says.
 configured: settings.Settings | None = None
 controller: Controller
@@ -61,6 +65,21 @@ async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
             f"message-operator: {error.strerror}. Choose another --metrics-bind-address or "
             "--health-probe-bind-address, or end the process that has it."
         )
+    if configured is not None:  # not under `kopf run`
+        asyncio.get_running_loop().call_soon(_catch_signals)  # after kopf has set its own
+
+
+def _catch_signals() -> None:
+    """Stop at the first signal, end at the second; kopf's own handlers fail at the second."""
+
+    def caught(number: int) -> None:
+        if stopping.is_set():
+            os._exit(128 + number)
+        stopping.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, caught, number)
 
 
 @kopf.on.cleanup()
