@@ -24,7 +24,7 @@ class Operator:
         self._folder = Path(tempfile.mkdtemp(prefix="message-operator-process-"))
         (self._folder / "kubeconfig").write_text(kubeconfig(server, OPERATOR))
         self.port = _free_port()
-        self._flags = (
+        self.flags = (
             "--metrics-bind-address=0", f"--health-probe-bind-address=127.0.0.1:{self.port}", *flags
         )  # fmt: skip
         self._clock = self._folder / "clock"
@@ -52,7 +52,7 @@ class Operator:
         }
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "message_operator", *self._flags,
+                sys.executable, "-m", "message_operator", *self.flags,
                 stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
                 env=environment, cwd=self._folder,
             )  # fmt: skip
