@@ -18,6 +18,8 @@ from message_operator.controller import Controller
 
 #: Set to stop the operator; ``__main__`` hands it to kopf.
 stopping = asyncio.Event()
+#: Seconds after which a process that does not manage to stop is ended.
+ENDING = 5.0
 #: What ``__main__`` parsed; under ``kopf run``, what the environment says.
 configured: settings.Settings | None = None
 controller: Controller
@@ -54,6 +56,7 @@ async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
     settings.persistence.diffbase_storage = Unremembered()
     settings.networking.request_timeout = controller.settings.request_timeout
     settings.queueing.exit_timeout = 0.2
+    settings.process.ultimate_exiting_timeout = ENDING
     settings.watching.chunk_size = kube.PAGE
     settings.watching.label_selectors["", "v1", "pods"] = pods.SELECTOR
     # With listed namespaces there is no right to anything clusterwide, nor need for it.
@@ -76,6 +79,7 @@ def _catch_signals() -> None:
         if stopping.is_set():
             os._exit(128 + number)
         stopping.set()
+        loop.call_later(ENDING, os._exit, 128 + number)
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -84,8 +88,10 @@ def _catch_signals() -> None:
 
 @kopf.on.cleanup()
 async def stop(**_: Any) -> None:
-    """Stop the controller."""
+    """Stop the controller; if kopf has not ended soon after, end without it."""
     await controller.stop()
+    # After a watch that failed, a task of kopf's may wait for ever for a session that is closed.
+    asyncio.get_running_loop().call_later(1.0, os._exit, 0 if stopping.is_set() else 1)
 
 
 @kopf.on.login(backoff=5)
