@@ -115,13 +115,15 @@ class Proxy:
         self._server = server
         self._session = session
         self._log = log
-        self._who = who
+        self.who = who
         self._armed: list[Armed] = []
         self._open: dict[int, web.Request] = {}
         #: What happens to the events of watches.
         self.tap: Tap = lambda _, line: line
         #: How many watches and lists were asked for, by plural.
         self.calls: list[Call] = []
+        #: The names that the operator behind it goes by in the Lease.
+        self.identities: set[str] = set()
         self.url = ""
         self.on_port = 0
 
@@ -149,6 +151,8 @@ class Proxy:
             await request.read(),
         )  # fmt: skip
         self.calls.append(call)
+        if call.lease and call.body:
+            self.identities.add(json.loads(call.body)["spec"].get("holderIdentity") or "")
         self._open[id(request)] = request
         try:
             answer = await self._harmed(call, request)
@@ -196,7 +200,7 @@ class Proxy:
         finally:
             if call.writes:
                 self._log.append(
-                    Write(time.monotonic(), self._who, call.method, call.path, status, call.body)
+                    Write(time.monotonic(), self.who, call.method, call.path, status, call.body)
                 )
 
     async def _stream(self, call: Call, request: web.Request) -> web.StreamResponse:

@@ -7,7 +7,7 @@ written.
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -34,6 +34,8 @@ class World:
         self.writes: list[Write] = []
         self.proxies: list[Proxy] = []
         self.operators: list[Operator] = []
+        #: Replicas that cannot be ready: they are stopped, or cut off.
+        self.frozen: set[Operator] = set()
         self._stack = stack
 
     @property
@@ -46,11 +48,18 @@ class World:
 
     async def start(self, *flags: str, everywhere: bool = False) -> Operator:
         """Start one more replica behind a proxy of its own, and wait until it is ready."""
+        return await self.start_behind(lambda _: None, *flags, everywhere=everywhere)
+
+    async def start_behind(
+        self, harm: Callable[[Proxy], object], *flags: str, everywhere: bool = False
+    ) -> Operator:
+        """Start one more replica, with its proxy harmed from the beginning."""
         who = f"replica {len(self.proxies) + 1}"
         proxy = await self._stack.enter_async_context(
             proxying(self.cluster.plane.server, self.writes, who)
         )
         self.proxies.append(proxy)
+        harm(proxy)
         scope = "--all-namespaces" if everywhere else f"--namespace={self.namespace}"
         operator = Operator(
             proxy.url, scope, f"--lease-namespace={self.namespace}", "--sweep-period=300",
@@ -71,13 +80,16 @@ class World:
     def pod(self, name: str = "hello") -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods/msg-{name}"
 
+    def collection(self, plural: str) -> str:
+        root = MESSAGES if plural == "messages" else "/api/v1"
+        return f"{root}/namespaces/{self.namespace}/{plural}"
+
     async def create(self, text: str, name: str = "hello") -> Raw:
         body = {
             "apiVersion": "myorg.dev/v1", "kind": "Message",
             "metadata": {"name": name}, "spec": {"text": text},
         }  # fmt: skip
-        collection = f"{MESSAGES}/namespaces/{self.namespace}/messages"
-        return await self.cluster.ask("POST", collection, body)
+        return await self.cluster.ask("POST", self.collection("messages"), body)
 
     async def edit(self, text: str, name: str = "hello") -> Raw:
         return await self.cluster.patch(self.message(name), {"spec": {"text": text}})
@@ -142,7 +154,9 @@ class World:
         found = [
             f"{operator.flags} is not ready"
             for operator in self.operators
-            if operator.supervised and (await operator.probe("/readyz"))[0] != 200
+            if operator.supervised
+            and operator not in self.frozen
+            and (await operator.probe("/readyz"))[0] != 200
         ]
         if {m["metadata"]["name"] for m in messages} != set(wanted):
             found.append(f"Messages {[m['metadata']['name'] for m in messages]}")
