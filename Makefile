@@ -52,6 +52,14 @@ types: $(READY) ## static types
 unit: $(READY) ## unit tests
 	@$(PY) -m pytest tests/unit $(ARGS)
 
+.PHONY: faults
+faults: $(READY) ## the operator under faults, on a control plane of plain processes (ARGS="-k frozen")
+	@$(PY) -m pytest tests/faults -m "not long" $(ARGS)
+
+.PHONY: faults-long
+faults-long: $(READY) ## those that take minutes: 10,000 Messages, a kind deleted, a minute's freeze
+	@$(PY) -m pytest tests/faults -m long -s $(ARGS)
+
 .PHONY: chart
 chart: $(READY) ## lint the chart, check what it renders
 	@$(PY) -m pytest tests/chart $(ARGS)

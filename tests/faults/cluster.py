@@ -45,7 +45,10 @@ class Cluster:
         async with self.session.request(
             method, self.plane.server + path, data=data, headers={"Content-Type": kind}
         ) as response:
-            answer: Raw = json.loads(await response.read() or b"{}")
+            payload = await response.read()
+            if response.content_type != "application/json":  # "404 page not found"
+                payload = json.dumps({"message": payload.decode()}).encode()
+            answer: Raw = json.loads(payload)
             if response.status >= 400:
                 raise RefusedError(response.status, answer)
             return answer
@@ -86,13 +89,9 @@ class Cluster:
                 raise
 
     async def install(self) -> None:
-        """Bring the CRD, what the chart allows the operator, and a node."""
+        """Bring the CRD and a node."""
         for manifest in _chart(()):
-            if manifest["kind"] in (
-                "CustomResourceDefinition",
-                "ClusterRole",
-                "ClusterRoleBinding",
-            ):
+            if manifest["kind"] == "CustomResourceDefinition":
                 await self.put(manifest)
         await self.established()
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
@@ -109,6 +108,12 @@ class Cluster:
                     if error.status != 429:  # "storage is (re)initializing"
                         raise
                 await asyncio.sleep(0.05)
+
+    async def allow_everywhere(self) -> None:
+        """Give the operator the chart's rights in all namespaces."""
+        for manifest in _chart(()):
+            if manifest["kind"] in ("ClusterRole", "ClusterRoleBinding"):
+                await self.put(manifest)
 
     async def allow_here(self, namespace: str) -> None:
         """Give the operator the chart's rights in one namespace, and the election's."""

@@ -50,6 +50,7 @@ async def _killed_after(cluster: Cluster, what: Scenario, number: int) -> bool:
 FAULTS = {
     "answer-lost": proxy.lose,
     "never-sent": proxy.drop,
+    "black-hole": proxy.swallow,
     "bad-json": proxy.garble,
     "delayed": proxy.delay(1.5),
     "409": proxy.refuse(409, "Conflict"),
@@ -68,7 +69,7 @@ async def test_a_fault_at_every_single_write(here: World, scenario: str) -> None
         for fault in FAULTS
         for number in range(1, what.writes + SPARE + 1)
     }
-    await here.start()
+    await here.start("--request-timeout=2")
     await asyncio.gather(*(what.before(here, name) for name in cases))
     armed = {
         name: here.proxy.arm(proxy.nth_write(number, name), fault)

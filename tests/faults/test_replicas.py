@@ -124,6 +124,26 @@ async def test_the_leader_is_frozen_and_thawed(here: World) -> None:
     assert writes_of(here, here.proxies[0], thawed + 0.05) == []
 
 
+@pytest.mark.long
+async def test_the_leader_is_frozen_for_a_minute(here: World) -> None:
+    leader, _ = await two(here)
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+
+    await here.edit("둘")
+    leader.send(Signals.SIGSTOP)
+    here.frozen.add(leader)
+    await here.is_right("hello", "둘")
+    await here.edit("셋")
+    await asyncio.sleep(60)
+    thawed = time.monotonic()
+    leader.send(Signals.SIGCONT)
+    here.frozen.clear()
+
+    await here.converges({"hello": "셋"})
+    assert writes_of(here, here.proxies[0], thawed + 0.05) == []
+
+
 async def test_the_leader_is_cut_off_and_stops_before_the_other_begins(here: World) -> None:
     leader, _ = await two(here)
     await here.create("하나")

@@ -54,6 +54,8 @@ class World:
         self, harm: Callable[[Proxy], object], *flags: str, everywhere: bool = False
     ) -> Operator:
         """Start one more replica, with its proxy harmed from the beginning."""
+        if everywhere:
+            await self.cluster.allow_everywhere()
         who = f"replica {len(self.proxies) + 1}"
         proxy = await self._stack.enter_async_context(
             proxying(self.cluster.plane.server, self.writes, who)
@@ -190,7 +192,7 @@ def _wrong(message: Raw, pod: Raw, text: str) -> list[str]:
     """Tell what is wrong with a Message and its Pod."""
     meta, status = message["metadata"], message.get("status") or {}
     owners = [owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ()]
-    environment = {v["name"]: v["value"] for v in pod["spec"]["containers"][0]["env"]}
+    environment = {v["name"]: v.get("value", "") for v in pod["spec"]["containers"][0]["env"]}
     conditions = status.get("conditions") or [{}]
     facts: dict[str, tuple[Any, Any]] = {
         "spec.text": (message["spec"]["text"], text),
