@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import kopf
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -81,6 +82,7 @@ class Controller:
 
     def login(self, info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
         """Open the session with the API server that kopf is to share."""
+        self._watches.prefix = urlsplit(info.server).path.rstrip("/")
         return self.api.login(info, self._watches)
 
     async def stop(self) -> None:
@@ -126,8 +128,10 @@ class Controller:
         return ""
 
     def _ready(self) -> str:
-        if not (self._filled and self._watches.complete):
-            return "the caches are not filled yet, or the CRD is missing"
+        if not self._filled:
+            return "the caches are not filled yet"
+        if not self._watches.complete:
+            return "not all is watched: is the CRD installed?"
         return self._healthy()
 
     async def _run(self) -> None:

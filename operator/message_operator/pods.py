@@ -28,6 +28,8 @@ GENERATION = "myorg.dev/message-generation"
 #: Only Pods with this label are watched.
 MANAGED = ("app.kubernetes.io/managed-by", MANAGER)
 SELECTOR = "=".join(MANAGED)
+#: The labels of every Pod of ours.
+LABELS = frozenset({"app.kubernetes.io/name", "app.kubernetes.io/instance", MANAGED[0], OWNER})
 
 #: The text is never a part of the program, so nothing in it is interpreted. The shell is process 1,
 #: to which SIGTERM does nothing by default: hence the trap, and the sleep that it may interrupt.
@@ -58,6 +60,8 @@ class Pod:
     finished: str
     template: str
     generation: int
+    #: Whether something is gone that every Pod of ours is made with: a label, or its owner.
+    stripped: bool
     shape: int
     #: The managers who changed it after it was made, the operator and the kubelet aside.
     editors: str
@@ -65,6 +69,11 @@ class Pod:
     reason: str
     note: str
     node: str | None
+
+    @property
+    def altered(self) -> str:
+        """Say, for an Event, that it was altered, and by whom as far as is known."""
+        return "its Pod was altered" + (f" by {self.editors}" if self.editors else "")
 
 
 def pod_name(message: str) -> str:
@@ -191,6 +200,7 @@ def record(raw: dict[str, Any]) -> Pod:
         finished=(status.get("reason") or phase) if phase in ("Succeeded", "Failed") else "",
         template=annotations.get(TEMPLATE, ""),
         generation=int(made) if (made := annotations.get(GENERATION, "")).isdecimal() else 0,
+        stripped=_stripped(meta),
         shape=shape(raw),
         editors=_editors(meta),
         ready=_condition(status, "Ready").get("status") == "True",
@@ -211,6 +221,12 @@ def _owner(meta: dict[str, Any]) -> str | None:
 def _controller(meta: dict[str, Any]) -> dict[str, Any] | None:
     owners: list[dict[str, Any]] = meta.get("ownerReferences") or []
     return next((owner for owner in owners if owner.get("controller")), None)
+
+
+def _stripped(meta: dict[str, Any]) -> bool:
+    """Tell whether something was taken away: unlike other edits, that leaves no manager's name."""
+    missing = LABELS - (meta.get("labels") or {}).keys()
+    return bool(missing) or _controller(meta) is None
 
 
 def _editors(meta: dict[str, Any]) -> str:

@@ -23,13 +23,15 @@ class Watches:
         self._listed: set[str] = set()  # paths that were listed since their last watch
         self._streams: dict[str, aiohttp.ClientResponse] = {}
         self._alive: dict[str, float] = {}  # when a path's watch was last seen to live
+        #: What stands before each path, where an API server is behind another's address.
+        self.prefix = ""
         self._anew = asyncio.Event()
 
     async def __call__(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
         """Pass the request on, and note what it is."""
-        path = request.url.path
+        path = request.url.path.removeprefix(self.prefix)
         if request.method != "GET" or path not in self._paths:
             return await handler(request)
         if "watch" not in request.url.query:
