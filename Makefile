@@ -31,7 +31,7 @@ demo: $(READY) ## run the main job: a cluster, the operator by Helm, a Message i
 	@$(PY) -m hack demo
 
 .PHONY: test
-test: check e2e ## all that must pass before a change lands
+test: check faults e2e ## all that must pass before a change lands
 
 ##@ Develop
 
@@ -51,6 +51,14 @@ types: $(READY) ## static types
 .PHONY: unit
 unit: $(READY) ## unit tests
 	@$(PY) -m pytest tests/unit $(ARGS)
+
+.PHONY: faults
+faults: $(READY) ## the operator under faults, on a control plane of plain processes (ARGS="-k frozen")
+	@$(PY) -m pytest tests/faults -m "not long" -n 3 --dist worksteal $(ARGS)
+
+.PHONY: faults-long
+faults-long: $(READY) ## those that take minutes: 10,000 Messages, a kind deleted, a minute's freeze
+	@$(PY) -m pytest tests/faults -m long -s $(ARGS)
 
 .PHONY: chart
 chart: $(READY) ## lint the chart, check what it renders

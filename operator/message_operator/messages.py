@@ -15,6 +15,9 @@ from message_operator.pods import Pod
 GROUP, VERSION, PLURAL, KIND = "myorg.dev", "v1", "messages", "Message"
 API_VERSION = f"{GROUP}/{VERSION}"
 
+#: Seconds after the end of its grace when a Pod is not about to end any more, but stuck.
+OVERDUE = 30.0
+
 #: What a container waits for when no waiting will help: somebody has to act.
 STUCK = frozenset({
     "CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull",
@@ -76,10 +79,16 @@ class State:
     message: str
 
 
-def state(pod: Pod | None) -> State:
-    """Tell how a Message fares by its Pod."""
+def state(pod: Pod | None, now: float = 0.0) -> State:
+    """Tell how a Message fares by its Pod; ``now`` in seconds of Unix time."""
     if pod is None:
         return State("Pending", "PodMissing", "The Pod is about to be created.")
+    if pod.deleting and now > pod.deadline + OVERDUE:
+        return State(
+            "Failed", "PodStuckTerminating",
+            f"The former Pod does not end: its node {pod.node} does not answer. It is replaced as "
+            "soon as it has gone. If that node is lost, delete the Node, or the Pod by force.",
+        )  # fmt: skip
     if pod.deleting:
         return State("Pending", "PodTerminating", "The former Pod is about to end.")
     if pod.ready:
