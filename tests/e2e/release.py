@@ -201,7 +201,7 @@ def _is_trouble(line: str) -> bool:
         return "Traceback" in line
     if "failed; will retry" in str(entry.get("message")):
         return False
-    return entry.get("severity") in ("error", "fatal") or "exc_info" in entry
+    return entry.get("level") not in ("debug", "info", "warning") or "exception" in entry
 
 
 def remove_crd(kube: Kube) -> None:
