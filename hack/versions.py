@@ -11,6 +11,7 @@ KIND = "v0.33.0"
 HELM = "v3.22.0"
 ETCD = "v3.6.16"
 COREDNS = "v1.15.0"
+KWOK = "v0.8.0"
 
 #: A Go on the PATH must be at least this; else the one of requirements/go.txt is used.
 GO_MINIMUM = (1, 26)
