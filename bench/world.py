@@ -35,10 +35,12 @@ class World:
         self._seen: dict[str, _Seen] = {}
         self._wanted: dict[str, str] = {}
         self._moved = asyncio.Event()
+        self._watches: list[asyncio.Task[None]] = []
         #: The Messages that lack the right Pod, or the status that says so.
         self.podless: set[str] = set()
         self.untold: set[str] = set()
-        #: When a Message was first seen to have the right Pod (monotonic clock).
+        #: When a Message was first seen, and first seen to have the right Pod (monotonic clock).
+        self.message_since: dict[str, float] = {}
         self.pod_since: dict[str, float] = {}
         #: When the last Message had its Pod, and its status.
         self.last_pod = self.last_status = 0.0
@@ -68,6 +70,9 @@ class World:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 while not true():
+                    for watch in self._watches:
+                        if watch.done():
+                            raise HackError("a watch has ended") from watch.exception()
                     self._moved.clear()
                     await self._moved.wait()
         return true()
@@ -75,19 +80,18 @@ class World:
     @contextlib.asynccontextmanager
     async def watched(self, api: Api) -> AsyncIterator[None]:
         """Watch while the block lasts."""
-        tasks = [
+        self._watches = [
             asyncio.create_task(self._follow(api, MESSAGES, self.take_message)),
             asyncio.create_task(self._follow(api, PODS, self.take_pod)),
         ]
+        for watch in self._watches:
+            watch.add_done_callback(lambda _: self._moved.set())
         try:
             yield
-            for task in tasks:
-                if task.done():
-                    raise HackError(f"a watch has ended: {task.exception() or 'no reason given'}")
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for watch in self._watches:
+                watch.cancel()
+            await asyncio.gather(*self._watches, return_exceptions=True)
 
     async def _follow(
         self, api: Api, path: str, take: Callable[[str, dict[str, Any], float], None]
@@ -95,8 +99,13 @@ class World:
         found = await api.request("GET", path)
         for item in found["items"]:
             take("ADDED", item, time.monotonic())
-        async for event in api.watch(path, found["metadata"]["resourceVersion"]):
-            take(event["type"], event["object"], time.monotonic())
+        version = found["metadata"]["resourceVersion"]
+        while True:  # a watch of a kind that is new may end as the API server learns of it
+            async for event in api.watch(path, version):
+                if event["type"] == "ERROR":
+                    raise HackError(f"the watch of {path} failed: {event['object']}")
+                take(event["type"], event["object"], time.monotonic())
+                version = event["object"]["metadata"]["resourceVersion"]
 
     def take_message(self, kind: str, raw: dict[str, Any], now: float) -> None:
         """Take in an event of a Message."""
@@ -109,6 +118,7 @@ class World:
         else:
             seen.uid, seen.generation = meta["uid"], meta["generation"]
             seen.status = raw.get("status") or {}
+            self.message_since.setdefault(name, now)
         self._judge(name, now)
 
     def take_pod(self, kind: str, raw: dict[str, Any], now: float) -> None:
