@@ -7,15 +7,15 @@ FROM ${BUILD_BASE} AS build
 COPY requirements/operator.txt /tmp/requirements.txt
 # --no-deps: the lock is complete. Scripts, type stubs and tests are of no use to a runtime.
 RUN python3 -m pip install --quiet --no-cache-dir --disable-pip-version-check --root-user-action=ignore \
-        --require-hashes --no-deps --no-compile --target=/app --requirement=/tmp/requirements.txt \
- && rm -rf /app/bin \
- && find /app -depth \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.c' -o -name '*.h' \
+        --require-hashes --no-deps --no-compile --target=/out/app --requirement=/tmp/requirements.txt \
+ && rm -rf /out/app/bin \
+ && find /out/app -depth \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.c' -o -name '*.h' \
         -o -type d -name tests \) -exec rm -rf {} +
-COPY operator/message_operator /app/message_operator
+COPY operator/message_operator /out/app/message_operator
 # Compiled here, for the root file system is read-only there. By hash and with one time stamp,
 # so that the same sources make the same files.
-RUN python3 -m compileall -q -j 0 --invalidation-mode=unchecked-hash /app \
- && find /app -exec touch --no-dereference --date=@0 {} +
+RUN python3 -m compileall -q -j 0 --invalidation-mode=unchecked-hash -s /out /out/app \
+ && find /out/app -exec touch --no-dereference --date=@0 {} +
 
 FROM ${RUNTIME_BASE}
 ARG VERSION=0.0.0
@@ -27,7 +27,7 @@ LABEL org.opencontainers.image.title="message-operator" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 ENV PYTHONPATH=/app PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-COPY --from=build /app /app
+COPY --from=build /out /
 # Numeric, for only then can the kubelet verify runAsNonRoot.
 USER 65532:65532
 ENTRYPOINT ["python3", "-m", "message_operator"]

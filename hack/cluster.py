@@ -19,6 +19,8 @@ from hack.run import Argument, HackError, Step, answer, output, say, step, toget
 
 NAME = "message-operator"
 _NODE = f"{NAME}-control-plane"
+#: Seconds that a cluster may take to answer before it is made anew; a busy machine is slow.
+_PATIENCE = 60.0
 #: In the node: says that the cluster was made to the end.
 _COMPLETE = "/kind/complete"
 _RESOLV_CONF = "/kind/resolv.conf"
@@ -97,7 +99,7 @@ def _is_well() -> bool:
     that has run without a break since it was made is taken as well.
     """
     form = "{{.State.Running}} {{.State.StartedAt}} {{.Created}} {{.Config.Image}}"
-    state = answer(["docker", "container", "inspect", "-f", form, _NODE])
+    state = engine.container(_NODE, form)
     if state is None:
         return False
     running, started, created, image = state.split()
@@ -111,12 +113,13 @@ def _is_well() -> bool:
     if node_image.is_outdated(image):
         say(f"    the cluster {NAME} runs {image}; it is made anew")
         return False
-    if answer(["docker", "exec", _NODE, "cat", _COMPLETE]) is None:
+    if not engine.docker("exec", _NODE, "find", "/kind", "-path", _COMPLETE).strip():
         say(f"    the cluster {NAME} was never completed; it is made anew")
         return False
     _write_kubeconfig()
-    for _ in range(3):
-        ready = answer([*_kubectl(), "get", "nodes", "-o", f"jsonpath={_READY}"], timeout=10)
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        ready = answer([*_kubectl(), "get", "nodes", "-o", f"jsonpath={_READY}"], timeout=15)
         if ready == "True":
             return True
         time.sleep(1)
@@ -228,7 +231,7 @@ def _write_kubeconfig() -> None:
 
 
 def _kubectl() -> tuple[str | Path, ...]:
-    return (tools.path("kubectl"), "--kubeconfig", _KUBECONFIG, "--request-timeout=5s")
+    return (tools.path("kubectl"), "--kubeconfig", _KUBECONFIG, "--request-timeout=10s")
 
 
 # --- CLUSTER=existing -------------------------------------------------------------------------
@@ -238,7 +241,7 @@ def _existing() -> Cluster:
     """Return the cluster of the current kubeconfig, or say why there is none to be used."""
     kubectl = tools.path("kubectl")
     files = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    there = [Path(file) for file in files.split(os.pathsep) if file and Path(file).is_file()]
+    there = [Path(f).absolute() for f in files.split(os.pathsep) if Path(f).is_file()]
     if not there:
         raise HackError(
             f"CLUSTER=existing: there is no kubeconfig at {files}. Set KUBECONFIG to the file of "

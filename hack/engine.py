@@ -87,6 +87,17 @@ def has_image(reference: str) -> bool:
     return answer(["docker", "image", "inspect", "-f", "{{.Id}}", reference]) is not None
 
 
+def container(name: str, form: str) -> str | None:
+    """Return what `docker inspect` says of a container, in a form; None where there is none.
+
+    Raises HackError where the engine gives no answer: on a busy machine that must not be
+    taken for a container that is missing, and made anew.
+    """
+    if not docker("container", "ls", "-aq", "--filter", f"name=^{name}$").strip():
+        return None
+    return docker("container", "inspect", "-f", form, name).strip()
+
+
 def import_image(reference: str, root: debian.RootFs, *changes: str) -> str:
     """Make an image of a root file system, named by its recipe; quick where it is there.
 
@@ -154,23 +165,31 @@ def _start(work: Step) -> None:
         work.run(["systemctl", "start", "docker"], timeout=120)
         return
     _remove_stale_pid_files()
+    # A pid file that is left belongs to an engine that is alive, and perhaps slow to start.
+    alive = any(file.exists() for file, name in _PID_FILES.items() if name == "dockerd")
+    log = paths.log("dockerd")
+    process = None if alive else _launch(log)
+    deadline = time.monotonic() + 90
+    while not _answers():
+        ended = process is not None and process.poll() is not None
+        if ended or time.monotonic() > deadline:
+            said = tail(log.read_text(errors="replace")) if log.exists() else ""
+            raise HackError(f"dockerd does not come up; its log, {log}, ends:\n{said}")
+        time.sleep(0.3)
+
+
+def _launch(log: Path) -> "subprocess.Popen[bytes]":
+    """Start dockerd in a session of its own, so that nothing that ends here ends it."""
     argv = ["dockerd"]
     if not _may_limit_resources():
         _WRAPPER.parent.mkdir(parents=True, exist_ok=True)
         _WRAPPER.write_text(_WRAPPER_TEXT)
         _WRAPPER.chmod(0o755)
         argv += [f"--add-runtime=limited={_WRAPPER}", "--default-runtime=limited"]
-    log = paths.log("dockerd")
     with log.open("wb") as out:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd="/", start_new_session=True
         )
-    deadline = time.monotonic() + 90
-    while not _answers():
-        if process.poll() is not None or time.monotonic() > deadline:
-            said = tail(log.read_text(errors="replace"))
-            raise HackError(f"dockerd does not come up; its log, {log}, ends:\n{said}")
-        time.sleep(0.3)
 
 
 def _remove_stale_pid_files() -> None:

@@ -27,6 +27,16 @@ _KUBERNETES_LDFLAGS = " ".join(
     )
 )
 
+# Without these Helm renders and lints for Kubernetes 1.20, which the chart refuses.
+_HELM_LDFLAGS = " ".join(
+    [f"-X helm.sh/helm/v3/internal/version.version={versions.HELM}"]
+    + [
+        f"-X helm.sh/helm/v3/pkg/{package}.k8sVersion{field}={value}"
+        for package in ("chartutil", "lint/rules")
+        for field, value in (("Major", "1"), ("Minor", versions.KUBERNETES.split(".")[1]))
+    ]
+)
+
 
 @dataclass(frozen=True)
 class Program:
@@ -51,7 +61,7 @@ PROGRAMS = {
         "helm",
         "helm.sh/helm/v3/cmd/helm",
         versions.HELM,
-        f"-X helm.sh/helm/v3/internal/version.version={versions.HELM}",
+        _HELM_LDFLAGS,
     ),
     "etcd": Program("etcd", "go.etcd.io/etcd/server/v3", versions.ETCD),
     "kwok": Program("kwok", "sigs.k8s.io/kwok/cmd/kwok", versions.KWOK),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hack import archive, cache, engine, golang, paths, versions
 from hack.debian import RootFs
-from hack.run import HackError, answer, output, step
+from hack.run import HackError, Step, answer, output, step
 
 _NAME = "message-operator/node"
 
@@ -94,50 +94,42 @@ def _remove_others(name: str) -> None:
 
 
 def _make(name: str) -> None:
-    kubeadm = golang.program("kubeadm")
-    images = _control_plane(kubeadm)
-    pause = next(image.reference for image in images if image.program.name == "pause")
+    """Make the image: fill a container, and keep it."""
+    images = _control_plane(golang.program("kubeadm"))
+    base = engine.import_image("message-operator/node-base", _BASE)
     container = "message-operator-node-build"
-    with (
-        step(f"Node image for Kubernetes {versions.KUBERNETES}") as work,
-        tempfile.TemporaryDirectory(dir=paths.cache(), prefix=".node-image.") as folder,
-    ):
-        control_plane = Path(folder) / "images.tar"
-        archive.write(control_plane, images)
-        base = engine.import_image("message-operator/node-base", _BASE)
+    entrypoint = 'ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]'
+    change = ("--change", "ENV container=docker", "--change", "CMD []", "--change", entrypoint)
+    with step(f"Node image for Kubernetes {versions.KUBERNETES}") as work:
         engine.remove_container(container)
-        docker = ("docker",)
-        work.run(
-            [
-                *(*docker, "run", "-d", "--privileged", "--name", container),
-                *("--stop-signal", "SIGRTMIN+3", base, "sleep", "1h"),  # systemd's; it stays
-            ],
-            timeout=120,
-        )
         try:
-            for program in _ON_THE_NODE:
-                source = golang.program(program)
-                work.run([*docker, "cp", source, f"{container}:/usr/bin/{program}"], timeout=120)
-            for part in ("etc", "kind", "usr"):
-                files = f"{paths.RECIPES}/node/{part}/."
-                work.run([*docker, "cp", files, f"{container}:/{part}"], timeout=60)
-            settings = ("-e", f"PAUSE={pause}", "-e", f"KUBERNETES={versions.KUBERNETES}")
-            work.run(
-                [*docker, "exec", "-i", *settings, container, "/kind/setup"],
-                timeout=300,
-                stdin=control_plane,
-            )
-            work.run(
-                [
-                    *(*docker, "commit", "--change", "ENV container=docker"),
-                    *("--change", "CMD []"),
-                    *("--change", 'ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]'),
-                    *(container, name),
-                ],
-                timeout=300,
-            )
+            # Privileged, for containerd to run in it; the signal, systemd's, goes with the image.
+            run = ("docker", "run", "-d", "--privileged", "--stop-signal", "SIGRTMIN+3")
+            work.run([*run, "--name", container, base, "sleep", "1h"], timeout=120)
+            _fill(work, container, images)
+            work.run(["docker", "commit", *change, container, name], timeout=300)
         finally:
             engine.remove_container(container)
+
+
+def _fill(work: Step, container: str, images: list[archive.Image]) -> None:
+    """Copy programs and files into the container, and let it import the control plane."""
+    for program in _ON_THE_NODE:
+        target = f"{container}:/usr/bin/{program}"
+        work.run(["docker", "cp", golang.program(program), target], timeout=120)
+    for part in ("etc", "kind", "usr"):
+        files = f"{paths.RECIPES}/node/{part}/."
+        work.run(["docker", "cp", files, f"{container}:/{part}"], timeout=60)
+    pause = next(image.reference for image in images if image.program.name == "pause")
+    settings = ("-e", f"PAUSE={pause}", "-e", f"KUBERNETES={versions.KUBERNETES}")
+    with tempfile.TemporaryDirectory(dir=paths.cache(), prefix=".node-image.") as folder:
+        control_plane = Path(folder) / "images.tar"
+        archive.write(control_plane, images)
+        work.run(
+            ["docker", "exec", "-i", *settings, container, "/kind/setup"],
+            timeout=300,
+            stdin=control_plane,
+        )
 
 
 def _control_plane(kubeadm: Path) -> list[archive.Image]:

@@ -44,25 +44,24 @@ _HOSTS = f'[host."http://{NAME}:5000"]\n'
 def up() -> None:
     """Make sure that the registry runs and answers; quick where it does."""
     engine.up()
-    if _running() and answers():
+    if _running() and _answers():
         return
     with cache.lock("registry-container"):
-        if _running() and answers():
+        if _running() and _answers():
             return
         image = _image()
         with step(f"Registry on {ADDRESS}") as work:
             engine.remove_container(NAME)
+            network = ["--network", _NETWORK] if _has_network() else []
             work.run(
                 [
-                    *("docker", "run", "-d", "--name", NAME, "--restart", "always"),
+                    *("docker", "run", "-d", "--name", NAME, "--restart", "always", *network),
                     *("-p", f"127.0.0.1:{PORT}:5000", image),
                 ],
                 timeout=300,
             )
-            for _ in range(50):
-                if answers():
-                    return
-                time.sleep(0.2)
+            if _answers():
+                return
             log = answer(["sh", "-c", f"docker logs --tail 20 {NAME} 2>&1"]) or "it is empty"
             raise HackError(f"it does not answer; its log ends:\n{tail(log)}")
 
@@ -90,11 +89,6 @@ def has(image: str) -> bool:
     return _get(f"v2/{name}/manifests/{tag}")
 
 
-def answers() -> bool:
-    """Tell whether the registry answers on its published port."""
-    return _get("v2/")
-
-
 def fetch_packages() -> None:
     """Make the root file system of the stand-in; mostly waits for the Debian mirror."""
     _ROOT.tar()
@@ -109,8 +103,23 @@ def _image() -> str:
     )
 
 
+def _has_network() -> bool:
+    """Tell whether kind's network is there: it comes with the first cluster."""
+    return answer(["docker", "network", "inspect", _NETWORK]) is not None
+
+
 def _running() -> bool:
-    return answer(["docker", "container", "inspect", "-f", "{{.State.Running}}", NAME]) == "true"
+    return engine.container(NAME, "{{.State.Running}}") == "true"
+
+
+def _answers() -> bool:
+    """Tell whether the registry answers on its published port; give it time to."""
+    deadline = time.monotonic() + 15
+    while not _get("v2/"):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True
 
 
 def _get(path: str) -> bool:

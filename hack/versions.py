@@ -32,6 +32,6 @@ FITTING = {
     # kubectl: Kubernetes supports one minor version either side of the server's, and the
     # server is v1.34 where it is built here, v1.36 in kind's own node image.
     "kubectl": ((1, 33), (1, 38)),
-    # helm: 3.14 is the first with --plain-http for charts in a registry; 4 is not tested.
-    "helm": ((3, 14), (4, 0)),
+    # helm: 3.17 is the first with --take-ownership (hack/deploy.py); 4 is not tested.
+    "helm": ((3, 17), (4, 0)),
 }

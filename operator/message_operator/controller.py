@@ -103,8 +103,9 @@ class Controller:
     async def _run(self) -> None:
         await self.api.connected.wait()
         while not self._filled:
-            self._filled = await self._sweep()
-            if not self._filled:
+            watched = await self._watched()
+            self._filled = await self._sweep() and watched
+            if watched and not self._filled:
                 await asyncio.sleep(RETRY)
         logger.info(
             "Ready: %d Messages and %d Pods are there", len(self._messages), len(self._pods)
@@ -118,6 +119,21 @@ class Controller:
             else:
                 metrics.LEADER.set(1)
                 group.create_task(self._queue.run(), name="workers")
+
+    async def _watched(self) -> bool:
+        """Wait, but not for ever, until kopf watches everything; tells whether it does.
+
+        kopf lists by itself before it watches. What was deleted between our list and a later one
+        of kopf's, nobody would tell us of.
+        """
+        namespaces = self.settings.namespaces or (None,)
+        paths = {kind.path(namespace) for kind in (messages, pods) for namespace in namespaces}
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RETRY):
+                while not paths <= self.api.watched:
+                    self.api.watch_begun.clear()
+                    await self.api.watch_begun.wait()
+        return paths <= self.api.watched
 
     async def _sweep_for_ever(self) -> None:
         while True:

@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import kopf
@@ -123,13 +124,16 @@ class Api:
         self._server = ""
         #: Set once kopf has logged in.
         self.connected = asyncio.Event()
+        #: The paths that kopf has begun to watch, and the signal that there is another one.
+        self.watched: set[str] = set()
+        self.watch_begun = asyncio.Event()
 
     def login(self, info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
         """Open the session, for this client and for kopf alike; kopf closes it."""
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
             headers={"User-Agent": f"{MANAGER}/{__version__}"},
-            middlewares=(Bearer(info),),
+            middlewares=(Bearer(info), self._note_watch),
             proxy=info.proxy_url,
         )
         self._server = info.server.rstrip("/")
@@ -139,6 +143,15 @@ class Api:
             aiohttp_session=self._session,
             default_namespace=info.default_namespace,
         )
+
+    async def _note_watch(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Note which paths kopf watches; it has listed them right before."""
+        if request.url.query.get("watch") == "true":
+            self.watched.add(request.url.path.removeprefix(urlsplit(self._server).path))
+            self.watch_begun.set()
+        return await handler(request)
 
     async def request(
         self,

@@ -25,6 +25,8 @@ OWNER = "myorg.dev/message-uid"
 #: Only Pods with this label are watched.
 MANAGED = ("app.kubernetes.io/managed-by", MANAGER)
 SELECTOR = "=".join(MANAGED)
+#: The labels of every Pod of ours.
+LABELS = frozenset({"app.kubernetes.io/name", "app.kubernetes.io/instance", MANAGED[0], OWNER})
 
 #: The text is never a part of the program, so nothing in it is interpreted. The shell is process 1,
 #: to which SIGTERM does nothing by default: hence the trap, and the sleep that it may interrupt.
@@ -52,6 +54,8 @@ class Pod:
     #: Why it ended, such as ``Evicted``; empty while it may run.
     finished: str
     template: str
+    #: Whether something is gone that every Pod of ours is made with: a label, or its owner.
+    stripped: bool
     shape: int
     #: The managers who changed it after it was made, the operator and the kubelet aside.
     editors: str
@@ -59,6 +63,11 @@ class Pod:
     reason: str
     note: str
     node: str | None
+
+    @property
+    def altered(self) -> str:
+        """Say, for an Event, that it was altered, and by whom as far as is known."""
+        return "its Pod was altered" + (f" by {self.editors}" if self.editors else "")
 
 
 def pod_name(message: str) -> str:
@@ -181,6 +190,7 @@ def record(raw: dict[str, Any]) -> Pod:
         deleting="deletionTimestamp" in meta,
         finished=(status.get("reason") or phase) if phase in ("Succeeded", "Failed") else "",
         template=(meta.get("annotations") or {}).get(TEMPLATE, ""),
+        stripped=_stripped(meta),
         shape=shape(raw),
         editors=_editors(meta),
         ready=_condition(status, "Ready").get("status") == "True",
@@ -201,6 +211,12 @@ def _owner(meta: dict[str, Any]) -> str | None:
 def _controller(meta: dict[str, Any]) -> dict[str, Any] | None:
     owners: list[dict[str, Any]] = meta.get("ownerReferences") or []
     return next((owner for owner in owners if owner.get("controller")), None)
+
+
+def _stripped(meta: dict[str, Any]) -> bool:
+    """Tell whether something was taken away: unlike other edits, that leaves no manager's name."""
+    missing = LABELS - (meta.get("labels") or {}).keys()
+    return bool(missing) or _controller(meta) is None
 
 
 def _editors(meta: dict[str, Any]) -> str:

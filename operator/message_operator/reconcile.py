@@ -63,8 +63,8 @@ def plan(message: Message, pod: Pod | None, wanted: dict[str, Any]) -> Plan:
         if message.status.get("observedGeneration") != message.generation:
             return Plan(Step.DELETE, "Replaced", "the Message was edited")
         return Plan(Step.DELETE, "Replaced", "its Pod's template changed")
-    if pod.editors and pod.shape != pods.shape(wanted):
-        return Plan(Step.DELETE, "Healed", f"its Pod was altered by {pod.editors}")
+    if pod.stripped or (pod.editors and pod.shape != pods.shape(wanted)):
+        return Plan(Step.DELETE, "Healed", pod.altered)
     return Plan(Step.KEEP)
 
 
@@ -148,8 +148,7 @@ class Reconciler:
             raise RetryError("a Pod of that name came and went")
         if pod.owner == message.uid and self._pods.get(pod.key) is None:
             if not pod.deleting:
-                altered = Plan(Step.DELETE, "Healed", f"its Pod was altered by {pod.editors}")
-                await self._delete(message, pod, altered)
+                await self._delete(message, pod, Plan(Step.DELETE, "Healed", pod.altered))
             raise RetryError(f"Pod {pod.key[1]} is not watched and about to end", after=SETTLE)
         return pod
 

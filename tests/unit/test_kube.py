@@ -171,3 +171,17 @@ async def test_one_session_serves_kopf_and_us() -> None:
     assert isinstance(session.aiohttp_session, aiohttp.ClientSession)
     assert session.server == "http://127.0.0.1:9"
     await session.aiohttp_session.close()
+
+
+async def test_it_knows_what_is_watched_on_its_session() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    async with serving(answer) as api:
+        await api.request("GET", "/api/v1/pods")
+        assert api._session is not None
+        async with api._session.get(f"{api._server}/api/v1/pods?watch=true&resourceVersion=7"):
+            pass
+
+        assert api.watch_begun.is_set()
+        assert api.watched == {"/api/v1/pods"}

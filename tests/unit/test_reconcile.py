@@ -195,6 +195,23 @@ def test_plan_replaces_a_pod_that_a_hand_altered(alter: Any) -> None:
     assert step == reconcile.Plan(Step.DELETE, "Healed", "its Pod was altered by kubectl-edit")
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(("labels", label) for label in sorted(pods.LABELS - {pods.MANAGED[0]})),
+        *(("labels",), ("ownerReferences",)),
+    ],
+)
+def test_plan_replaces_a_pod_that_something_was_taken_away_from(path: tuple[str, ...]) -> None:
+    one, raw = message(), raw_pod(message())
+    where = raw["metadata"]["labels"] if len(path) == 2 else raw["metadata"]
+    del where[path[-1]]  # the API server notes no manager for that
+
+    step = plan(one, pods.record(raw), pods.build(one, SETTINGS))
+
+    assert step == reconcile.Plan(Step.DELETE, "Healed", "its Pod was altered")
+
+
 @pytest.mark.parametrize("alter", [alter_image, alter_deadline, alter_label])
 def test_plan_accepts_what_admission_made_of_the_pod(alter: Any) -> None:
     one, raw = message(), raw_pod(message())

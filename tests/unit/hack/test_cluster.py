@@ -1,0 +1,70 @@
+"""hack.cluster: what CLUSTER may say, and what is told where no cluster answers."""
+
+from pathlib import Path
+
+import pytest
+
+from hack import cluster, tools
+from hack.run import HackError
+
+
+@pytest.fixture(autouse=True)
+def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand in for kubectl: a cluster that refuses, of a kubeconfig that says where it is."""
+    file = tmp_path / "kubectl"
+    file.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in\n'
+        "  *current-context*) echo staging ;;\n"
+        "  *jsonpath*) echo https://192.0.2.7:6443 ;;\n"
+        "  *) echo 'dial tcp 192.0.2.7:6443: connection refused' >&2; exit 1 ;;\n"
+        "esac\n"
+    )
+    file.chmod(0o755)
+    monkeypatch.setattr(tools, "path", lambda name: file)
+
+
+def test_cluster_is_kind_unless_said_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CLUSTER", raising=False)
+    assert not cluster.is_existing()
+    monkeypatch.setenv("CLUSTER", "existing")
+    assert cluster.is_existing()
+
+
+def test_a_wrong_cluster_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLUSTER", "exsiting")
+
+    with pytest.raises(HackError, match=r"CLUSTER=exsiting .*CLUSTER=existing"):
+        cluster.up()
+
+
+def test_a_missing_kubeconfig_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLUSTER", "existing")
+    monkeypatch.setenv("KUBECONFIG", "/no/such/file")
+
+    with pytest.raises(HackError, match="no kubeconfig at /no/such/file"):
+        cluster.up()
+
+
+def test_a_cluster_that_does_not_answer_is_told_with_all_that_was_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubeconfig = tmp_path / "config"
+    kubeconfig.touch()
+    monkeypatch.setenv("CLUSTER", "existing")
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+
+    with pytest.raises(HackError) as failure:
+        cluster.up()
+
+    said = str(failure.value)
+    for part in (str(kubeconfig), "staging", "https://192.0.2.7:6443", "connection refused"):
+        assert part in said
+    assert "\n" not in said
+
+
+def test_an_existing_cluster_is_never_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLUSTER", "existing")
+
+    with pytest.raises(HackError, match="not deleted here"):
+        cluster.down()

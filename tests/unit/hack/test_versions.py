@@ -1,0 +1,94 @@
+"""Versions: what is pinned twice agrees, and what is found on the PATH is judged rightly."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hack import golang, tools, versions
+from hack.run import HackError
+
+_GO = Path(golang.__file__).parent / "go"
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "version"),
+    [
+        ("kubernetes", "k8s.io/kubernetes", versions.KUBERNETES),
+        ("kind", "sigs.k8s.io/kind", versions.KIND),
+        ("helm", "helm.sh/helm/v3", versions.HELM),
+        ("etcd", "go.etcd.io/etcd/server/v3", versions.ETCD),
+        ("coredns", "github.com/coredns/coredns", versions.COREDNS),
+    ],
+)
+def test_the_go_modules_are_of_the_pinned_versions(module: str, name: str, version: str) -> None:
+    assert re.search(rf"{name} {re.escape(version)}\b", (_GO / module / "go.mod").read_text())
+
+
+def test_every_program_has_a_module() -> None:
+    for program in golang.PROGRAMS.values():
+        assert (_GO / program.module / "go.mod").is_file()
+
+
+@pytest.mark.parametrize(
+    ("tool", "said", "fits"),
+    [
+        ("kind", "kind v0.33.0 go1.26.8 linux/amd64", True),
+        ("kind", "kind v0.20.0 go1.20.4 linux/amd64", False),
+        ("kubectl", "Client Version: v1.34.1\nKustomize Version: v5.7.1", True),
+        ("kubectl", "Client Version: v1.32.4-dispatcher\nKustomize Version: v5.5.0", False),
+        ("helm", "v3.22.0+g1234567", True),
+        ("helm", "v3.9.4+gdbc6d8e", False),
+        ("helm", "v4.3.1+gdbc6d8e", False),
+        ("helm", "error: no such flag", False),
+        ("helm", None, False),
+    ],
+)
+def test_a_tool_is_taken_from_the_path_only_where_its_version_fits(
+    tool: str, said: str | None, fits: bool
+) -> None:
+    assert tools.fits(tool, said) is fits
+
+
+@pytest.mark.parametrize(
+    ("said", "recent"),
+    [
+        ("go version go1.26.6 linux/amd64", True),
+        ("go version go1.27rc1 linux/amd64", True),
+        ("go version go1.19.8 linux/amd64", False),
+        (None, False),
+    ],
+)
+def test_an_old_go_is_not_used(said: str | None, recent: bool) -> None:
+    assert golang.recent(said) is recent
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    tools.path.cache_clear()
+    yield tmp_path
+    tools.path.cache_clear()
+
+
+def test_a_tool_that_fits_is_taken_as_it_is(path: Path) -> None:
+    helm = path / "helm"
+    helm.write_text("#!/bin/sh\necho v3.20.1+gabc\n")
+    helm.chmod(0o755)
+
+    assert tools.path("helm") == helm
+
+
+def test_a_tool_that_does_not_fit_is_built(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    helm = path / "helm"
+    helm.write_text("#!/bin/sh\necho v2.17.0+gabc\n")
+    helm.chmod(0o755)
+
+    def build(name: str) -> Path:
+        raise HackError(f"would build {name}")
+
+    monkeypatch.setattr(golang, "program", build)
+
+    with pytest.raises(HackError, match="would build helm"):
+        tools.path("helm")
