@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 from bench.api import NAMESPACE, PODS, Api, RefusedError
-from hack import golang, paths, tools, versions
+from hack import golang, paths, tools
 from hack.control_plane import ControlPlane
 from hack.run import HackError, output
 
@@ -89,7 +89,7 @@ def crd() -> dict[str, object]:
     rendered = output(
         [
             *(tools.path("helm"), "template", "bench", chart),
-            *("--kube-version", versions.KUBERNETES, "--show-only", "templates/crd.yaml"),
+            *("--show-only", "templates/crd.yaml"),
         ],
         timeout=60,
     )
