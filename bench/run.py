@@ -23,6 +23,8 @@ from hack import golang, paths, pythons, versions
 from hack.run import HackError, output, say, step
 from message_operator import __version__
 
+#: What is measured so far, for whoever interrupts it.
+UNFINISHED = paths.BUILD / "bench" / "unfinished.json"
 _BEGIN, _END = "<!-- begin: written by `make bench` -->", "<!-- end -->"
 
 
@@ -65,11 +67,13 @@ def main(argv: Sequence[str]) -> int:
     plan = _Plan(**{**(vars(_QUICK) if asked.quick else {}), **own})
     whole = plan == _Plan() and asked.only == MEASURES and not asked.peers
     target = docs if whole else paths.BUILD / "bench"
-    target.mkdir(parents=True, exist_ok=True)
+    for folder in (target, UNFINISHED.parent):
+        folder.mkdir(parents=True, exist_ok=True)
     peers.build()
     chosen = [peer for peer in PEERS if not asked.peers or peer.name in asked.peers]
     data = asyncio.run(_measure(plan, asked.only, chosen, argv))
     _write(data, target)
+    UNFINISHED.unlink()
     return 0
 
 
@@ -86,6 +90,7 @@ class _Record:
         """Take in one measurement, and show it."""
         one = {"measure": measure, "peer": peer, "repeat": repeat, "numbers": numbers, **more}
         self.data["runs"].append(one)
+        UNFINISHED.write_text(json.dumps(self.data, indent=1, ensure_ascii=False))
         shown = ", ".join(
             f"{name} {'never' if value is None else format(value, '.3g')}"
             for name, value in numbers.items()
