@@ -157,7 +157,7 @@ def _floor_writes(raw: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     pod = pods.build(known, Settings())
     state = messages.State("Processed", "PodRunning", "The Pod prints the text.")
     status = messages.status(known, None, state)
-    status["nodeName"] = environment.NODE
+    status |= {"podName": pods.pod_name(known.key[1]), "nodeName": environment.NODE}
     now = status["conditions"][0]["lastTransitionTime"]
     event = {
         "metadata": {"name": f"{known.key[1]}.0", "namespace": NAMESPACE},

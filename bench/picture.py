@@ -48,6 +48,7 @@ def draw(source: Path, target: Path) -> None:
             for peer in LABELS
         }
         shown = [peer for peer in LABELS if found[peer]]
+        axis.set_visible(bool(shown))
         middles = [median(found[peer]) for peer in shown]
         spread = [
             [middle - min(found[peer]) for peer, middle in zip(shown, middles, strict=True)],
