@@ -31,12 +31,12 @@ demo: $(READY) ## run the main job: a cluster, the operator by Helm, a Message i
 	@$(PY) -m hack demo
 
 .PHONY: test
-test: check e2e ## all that must pass before a change lands
+test: check faults e2e ## all that must pass before a change lands
 
 ##@ Develop
 
 .PHONY: check
-check: lint types unit chart ## all checks that need no cluster
+check: lint types verify unit chart ## all checks that need no cluster
 
 .PHONY: lint
 lint: $(READY) ## style and layers of the Python code
@@ -52,9 +52,29 @@ types: $(READY) ## static types
 unit: $(READY) ## unit tests
 	@$(PY) -m pytest tests/unit $(ARGS)
 
+.PHONY: faults
+faults: $(READY) ## the operator under faults, on a control plane of plain processes (ARGS="-k frozen")
+	@$(PY) -m pytest tests/faults -m "not long" -n 3 --dist worksteal $(ARGS)
+
+.PHONY: faults-long
+faults-long: $(READY) ## those that take minutes: 10,000 Messages, a kind deleted, a minute's freeze
+	@$(PY) -m pytest tests/faults -m long -s $(ARGS)
+
 .PHONY: chart
 chart: $(READY) ## lint the chart, check what it renders
 	@$(PY) -m pytest tests/chart $(ARGS)
+
+.PHONY: generate
+generate: $(READY) ## write the files that are made of others
+	@$(PY) -m hack.generate
+
+.PHONY: verify
+verify: $(READY) ## find generated files that are out of date
+	@$(PY) -m hack.generate --check
+
+.PHONY: chart-diff
+chart-diff: $(READY) ## what an upgrade from the last release changes (ARGS=v0.1.0)
+	@$(PY) -m hack.chart_diff $(ARGS)
 
 .PHONY: fmt
 fmt: $(READY) ## format the Python code
@@ -117,6 +137,8 @@ docker-push: $(READY) ## push the operator's image (IMG=…)
 
 # The virtual environment, from the hashed lock; made anew when the lock changes.
 $(READY): requirements/dev.txt
+	@test ! -L $(VENV) || { \
+	  echo "make: $(VENV) is a link to another checkout's and older than requirements/dev.txt; run make there, it would be emptied from here" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "make: $(PYTHON) is missing or older than 3.11; install Python 3.11+ or say PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \

@@ -6,17 +6,13 @@ from collections.abc import Sequence
 
 import kopf
 
-from message_operator import handlers, kube, settings
+from message_operator import handlers, kube, logs, settings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the operator until it is told to stop; gives the exit code."""
     configured = settings.parse(argv)
-    kopf.configure(
-        debug=configured.log_level == "debug",
-        log_format=kopf.LogFormat.JSON if configured.log_format == "json" else kopf.LogFormat.FULL,
-    )
-    logging.getLogger().setLevel(configured.log_level.upper())
+    logs.configure(configured.log_level, configured.log_format)
     if configured.log_level != "debug":  # kopf tells of each event that was passed on
         logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     try:
@@ -29,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         standalone=True,
         clusterwide=not configured.namespaces,
         namespaces=configured.namespaces,
+        stop_flag=handlers.stopping,
     )
     return 0
 

@@ -6,7 +6,7 @@ record carries its resource version, and an older one never replaces a newer. Kn
 what it holds.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 Key = tuple[str, str]  # (namespace, name)
@@ -76,7 +76,29 @@ class Cache(Generic[R]):
         if self._records.get(record.key) is record:
             del self._records[record.key]
 
-    def prune(self, seen: set[Key], version: int, namespace: str | None) -> list[Key]:
+    def newest(self) -> int:
+        """Tell the newest version that was seen, 0 if none was."""
+        seen = [record.version for record in self._records.values()]
+        return max([*seen, *self._deleted.values()], default=0)
+
+    def contradicts(self, seen: dict[Key, int], version: int) -> bool:
+        """Tell whether a full list at this version has an object older than is known.
+
+        ``seen`` are the versions of its objects. A list is never older than an answer before it,
+        so the server's history was rewritten.
+        """
+        return any(
+            key in seen and seen[key] < record.version <= version
+            for key, record in self._records.items()
+        )
+
+    def clear(self, namespace: str | None) -> None:
+        """Drop all records of a namespace, None for all, as if they had never been seen."""
+        for records in (self._records, self._deleted):
+            for key in [key for key in records if namespace in (None, key[0])]:
+                del records[key]
+
+    def prune(self, seen: Collection[Key], version: int, namespace: str | None) -> list[Key]:
         """Drop the ghosts: records that a full list at this version lacks.
 
         ``namespace`` is the one that was listed, None for all. Returns the keys of the ghosts.

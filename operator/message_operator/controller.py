@@ -7,10 +7,13 @@ import asyncio
 import contextlib
 import logging
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
+import kopf
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -24,12 +27,22 @@ from message_operator.pods import Pod
 from message_operator.queue import WorkQueue
 from message_operator.reconcile import Reconciler
 from message_operator.settings import Settings
+from message_operator.watches import Watches
 from message_operator.web import Server
 
 logger = logging.getLogger(__name__)
 
 STUCK = 120.0  # seconds; a reconcile makes at most a few requests, each bounded in time
+DEAF = 120.0  # seconds; kopf opens a watch again within a few, or ends the process
 RETRY = 5.0  # seconds between two tries of a failed sweep
+APART = 1.0  # seconds at least between two sweeps
+
+
+class HistoryError(Exception):
+    """The API server has forgotten what it knew: etcd was restored from a backup.
+
+    If it says so twice, the process ends: all that is cached, here and in kopf, is void.
+    """
 
 
 class Controller:
@@ -44,7 +57,13 @@ class Controller:
         reconciler = Reconciler(self.api, settings, self._messages, self._pods, self._recorder)
         self._queue = WorkQueue(reconciler.reconcile, settings.workers)
         self._server = Server()
+        self._watches = Watches(
+            path(namespace)
+            for namespace in settings.namespaces or (None,)
+            for path in (messages.path, pods.path)
+        )
         self._filled = False
+        self._contradicted = False  # whether the last list was older than the one before
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -60,6 +79,11 @@ class Controller:
         )
         self._task = asyncio.create_task(self._run(), name="controller")
         self._task.add_done_callback(_end_with)
+
+    def login(self, info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
+        """Open the session with the API server that kopf is to share."""
+        self._watches.prefix = urlsplit(info.server).path.rstrip("/")
+        return self.api.login(info, self._watches)
 
     async def stop(self) -> None:
         """Stop working, release the Lease, post the last Events."""
@@ -95,18 +119,23 @@ class Controller:
         if self._task is None or self._task.done():
             return "the controller has ended"
         age = self._queue.longest_running()
-        return f"a reconcile has been under way for {age:.0f} s" if age > STUCK else ""
+        if age > STUCK:
+            return f"a reconcile has been under way for {age:.0f} s"
+        age, path = self._watches.longest_silence()
+        # An API server that is away makes no operator ill: a restart would not bring it back.
+        if age > DEAF and time.monotonic() - self.api.answered < age - DEAF / 2:
+            return f"the watch of {path} has been down for {age:.0f} s"
+        return ""
 
     def _ready(self) -> str:
-        return self._healthy() or ("" if self._filled else "the caches are not filled yet")
+        if not self._filled:
+            return "the caches are not filled yet"
+        if not self._watches.complete:
+            return "not all is watched: is the CRD installed?"
+        return self._healthy()
 
     async def _run(self) -> None:
-        await self.api.connected.wait()
-        while not self._filled:
-            watched = await self._watched()
-            self._filled = await self._sweep() and watched
-            if watched and not self._filled:
-                await asyncio.sleep(RETRY)
+        await self._fill()
         logger.info(
             "Ready: %d Messages and %d Pods are there", len(self._messages), len(self._pods)
         )
@@ -115,30 +144,27 @@ class Controller:
             group.create_task(self._recorder.run(), name="events")
             if self.settings.leader_elect:
                 election = Election(self.api, self.settings)
+                self.api.may_write = election.leads
                 group.create_task(election.lead(self._queue.run), name="election")
             else:
                 metrics.LEADER.set(1)
                 group.create_task(self._queue.run(), name="workers")
 
-    async def _watched(self) -> bool:
-        """Wait, but not for ever, until kopf watches everything; tells whether it does.
-
-        kopf lists by itself before it watches. What was deleted between our list and a later one
-        of kopf's, nobody would tell us of.
-        """
-        namespaces = self.settings.namespaces or (None,)
-        paths = {kind.path(namespace) for kind in (messages, pods) for namespace in namespaces}
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(RETRY):
-                while not paths <= self.api.watched:
-                    self.api.watch_begun.clear()
-                    await self.api.watch_begun.wait()
-        return paths <= self.api.watched
+    async def _fill(self) -> None:
+        """Fill the caches once all watches are open: what goes later, an event tells."""
+        while not self._filled:
+            anew = await self._watches.begun(RETRY)
+            if self._watches.complete or not anew:
+                self._filled = await self._sweep() and self._watches.complete
 
     async def _sweep_for_ever(self) -> None:
+        """Sweep once a period, and after each watch that began anew."""
+        wait = self.settings.sweep_period
         while True:
-            await asyncio.sleep(self.settings.sweep_period)
-            await self._sweep()
+            await self._watches.begun(wait)
+            done = await self._sweep()
+            wait = self.settings.sweep_period if done else RETRY
+            await asyncio.sleep(APART)
 
     async def _sweep(self) -> bool:
         """Compare the caches with full lists, repair them, and have every Message reconciled.
@@ -147,32 +173,53 @@ class Controller:
         """
         try:
             for namespace in self.settings.namespaces or (None,):
-                await self._compare(self._messages, messages.path(namespace), namespace, {})
+                await self._compare_messages(namespace)
                 selector = {"labelSelector": pods.SELECTOR}
                 await self._compare(self._pods, pods.path(namespace), namespace, selector)
-        except ApiError as error:
-            if error.status == 404:
-                logger.warning(
-                    "The API server knows no %s.%s: install the CRD (it comes with the chart)",
-                    messages.PLURAL, messages.GROUP,
-                )  # fmt: skip
-            else:
-                logger.warning("The sweep failed and will be tried again: %s", error)
+        except HistoryError as error:
+            if self._contradicted:
+                raise
+            self._contradicted = True
+            logger.warning("The sweep will be tried again: %s", error)
             return False
+        except ApiError as error:
+            logger.warning("The sweep failed and will be tried again: %s", error)
+            return False
+        self._contradicted = False
         for message in self._messages:
             self._queue.add(message.key)
         return True
 
+    async def _compare_messages(self, namespace: str | None) -> None:
+        path = messages.path(namespace)
+        try:
+            await self._compare(self._messages, path, namespace, {})
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            # No kind, no Messages. Should they be back in a moment, nothing was lost with them:
+            # no Pod is ever deleted because its Message is gone.
+            self._messages.clear(namespace)
+            self._watches.forget(path)
+            logger.warning(
+                "The API server knows no %s.%s: install the CRD (it comes with the chart)",
+                messages.PLURAL, messages.GROUP,
+            )  # fmt: skip
+
     async def _compare(
         self, cache: Cache[R], path: str, namespace: str | None, query: dict[str, str]
     ) -> None:
-        seen: set[Key] = set()
+        seen: dict[Key, int] = {}
+        newest = cache.newest()
         version = repairs = 0
         async for objects, at in self.api.pages(path, query):
             version = at
             for raw in objects:
                 repairs += cache.observe(raw) is not None
-                seen.add((raw["metadata"]["namespace"], raw["metadata"]["name"]))
+                meta = raw["metadata"]
+                seen[meta["namespace"], meta["name"]] = int(meta["resourceVersion"])
+        if version < newest or cache.contradicts(seen, version):
+            raise HistoryError(f"the list of {path} is older than what it said before")
         ghosts = cache.prune(seen, version, namespace)
         if self._filled:
             metrics.SWEEP_REPAIRS.labels(path.rsplit("/", 1)[1]).inc(repairs + len(ghosts))

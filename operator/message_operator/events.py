@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from message_operator import metrics
+from message_operator import logs, metrics
 from message_operator.kube import MANAGER, MERGE_PATCH, Api, ApiError
 
 logger = logging.getLogger(__name__)
@@ -87,7 +87,8 @@ class Recorder:
                 await self._post(event)
             except ApiError as error:
                 metrics.EVENTS_DROPPED.inc()
-                logger.debug("An Event was not posted: %s", error)
+                with logs.about((event.about["namespace"], event.about["name"])):
+                    logger.debug("An Event was not posted: %s", error)
             finally:
                 self._queue.task_done()
 

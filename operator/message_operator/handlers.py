@@ -5,6 +5,8 @@ kopf finds the handlers when this module is imported: by ``__main__``, or by
 """
 
 import asyncio
+import os
+import signal
 import sys
 from typing import Any
 
@@ -14,6 +16,10 @@ import kopf
 from message_operator import kube, messages, pods, settings
 from message_operator.controller import Controller
 
+#: Set to stop the operator; ``__main__`` hands it to kopf.
+stopping = asyncio.Event()
+#: Seconds after which a process that does not manage to stop is ended.
+ENDING = 5.0
 #: What ``__main__`` parsed; under ``kopf run``, what the environment says.
 configured: settings.Settings | None = None
 controller: Controller
@@ -53,6 +59,7 @@ async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
     # kopf has a task an object until no event came for this long: 20,000 at a start with as many
     # objects, whose memory Python would keep.
     settings.queueing.idle_timeout = 0.1
+    settings.process.ultimate_exiting_timeout = ENDING
     settings.watching.chunk_size = kube.PAGE
     settings.watching.label_selectors["", "v1", "pods"] = pods.SELECTOR
     # With listed namespaces there is no right to anything clusterwide, nor need for it.
@@ -64,18 +71,36 @@ async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
             f"message-operator: {error.strerror}. Choose another --metrics-bind-address or "
             "--health-probe-bind-address, or end the process that has it."
         )
+    if configured is not None:  # not under `kopf run`
+        asyncio.get_running_loop().call_soon(_catch_signals)  # after kopf has set its own
+
+
+def _catch_signals() -> None:
+    """Stop at the first signal, end at the second; kopf's own handlers fail at the second."""
+
+    def caught(number: int) -> None:
+        if stopping.is_set():
+            os._exit(128 + number)
+        stopping.set()
+        loop.call_later(ENDING, os._exit, 128 + number)
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, caught, number)
 
 
 @kopf.on.cleanup()
 async def stop(**_: Any) -> None:
-    """Stop the controller."""
+    """Stop the controller; if kopf has not ended soon after, end without it."""
     await controller.stop()
+    # After a watch that failed, a task of kopf's may wait for ever for a session that is closed.
+    asyncio.get_running_loop().call_later(1.0, os._exit, 0 if stopping.is_set() else 1)
 
 
 @kopf.on.login(backoff=5)
 async def login(**_: Any) -> kopf.AiohttpSession:
     """Share one session with kopf."""
-    return controller.api.login(await asyncio.to_thread(kube.credentials))
+    return controller.login(await asyncio.to_thread(kube.credentials))
 
 
 @kopf.on.event(messages.GROUP, messages.VERSION, messages.PLURAL)

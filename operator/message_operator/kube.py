@@ -12,9 +12,8 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 import aiohttp
 import kopf
@@ -121,37 +120,33 @@ class Api:
     def __init__(self, timeout: float) -> None:
         self._timeout = aiohttp.ClientTimeout(total=timeout)
         self._session: aiohttp.ClientSession | None = None
+        self._bearer: Bearer | None = None
         self._server = ""
-        #: Set once kopf has logged in.
-        self.connected = asyncio.Event()
-        #: The paths that kopf has begun to watch, and the signal that there is another one.
-        self.watched: set[str] = set()
-        self.watch_begun = asyncio.Event()
+        #: Tells at the last moment before each write whether it may be sent; an election's.
+        self.may_write: Callable[[], bool] = lambda: True
+        #: When the API server last answered, on the monotonic clock.
+        self.answered = 0.0
 
-    def login(self, info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
-        """Open the session, for this client and for kopf alike; kopf closes it."""
+    def login(
+        self, info: kopf.ConnectionInfo, *observers: aiohttp.ClientMiddlewareType
+    ) -> kopf.AiohttpSession:
+        """Open the session, for this client and for kopf alike; kopf closes it.
+
+        ``observers`` are middlewares for kopf's requests alone.
+        """
+        self._bearer = Bearer(info)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
             headers={"User-Agent": f"{MANAGER}/{__version__}"},
-            middlewares=(Bearer(info), self._note_watch),
+            middlewares=(*observers, self._bearer),
             proxy=info.proxy_url,
         )
         self._server = info.server.rstrip("/")
-        self.connected.set()
         return kopf.AiohttpSession(
             server=info.server,
             aiohttp_session=self._session,
             default_namespace=info.default_namespace,
         )
-
-    async def _note_watch(
-        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        """Note which paths kopf watches; it has listed them right before."""
-        if request.url.query.get("watch") == "true":
-            self.watched.add(request.url.path.removeprefix(urlsplit(self._server).path))
-            self.watch_begun.set()
-        return await handler(request)
 
     async def request(
         self,
@@ -161,9 +156,13 @@ class Api:
         *,
         content_type: str = "application/json",
         params: dict[str, str] | None = None,
+        fenced: bool = True,
     ) -> dict[str, Any]:
-        """Send one request and give the object that answers it; raises ``ApiError``."""
-        if self._session is None:
+        """Send one request and give the object that answers it; raises ``ApiError``.
+
+        A write that may not be sent has the reason ``Fenced``; ``fenced=False`` sends it anyway.
+        """
+        if self._session is None or self._bearer is None:
             raise ApiError(method, path, 0, "NotConnected", "not logged in yet")
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         started = time.monotonic()
@@ -172,9 +171,11 @@ class Api:
             async with self._session.request(
                 method, self._server + path, data=data, params=params,
                 headers={"Content-Type": content_type}, timeout=self._timeout,
+                middlewares=(self._bearer, self._fence) if fenced else (self._bearer,),
             ) as response:  # fmt: skip
                 payload = await response.read()
                 code = response.status
+                self.answered = time.monotonic()
                 answer: dict[str, Any] = json.loads(payload) if payload else {}
                 if code >= 400:
                     raise ApiError(
@@ -192,6 +193,14 @@ class Api:
         finally:
             metrics.API_REQUESTS.labels(method, str(code)).inc()
             metrics.API_TIME.labels(method).observe(time.monotonic() - started)
+
+    async def _fence(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Stop a write that may not be sent: a process may have slept since it was decided on."""
+        if request.method != "GET" and not self.may_write():
+            raise ApiError(request.method, request.url.path, 0, "Fenced", "no leader any more")
+        return await handler(request)
 
     async def pages(
         self, path: str, params: dict[str, str] | None = None

@@ -36,6 +36,14 @@ class Election:
         self._changed = 0.0  # when it was last seen to change, on the monotonic clock
         self._renewed = 0.0  # when we last asked for a renewal that was granted
 
+    def leads(self) -> bool:
+        """Tell whether this replica may write at this moment, by the monotonic clock.
+
+        That clock goes on while the process is stopped, or stuck: it knows before any task does.
+        """
+        held = time.monotonic() - self._renewed < self._settings.lease_renew_deadline
+        return held and self._holder() == self._settings.identity
+
     async def lead(self, work: Work) -> None:
         """Run the work whenever this replica leads, until cancelled; then release the Lease."""
         try:
@@ -113,7 +121,7 @@ class Election:
                 "metadata": {"name": name, "namespace": self._settings.lease_namespace},
                 "spec": {},
             }  # fmt: skip
-            lease = await self._api.request("POST", self._collection, empty)
+            lease = await self._api.request("POST", self._collection, empty, fenced=False)
         version = lease["metadata"]["resourceVersion"]
         if self._lease is None or self._lease["metadata"]["resourceVersion"] != version:
             self._changed = time.monotonic()
@@ -143,7 +151,7 @@ class Election:
             },
         }
         path = f"{self._collection}/{self._settings.lease_name}"
-        self._lease = await self._api.request("PUT", path, body)
+        self._lease = await self._api.request("PUT", path, body, fenced=False)
 
     async def _release(self) -> None:
         """Let the others begin at once."""

@@ -11,10 +11,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from message_operator.cache import Key
-from message_operator.pods import Pod, pod_name
+from message_operator.pods import Pod
 
 GROUP, VERSION, PLURAL, KIND = "myorg.dev", "v1", "messages", "Message"
 API_VERSION = f"{GROUP}/{VERSION}"
+
+#: Seconds after the end of its grace when a Pod is not about to end any more, but stuck.
+OVERDUE = 30.0
 
 #: What a container waits for when no waiting will help: somebody has to act.
 STUCK = frozenset({
@@ -88,10 +91,16 @@ class State:
     message: str
 
 
-def state(pod: Pod | None) -> State:
-    """Tell how a Message fares by its Pod."""
+def state(pod: Pod | None, now: float = 0.0) -> State:
+    """Tell how a Message fares by its Pod; ``now`` in seconds of Unix time."""
     if pod is None:
         return State("Pending", "PodMissing", "The Pod is about to be created.")
+    if pod.deleting and now > pod.deadline + OVERDUE:
+        return State(
+            "Failed", "PodStuckTerminating",
+            f"The former Pod does not end: its node {pod.node} does not answer. It is replaced as "
+            "soon as it has gone. If that node is lost, delete the Node, or the Pod by force.",
+        )  # fmt: skip
     if pod.deleting:
         return State("Pending", "PodTerminating", "The former Pod is about to end.")
     if pod.ready:
@@ -123,8 +132,8 @@ def status(message: Message, pod: Pod | None, now: State) -> dict[str, Any]:
     return {
         "phase": now.phase,
         "observedGeneration": message.generation,
-        "podName": pod_name(message.key[1]),
-        "nodeName": pod.node if pod else None,  # null: a merge patch takes the key away
+        "podName": pod.key[1] if pod else None,  # null: a merge patch takes the key away
+        "nodeName": pod.node if pod else None,
         "conditions": [c for c in conditions if c.get("type") != "Ready"] + [ready],
     }
 

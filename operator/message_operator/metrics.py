@@ -54,6 +54,9 @@ SWEEP_REPAIRS = Counter(
     f"{PREFIX}_sweep_repairs", "Cached objects that a full list showed to be wrong.",
     ["resource"], registry=REGISTRY,
 )  # fmt: skip
+WATCH_RESTARTS = Counter(
+    f"{PREFIX}_watch_restarts", "Watches that were opened again.", ["resource"], registry=REGISTRY
+)
 EVENTS_DROPPED = Counter(
     f"{PREFIX}_events_dropped", "Events not posted: too many at once, or refused.",
     registry=REGISTRY,

@@ -7,6 +7,7 @@ Whoever copies this project replaces this module, ``messages`` and ``reconcile``
 import hashlib
 import json
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from message_operator.cache import Key
@@ -22,6 +23,8 @@ TEXT, INTERVAL = "MESSAGE_TEXT", "MESSAGE_INTERVAL"
 TEMPLATE = "myorg.dev/template-hash"
 #: The uid of the Message: tells whose the Pod is even if somebody took its owner reference away.
 OWNER = "myorg.dev/message-uid"
+#: The generation of the Message that the Pod was made for: tells that a Message is old news.
+GENERATION = "myorg.dev/message-generation"
 #: Only Pods with this label are watched.
 MANAGED = ("app.kubernetes.io/managed-by", MANAGER)
 SELECTOR = "=".join(MANAGED)
@@ -51,9 +54,12 @@ class Pod:
     #: Whether it has no controller: with its owner reference gone, no garbage collector takes it.
     orphan: bool
     deleting: bool
+    #: When its grace ends, by the API server's clock, in seconds of Unix time; 0: not deleted.
+    deadline: float
     #: Why it ended, such as ``Evicted``; empty while it may run.
     finished: str
     template: str
+    generation: int
     #: Whether something is gone that every Pod of ours is made with: a label, or its owner.
     stripped: bool
     shape: int
@@ -154,6 +160,7 @@ def build(message: "Message", settings: Settings) -> dict[str, Any]:
     if settings.message_user is not None:
         manifest["spec"]["securityContext"]["runAsUser"] = settings.message_user
     canonical = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
+    manifest["metadata"]["annotations"][GENERATION] = str(message.generation)
     manifest["metadata"]["annotations"][TEMPLATE] = hashlib.sha256(canonical).hexdigest()[:16]
     return manifest
 
@@ -180,6 +187,7 @@ def record(raw: dict[str, Any]) -> Pod:
     """Make the record of a raw Pod."""
     meta, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     phase = status.get("phase", "Pending")
+    annotations = meta.get("annotations") or {}
     reason, note = _trouble(status)
     return Pod(
         key=(meta["namespace"], meta["name"]),
@@ -188,8 +196,10 @@ def record(raw: dict[str, Any]) -> Pod:
         owner=_owner(meta),
         orphan=_controller(meta) is None,
         deleting="deletionTimestamp" in meta,
+        deadline=_seconds(meta.get("deletionTimestamp")),
         finished=(status.get("reason") or phase) if phase in ("Succeeded", "Failed") else "",
-        template=(meta.get("annotations") or {}).get(TEMPLATE, ""),
+        template=annotations.get(TEMPLATE, ""),
+        generation=int(made) if (made := annotations.get(GENERATION, "")).isdecimal() else 0,
         stripped=_stripped(meta),
         shape=shape(raw),
         editors=_editors(meta),
@@ -230,6 +240,10 @@ def _editors(meta: dict[str, Any]) -> str:
         for entry in fields
         if not entry.get("subresource") and entry.get("manager") != MANAGER
     )
+
+
+def _seconds(timestamp: str | None) -> float:
+    return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
 
 
 def _condition(status: dict[str, Any], kind: str) -> dict[str, Any]:

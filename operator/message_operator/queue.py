@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from message_operator import metrics
+from message_operator import logs, metrics
 from message_operator.cache import Key
 
 logger = logging.getLogger(__name__)
@@ -104,7 +104,8 @@ class WorkQueue:
             self._busy[key] = now
             result = "success"
             try:
-                after = await self._reconcile(key)
+                with logs.about(key):
+                    after = await self._reconcile(key)
                 self._failures.pop(key, None)
                 if after is not None:
                     result = "requeue_after"
@@ -115,11 +116,13 @@ class WorkQueue:
             except RetryError as error:
                 result = "requeue"
                 self._retry(key, error.after)
-                logger.info("%s/%s: %s", *key, error)
+                with logs.about(key):
+                    logger.info("%s", error)
             except Exception:
                 result = "error"
                 self._retry(key, 0.0)
-                logger.exception("%s/%s: the reconcile failed; it will be tried again", *key)
+                with logs.about(key):
+                    logger.exception("the reconcile failed; it will be tried again")
             finally:
                 del self._busy[key]
                 metrics.RECONCILES.labels(result).inc()

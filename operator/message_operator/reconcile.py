@@ -34,6 +34,7 @@ class Step(Enum):
 
     CREATE = auto()
     DELETE = auto()  # the Pod is not what it should be: another follows once it is gone
+    DOUBT = auto()  # the Pod was made for a later Message than is known
     WAIT = auto()  # the former Pod is on its way out
     KEEP = auto()
 
@@ -59,6 +60,10 @@ def plan(message: Message, pod: Pod | None, wanted: dict[str, Any]) -> Plan:
         return Plan(Step.WAIT)
     if pod.finished:
         return Plan(Step.DELETE, "Healed", f"its Pod had ended ({pod.finished})")
+    if pod.template != wanted["metadata"]["annotations"][pods.TEMPLATE] and (
+        pod.generation > message.generation
+    ):
+        return Plan(Step.DOUBT)
     if pod.template != wanted["metadata"]["annotations"][pods.TEMPLATE]:
         if message.status.get("observedGeneration") != message.generation:
             return Plan(Step.DELETE, "Replaced", "the Message was edited")
@@ -105,6 +110,8 @@ class Reconciler:
             match step.step:
                 case Step.CREATE:
                     pod = await self._create(message, wanted)
+                case Step.DOUBT if pod is not None:
+                    pod = await self._doubt(message, pod)
                 case Step.DELETE if pod is not None:
                     pod = await self._delete(message, pod, step)
                     if pod is None:
@@ -113,7 +120,10 @@ class Reconciler:
             await self._refused(message, pod, error)
         if pod is not None and pod.owner != message.uid:
             return await self._conflict(message, pod)
-        return await self._tell(message, pod, messages.state(pod))
+        now = time.time()
+        again = await self._tell(message, pod, messages.state(pod, now))
+        overdue = pod.deadline + messages.OVERDUE - now if pod is not None and pod.deleting else 0.0
+        return overdue + 1.0 if again is None and overdue > 0 else again
 
     async def _create(self, message: Message, wanted: dict[str, Any]) -> Pod | None:
         namespace, name = message.key[0], wanted["metadata"]["name"]
@@ -124,7 +134,7 @@ class Reconciler:
                 raise
             return await self._taken(message)
         pod = self._seen(raw)
-        logger.info("%s/%s: created Pod %s", *message.key, name)
+        logger.info("created Pod %s", name)
         self._announce(message, name)
         return pod
 
@@ -187,12 +197,26 @@ class Reconciler:
                 self._pods.drop(pod)
                 raise RetryError(f"Pod {pod.key[1]} is gone already") from None
             raise
-        logger.info("%s/%s: deleted Pod %s: %s", *message.key, pod.key[1], step.why)
+        logger.info("deleted Pod %s: %s", pod.key[1], step.why)
         self._deleted[message.key] = step
         if "deletionTimestamp" not in (raw.get("metadata") or {}):  # it never ran: gone at once
             self._pods.drop(pod)
             return None
         return self._seen(raw) or pods.record(raw)
+
+    async def _doubt(self, message: Message, pod: Pod) -> Pod | None:
+        """Ask for the Message itself, for it seems to be old news, and by such no Pod is deleted.
+
+        This is answered from etcd, however late the watch may be. Only if there is no later
+        Message is it the Pod that is wrong.
+        """
+        raw = await self._api.request("GET", messages.path(*message.key))
+        self._messages.observe(raw)
+        if messages.record(raw).generation >= pod.generation:
+            raise RetryError("the Message was edited meanwhile")
+        return await self._delete(
+            message, pod, Plan(Step.DELETE, "Healed", "its Pod's generation was altered")
+        )
 
     async def _conflict(self, message: Message, pod: Pod) -> float | None:
         """Leave somebody else's Pod alone, and say so; a former Message's is collected soon."""
@@ -249,6 +273,7 @@ class Reconciler:
             raw = await self._api.request("PATCH", target, body, content_type=MERGE_PATCH)
         except ApiError as error:
             if error.status == 404:
+                self._messages.drop(message)
                 return False
             raise RetryError(str(error), after=error.after) from error
         self._messages.observe(raw)

@@ -19,7 +19,6 @@ class FakeApi(Api):
 
     def __init__(self) -> None:
         super().__init__(timeout=1)
-        self.connected.set()
         self.objects: dict[str, Raw] = {}
         self.writes: list[str] = []
         #: Errors that the next requests with this method meet, whatever their path.
@@ -43,6 +42,7 @@ class FakeApi(Api):
     async def request(
         self, method: str, path: str, body: Raw | None = None, *,
         content_type: str = "application/json", params: dict[str, str] | None = None,
+        fenced: bool = True,
     ) -> Raw:  # fmt: skip
         if method != "GET":
             self.writes.append(f"{method} {path}")

@@ -85,3 +85,23 @@ def test_a_list_of_one_namespace_says_nothing_of_the_others(cache: Cache[Thing])
 
     assert cache.prune(set(), 10, "elsewhere") == []
     assert version(cache, "a") == 5
+
+
+def test_a_list_that_is_older_than_what_it_said_before_contradicts(cache: Cache[Thing]) -> None:
+    cache.observe(thing("a", 5))
+    cache.observe(thing("newer", 12))
+
+    assert cache.newest() == 12
+    assert not cache.contradicts({("ns", "a"): 5, ("ns", "newer"): 11}, 11)
+    assert cache.contradicts({("ns", "a"): 3}, 20)
+
+
+def test_cleared_is_as_if_never_seen(cache: Cache[Thing]) -> None:
+    cache.observe(thing("a", 5))
+    cache.forget(thing("b", 7))
+
+    cache.clear("elsewhere")
+    assert len(cache) == 1
+    cache.clear("ns")
+
+    assert (len(cache), cache.newest()) == (0, 0)

@@ -1,7 +1,10 @@
 import asyncio
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from yarl import URL
 
 from message_operator import controller, messages, metrics, pods
 from message_operator.controller import Controller
@@ -24,10 +27,18 @@ class StartedController(Controller):
 
     api: FakeApi
 
-    def watch(self) -> None:
+    async def watch(self) -> None:
         """Begin to watch, as kopf does once it has listed."""
-        self.api.watched |= {messages.path("ns"), pods.path("ns")}
-        self.api.watch_begun.set()
+
+        async def answer(_: Any) -> Any:
+            return SimpleNamespace(status=200, closed=False)
+
+        for path in (messages.path("ns"), pods.path("ns")):
+            for query in ({"limit": "500"}, {"watch": "true"}):
+                request: Any = SimpleNamespace(
+                    method="GET", url=URL("http://x/prefix").joinpath(path[1:]) % query
+                )
+                await self._watches(request, answer)
 
 
 @pytest.fixture
@@ -36,6 +47,7 @@ async def started(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StartedContr
     monkeypatch.setattr(controller, "RETRY", 0.01)
     monkeypatch.setattr(metrics.REGISTRY, "register", lambda _: None)
     made = StartedController(SETTINGS)
+    made._watches.prefix = "/prefix"
     await made.start()
     yield made
     await made.stop()
@@ -64,7 +76,7 @@ async def test_what_went_before_it_was_watched_is_not_remembered(
     await asyncio.sleep(0.1)  # the first lists have both
     del started.api.objects[POD]
 
-    started.watch()
+    await started.watch()
 
     await until_ready(started)
     async with asyncio.timeout(5):

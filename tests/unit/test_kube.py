@@ -17,7 +17,12 @@ Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
 @asynccontextmanager
-async def serving(handler: Handler, token: str = "first", timeout: float = 5) -> AsyncIterator[Api]:
+async def serving(
+    handler: Handler,
+    token: str = "first",
+    timeout: float = 5,
+    observer: aiohttp.ClientMiddlewareType | None = None,
+) -> AsyncIterator[Api]:
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
@@ -26,7 +31,8 @@ async def serving(handler: Handler, token: str = "first", timeout: float = 5) ->
     await site.start()
     server = f"http://127.0.0.1:{runner.addresses[0][1]}"
     api = Api(timeout)
-    session = api.login(kopf.ConnectionInfo(server=server, token=token))
+    observers = (observer,) if observer else ()
+    session = api.login(kopf.ConnectionInfo(server=server, token=token), *observers)
     try:
         yield api
     finally:
@@ -173,15 +179,35 @@ async def test_one_session_serves_kopf_and_us() -> None:
     await session.aiohttp_session.close()
 
 
-async def test_it_knows_what_is_watched_on_its_session() -> None:
+async def test_a_write_is_stopped_at_the_fence_and_a_question_is_not() -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.json_response({})
 
     async with serving(answer) as api:
-        await api.request("GET", "/api/v1/pods")
+        api.may_write = lambda: False
+
+        with pytest.raises(ApiError, match="Fenced"):
+            await api.request("DELETE", "/x", {})
+        await api.request("GET", "/x")
+        await api.request("PUT", "/lease", {}, fenced=False)
+
+
+async def test_kopfs_requests_are_observed_and_our_own_are_not() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    seen = []
+
+    async def observer(
+        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        seen.append(request.url.path)
+        return await handler(request)
+
+    async with serving(answer, observer=observer) as api:
+        await api.request("GET", "/ours")
         assert api._session is not None
-        async with api._session.get(f"{api._server}/api/v1/pods?watch=true&resourceVersion=7"):
+        async with api._session.get(f"{api._server}/kopfs"):
             pass
 
-        assert api.watch_begun.is_set()
-        assert api.watched == {"/api/v1/pods"}
+    assert seen == ["/kopfs"]

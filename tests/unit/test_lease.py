@@ -1,4 +1,5 @@
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -166,3 +167,23 @@ async def test_the_lease_is_empty_once_everybody_has_left() -> None:
         await one.leads()
 
     assert holder(api) == ""
+
+
+async def test_a_leader_that_slept_may_not_write_before_it_has_looked_again(
+    monkeypatch: Any,
+) -> None:
+    api = FakeApi()
+    election = Election(api, replace(QUICK, identity="one"))
+    assert not election.leads()
+    task = asyncio.create_task(election.lead(asyncio.Event().wait))  # type: ignore[arg-type]
+    async with asyncio.timeout(10):
+        while not election.leads():
+            await asyncio.sleep(0.005)
+
+    later = time.monotonic() + QUICK.lease_renew_deadline
+    monkeypatch.setattr("time.monotonic", lambda: later)  # and no task has run since
+
+    assert not election.leads()
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

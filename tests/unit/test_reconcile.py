@@ -417,11 +417,13 @@ async def test_a_quota_is_told_and_tried_again_later(world: World) -> None:
     assert world.status["phase"] == "Failed"
     assert (world.ready["reason"], world.ready["message"]) == ("Forbidden", "Forbidden it is")
     assert world.recorded.events == [("Refused", "Forbidden it is")]
+    assert world.status["podName"] is None
 
     await world.settle()  # and with the quota lifted, all is well without a touch
 
     assert POD in world.api.objects
     assert world.ready["reason"] != "Forbidden"
+    assert world.recorded.events[1:] == [("Created", "Created Pod msg-hello.")]
 
 
 async def test_too_many_requests_are_no_failure_of_the_message(world: World) -> None:
@@ -468,3 +470,47 @@ async def test_a_status_altered_by_hand_is_repaired(world: World) -> None:
     await world.settle()
 
     assert (world.status["phase"], world.status["podName"]) == ("Processed", "msg-hello")
+
+
+async def test_old_news_of_a_message_delete_no_pod_that_was_made_for_a_later_one(
+    world: World,
+) -> None:
+    await world.settle()
+    world.edit("둘")
+    await world.settle()
+    old = messages.record(raw_message("하나", version=1))
+    world.messages.clear(None)
+    world.messages.observe({**raw_message("하나", version=1)})
+    old_writes = list(world.api.writes)
+
+    with pytest.raises(RetryError):
+        await world.reconciler.reconcile(old.key)
+
+    assert world.api.writes == old_writes
+    await world.settle()
+    assert world.text == "둘"
+
+
+async def test_a_generation_that_a_hand_altered_does_not_hold_up_an_edit(world: World) -> None:
+    await world.settle()
+    raw = world.api.objects[POD]
+    raw["metadata"]["annotations"][pods.GENERATION] = "99"
+    world.api.put(POD, raw)
+    world.edit("둘")
+
+    await world.settle()
+
+    assert world.text == "둘"
+
+
+async def test_a_pod_that_does_not_end_is_told_of(world: World) -> None:
+    await world.settle()
+    world.run_pod()
+    raw = world.api.objects[POD]
+    raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    world.api.put(POD, raw)
+
+    await world.settle()
+
+    assert world.ready["reason"] == "PodStuckTerminating"
+    assert "node-1" in world.ready["message"]

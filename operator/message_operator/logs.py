@@ -1,0 +1,88 @@
+"""Log lines, as text or JSON, each with the namespace and name of the object that it is about.
+
+``__main__`` sets it up; ``about`` says what the lines within are about (``queue`` calls it).
+What users wrote may come back in an error of the API server: so control characters are escaped,
+for a text must neither forge a line nor steer a terminal, and endless lines are cut.
+Knows nothing of Messages.
+"""
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+
+from message_operator.cache import Key
+
+MOST = 2000  # characters of a line's message
+
+_about: ContextVar[Key | None] = ContextVar("about", default=None)
+
+
+@contextmanager
+def about(key: Key) -> Iterator[None]:
+    """Have all that is logged within the block, in this task, be about this object."""
+    token = _about.set(key)
+    try:
+        yield
+    finally:
+        _about.reset(token)
+
+
+def escape(text: str) -> str:
+    """Escape what is no printable character, and cut what is too long."""
+    if len(text) > MOST:
+        text = f"{text[:MOST]}… ({len(text) - MOST} more characters)"
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _object(record: logging.LogRecord) -> Key | None:
+    """Tell what a line is about; kopf's own lines carry a reference."""
+    reference = getattr(record, "k8s_ref", None)
+    if reference and reference.get("name"):
+        return reference.get("namespace") or "", reference["name"]
+    return _about.get()
+
+
+def _time(record: logging.LogRecord) -> str:
+    when = datetime.fromtimestamp(record.created, UTC)
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Text(logging.Formatter):
+    """A line for people: time, level, object, message; a traceback follows indented."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Make the line."""
+        key = _object(record)
+        what = f"{'/'.join(part for part in key if part)}: " if key else ""
+        line = f"{_time(record)} {record.levelname:7} {what}{escape(record.getMessage())}"
+        trace = self.formatException(record.exc_info).splitlines() if record.exc_info else []
+        return "\n    ".join([line, *map(escape, trace)])
+
+
+class Json(logging.Formatter):
+    """An object a line: time, level, logger, message, and namespace, name, exception if any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Make the line."""
+        fields = {"time": _time(record), "level": record.levelname.lower(), "logger": record.name}
+        key = _object(record)
+        if key:
+            fields["namespace"], fields["name"] = key
+        fields["message"] = escape(record.getMessage())
+        if record.exc_info:
+            lines = self.formatException(record.exc_info).splitlines()
+            fields["exception"] = "\n".join(map(escape, lines))
+        return json.dumps(fields, ensure_ascii=False)
+
+
+def configure(level: str, form: str) -> None:
+    """Log to stderr, in the form ``text`` or ``json``."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Json() if form == "json" else Text())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -1,0 +1,164 @@
+"""What the tests themselves ask of the API server, past every proxy; and what is set up in it."""
+
+import asyncio
+import base64
+import copy
+import functools
+import json
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+
+from tests.chart import helm
+from tests.faults.control_plane import ADMIN, ControlPlane
+
+Raw = dict[str, Any]
+
+MESSAGES = "/apis/myorg.dev/v1"
+NODE = "node-1"
+
+
+class RefusedError(Exception):
+    """The API server refused; the text is its message."""
+
+    def __init__(self, status: int, answer: Raw) -> None:
+        super().__init__(f"{status}: {answer.get('message')}")
+        self.status = status
+        self.message = str(answer.get("message"))
+
+
+class Cluster:
+    """A client of the API server with all rights."""
+
+    def __init__(self, plane: ControlPlane, session: aiohttp.ClientSession) -> None:
+        self.plane = plane
+        self.session = session
+
+    async def ask(
+        self, method: str, path: str, body: Any = None, kind: str = "application/json"
+    ) -> Raw:
+        """Send one request; ``RefusedError`` if it is refused."""
+        data = None if body is None else json.dumps(body).encode()
+        async with self.session.request(
+            method, self.plane.server + path, data=data, headers={"Content-Type": kind}
+        ) as response:
+            payload = await response.read()
+            if response.content_type != "application/json":  # "404 page not found"
+                payload = json.dumps({"message": payload.decode()}).encode()
+            answer: Raw = json.loads(payload)
+            if response.status >= 400:
+                raise RefusedError(response.status, answer)
+            return answer
+
+    async def find(self, path: str) -> Raw | None:
+        """Give an object, None if there is none."""
+        try:
+            return await self.ask("GET", path)
+        except RefusedError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def items(self, path: str) -> list[Raw]:
+        """Give all objects of a collection."""
+        found: list[Raw] = (await self.ask("GET", path)).get("items") or []
+        return found
+
+    async def patch(self, path: str, body: Raw) -> Raw:
+        """Merge the body into an object."""
+        return await self.ask("PATCH", path, body, "application/merge-patch+json")
+
+    async def remove(self, path: str, *, grace: int | None = None) -> None:
+        """Delete an object that may be gone."""
+        options = {} if grace is None else {"gracePeriodSeconds": grace}
+        try:
+            await self.ask("DELETE", path, options)
+        except RefusedError as error:
+            if error.status != 404:
+                raise
+
+    async def put(self, manifest: Raw) -> None:
+        """Create an object of one of the kinds that are set up here, unless it exists."""
+        try:
+            await self.ask("POST", _collection(manifest), manifest)
+        except RefusedError as error:
+            if error.status != 409:
+                raise
+
+    async def install(self) -> None:
+        """Bring the CRD and a node."""
+        for manifest in _chart(()):
+            if manifest["kind"] == "CustomResourceDefinition":
+                await self.put(manifest)
+        await self.established()
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
+        await self.put(node)
+
+    async def established(self) -> None:
+        """Wait until Messages are served."""
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    if await self.find(f"{MESSAGES}/messages") is not None:
+                        return
+                except RefusedError as error:
+                    if error.status != 429:  # "storage is (re)initializing"
+                        raise
+                await asyncio.sleep(0.05)
+
+    async def allow_everywhere(self) -> None:
+        """Give the operator the chart's rights in all namespaces."""
+        for manifest in _chart(()):
+            if manifest["kind"] in ("ClusterRole", "ClusterRoleBinding"):
+                await self.put(manifest)
+
+    async def allow_here(self, namespace: str) -> None:
+        """Give the operator the chart's rights in one namespace, and the election's."""
+        for manifest in _chart(("somewhere",)):
+            if manifest["kind"] in ("Role", "RoleBinding"):
+                manifest["metadata"]["namespace"] = namespace
+                await self.put(manifest)
+
+    async def new_namespace(self) -> str:
+        """Make a namespace that lets only Pods of the strictest kind in."""
+        name = f"t-{secrets.token_hex(4)}"
+        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+        meta = {"name": name, "labels": labels}
+        await self.ask("POST", "/api/v1/namespaces", {"metadata": meta})
+        return name
+
+
+@asynccontextmanager
+async def connected(plane: ControlPlane) -> AsyncIterator[Cluster]:
+    """Have a client while the block lasts."""
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=False),
+        headers={"Authorization": f"Bearer {ADMIN}"},
+        timeout=aiohttp.ClientTimeout(total=60),
+    ) as session:
+        yield Cluster(plane, session)
+
+
+def _chart(namespaces: tuple[str, ...]) -> list[Raw]:
+    return copy.deepcopy(_rendered(namespaces))
+
+
+@functools.cache
+def _rendered(namespaces: tuple[str, ...]) -> list[Raw]:
+    return helm.render({"watchNamespaces": list(namespaces)})
+
+
+def _collection(manifest: Raw) -> str:
+    version, kind = manifest["apiVersion"], manifest["kind"]
+    root = f"/api/{version}" if version == "v1" else f"/apis/{version}"
+    namespace = manifest["metadata"].get("namespace")
+    scope = f"/namespaces/{namespace}" if namespace else ""
+    return f"{root}{scope}/{kind.lower()}s"
+
+
+def encoded(text: str) -> str:
+    """Encode as the API server does its continue tokens."""
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")

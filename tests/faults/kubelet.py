@@ -1,0 +1,91 @@
+"""Stands in for scheduler and kubelet: Pods of one namespace run, and end when they are told to."""
+
+import asyncio
+import contextlib
+import json
+import logging
+
+import aiohttp
+
+from tests.faults.cluster import NODE, Cluster, Raw, RefusedError
+
+logger = logging.getLogger(__name__)
+
+
+class Kubelet:
+    """Binds each Pod to the node, makes it ready, and finishes its deletion."""
+
+    def __init__(self, cluster: Cluster, namespace: str | None, at_once: int = 16) -> None:
+        self._cluster = cluster
+        scope = f"/namespaces/{namespace}" if namespace else ""
+        self._path = f"/api/v1{scope}/pods"
+        self._limit = asyncio.Semaphore(at_once)
+        self._tasks: set[asyncio.Task[None]] = set()
+        #: Whether the node is lost: nothing starts, nothing ends.
+        self.lost = False
+
+    async def run(self) -> None:
+        """Work until cancelled, whatever becomes of the API server."""
+        while True:
+            try:
+                found = await self._cluster.ask("GET", self._path)
+                for pod in found["items"] or []:
+                    self._see(pod)
+                await self._watch(found["metadata"]["resourceVersion"])
+            except (aiohttp.ClientError, TimeoutError, RefusedError, ValueError):
+                await asyncio.sleep(0.2)
+
+    async def _watch(self, version: str) -> None:
+        url = f"{self._cluster.plane.server}{self._path}?watch=1&resourceVersion={version}"
+        unlimited = aiohttp.ClientTimeout(total=None)
+        async with self._cluster.session.get(url, timeout=unlimited) as response:
+            async for line in response.content:
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    return
+                if event["type"] != "DELETED":
+                    self._see(event["object"])
+
+    def _see(self, pod: Raw) -> None:
+        if self.lost:
+            return
+        status = pod.get("status") or {}
+        if "deletionTimestamp" in pod["metadata"]:
+            self._do(self._end(pod))
+        elif not pod["spec"].get("nodeName"):
+            self._do(self._start(pod))
+        elif status.get("phase") == "Pending":
+            self._do(self._ready(pod))
+
+    def _do(self, work: object) -> None:
+        task = asyncio.ensure_future(self._gently(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _gently(self, work: object) -> None:
+        async with self._limit:
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError, RefusedError):
+                await work  # type: ignore[misc]
+
+    def _place(self, pod: Raw) -> str:
+        meta = pod["metadata"]
+        return f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
+
+    async def _start(self, pod: Raw) -> None:
+        binding = {
+            "metadata": {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]},
+            "target": {"kind": "Node", "name": NODE},
+        }
+        await self._cluster.ask("POST", f"{self._place(pod)}/binding", binding)
+
+    async def _ready(self, pod: Raw) -> None:
+        conditions = [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Ready")]
+        now = {"phase": "Running", "conditions": conditions}
+        await self._cluster.patch(
+            f"{self._place(pod)}/status",
+            {"metadata": {"uid": pod["metadata"]["uid"]}, "status": now},
+        )
+
+    async def _end(self, pod: Raw) -> None:
+        only = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
+        await self._cluster.ask("DELETE", self._place(pod), only)

@@ -1,0 +1,128 @@
+"""The operator as a real process, so that signals are real; and its supervisor, as a kubelet is."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+import tempfile
+import time
+from pathlib import Path
+from signal import Signals
+
+import aiohttp
+
+from tests.faults.control_plane import OPERATOR, kubeconfig
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+class Operator:
+    """One replica; it is started again whenever it ends, until it is told to stay down."""
+
+    def __init__(self, server: str, *flags: str, clock: float | None = None) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="message-operator-process-"))
+        (self._folder / "kubeconfig").write_text(kubeconfig(server, OPERATOR))
+        self.port = _free_port()
+        self.flags = (
+            "--metrics-bind-address=0", f"--health-probe-bind-address=127.0.0.1:{self.port}", *flags
+        )  # fmt: skip
+        self._clock = self._folder / "clock"
+        self._clock.write_text(str(clock or 0.0))
+        self._process: asyncio.subprocess.Process | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        #: How often it has ended, and with what.
+        self.exits: list[int] = []
+        self.supervised = True
+
+    async def start(self) -> None:
+        """Start it, and keep it up."""
+        await self._spawn()
+        self._keeper = asyncio.create_task(self._keep())
+
+    async def _spawn(self) -> None:
+        paths = (Path(__file__).parent / "as_in_image", CHECKOUT / "operator")
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self._folder),
+            "KUBECONFIG": str(self._folder / "kubeconfig"),
+            "PYTHONPATH": os.pathsep.join(map(str, paths)),
+            "PYTHONDONTWRITEBYTECODE": os.environ.get("PYTHONDONTWRITEBYTECODE", ""),
+            "CLOCK": str(self._clock),
+        }
+        with self.log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "message_operator", *self.flags,
+                stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
+                env=environment, cwd=self._folder,
+            )  # fmt: skip
+
+    async def _keep(self) -> None:
+        while self._process is not None:
+            self.exits.append(await self._process.wait())
+            if not self.supervised:
+                return
+            await asyncio.sleep(0.05)
+            await self._spawn()
+
+    @property
+    def log(self) -> Path:
+        """The file that it logs to."""
+        return self._folder / "log"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the one that runs now."""
+        assert self._process is not None
+        return self._process.pid
+
+    def shift_clock(self, seconds: float) -> None:
+        """Move its wall clock."""
+        self._clock.write_text(str(seconds))
+
+    def send(self, number: Signals) -> None:
+        """Send it a signal."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    async def stop(self, how: Signals = Signals.SIGTERM) -> float:
+        """End it for good; gives the seconds it took."""
+        self.supervised = False
+        began = time.monotonic()
+        if self._keeper is not None and not self._keeper.done():
+            self.send(how)
+            async with asyncio.timeout(20):
+                await self._keeper
+        return time.monotonic() - began
+
+    async def close(self) -> None:
+        """End it at once, if it still runs."""
+        self.supervised = False
+        if self._keeper is not None and not self._keeper.done():
+            self.send(Signals.SIGCONT)
+            self.send(Signals.SIGKILL)
+            await self._keeper
+        for file in self._folder.iterdir():
+            file.unlink()
+        self._folder.rmdir()
+
+    async def probe(self, path: str) -> tuple[int, str]:
+        """Ask an endpoint; status 0 if it does not answer."""
+        url = f"http://127.0.0.1:{self.port}{path}"
+        limit = aiohttp.ClientTimeout(total=3)
+        try:
+            async with aiohttp.ClientSession(timeout=limit) as session, session.get(url) as answer:
+                return answer.status, await answer.text()
+        except (aiohttp.ClientError, TimeoutError):
+            return 0, ""
+
+    async def ready(self) -> None:
+        """Wait until it says that it is ready."""
+        while (await self.probe("/readyz"))[0] != 200:
+            await asyncio.sleep(0.05)
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])

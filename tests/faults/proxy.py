@@ -1,0 +1,317 @@
+"""Between one operator and the API server: passes all on, logs each write, and does harm on demand.
+
+A fault is a function that is handed a call and the means to pass it on, and decides what becomes
+of it; the ones below are all that the tests need. Watches are harmed event by event.
+"""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+Raw = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request of the operator."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+    at: float = field(default_factory=time.monotonic)
+
+    @property
+    def lease(self) -> bool:
+        """Whether it is the election's."""
+        return "/leases" in self.path
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change something."""
+        return self.method != "GET"
+
+    @property
+    def watch(self) -> bool:
+        """Whether it asks for a stream of events."""
+        return "watch" in self.query
+
+    @property
+    def lists(self) -> bool:
+        """Whether it asks for Messages or Pods, all of them or a page."""
+        return not (self.writes or self.watch) and self.path.endswith(("/messages", "/pods"))
+
+    @property
+    def plural(self) -> str:
+        """What it is about: messages, pods, events, leases."""
+        kinds = ("leases", "events", "messages", "pods")
+        return next((kind for kind in kinds if f"/{kind}" in self.path), "")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the operator is answered."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Write:
+    """A write that reached the API server."""
+
+    at: float
+    who: str
+    method: str
+    path: str
+    status: int
+    body: bytes
+
+    def __str__(self) -> str:
+        return f"{self.at:.2f} {self.who}: {self.method} {self.path} -> {self.status}"
+
+
+Forward = Callable[[], Awaitable[Answer]]
+#: Gives the answer, or None to have the connection dropped without one.
+Fault = Callable[[Call, Forward], Awaitable[Answer | None]]
+Match = Callable[[Call], bool]
+#: Is handed each event of a watch as a line; gives the line to pass on, None to swallow it.
+#: Raises ``Cut`` to end the stream.
+Tap = Callable[[Call, bytes], bytes | None]
+
+
+class Cut(Exception):  # noqa: N818 (no error: an order)
+    """End the stream after these bytes."""
+
+    def __init__(self, rest: bytes = b"") -> None:
+        super().__init__()
+        self.rest = rest
+
+
+@dataclass
+class Armed:
+    """A fault that waits for its call."""
+
+    match: Match
+    fault: Fault
+    times: float
+    hits: int = 0
+
+
+class Proxy:
+    """An HTTP server in front of the API server."""
+
+    def __init__(self, server: str, session: aiohttp.ClientSession, log: list[Write], who: str):
+        self._server = server
+        self._session = session
+        self._log = log
+        self.who = who
+        self._armed: list[Armed] = []
+        self._open: dict[int, web.Request] = {}
+        #: What happens to the events of watches.
+        self.tap: Tap = lambda _, line: line
+        #: How many watches and lists were asked for, by plural.
+        self.calls: list[Call] = []
+        #: The names that the operator behind it goes by in the Lease.
+        self.identities: set[str] = set()
+        self.url = ""
+        self.on_port = 0
+
+    def arm(self, match: Match, fault: Fault, times: float = 1) -> Armed:
+        """Have the fault befall the next so many calls that match."""
+        armed = Armed(match, fault, times)
+        self._armed.append(armed)
+        return armed
+
+    def disarm(self) -> None:
+        """Do no more harm."""
+        self._armed.clear()
+        self.tap = lambda _, line: line
+
+    def drop_connections(self) -> None:
+        """Cut all that is open."""
+        for request in list(self._open.values()):
+            if request.transport:
+                request.transport.abort()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Serve one request."""
+        call = Call(
+            request.method, request.path, dict(request.query), dict(request.headers),
+            await request.read(),
+        )  # fmt: skip
+        self.calls.append(call)
+        if call.lease and call.body:
+            self.identities.add(json.loads(call.body)["spec"].get("holderIdentity") or "")
+        self._open[id(request)] = request
+        try:
+            answer = await self._harmed(call, request)
+            if isinstance(answer, web.StreamResponse):
+                return answer
+            if answer is None:
+                if request.transport:
+                    request.transport.abort()
+                return web.Response()
+            return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+        except (aiohttp.ClientError, TimeoutError, ConnectionError):
+            if request.transport:
+                request.transport.abort()
+            return web.Response()
+        finally:
+            del self._open[id(request)]
+
+    async def _harmed(self, call: Call, request: web.Request) -> Answer | web.StreamResponse | None:
+        for armed in self._armed:
+            if armed.hits < armed.times and armed.match(call):
+                armed.hits += 1
+                return await armed.fault(call, lambda: self._forward(call))
+        if call.watch:
+            return await self._stream(call, request)
+        return await self._forward(call)
+
+    def _outgoing(self, call: Call) -> dict[str, Any]:
+        keep = ("Authorization", "Content-Type", "User-Agent", "Accept")
+        return {
+            "method": call.method, "url": self._server + call.path, "params": call.query,
+            "data": call.body or None, "timeout": aiohttp.ClientTimeout(total=None),
+            "headers": {name: call.headers[name] for name in keep if name in call.headers},
+        }  # fmt: skip
+
+    async def _forward(self, call: Call) -> Answer:
+        status = 0
+        # Whatever becomes of the operator, a write that was passed on is carried out and logged.
+        try:
+            async with self._session.request(**self._outgoing(call)) as response:
+                body = await response.read()
+                status = response.status
+                kept = {"Content-Type", "Retry-After"}
+                headers = {k: v for k, v in response.headers.items() if k in kept}
+                return Answer(status, body, headers)
+        finally:
+            if call.writes:
+                self._log.append(
+                    Write(time.monotonic(), self.who, call.method, call.path, status, call.body)
+                )
+
+    async def _stream(self, call: Call, request: web.Request) -> web.StreamResponse:
+        async with self._session.request(**self._outgoing(call)) as upstream:
+            downstream = web.StreamResponse(status=upstream.status)
+            downstream.content_type = "application/json"
+            await downstream.prepare(request)
+            await downstream.write(b"\n")  # else aiohttp keeps the headers back
+            rest = b""
+            with contextlib.suppress(Cut):
+                async for chunk in upstream.content.iter_any():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        await self._pass(call, line, downstream, request)
+            return downstream
+
+    async def _pass(
+        self, call: Call, line: bytes, downstream: web.StreamResponse, request: web.Request
+    ) -> None:
+        try:
+            passed = self.tap(call, line)
+        except Cut as cut:
+            await downstream.write(cut.rest)
+            await asyncio.sleep(0.01)
+            if request.transport:
+                request.transport.abort()
+            raise
+        if passed is not None:
+            await downstream.write(passed + b"\n")
+
+
+@asynccontextmanager
+async def proxying(server: str, log: list[Write], who: str = "operator") -> AsyncIterator[Proxy]:
+    """Have a proxy while the block lasts."""
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=False), auto_decompress=True
+    ) as session:
+        proxy = Proxy(server, session, log, who)
+        application = web.Application(client_max_size=2**24)
+        application.router.add_route("*", "/{path:.*}", proxy.handle)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
+        proxy.on_port = runner.addresses[0][1]
+        proxy.url = f"http://127.0.0.1:{proxy.on_port}"
+        try:
+            yield proxy
+        finally:
+            proxy.drop_connections()
+            await runner.cleanup()
+
+
+# --- faults ---------------------------------------------------------------------------------------
+
+
+async def lose(_: Call, forward: Forward) -> None:
+    """Have the server do it, and the operator never hear of it."""
+    await forward()
+
+
+async def drop(_: Call, __: Forward) -> None:
+    """Let it never reach the server."""
+
+
+def refuse(status: int, reason: str, retry_after: int | None = None) -> Fault:
+    """Refuse it, as the API server would."""
+    body = {"kind": "Status", "status": "Failure", "code": status, "reason": reason,
+            "message": f"{reason}: this is a drill"}  # fmt: skip
+    headers = {"Content-Type": "application/json"}
+    if retry_after is not None:
+        headers["Retry-After"] = str(retry_after)
+
+    async def fault(_: Call, __: Forward) -> Answer:
+        return Answer(status, json.dumps(body).encode(), headers)
+
+    return fault
+
+
+def delay(seconds: float) -> Fault:
+    """Pass it on late."""
+
+    async def fault(_: Call, forward: Forward) -> Answer:
+        await asyncio.sleep(seconds)
+        return await forward()
+
+    return fault
+
+
+async def swallow(_: Call, __: Forward) -> None:
+    """Take it, and never answer: a black hole."""
+    await asyncio.sleep(3600)
+
+
+async def garble(_: Call, forward: Forward) -> Answer:
+    """Answer with half of it: no JSON."""
+    answer = await forward()
+    return Answer(answer.status, answer.body[: len(answer.body) // 2], answer.headers)
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+def nth_write(number: int, about: str = "") -> Match:
+    """Match the n-th write that comes by and names the object, the Lease's aside."""
+    seen = 0
+
+    def match(call: Call) -> bool:
+        nonlocal seen
+        if not call.writes or call.lease or not (about in call.path or about.encode() in call.body):
+            return False
+        seen += 1
+        return seen == number
+
+    return match

@@ -1,0 +1,103 @@
+"""Each scenario, with one fault at each single write of it, one write after the other."""
+
+import asyncio
+from signal import Signals
+
+import pytest
+
+from tests.faults import proxy
+from tests.faults.cluster import Cluster
+from tests.faults.proxy import Call, Forward
+from tests.faults.scenarios import SCENARIOS, Scenario
+from tests.faults.world import World, world
+
+AT_ONCE = 5  # operators that start at once; most of their time is waiting
+SPARE = 3  # more writes than a scenario takes: by then no fault is met any more
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+async def test_killed_after_every_single_write(cluster: Cluster, scenario: str) -> None:
+    """SIGKILL when the server has committed the write, before the operator hears of it."""
+    what, limit = SCENARIOS[scenario], asyncio.Semaphore(AT_ONCE)
+
+    async def one(number: int) -> bool:
+        async with limit:
+            return await _killed_after(cluster, what, number)
+
+    killed = await asyncio.gather(*(one(number + 1) for number in range(what.writes + SPARE)))
+
+    assert killed[: what.writes] == [True] * what.writes
+    assert not killed[-1], "it takes more writes than were tried"
+
+
+async def _killed_after(cluster: Cluster, what: Scenario, number: int) -> bool:
+    async with world(cluster) as here:
+        await here.start()
+        await what.before(here, "hello")
+
+        async def crash(_: Call, forward: Forward) -> None:
+            await forward()
+            here.operator.send(Signals.SIGKILL)
+
+        armed = here.proxy.arm(proxy.nth_write(number), crash)
+        await what.act(here, "hello")
+        await here.converges({} if what.wanted is None else {"hello": what.wanted})
+
+        assert here.operator.exits == [-Signals.SIGKILL] * armed.hits, here.story("it ended")
+        return armed.hits > 0
+
+
+FAULTS = {
+    "answer-lost": proxy.lose,
+    "never-sent": proxy.drop,
+    "black-hole": proxy.swallow,
+    "bad-json": proxy.garble,
+    "delayed": proxy.delay(1.5),
+    "409": proxy.refuse(409, "Conflict"),
+    "429": proxy.refuse(429, "TooManyRequests", retry_after=1),
+    "500": proxy.refuse(500, "InternalError"),
+    "503": proxy.refuse(503, "ServiceUnavailable"),
+}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+async def test_a_fault_at_every_single_write(here: World, scenario: str) -> None:
+    """One Message for each pair of fault and write; all of them at once, with one operator."""
+    what = SCENARIOS[scenario]
+    cases = {
+        f"{fault}-{number:02}": (FAULTS[fault], number)
+        for fault in FAULTS
+        for number in range(1, what.writes + SPARE + 1)
+    }
+    await here.start("--request-timeout=2")
+    await asyncio.gather(*(what.before(here, name) for name in cases))
+    armed = {
+        name: here.proxy.arm(proxy.nth_write(number, name), fault)
+        for name, (fault, number) in cases.items()
+    }
+
+    await asyncio.gather(*(what.act(here, name) for name in cases))
+    await here.converges({} if what.wanted is None else dict.fromkeys(cases, what.wanted))
+
+    missed = [name for name in cases if cases[name][1] <= what.writes and not armed[name].hits]
+    assert not missed
+    assert here.operator.exits == [], here.story("it ended")
+
+
+async def test_429_waits_as_long_as_it_is_told(here: World) -> None:
+    await here.start()
+    here.proxy.arm(proxy.nth_write(1), proxy.refuse(429, "TooManyRequests", retry_after=3))
+
+    await here.create("하나")
+    refused = await _time_of_write(here, 0)
+    created = await _time_of_write(here, 1)
+
+    assert created - refused >= 3
+    await here.converges({"hello": "하나"})
+
+
+async def _time_of_write(here: World, number: int) -> float:
+    async with here.within(20, f"write {number}"):
+        while len(writes := [call for call in here.proxy.calls if call.writes]) <= number:
+            await asyncio.sleep(0.02)
+    return writes[number].at

@@ -1,0 +1,91 @@
+"""Ten thousand Messages: all at once, with restarts in the middle. NUMBER makes it fewer."""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from signal import Signals
+
+import pytest
+
+from tests.faults import control_plane
+from tests.faults.cluster import Raw, connected
+from tests.faults.world import World, world
+
+NUMBER = int(os.environ.get("NUMBER", "10000"))
+PATIENCE = 60 + NUMBER * 0.06  # seconds
+
+pytestmark = pytest.mark.long
+
+
+async def test_ten_thousand_messages_with_restarts_in_the_middle() -> None:
+    with control_plane.running() as plane:
+        async with connected(plane) as cluster:
+            await cluster.install()
+            plane.start_controllers()
+            async with world(cluster) as here:
+                names = [f"m{number:05}" for number in range(NUMBER)]
+                operator = await here.start("--log-level=info")
+
+                await _all(names, lambda name: here.create("하나", name))
+                await _until(here, lambda pods: len(pods) > NUMBER // 3, "a third is made")
+                operator.send(Signals.SIGKILL)
+                await _right(here, names, "하나", "made")
+                pods, messages = NUMBER, NUMBER
+                posts = _count(here, "POST", "/pods")
+                assert posts <= pods + 64, here.story(f"{posts} Pods posted")
+
+                await _all(names, lambda name: here.edit("둘", name))
+                plane.stop("kube-apiserver")
+                await asyncio.to_thread(plane.start_api_server)
+                await _right(here, names, "둘", "edited")
+
+                began = time.monotonic()
+                operator.send(Signals.SIGKILL)
+                async with here.within(PATIENCE, "ready again"):
+                    await asyncio.sleep(1)
+                    await operator.ready()
+                before = len(here.relevant())
+                ready = time.monotonic() - began
+                await asyncio.sleep(5)
+                assert len(here.relevant()) == before  # all in order: nothing is written
+                resident = _resident(operator.pid)
+                print(f"{messages} Messages: ready after {ready:.1f} s, {resident} MiB")  # noqa: T201
+
+                await _all(names, lambda name: here.delete(name))
+                operator.send(Signals.SIGKILL)
+                await _until(here, lambda pods: not pods, "all are gone")
+
+
+async def _all(names: Iterable[str], do: Callable[[str], Awaitable[object]]) -> None:
+    limit = asyncio.Semaphore(32)
+
+    async def one(name: str) -> None:
+        async with limit:
+            await do(name)
+
+    await asyncio.gather(*map(one, names))
+
+
+async def _until(here: World, enough: Callable[[list[Raw]], bool], what: str) -> None:
+    began = time.monotonic()
+    async with here.within(PATIENCE * 3, what):
+        while not enough(await here.cluster.items(here.collection("pods"))):
+            await asyncio.sleep(2)
+    print(f"{what}: {time.monotonic() - began:.0f} s")  # noqa: T201
+
+
+async def _right(here: World, names: list[str], text: str, what: str) -> None:
+    began = time.monotonic()
+    await here.converges(dict.fromkeys(names, text), patience=PATIENCE, quiet=3)
+    print(f"{what}: {time.monotonic() - began:.0f} s")  # noqa: T201
+
+
+def _count(here: World, method: str, end: str) -> int:
+    return sum(write.method == method and write.path.endswith(end) for write in here.writes)
+
+
+def _resident(pid: int) -> int:
+    with open(f"/proc/{pid}/status") as status:
+        (line,) = (line for line in status if line.startswith("VmRSS"))
+    return int(line.split()[1]) // 1024

@@ -1,0 +1,97 @@
+"""The process itself: it ends in time, and its endpoints tell the truth."""
+
+import asyncio
+import json
+import time
+from signal import Signals
+
+import pytest
+
+from tests.faults import proxy
+from tests.faults.world import ELECT, World
+
+
+@pytest.mark.parametrize("number", [Signals.SIGTERM, Signals.SIGINT])
+async def test_it_stops_in_two_seconds_with_work_in_hand(here: World, number: Signals) -> None:
+    operator = await here.start(*ELECT)
+    for count in range(50):
+        await here.create("하나", f"m{count:02}")
+
+    took = await operator.stop(number)
+
+    assert took < 2
+    assert operator.exits == [0]
+    here.operators.remove(operator)  # and whoever comes next goes on at once
+    await here.start(*ELECT)
+    await here.converges({f"m{count:02}": "하나" for count in range(50)})
+
+
+async def test_a_second_signal_ends_it_at_once(here: World) -> None:
+    operator = await here.start(*ELECT)
+    operator.supervised = False
+    # It cannot release its Lease, and would wait for that.
+    here.proxy.arm(lambda call: call.writes, proxy.swallow, float("inf"))
+
+    operator.send(Signals.SIGTERM)
+    await asyncio.sleep(0.1)
+    began = time.monotonic()
+    operator.send(Signals.SIGTERM)
+    await operator.stop(Signals.SIGCONT)
+
+    assert time.monotonic() - began < 0.5
+    assert operator.exits == [128 + Signals.SIGTERM]
+    assert "InvalidStateError" not in operator.log.read_text()
+
+
+async def test_it_is_not_ready_before_its_caches_are_filled(here: World) -> None:
+    def hole(one: proxy.Proxy) -> None:
+        one.arm(lambda call: call.lists, proxy.delay(3), float("inf"))
+
+    starting = asyncio.create_task(here.start_behind(hole))
+    said = set()
+    async with here.within(120, "ready"):
+        while not starting.done():
+            if here.operators:
+                health, (ready, why) = (
+                    (await here.operator.probe("/healthz"))[0],
+                    await here.operator.probe("/readyz"),
+                )
+                said.add((health, ready, why))
+            await asyncio.sleep(0.1)
+    await starting
+
+    assert any(health == 200 and ready == 503 and "caches" in why for health, ready, why in said)
+
+
+async def test_a_stuck_loop_does_not_answer(here: World) -> None:
+    operator = await here.start()
+
+    operator.send(Signals.SIGSTOP)
+    stopped = await operator.probe("/healthz")
+    operator.send(Signals.SIGCONT)
+    await operator.ready()
+
+    assert stopped[0] == 0
+
+
+async def test_without_the_kind_it_is_started_again_until_it_is_there(here: World) -> None:
+    """With listed namespaces it cannot watch for the kind; its supervisor is what tries again."""
+
+    def no_kind(one: proxy.Proxy) -> None:
+        one.arm(lambda call: call.plural == "messages", proxy.refuse(404, "NotFound"), 3)
+
+    await here.start_behind(no_kind)
+    await here.create("하나")
+
+    await here.converges({"hello": "하나"})
+
+
+async def test_its_log_names_the_message_on_each_line(here: World) -> None:
+    await here.start("--log-format=json")
+    await here.create("비밀\x1b[2J\n위조")
+    await here.converges({"hello": "비밀\x1b[2J\n위조"})
+
+    lines = [json.loads(line) for line in here.operator.log.read_text().splitlines()]
+    made = [line for line in lines if "created Pod" in line["message"]]
+    assert [(line["namespace"], line["name"]) for line in made] == [(here.namespace, "hello")]
+    assert "비밀" not in here.operator.log.read_text()

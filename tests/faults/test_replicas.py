@@ -1,0 +1,224 @@
+"""Two replicas, and what may happen to the one that leads."""
+
+import asyncio
+import time
+from signal import Signals
+
+import pytest
+
+from tests.faults import proxy
+from tests.faults.cluster import Cluster, Raw
+from tests.faults.process import Operator
+from tests.faults.proxy import Call, Forward, Proxy, Write
+from tests.faults.world import ELECT, World, world
+
+DURATION = 3.0  # seconds; ELECT's
+
+
+async def two(here: World) -> tuple[Operator, Operator]:
+    """Have a leader and a standby; both are ready."""
+    leader = await here.start(*ELECT)
+    await holds(here, here.proxies[0])
+    standby = await here.start(*ELECT)
+    return leader, standby
+
+
+async def lease(here: World) -> Raw:
+    found = await here.cluster.find(
+        f"/apis/coordination.k8s.io/v1/namespaces/{here.namespace}/leases/demo-message-operator"
+    )
+    return found or {"spec": {}}
+
+
+async def holds(here: World, leader: Proxy) -> None:
+    """Wait until the replica behind this proxy leads: it has written the Lease last, as its own."""
+    async with here.within(60, f"{leader.who} leads"):
+        while True:
+            holder = (await lease(here))["spec"].get("holderIdentity")
+            if holder and holder in leader.identities:
+                return
+            await asyncio.sleep(0.05)
+
+
+def writes_of(here: World, who: Proxy, since: float) -> list[Write]:
+    return [write for write in here.relevant() if write.who == who.who and write.at > since]
+
+
+async def test_the_standby_is_ready_and_writes_nothing(here: World) -> None:
+    _, standby = await two(here)
+    await here.create("하나")
+    await here.converges({"hello": "하나"})
+
+    assert (await standby.probe("/readyz"))[0] == 200
+    assert writes_of(here, here.proxies[1], 0) == []
+
+
+@pytest.mark.parametrize("how", [Signals.SIGTERM, Signals.SIGKILL])
+async def test_the_leader_ends_and_the_other_goes_on(here: World, how: Signals) -> None:
+    leader, _ = await two(here)
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+
+    began = time.monotonic()
+    await leader.stop(how)
+    await here.edit("둘")
+    await here.is_right("hello", "둘")
+    took = time.monotonic() - began
+
+    assert took < (2 if how is Signals.SIGTERM else DURATION + 2) + 3  # a slow machine's allowance
+    await here.converges({"hello": "둘"})
+
+
+@pytest.mark.parametrize("number", range(1, 7))
+async def test_the_leader_is_killed_after_a_write_and_the_other_takes_over(
+    here: World, number: int
+) -> None:
+    leader, _ = await two(here)
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+    leader.supervised = False
+
+    async def crash(_: Call, forward: Forward) -> None:
+        await forward()
+        leader.send(Signals.SIGKILL)
+
+    # The Lease's writes count as well: one of them comes every third of a second.
+    here.proxy.arm(_nth(number), crash)
+    await here.edit("둘")
+
+    await here.converges({"hello": "둘"})
+
+
+def _nth(number: int) -> proxy.Match:
+    seen = 0
+
+    def match(call: Call) -> bool:
+        nonlocal seen
+        seen += call.writes
+        return call.writes and seen == number
+
+    return match
+
+
+async def test_the_leader_is_frozen_and_thawed(here: World) -> None:
+    """SIGSTOP for longer than the Lease lasts; it wakes with work in hand, and writes nothing."""
+    leader, _ = await two(here)
+    names = [f"m{number:02}" for number in range(20)]
+    for name in names:
+        await here.create("하나", name)
+    await here.converges(dict.fromkeys(names, "하나"), quiet=0.1)
+
+    for name in names:
+        await here.edit("둘", name)
+    leader.send(Signals.SIGSTOP)
+    here.frozen.add(leader)
+    await holds(here, here.proxies[1])
+    for name in names:
+        await here.edit("셋", name)
+    await here.converges(dict.fromkeys(names, "셋"), quiet=0.1)
+    thawed = time.monotonic()
+    leader.send(Signals.SIGCONT)
+    here.frozen.clear()
+
+    await here.converges(dict.fromkeys(names, "셋"))
+    assert writes_of(here, here.proxies[0], thawed + 0.05) == []
+
+
+@pytest.mark.long
+async def test_the_leader_is_frozen_for_a_minute(here: World) -> None:
+    leader, _ = await two(here)
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+
+    await here.edit("둘")
+    leader.send(Signals.SIGSTOP)
+    here.frozen.add(leader)
+    await here.is_right("hello", "둘")
+    await here.edit("셋")
+    await asyncio.sleep(60)
+    thawed = time.monotonic()
+    leader.send(Signals.SIGCONT)
+    here.frozen.clear()
+
+    await here.converges({"hello": "셋"})
+    assert writes_of(here, here.proxies[0], thawed + 0.05) == []
+
+
+async def test_the_leader_is_cut_off_and_stops_before_the_other_begins(here: World) -> None:
+    leader, _ = await two(here)
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+
+    cut = here.proxy.arm(lambda _: True, proxy.drop, float("inf"))
+    here.proxy.drop_connections()
+    here.frozen.add(leader)
+    await holds(here, here.proxies[1])
+    await here.edit("둘")
+    await here.is_right("hello", "둘")
+    cut.times = 0
+    here.frozen.clear()
+
+    await here.converges({"hello": "둘"})
+    began = min(write.at for write in writes_of(here, here.proxies[1], 0))
+    assert all(write.at < began for write in writes_of(here, here.proxies[0], 0))
+
+
+@pytest.mark.parametrize("shift", [3600, -3600])
+async def test_the_clock_is_moved_by_an_hour(here: World, shift: float) -> None:
+    leader, standby = await two(here)
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+    before = (await lease(here))["spec"]["leaseTransitions"]
+
+    leader.shift_clock(shift)
+    await asyncio.sleep(DURATION * 1.5)
+    leader.shift_clock(0)
+    standby.shift_clock(shift)
+    await asyncio.sleep(DURATION * 1.5)
+    await here.edit("둘")
+
+    await here.converges({"hello": "둘"})
+    assert (await lease(here))["spec"]["leaseTransitions"] == before
+    assert writes_of(here, here.proxies[1], 0) == []
+
+
+async def test_the_lease_is_stolen_and_comes_back(here: World) -> None:
+    """Somebody writes another name into it: nobody works, until that name has been silent."""
+    await two(here)
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{here.namespace}/leases/demo-message-operator"
+    await here.cluster.patch(path, {"spec": {"holderIdentity": "thief"}})
+    stolen = time.monotonic()
+    await here.edit("둘")
+    await here.is_right("hello", "둘")
+
+    await here.converges({"hello": "둘"})
+    # Only what was under way when the Lease was taken may still arrive.
+    late = [write for write in here.relevant() if stolen + 1 < write.at < stolen + DURATION - 0.5]
+    assert late == []
+
+
+async def test_the_lease_is_deleted(here: World) -> None:
+    await two(here)
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{here.namespace}/leases/demo-message-operator"
+    await here.cluster.remove(path)
+    await here.edit("둘")
+
+    await here.converges({"hello": "둘"})
+
+
+async def test_two_leaders_at_once_still_make_one_pod_a_message(cluster: Cluster) -> None:
+    """Without an election two operators work side by side: the worst that fencing could let by."""
+    async with world(cluster) as here:
+        await here.start()
+        await here.start()
+        names = [f"m{number:02}" for number in range(20)]
+        await asyncio.gather(*(here.create("하나", name) for name in names))
+        await here.converges(dict.fromkeys(names, "하나"))
+        await asyncio.gather(*(here.edit("둘", name) for name in names))
+        await here.converges(dict.fromkeys(names, "둘"))

@@ -1,0 +1,221 @@
+"""What users declare, and what clusters forbid, lose and take away."""
+
+import asyncio
+import time
+
+import pytest
+
+from tests.faults import proxy
+from tests.faults.cluster import Raw, RefusedError
+from tests.faults.scenarios import a_foreign_pod
+from tests.faults.world import World
+
+LONG = "a" * 150
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        ({"text": 7}, "must be of type string"),
+        ({"text": ["a"]}, "must be of type string"),
+        ({"text": "x" * 32769}, "32768"),
+        ({"text": "한" * 10923}, "32768 bytes"),
+        ({"text": "a\0b"}, "NUL"),
+        ({"text": "a", "intervalSeconds": 0}, "greater than or equal to 1"),
+    ],
+)
+async def test_what_cannot_be_printed_is_refused_in_words(
+    here: World, spec: Raw, complaint: str
+) -> None:
+    body = {"apiVersion": "myorg.dev/v1", "kind": "Message", "metadata": {"name": "bad"}}
+
+    with pytest.raises(RefusedError) as error:
+        await here.cluster.ask("POST", here.collection("messages"), {**body, "spec": spec})
+
+    assert error.value.status == 422
+    assert complaint in error.value.message
+
+
+async def test_missing_and_unknown_fields_get_defaults_or_are_pruned(here: World) -> None:
+    await here.start()
+    body = {"apiVersion": "myorg.dev/v1", "kind": "Message", "metadata": {"name": "hello"}}
+
+    made = await here.cluster.ask(
+        "POST", here.collection("messages"), {**body, "spec": {"text": None, "colour": "red"}}
+    )
+
+    assert made["spec"] == {"text": "Hello from Operator!", "intervalSeconds": 10}
+    await here.converges({"hello": "Hello from Operator!"})
+
+
+TEXTS = {
+    "unicode": "안녕하세요 👩‍👩‍👧‍👦 مرحبا \u202e",
+    "escapes": "\x1b[31mred\x1b[0m \r\n tab\t trailing\n",
+    "shell": "$(HOME) ${HOME} `id` ; rm -rf / && echo $$ 'x' \"y\"",
+    "printf": "-n %s %d \\n \\0 --help",
+    "empty": "",
+    "largest": "x" * 32768,
+}
+
+
+async def test_every_text_reaches_the_pod_as_it_is(here: World) -> None:
+    await here.start()
+    for name, text in TEXTS.items():
+        await here.create(text, name)
+
+    await here.converges(TEXTS)
+    assert b"\x1b" not in here.operator.log.read_bytes()
+
+
+async def test_the_longest_and_the_dotted_names_work_and_longer_ones_are_refused(
+    here: World,
+) -> None:
+    await here.start()
+    wanted = {LONG: "하나", "a.b.c": "둘", "a-b-c": "셋"}
+    for name, text in wanted.items():
+        await here.create(text, name)
+    with pytest.raises(RefusedError, match="150"):
+        await here.create("넷", LONG + "a")
+
+    await here.converges(wanted)
+
+
+async def test_a_foreign_pod_is_left_alone_until_it_goes(here: World) -> None:
+    await here.start()
+    await a_foreign_pod(here, "hello")
+    before = await here.cluster.ask("GET", here.pod())
+    await here.create("하나")
+    told = await here.until_reason("Conflict")
+    count = len(here.relevant())
+    await asyncio.sleep(6)  # it is looked at again every five seconds
+
+    assert "msg-hello" in told["message"]
+    now = await here.cluster.ask("GET", here.pod())
+    assert now["metadata"]["uid"] == before["metadata"]["uid"]
+    assert now["spec"]["containers"] == before["spec"]["containers"]
+    assert len(here.relevant()) == count
+
+    await here.cluster.remove(here.pod(), grace=0)
+    await here.converges({"hello": "하나"})
+
+
+async def test_a_lost_node_is_told_and_the_pod_replaced_once_it_is_gone(here: World) -> None:
+    await here.start()
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+
+    here.kubelet.lost = True
+    await here.edit("둘")
+    told = await here.until_reason("PodStuckTerminating")
+    assert "node-1" in told["message"]
+
+    here.kubelet.lost = False
+    await here.cluster.remove(here.pod(), grace=0)
+    await here.converges({"hello": "둘"})
+
+
+async def test_a_quota_is_told_and_lifted(here: World) -> None:
+    path = f"/api/v1/namespaces/{here.namespace}/resourcequotas"
+    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
+    await here.cluster.ask("POST", path, quota)
+    async with here.within(60, "the quota holds"):
+        while not (await here.cluster.ask("GET", f"{path}/none")).get("status", {}).get("hard"):
+            await asyncio.sleep(0.1)
+    await here.start()
+    await here.create("하나")
+    told = await here.until_reason("Forbidden")
+    assert "exceeded quota" in told["message"]
+
+    await here.cluster.remove(f"{path}/none")
+    await here.converges({"hello": "하나"})
+
+
+async def test_an_admission_that_refuses_is_told_and_lifted(here: World) -> None:
+    root = "/apis/admissionregistration.k8s.io/v1"
+    policy = {
+        "metadata": {"name": here.namespace},
+        "spec": {
+            "matchConstraints": {"resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                 "resources": ["pods"]},
+            ]},
+            "validations": [{"expression": "false", "message": "no Pods on Sundays"}],
+        },
+    }  # fmt: skip
+    here_only = {"matchLabels": {"kubernetes.io/metadata.name": here.namespace}}
+    binding = {
+        "metadata": {"name": here.namespace},
+        "spec": {"policyName": here.namespace, "validationActions": ["Deny"],
+                 "matchResources": {"namespaceSelector": here_only}},
+    }  # fmt: skip
+    await here.cluster.ask("POST", f"{root}/validatingadmissionpolicies", policy)
+    await here.cluster.ask("POST", f"{root}/validatingadmissionpolicybindings", binding)
+    await asyncio.sleep(2)  # it takes effect within a moment
+    await here.start()
+    await here.create("하나")
+    told = await here.until_reason("Invalid")
+    assert "no Pods on Sundays" in told["message"]
+
+    await here.cluster.remove(f"{root}/validatingadmissionpolicybindings/{here.namespace}")
+    await here.cluster.remove(f"{root}/validatingadmissionpolicies/{here.namespace}")
+    await here.converges({"hello": "하나"})
+
+
+async def test_a_right_that_is_taken_away_is_told_and_given_back(here: World) -> None:
+    await here.start()
+    roles = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{here.namespace}/roles"
+    role = await here.cluster.ask("GET", f"{roles}/demo-message-operator")
+    fewer = [
+        {**rule, "verbs": [verb for verb in rule["verbs"] if verb != "create"]}
+        if rule["resources"] == ["pods"] else rule
+        for rule in role["rules"]
+    ]  # fmt: skip
+    await here.cluster.patch(f"{roles}/demo-message-operator", {"rules": fewer})
+    await asyncio.sleep(0.5)
+    await here.create("하나")
+    told = await here.until_reason("Forbidden")
+    assert "cannot create resource" in told["message"]
+
+    await here.cluster.patch(f"{roles}/demo-message-operator", {"rules": role["rules"]})
+    await here.converges({"hello": "하나"})
+
+
+async def test_a_namespace_that_ends_takes_all_along(here: World) -> None:
+    await here.start()
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+
+    await here.cluster.remove(f"/api/v1/namespaces/{here.namespace}")
+    async with here.within(60, "the namespace is gone"):
+        while await here.cluster.find(f"/api/v1/namespaces/{here.namespace}"):
+            await asyncio.sleep(0.1)
+
+    count = len(here.relevant())
+    await asyncio.sleep(1.5)
+    assert len(here.relevant()) == count
+
+
+async def test_without_the_operator_messages_are_deleted_at_once(here: World) -> None:
+    operator = await here.start()
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+    await operator.stop()
+
+    began = time.monotonic()
+    await here.delete()
+
+    assert await here.cluster.find(here.message()) is None
+    assert time.monotonic() - began < 2
+    await here.converges({})
+
+
+async def test_events_that_cannot_be_posted_hold_up_nothing(here: World) -> None:
+    await here.start()
+    here.proxy.arm(
+        lambda call: call.plural == "events", proxy.refuse(403, "Forbidden"), float("inf")
+    )
+
+    await here.create("하나")
+    await here.converges({"hello": "하나"})
+    await here.edit("둘")
+    await here.converges({"hello": "둘"})

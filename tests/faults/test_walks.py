@@ -1,0 +1,94 @@
+"""Walks over declared states: whatever the way, the end is as a fresh start there would be."""
+
+import asyncio
+import itertools
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.faults import scenarios
+from tests.faults.cluster import Raw, RefusedError
+from tests.faults.world import World
+
+TEXTS = ("하나", "둘", "$(셋)")
+DISTURB = (scenarios.lose_the_pod, scenarios.evict_the_pod, scenarios.alter_the_pod,
+           scenarios.alter_the_status)  # fmt: skip
+
+#: A step: declare a text, declare nothing, or disturb what is there.
+STEP = st.one_of(st.sampled_from(TEXTS), st.none(), st.sampled_from(DISTURB), st.just("wait"))
+_numbers = itertools.count()
+
+
+async def test_there_and_back_again(here: World) -> None:
+    await here.start()
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+    before = essence(await here.cluster.ask("GET", here.pod()))
+
+    await here.edit("둘")
+    await here.converges({"hello": "둘"}, quiet=0.1)
+    await here.edit("하나")
+    await here.converges({"hello": "하나"})
+
+    assert essence(await here.cluster.ask("GET", here.pod())) == before
+
+
+@settings(
+    max_examples=25, deadline=None, print_blob=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # fmt: skip
+@given(walk=st.lists(STEP, min_size=1, max_size=8))
+async def test_any_walk_ends_as_a_fresh_start_does(here: World, walk: list[Any]) -> None:
+    """The failing walk is shortened to the shortest that fails."""
+    if not here.operators:
+        await here.start()
+    name, text = f"walk-{next(_numbers):04}", None
+    for step in walk:
+        text = await take(here, name, text, step)
+    if text is None:
+        await gone(here, name)
+        return
+
+    await here.is_right(name, text)
+    fresh = f"fresh-{next(_numbers):04}"
+    await here.create(text, fresh)
+    await here.is_right(fresh, text)
+    there = [essence(await here.cluster.ask("GET", here.pod(one))) for one in (name, fresh)]
+    assert there[0] == there[1]
+
+
+async def take(here: World, name: str, text: str | None, step: Any) -> str | None:
+    """Take a step; gives the text that is declared then."""
+    if step is None:
+        await here.delete(name)
+        return None
+    if step == "wait":
+        if text is not None:
+            await here.is_right(name, text)
+        return text
+    if isinstance(step, str):
+        await (here.create if text is None else here.edit)(step, name)
+        return step
+    try:
+        await step(here, name)
+    except RefusedError as error:  # nothing there to disturb, or it has just changed
+        if error.status not in (404, 409, 422):
+            raise
+    return text
+
+
+async def gone(here: World, name: str) -> None:
+
+    async with here.within(60, f"{name} is gone"):
+        while await here.cluster.find(here.pod(name)) or await here.cluster.find(
+            here.message(name)
+        ):
+            await asyncio.sleep(0.05)
+
+
+def essence(pod: Raw) -> Raw:
+    """Give what of a Pod does not tell its name or its age."""
+    labels = {k: v for k, v in pod["metadata"]["labels"].items() if "kubernetes.io" in k}
+    labels.pop("app.kubernetes.io/instance")
+    return {"spec": pod["spec"], "labels": labels, "phase": pod["status"]["phase"]}

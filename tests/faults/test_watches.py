@@ -1,0 +1,207 @@
+"""What is watched and listed goes wrong; the operator finds out, and all comes right."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from signal import Signals
+
+import pytest
+
+from tests.faults import proxy
+from tests.faults.proxy import Answer, Call, Cut, Forward, Tap
+from tests.faults.world import World
+
+
+def once(do: Callable[[Call, bytes], bytes | None], plural: str) -> Tap:
+    """Harm the next event of one kind, and no other."""
+    left = [True]
+
+    def tap(call: Call, line: bytes) -> bytes | None:
+        if call.plural != plural or b"BOOKMARK" in line or not left:
+            return line
+        left.clear()
+        return do(call, line)
+
+    return tap
+
+
+def cut_in_mid_event(_: Call, line: bytes) -> bytes:
+    raise Cut(line[: len(line) // 2])
+
+
+def half_an_event(_: Call, line: bytes) -> bytes:
+    return line[: len(line) // 2]
+
+
+def no_json(_: Call, __: bytes) -> bytes:
+    return b"<html>502 Bad Gateway</html>"
+
+
+def gone(_: Call, __: bytes) -> bytes:
+    status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+    return json.dumps({"type": "ERROR", "object": status}).encode()
+
+
+@pytest.mark.parametrize("plural", ["messages", "pods"])
+@pytest.mark.parametrize("harm", [cut_in_mid_event, half_an_event, no_json, gone])
+async def test_a_watch_breaks_in_mid_event(
+    here: World, harm: Callable[[Call, bytes], bytes], plural: str
+) -> None:
+    await here.start()
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+
+    here.proxy.tap = once(harm, plural)
+    await here.edit("둘")
+
+    await here.converges({"hello": "둘"})
+    assert len(here.operator.exits) <= 1  # its supervisor may start it again
+
+
+async def test_410_hides_a_deletion_and_the_sweep_finds_the_ghost(here: World) -> None:
+    await here.start()
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+
+    def hide(call: Call, line: bytes) -> bytes | None:
+        if call.plural == "pods" and b'"DELETED"' in line:
+            here.proxy.tap = lambda _, later: later
+            return gone(call, line)  # and the list that follows does not have it
+        return line
+
+    here.proxy.tap = hide
+    await here.cluster.remove(here.pod(), grace=0)
+
+    await here.converges({"hello": "하나"})
+    assert here.operator.exits == []
+
+
+async def test_events_that_never_come_are_found_by_the_sweep(here: World) -> None:
+    await here.start("--sweep-period=2")
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+
+    here.proxy.tap = lambda _, line: line if b"BOOKMARK" in line else None
+    await here.create("둘", "two")
+    await here.cluster.remove(here.pod(), grace=0)
+
+    await here.converges({"hello": "하나", "two": "둘"})
+    assert here.operator.exits == []
+
+
+async def test_410_on_a_page_of_a_list(here: World) -> None:
+    names = [f"m{number:03}" for number in range(30)]
+    for name in names:
+        await here.create("하나", name)
+    await here.start()
+    await here.converges(dict.fromkeys(names, "하나"), quiet=0.1)
+    paged = here.proxy.arm(
+        lambda call: call.lists and "continue" not in call.query, _first_page_only, 4
+    )
+    rest = here.proxy.arm(
+        lambda call: call.lists and "continue" in call.query, proxy.refuse(410, "Expired"), 4
+    )
+
+    here.operator.send(Signals.SIGKILL)
+    for name in names:
+        await here.edit("둘", name)
+
+    await here.converges(dict.fromkeys(names, "둘"))
+    assert paged.hits
+    assert rest.hits
+
+
+async def _first_page_only(call: Call, forward: Forward) -> Answer:
+    """Say that there is another page, which will have expired."""
+    answer = await forward()
+    page = json.loads(answer.body)
+    page["items"] = page.get("items", [])[:5]
+    page.setdefault("metadata", {})["continue"] = "expired"
+    return Answer(answer.status, json.dumps(page).encode(), answer.headers)
+
+
+@pytest.mark.long  # kopf leaves a silent watch after 70 s
+async def test_a_black_hole_is_left_in_time(here: World) -> None:
+    """Nothing is answered for a while: neither writes nor lists, and the watches are silent."""
+    await here.start("--request-timeout=2")
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+
+    hole = here.proxy.arm(lambda _: True, proxy.swallow, 4)
+    here.proxy.tap = lambda _, __: None
+    here.proxy.drop_connections()
+    await here.edit("둘")
+    async with here.within(60, "the hole was met"):
+        while hole.hits < 2:
+            await _moment()
+    here.proxy.disarm()
+
+    await here.converges({"hello": "둘"})
+    assert here.operator.exits == []
+
+
+async def test_a_stale_api_server_has_nothing_deleted(here: World) -> None:
+    """A restarted operator is answered from the past: the edit and its Pod have not happened."""
+    await here.start()
+    await here.create("하나")
+    await here.create("그대로", "other")
+    await here.converges({"hello": "하나", "other": "그대로"}, quiet=0.1)
+    past: dict[str, bytes] = {}
+    for kind in ("messages", "pods"):
+        path = here.collection(kind)
+        past[path] = json.dumps(await here.cluster.ask("GET", path)).encode()
+    await here.edit("둘")
+    await here.converges({"hello": "둘", "other": "그대로"}, quiet=0.1)
+    right = await here.cluster.ask("GET", here.pod())
+
+    # Its view of the Messages is from the past, that of the Pods is not: the worst mixture.
+    messages = here.collection("messages")
+    stale = here.proxy.arm(lambda call: call.path == messages, _from(past), 6)
+    here.operator.send(Signals.SIGKILL)
+    async with here.within(60, "it was answered from the past"):
+        while stale.hits < 2:
+            await _moment()
+
+    await here.converges({"hello": "둘", "other": "그대로"})
+    assert (await here.cluster.ask("GET", here.pod()))["metadata"]["uid"] == right["metadata"][
+        "uid"
+    ]
+
+
+def _from(past: dict[str, bytes]) -> proxy.Fault:
+    async def fault(call: Call, forward: Forward) -> Answer:
+        if call.watch or call.path not in past:
+            return Answer(200, b"", {"Content-Type": "application/json"})
+        return Answer(200, past[call.path], {"Content-Type": "application/json"})
+
+    return fault
+
+
+@pytest.mark.parametrize(("status", "reason"), [(500, "InternalError"), (429, "TooManyRequests")])
+async def test_lists_and_watches_are_refused_for_a_while(
+    here: World, status: int, reason: str
+) -> None:
+    await here.create("하나")
+    starting = here.start_behind(lambda one: one.arm(
+        lambda call: call.plural in ("messages", "pods") and not call.writes,
+        proxy.refuse(status, reason, 1), 4,
+    ))  # fmt: skip
+    await starting
+
+    await here.converges({"hello": "하나"})
+
+
+async def test_a_token_that_is_refused_is_found_anew(here: World) -> None:
+    await here.start()
+    refused = here.proxy.arm(lambda call: call.writes, proxy.refuse(401, "Unauthorized"), 2)
+
+    await here.create("하나")
+
+    await here.converges({"hello": "하나"})
+    assert refused.hits == 2
+    assert here.operator.exits == []
+
+
+async def _moment() -> None:
+
+    await asyncio.sleep(0.05)

@@ -1,0 +1,20 @@
+import re
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+def test_each_test_that_the_docs_name_exists() -> None:
+    named = re.findall(r"`(test_\w+)`", (CHECKOUT / "docs" / "reliability.md").read_text())
+    sources = [file.read_text() for file in (CHECKOUT / "tests").rglob("test_*.py")]
+    there = set(re.findall(r"def (test_\w+)\(", "\n".join(sources)))
+
+    assert named
+    assert [name for name in named if name not in there] == []
+
+
+def test_each_row_names_a_test() -> None:
+    text = (CHECKOUT / "docs" / "reliability.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
+
+    assert [row for row in rows if "`test_" not in row] == []
