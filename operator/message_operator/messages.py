@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from message_operator.cache import Key
-from message_operator.pods import Pod, pod_name
+from message_operator.pods import Pod
 
 GROUP, VERSION, PLURAL, KIND = "myorg.dev", "v1", "messages", "Message"
 API_VERSION = f"{GROUP}/{VERSION}"
@@ -120,8 +120,8 @@ def status(message: Message, pod: Pod | None, now: State) -> dict[str, Any]:
     return {
         "phase": now.phase,
         "observedGeneration": message.generation,
-        "podName": pod_name(message.key[1]),
-        "nodeName": pod.node if pod else None,  # null: a merge patch takes the key away
+        "podName": pod.key[1] if pod else None,  # null: a merge patch takes the key away
+        "nodeName": pod.node if pod else None,
         "conditions": [c for c in conditions if c.get("type") != "Ready"] + [ready],
     }
 

@@ -417,11 +417,13 @@ async def test_a_quota_is_told_and_tried_again_later(world: World) -> None:
     assert world.status["phase"] == "Failed"
     assert (world.ready["reason"], world.ready["message"]) == ("Forbidden", "Forbidden it is")
     assert world.recorded.events == [("Refused", "Forbidden it is")]
+    assert world.status["podName"] is None
 
     await world.settle()  # and with the quota lifted, all is well without a touch
 
     assert POD in world.api.objects
     assert world.ready["reason"] != "Forbidden"
+    assert world.recorded.events[1:] == [("Created", "Created Pod msg-hello.")]
 
 
 async def test_too_many_requests_are_no_failure_of_the_message(world: World) -> None:

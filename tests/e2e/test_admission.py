@@ -1,0 +1,139 @@
+"""What cannot work is refused at once, and the message says what to do."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.e2e.kube import Object
+from tests.e2e.messages import Namespace
+
+
+def manifest(spec: Any, name: str = "bad") -> str:
+    """Return a Message as `kubectl apply` takes it; `spec` may be anything."""
+    kind: Object = {"apiVersion": "myorg.dev/v1", "kind": "Message"}
+    return json.dumps({**kind, "metadata": {"name": name}, "spec": spec})
+
+
+BAD = {
+    "a text of too many characters": (
+        {"text": "x" * 32769},
+        "spec.text: Too long: may not be more than 32768 bytes",
+    ),
+    "a text of too many bytes": (
+        {"text": "가" * 10923},
+        "spec.text must have at most 32768 bytes in UTF-8; shorten it, or split it into several "
+        "Messages",
+    ),
+    "a NUL": (
+        {"text": "a\0b"},
+        "spec.text must not contain the NUL character (U+0000): no process can receive it in its "
+        "environment; remove it",
+    ),
+    "a number for a text": (
+        {"text": 7},
+        'spec.text: Invalid value: "integer": spec.text in body must be of type string: "integer"',
+    ),
+    "a list for a text": (
+        {"text": ["a", "b"]},
+        'spec.text: Invalid value: "array": spec.text in body must be of type string: "array"',
+    ),
+    "a text for a spec": (
+        "hello",
+        'spec: Invalid value: "string": spec in body must be of type object: "string"',
+    ),
+    "no interval": (
+        {"intervalSeconds": 0},
+        "spec.intervalSeconds: Invalid value: 0: spec.intervalSeconds in body should be greater "
+        "than or equal to 1",
+    ),
+    "a negative interval": (
+        {"intervalSeconds": -1},
+        "spec.intervalSeconds in body should be greater than or equal to 1",
+    ),
+    "an interval of more than a day": (
+        {"intervalSeconds": 86401},
+        "spec.intervalSeconds: Invalid value: 86401: spec.intervalSeconds in body should be less "
+        "than or equal to 86400",
+    ),
+    "a text for an interval": (
+        {"intervalSeconds": "10"},
+        'spec.intervalSeconds: Invalid value: "string": spec.intervalSeconds in body must be of '
+        'type integer: "string"',
+    ),
+    "a fraction for an interval": (
+        {"intervalSeconds": 1.5},
+        'spec.intervalSeconds: Invalid value: "number": spec.intervalSeconds in body must be of '
+        'type integer: "number"',
+    ),
+    "an unknown field": (
+        {"txt": "hello"},
+        'strict decoding error: unknown field "spec.txt"',
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_input_is_refused_with_the_reason(namespace: Namespace, what: str) -> None:
+    spec, reason = BAD[what]
+
+    said = namespace.kube.refusal("-n", namespace.name, "apply", "-f", "-", stdin=manifest(spec))
+
+    assert reason in said
+    assert namespace.message("bad").get() is None
+
+
+def test_a_name_that_no_node_could_run_is_refused(namespace: Namespace) -> None:
+    name = "m" * 151
+
+    said = namespace.kube.refusal(
+        "-n", namespace.name, "apply", "-f", "-", stdin=manifest({"text": "hello"}, name)
+    )
+
+    assert (
+        "metadata.name must have at most 150 characters: the Pod is called msg-<name>, and a node "
+        "cannot start a Pod with a longer name; choose a shorter one"
+    ) in said
+
+
+def test_a_bad_edit_is_refused_and_changes_nothing(namespace: Namespace) -> None:
+    message = namespace.create("hello", "hello")
+
+    said = namespace.kube.refusal(
+        *("-n", namespace.name, "patch", "message", "hello", "--type=merge"),
+        *("-p", '{"spec": {"intervalSeconds": 0}}'),
+    )
+
+    assert "spec.intervalSeconds in body should be greater than or equal to 1" in said
+    spec = (message.get() or {})["spec"]
+    assert spec == {"text": "hello", "intervalSeconds": 10}
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"text": None}, {"intervalSeconds": None}])
+def test_null_means_the_default(namespace: Namespace, spec: Any) -> None:
+    namespace.kubectl("create", "-f", "-", stdin=manifest(spec, "nothing"))
+
+    found = namespace.message("nothing").get() or {}
+    assert found["spec"] == {"text": "Hello from Operator!", "intervalSeconds": 10}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"text": "x" * 32768, "intervalSeconds": 86400}, id="largest"),
+        pytest.param({"text": "", "intervalSeconds": 1}, id="smallest"),
+    ],
+)
+def test_what_just_fits_is_accepted(namespace: Namespace, spec: Object) -> None:
+    namespace.kubectl("create", "-f", "-", stdin=manifest(spec, "fits"))
+
+    assert (namespace.message("fits").get() or {})["spec"] == spec
+
+
+def test_an_unknown_field_is_dropped_where_validation_is_not_strict(namespace: Namespace) -> None:
+    spec = {"text": "hello", "txt": "typo"}
+
+    namespace.kubectl("create", "--validate=ignore", "-f", "-", stdin=manifest(spec, "typo"))
+
+    found = namespace.message("typo").get() or {}
+    assert found["spec"] == {"text": "hello", "intervalSeconds": 10}

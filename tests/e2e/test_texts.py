@@ -1,0 +1,116 @@
+"""Whatever the text, `kubectl logs` shows the same bytes, and nothing in it is run."""
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.kube import Kube
+from tests.e2e.messages import Namespace, make_namespace
+from tests.e2e.release import Operator
+
+LARGEST = 32768  # bytes, the CRD's bound
+
+
+def every_character(first: int, last: int) -> str:
+    """Return all characters in a range of code points, but for NUL and surrogates."""
+    surrogates = range(0xD800, 0xE000)
+    return "".join(chr(c) for c in range(max(1, first), last + 1) if c not in surrogates)
+
+
+def every_byte() -> str:
+    """Return a text whose UTF-8 has every byte value that valid UTF-8 can have, NUL aside."""
+    leads = [0x80, 0x7FF, 0x800, 0xFFFD, 0x10000, 0x10FFFD]
+    two = [lead << 6 for lead in range(0x02, 0x20)]
+    three = [lead << 12 | 0x800 for lead in range(0x0D)] + [0xD000, 0xE000, 0xF000]
+    four = [lead << 18 | 0x10000 for lead in range(0x04)] + [0x100000]
+    rest = "".join(chr(code) for code in sorted({*leads, *two, *three, *four}))
+    return every_character(0x01, 0xFF) + rest
+
+
+TEXTS = {
+    "empty": "",
+    "a space": " ",
+    "korean": "하늘 천, 땅 지, 검을 현, 누를 황 — 옛한글 ᄒᆞᆫ글, 자모로 나뉜 한글",
+    "right to left": "שלום עולם \u202eمرحبا\u202c \u200f‏",
+    "joined emoji": "👩‍🚀 👨‍👩‍👧‍👦 🏳️‍🌈 🇰🇷 ❤️ 👍🏽",
+    "combining marks": "Z͑ͫ̓ͪ̂ͫ̽͏̴̙̤̞͉͚̯̞̠͍A̴̵̜̰͔ͫ͗͢L̠ͨͧͩ͘G̴̻͈͍͔̹̑͗̎̅͛́Ǫ̵̹̻̝̳͂̌̌͘ e\u0301 é",
+    "ansi escapes": "\x1b[31mred\x1b[0m \x1b]0;title\x07 \x1b[2J\x1bc \x9b31m \x08\x7f",
+    "kubelet variables": "$(HOME) $$(HOME) $$$(HOME) $(MESSAGE_TEXT) $(MESSAGE_INTERVAL) $$ $ $$$",
+    "shell variables": "${HOME} $HOME $0 $@ $? ${#} $((1+1)) \"$HOME\" '$HOME' ~ ~root",
+    "command substitution": "`id` $(id) \\`id\\` <(id)",
+    "shell commands": "'; rm -rf / # \"; reboot & | > /dev/null && exit 1 || true",
+    "leading option": "-n",
+    "leading double dash": "--",
+    "leading options": "-e -E -n\n-v x -- -",
+    "printf directives": "%s %d %n %c %% %*d %b %q 100%",
+    "backslashes": "\\n \\t \\\\ \\0 \\c \\x41 \\u0041 \\033[31m \\",
+    "patterns": "* ? [a-z] {a,b} !! !$ ^a^b",
+    "carriage returns": "one\rtwo\r three\r\r.",
+    "line ends": "\n\nfirst\n\n  second\t\n",
+    "trailing blanks": "text  \t ",
+    "byte order mark": "\ufefftext\ufeff",
+    "separators": "a\u0085b\u2028c\u2029d\u000be\u000cf\u001cg",
+    "not quite characters": "\ufffd \ufffe \uffff \U0001fffe \U0010ffff \ue000",
+    "every byte": every_byte(),
+    "control characters": every_character(0x01, 0x1F) + "\x7f" + every_character(0x80, 0x9F),
+    "yaml and json": "---\nnull\n~\ntrue\n1e3\n{\"a\": [1]}\n# no comment\n&a *a !!str |-",
+    "one long line": "x" * LARGEST,
+    "as many dollars as may be": "$" * LARGEST,
+    "as much korean as may be": "가" * (LARGEST // 3),
+    "as many emoji as may be": "🚀" * (LARGEST // 4),
+    "as many lines as may be": "\n" * LARGEST,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def printed(kube: Kube, operator: Operator) -> Iterator[Namespace]:
+    """A namespace with a Message of each text; each is printed once, for a day."""
+    for namespace in make_namespace(kube, "texts"):
+        for number, text in enumerate(TEXTS.values()):
+            namespace.create(f"text-{number}", text, interval=86400)
+        yield namespace
+
+
+@pytest.mark.parametrize("title", TEXTS)
+def test_a_text_is_printed_byte_for_byte(printed: Namespace, title: str) -> None:
+    message = printed.message(f"text-{list(TEXTS).index(title)}")
+    text = TEXTS[title]
+
+    message.wait_until_ready()
+
+    log = message.wait_for_log(text.encode() + b"\n")
+    assert log == text.encode() + b"\n"
+    assert (message.get() or {})["spec"]["text"] == text
+
+
+def test_line_ends_of_windows_reach_the_pod(namespace: Namespace) -> None:
+    text = "one\r\ntwo\r\n"
+    message = namespace.create("windows", text, interval=86400)
+
+    message.wait_until_ready()
+
+    shell = ("exec", "msg-windows", "--", "/bin/sh", "-c", 'printf %s "$MESSAGE_TEXT"')
+    assert namespace.kube.output("-n", namespace.name, *shell) == text.encode()
+    # What the Pod prints goes through the node's container runtime, and containerd drops a
+    # carriage return right before a line feed when it splits a log into lines.
+    log = message.wait_for_log(b"one")
+    assert log.replace(b"\r\n", b"\n") == b"one\ntwo\n\n"
+
+
+def test_the_texts_above_have_every_byte_that_utf_8_can_have() -> None:
+    possible = {byte for byte in range(1, 256) if byte not in {0xC0, 0xC1, *range(0xF5, 0x100)}}
+
+    assert set(every_byte().encode()) == possible
+    assert sys.maxunicode == 0x10FFFF
+
+
+def test_a_hostile_text_does_not_disturb_log_and_events(printed: Namespace) -> None:
+    message = printed.message(f"text-{list(TEXTS).index('ansi escapes')}")
+    former = message.wait_until_ready()
+
+    message.edit(text="\x1b[2Jnew\r\n")
+
+    message.wait_until_ready(instead_of=former)
+    event = message.wait_for_event("Replaced")
+    assert event["message"].isprintable()
