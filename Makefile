@@ -36,7 +36,7 @@ test: check faults e2e ## all that must pass before a change lands
 ##@ Develop
 
 .PHONY: check
-check: lint types unit chart ## all checks that need no cluster
+check: lint types verify unit chart ## all checks that need no cluster
 
 .PHONY: lint
 lint: $(READY) ## style and layers of the Python code
@@ -63,6 +63,18 @@ faults-long: $(READY) ## those that take minutes: 10,000 Messages, a kind delete
 .PHONY: chart
 chart: $(READY) ## lint the chart, check what it renders
 	@$(PY) -m pytest tests/chart $(ARGS)
+
+.PHONY: generate
+generate: $(READY) ## write the files that are made of others
+	@$(PY) -m hack.generate
+
+.PHONY: verify
+verify: $(READY) ## find generated files that are out of date
+	@$(PY) -m hack.generate --check
+
+.PHONY: chart-diff
+chart-diff: $(READY) ## what an upgrade from the last release changes (ARGS=v0.1.0)
+	@$(PY) -m hack.chart_diff $(ARGS)
 
 .PHONY: fmt
 fmt: $(READY) ## format the Python code
@@ -120,6 +132,8 @@ docker-push: $(READY) ## push the operator's image (IMG=…)
 
 # The virtual environment, from the hashed lock; made anew when the lock changes.
 $(READY): requirements/dev.txt
+	@test ! -L $(VENV) || { \
+	  echo "make: $(VENV) is a link to another checkout's and older than requirements/dev.txt; run make there, it would be emptied from here" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "make: $(PYTHON) is missing or older than 3.11; install Python 3.11+ or say PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \

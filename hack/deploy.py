@@ -83,6 +83,9 @@ def _push_chart(made: Cluster) -> str:
 def install(made: Cluster, published: Published) -> None:
     """Install the operator by Helm, or upgrade it, and wait until it is ready."""
     with step("The operator, by Helm") as work:
+        if _half_installed(made):
+            # Helm refuses to touch what an interrupted run left pending. The CRD is kept.
+            work.run([*helm(made), "uninstall", RELEASE, "--namespace", NAMESPACE], timeout=120)
         work.run(
             [
                 *helm(made), "upgrade", "--install", RELEASE, published.chart,
@@ -93,6 +96,11 @@ def install(made: Cluster, published: Published) -> None:
             ],
             timeout=240,
         )  # fmt: skip
+
+
+def _half_installed(made: Cluster) -> bool:
+    pending = output([*helm(made), "list", "--namespace", NAMESPACE, "--pending", "--short"])
+    return RELEASE in pending.split()
 
 
 def helm(made: Cluster) -> tuple[str | Path, ...]:

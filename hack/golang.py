@@ -56,6 +56,12 @@ PROGRAMS = {
         versions.HELM,
         _HELM_LDFLAGS,
     ),
+    "helm4": Program(
+        "helm4",
+        "helm.sh/helm/v4/cmd/helm",
+        versions.HELM4,
+        f"-X helm.sh/helm/v4/internal/version.version={versions.HELM4}",
+    ),
     "etcd": Program("etcd", "go.etcd.io/etcd/server/v3", versions.ETCD),
     "coredns": Program("coredns", ".", versions.COREDNS),
     "pause": Program("pause", ".", "v1"),

@@ -1,4 +1,4 @@
-"""kind, kubectl and helm: from the PATH where their version fits, else built, pinned.
+"""kind, kubectl and helm, 3 and 4: from the PATH where their version fits, else built, pinned.
 
 Used by `hack.cluster`, by the tests, and by people as `python -m hack tool helm`.
 """
@@ -17,6 +17,7 @@ _VERSION = {
     "kind": ["version"],
     "kubectl": ["version", "--client"],
     "helm": ["version", "--short"],
+    "helm4": ["version", "--short"],
 }
 
 

@@ -9,6 +9,7 @@ hack/go/ run `go get <module>@<version> && go mod tidy`.
 KUBERNETES = "v1.34.4"
 KIND = "v0.33.0"
 HELM = "v3.22.0"
+HELM4 = "v4.3.1"
 ETCD = "v3.6.16"
 COREDNS = "v1.15.0"
 
@@ -31,6 +32,8 @@ FITTING = {
     # kubectl: Kubernetes supports one minor version either side of the server's, and the
     # server is v1.34 where it is built here, v1.36 in kind's own node image.
     "kubectl": ((1, 33), (1, 38)),
-    # helm: 3.17 is the first with --take-ownership (hack/deploy.py); 4 is not tested.
-    "helm": ((3, 17), (4, 0)),
+    # helm: 3.17 is the first with --take-ownership, 3.18 with the sentences in which bad values are
+    # refused. Its next major version is tested beside it, under a name of its own.
+    "helm": ((3, 18), (4, 0)),
+    "helm4": ((4, 0), (5, 0)),
 }

@@ -46,11 +46,13 @@ def helm(*arguments: str | Path, stdin: str = "") -> str:
 
 @functools.cache
 def _template(values: str, chart: Path, release: str, kubernetes: str) -> str:
-    return helm(
+    """Return what Helm renders, as JSON: many tests ask for the same, and that is quick to read."""
+    text = helm(
         *("template", release, chart, "--namespace", NAMESPACE),
         *("--kube-version", kubernetes, "--values", "-"),
         stdin=values,
     )
+    return json.dumps([found for found in yaml.load_all(text, yaml.CSafeLoader) if found])
 
 
 def render(
@@ -61,8 +63,10 @@ def render(
     kubernetes: str = NEWEST_KUBERNETES,
 ) -> list[Manifest]:
     """Return the objects that `helm install` would create with these values."""
-    text = _template(json.dumps(values), chart, release, kubernetes)
-    return [manifest for manifest in yaml.load_all(text, yaml.CSafeLoader) if manifest]
+    manifests: list[Manifest] = json.loads(
+        _template(json.dumps(values), chart, release, kubernetes)
+    )
+    return manifests
 
 
 def refusal(values: Values) -> str:
@@ -96,9 +100,9 @@ def pod(values: Values = _NOTHING) -> Manifest:
 
 
 def container(values: Values = _NOTHING) -> Manifest:
-    """Return the operator's only container."""
-    (only,) = pod(values)["spec"]["containers"]
-    result: Manifest = only
+    """Return the operator's container."""
+    (operator,) = (c for c in pod(values)["spec"]["containers"] if c["name"] == "operator")
+    result: Manifest = operator
     return result
 
 

@@ -14,9 +14,15 @@ def test_by_default_the_operator_serves_all_namespaces() -> None:
         "--all-namespaces",
         "--message-image=docker.io/library/busybox:1.37",
         "--message-user=65532",
+        "--workers=16",
+        "--sweep-period=300",
+        "--request-timeout=10",
         "--leader-elect",
         f"--lease-name={FULLNAME}",
         f"--lease-namespace={NAMESPACE}",
+        "--lease-duration=15",
+        "--lease-renew-deadline=10",
+        "--lease-retry-period=2",
         "--log-level=info",
         "--log-format=json",
         "--metrics-bind-address=:8080",
@@ -32,7 +38,18 @@ def test_the_operator_understands_its_arguments(values: Values) -> None:
 
     assert understood.namespaces == tuple(values.get("watchNamespaces", ()))
     assert understood.leader_elect == values.get("leaderElection", {}).get("enabled", True)
-    assert understood.lease_namespace == NAMESPACE
+    assert understood.lease_namespace == values.get("namespaceOverride", NAMESPACE)
+    assert (understood.metrics_bind_address is not None) == values.get("metrics", {}).get(
+        "enabled", True
+    )
+
+
+def test_the_defaults_are_the_operator_s_own() -> None:
+    env = {"POD_NAME": "operator-1", "POD_NAMESPACE": NAMESPACE}
+    different = ("--lease-name", "--lease-namespace", "--leader-elect", "--log-format")
+    arguments = [a for a in container()["args"] if not a.startswith(different)]
+
+    assert settings.parse(arguments, env) == settings.parse([], env)
 
 
 def test_listed_namespaces_become_arguments() -> None:
@@ -184,16 +201,83 @@ def test_the_pod_is_placed_as_the_values_say() -> None:
     assert pod(placement)["spec"].items() >= placement.items()
 
 
-def test_a_metrics_service_is_made_on_demand() -> None:
-    without = render()
-    service = find(
-        render({"metrics": {"service": {"enabled": True, "port": 9090}}}),
-        "Service",
-        f"{FULLNAME}-metrics",
-    )
+def test_a_service_leads_to_metrics_and_probes() -> None:
+    service = find(render(), "Service", f"{FULLNAME}-metrics")
 
-    assert "Service" not in {kind for kind, _, _ in names(without)}
     assert service["spec"]["ports"] == [
-        {"name": "metrics", "port": 9090, "targetPort": "metrics", "protocol": "TCP"}
+        {"name": "metrics", "port": 8080, "targetPort": "metrics", "protocol": "TCP"},
+        {"name": "health", "port": 8081, "targetPort": "health", "protocol": "TCP"},
     ]
     assert service["spec"]["selector"].items() <= pod()["metadata"]["labels"].items()
+
+
+def test_the_service_can_be_left_out() -> None:
+    manifests = render({"metrics": {"service": {"enabled": False}}})
+
+    assert not {"Service", "Pod"} & {kind for kind, _, _ in names(manifests)}
+
+
+def test_metrics_can_be_turned_off_and_the_probes_stay() -> None:
+    off = {"metrics": {"enabled": False}}
+    operator = container(off)
+    service = find(render(off), "Service", f"{FULLNAME}-metrics")
+
+    assert "--metrics-bind-address=0" in operator["args"]
+    assert [port["name"] for port in operator["ports"]] == ["health"]
+    assert [port["name"] for port in service["spec"]["ports"]] == ["health"]
+
+
+def test_a_probe_can_be_changed_replaced_or_left_out() -> None:
+    operator = container(
+        {
+            "startupProbe": {"failureThreshold": 90},
+            "livenessProbe": {"httpGet": None, "exec": {"command": ["true"]}},
+            "readinessProbe": None,
+        }
+    )
+
+    assert operator["startupProbe"]["failureThreshold"] == 90
+    assert operator["startupProbe"]["httpGet"]["path"] == "/healthz"
+    assert operator["livenessProbe"]["exec"] == {"command": ["true"]}
+    assert "httpGet" not in operator["livenessProbe"]
+    assert "readinessProbe" not in operator
+
+
+def test_a_rollout_goes_as_the_values_say() -> None:
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+
+    deployment = find(render({"strategy": strategy}), "Deployment")
+
+    assert deployment["spec"]["strategy"] == strategy
+
+
+@pytest.mark.parametrize("strategy", [{}, {"type": "RollingUpdate"}], ids=str)
+def test_kubernetes_own_rollout_is_said_so_that_it_can_be_taken_back(strategy: Values) -> None:
+    # With Helm 4's server-side apply, what the API server fills in would stay beside a Recreate.
+    deployment = find(render({"strategy": strategy}), "Deployment")
+
+    assert deployment["spec"]["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"},
+    }
+
+
+def test_containers_and_volumes_of_one_s_own_stand_beside_the_operator() -> None:
+    spec = pod(
+        {
+            "initContainers": [{"name": "before"}],
+            "extraContainers": [{"name": "beside"}],
+            "extraVolumes": [{"name": "data", "emptyDir": {}}],
+            "extraVolumeMounts": [{"name": "data", "mountPath": "/data"}],
+        }
+    )["spec"]
+
+    assert [c["name"] for c in spec["initContainers"]] == ["before"]
+    assert [c["name"] for c in spec["containers"]] == ["operator", "beside"]
+    assert spec["volumes"] == [{"name": "data", "emptyDir": {}}]
+    assert spec["containers"][0]["volumeMounts"] == [{"name": "data", "mountPath": "/data"}]
+
+
+def test_the_user_namespace_is_the_node_s_unless_asked_otherwise() -> None:
+    assert "hostUsers" not in pod()["spec"]
+    assert pod({"hostUsers": False})["spec"]["hostUsers"] is False

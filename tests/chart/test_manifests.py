@@ -1,14 +1,18 @@
 """Everything that the chart renders is well-formed, for every scenario."""
 
+import functools
 import json
+import re
+import tarfile
 from pathlib import Path
 
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
 
 import message_operator
-from tests.chart import pod_security
+from tests.chart import pod_security, prometheus_operator
 from tests.chart.helm import (
     CHART,
     NEWEST_KUBERNETES,
@@ -36,14 +40,29 @@ def test_helm_lint_finds_nothing(values: Values, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kubernetes", [OLDEST_KUBERNETES, NEWEST_KUBERNETES])
 def test_every_object_fits_the_schema_of_kubernetes(values: Values, kubernetes: str) -> None:
     for manifest in render(values, kubernetes=kubernetes):
+        check_schema(json.dumps(manifest), kubernetes)
+
+
+@functools.cache  # most objects are the same in several scenarios
+def check_schema(text: str, kubernetes: str) -> None:
+    """Fail if an object, as JSON, has what its schema does not allow."""
+    manifest = json.loads(text)
+    if manifest["apiVersion"] == prometheus_operator.API:
+        jsonschema.validate(manifest, prometheus_operator.SCHEMAS[manifest["kind"]])
+    else:
         kubernetes_validate.validate(manifest, kubernetes, strict=True)
 
 
 @each_scenario
-def test_the_operator_passes_pod_security_restricted(values: Values) -> None:
-    (deployment,) = (m for m in render(values) if m["kind"] == "Deployment")
+def test_every_pod_passes_pod_security_restricted(values: Values) -> None:
+    pods = [m["spec"] for m in render(values) if m["kind"] == "Pod"]
+    pods += [
+        m["spec"]["template"]["spec"] for m in render(values) if "template" in m.get("spec", ())
+    ]
 
-    assert pod_security.violations(deployment["spec"]["template"]["spec"]) == []
+    assert pods
+    for pod in pods:
+        assert pod_security.violations(pod) == []
 
 
 @each_scenario
@@ -66,9 +85,7 @@ def test_no_two_objects_have_the_same_name(values: Values) -> None:
     ],
 )
 def test_objects_are_named_after_the_release(release: str, values: Values, name: str) -> None:
-    services = {"metrics": {"service": {"enabled": True}}}
-
-    manifests = render({**values, **services}, release=release)
+    manifests = render(values, release=release)
 
     (deployment,) = (m for m in manifests if m["kind"] == "Deployment")
     assert deployment["metadata"]["name"] == name
@@ -76,11 +93,20 @@ def test_objects_are_named_after_the_release(release: str, values: Values, name:
     assert service["metadata"]["name"] == f"{name[:55].rstrip('-')}-metrics"
 
 
+#: Everything that the chart can render with its own names.
+ALL: Values = {
+    "replicaCount": 2,
+    "networkPolicy": {"enabled": True},
+    "metrics": {
+        name: {"enabled": True} for name in ("serviceMonitor", "prometheusRule", "dashboard")
+    },
+}
+
+
 def test_every_object_carries_the_recommended_labels_and_those_asked_for() -> None:
     # commonLabels add labels, and cannot break the Deployment's selector.
     labels = {"team": "a", "app.kubernetes.io/name": "something-else"}
     expected = {
-        "app.kubernetes.io/name": "message-operator",
         "app.kubernetes.io/instance": "demo",
         "app.kubernetes.io/version": message_operator.__version__,
         "app.kubernetes.io/managed-by": "Helm",
@@ -88,9 +114,30 @@ def test_every_object_carries_the_recommended_labels_and_those_asked_for() -> No
         "team": "a",
     }
 
-    manifests = render({"commonLabels": labels, "metrics": {"service": {"enabled": True}}})
+    for manifest in render({**ALL, "commonLabels": labels}):
+        test = "-test" if manifest["kind"] == "Pod" else ""
+        name = {"app.kubernetes.io/name": f"message-operator{test}"}
+        assert manifest["metadata"]["labels"].items() >= (expected | name).items()
 
-    assert all(m["metadata"]["labels"].items() >= expected.items() for m in manifests)
+
+def test_every_object_carries_the_annotations_asked_for() -> None:
+    for manifest in render({**ALL, "commonAnnotations": {"a": "b"}}):
+        assert manifest["metadata"]["annotations"]["a"] == "b"
+
+
+@pytest.mark.parametrize("watched", [[], ["team-a"]], ids=["all", "listed"])
+def test_all_that_has_a_namespace_is_in_the_one_asked_for(watched: list[str]) -> None:
+    manifests = render({**ALL, "namespaceOverride": "elsewhere", "watchNamespaces": watched})
+
+    assert {namespace for _, namespace, _ in names(manifests)} == {"", "elsewhere", *watched}
+    for manifest in manifests:
+        for subject in manifest.get("subjects", ()):
+            assert subject["namespace"] == "elsewhere"
+
+
+def test_names_stay_within_kubernetes_bounds_however_long_the_release_s_is() -> None:
+    for kind, _, name in names(render(ALL, release="r" * 53)):
+        assert len(name) <= (63 if kind in {"Service", "Pod", "Deployment"} else 253)
 
 
 def test_chart_and_application_have_the_version_of_the_operator() -> None:
@@ -105,3 +152,27 @@ def test_the_oldest_supported_kubernetes_is_the_chart_s() -> None:
 
     with pytest.raises(HelmError, match=r"requires kubeVersion: >=1\.29\.0-0"):
         render(kubernetes="v1.28.15")
+
+
+def test_nothing_depends_on_what_the_cluster_has_when_it_is_rendered() -> None:
+    # GitOps tools render without a cluster: what depends on it is silently left out there.
+    for template in (CHART / "templates").rglob("*"):
+        if template.is_file():
+            assert not re.search(r"\.Capabilities|\blookup\b", template.read_text()), template
+
+
+def test_the_crd_is_a_template_so_that_it_is_upgraded() -> None:
+    # Helm never upgrades what is in crds/.
+    assert not (CHART / "crds").exists()
+    assert ("CustomResourceDefinition", "", "messages.myorg.dev") in names(render())
+
+
+def test_the_package_has_what_users_need_and_no_more(tmp_path: Path) -> None:
+    helm("package", CHART, "--destination", tmp_path)
+    (package,) = tmp_path.glob("*.tgz")
+    with tarfile.open(package) as archive:
+        files = {name.removeprefix("message-operator/") for name in archive.getnames()}
+
+    assert files >= {"Chart.yaml", "README.md", "values.yaml", "values.schema.json"}
+    assert "dashboards/message-operator.json" in files
+    assert not [file for file in files if file.startswith("ci/") or file.endswith(".in")]

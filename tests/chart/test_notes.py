@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import jsonschema
+import pytest
 import yaml
 
 from tests.chart.helm import CHART, FULLNAME, NAMESPACE, Values, find, message_schema, render
@@ -32,7 +33,9 @@ def test_they_offer_a_message_that_can_be_applied(tmp_path: Path) -> None:
     text = notes(tmp_path, {})
 
     document = re.search(
-        r"^kubectl -n default apply -f - <<'EOF'\n(.*?)^EOF$", text, re.MULTILINE | re.DOTALL
+        r"^kubectl -n default apply -f - <<'MESSAGE'\n(.*?)^MESSAGE$",
+        text,
+        re.MULTILINE | re.DOTALL,
     )
     assert document
     message = yaml.safe_load(document[1])
@@ -63,6 +66,31 @@ def test_they_use_a_namespace_that_is_watched(tmp_path: Path) -> None:
     assert "-n default" not in text
 
 
-def test_they_say_what_an_uninstallation_leaves(tmp_path: Path) -> None:
+def test_they_say_what_an_uninstallation_leaves_and_what_it_takes(tmp_path: Path) -> None:
     assert "kubectl delete crd messages.myorg.dev" in notes(tmp_path / "keep", {})
-    assert "delete crd" not in notes(tmp_path / "drop", {"crds": {"keep": False}})
+    drop = notes(tmp_path / "drop", {"crds": {"keep": False}})
+    assert "delete crd" not in drop
+    assert "`helm uninstall` will delete every Message of the cluster." in drop
+
+
+def test_they_offer_the_test_where_there_is_one(tmp_path: Path) -> None:
+    command = f"helm test demo -n {NAMESPACE} --logs"
+
+    assert command in notes(tmp_path / "with", {}).splitlines()
+    assert "helm test" not in notes(tmp_path / "without", {"tests": {"enabled": False}})
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"replicaCount": 0}, "replicaCount is 0: no operator runs"),
+        ({"crds": {"install": False}}, "crds.install is false:"),
+        ({"rbac": {"create": False}}, f"the ServiceAccount {NAMESPACE}/{FULLNAME} must have been"),
+        ({"namespaceOverride": "else"}, "is installed in the namespace else."),
+    ],
+    ids=str,
+)
+def test_they_fit_the_values(tmp_path: Path, values: Values, sentence: str) -> None:
+    assert sentence in notes(tmp_path / "fitting", values)
+    if "namespaceOverride" not in values:
+        assert sentence not in notes(tmp_path / "default", {})

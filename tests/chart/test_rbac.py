@@ -6,7 +6,7 @@ from tests.chart.helm import FULLNAME, NAMESPACE, Manifest, Values, find, names,
 
 #: (group, resource): verbs, in each namespace that is watched.
 NEEDED = {
-    ("myorg.dev", "messages"): {"get", "list", "watch"},
+    ("myorg.dev", "messages"): {"list", "watch"},
     ("myorg.dev", "messages/status"): {"patch"},
     ("", "pods"): {"get", "list", "watch", "create", "delete"},
     ("", "events"): {"create", "patch"},
@@ -94,8 +94,8 @@ def test_roles_can_be_left_to_the_administrator() -> None:
 
 def test_who_may_view_or_edit_a_namespace_may_view_or_edit_its_messages() -> None:
     manifests = render()
-    view = find(manifests, "ClusterRole", f"{FULLNAME}-view")
-    edit = find(manifests, "ClusterRole", f"{FULLNAME}-edit")
+    view = find(manifests, "ClusterRole", "messages.myorg.dev-view")
+    edit = find(manifests, "ClusterRole", "messages.myorg.dev-edit")
 
     assert aggregated_to(view) == {"view", "edit", "admin"}
     assert granted(view) == {("myorg.dev", "messages"): {"get", "list", "watch"}}
@@ -120,6 +120,6 @@ def test_users_roles_come_with_the_kind_and_can_be_switched_off(crds: Values) ->
 
 
 def test_users_roles_stay_when_the_operator_goes_so_that_messages_can_be_deleted() -> None:
-    for name in (f"{FULLNAME}-view", f"{FULLNAME}-edit"):
+    for name in ("messages.myorg.dev-view", "messages.myorg.dev-edit"):
         role = find(render(), "ClusterRole", name)
         assert role["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}

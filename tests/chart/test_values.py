@@ -1,13 +1,14 @@
 """Values are documented once, and bad ones stop with a sentence that says what is wrong."""
 
 import json
-import re
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
 
+from hack import chart_docs, generate
 from tests.chart.helm import CHART, Manifest, Values, refusal, render
 
 SCHEMA: Manifest = json.loads((CHART / "values.schema.json").read_text())
@@ -33,6 +34,59 @@ DEFAULTS: Manifest = yaml.safe_load((CHART / "values.yaml").read_text())
         (
             {"replicaCount": 2, "leaderElection": {"enabled": False}},
             "replicaCount is 2, but leaderElection.enabled is false",
+        ),
+        (
+            {"strategy": {"type": "RollingUpdate"}, "leaderElection": {"enabled": False}},
+            "strategy.type is RollingUpdate, but leaderElection.enabled is false",
+        ),
+        (
+            {"leaderElection": {"renewDeadlineSeconds": 20}},
+            "renewDeadlineSeconds (20), and that less than leaseDurationSeconds (15).",
+        ),
+        ({"controller": {"workers": 0}}, "at '/controller/workers': minimum: got 0, want 1"),
+        ({"resources": {"limit": {}}}, "at '/resources': additional properties 'limit' not"),
+        ({"imagePullSecrets": ["a"]}, "at '/imagePullSecrets/0': got string, want object"),
+        ({"extraEnv": [{"value": "a"}]}, "at '/extraEnv/0': missing property 'name'"),
+        ({"extraObjects": [1]}, "at '/extraObjects/0': got number, want string or object"),
+        (
+            {"podDisruptionBudget": {"minAvailable": "half"}},
+            "at '/podDisruptionBudget/minAvailable': 'half' does not match pattern",
+        ),
+        (
+            {"podDisruptionBudget": {"minAvailable": 1, "maxUnavailable": 0}},
+            "podDisruptionBudget.minAvailable and podDisruptionBudget.maxUnavailable are both set",
+        ),
+        (
+            {"replicaCount": 2, "podDisruptionBudget": {"minAvailable": 2}},
+            "podDisruptionBudget.minAvailable is 2, which is all of the 2 replicas",
+        ),
+        (
+            {"replicaCount": 2, "podDisruptionBudget": {"minAvailable": "51%"}},
+            "podDisruptionBudget.minAvailable is 51%, which is all of the 2 replicas",
+        ),
+        (
+            {"replicaCount": 2, "podDisruptionBudget": {"maxUnavailable": 0}},
+            "podDisruptionBudget.maxUnavailable is 0: no node",
+        ),
+        (
+            {"metrics": {"enabled": False, "podMonitor": {"enabled": True}}},
+            "metrics.podMonitor.enabled is true, but metrics.enabled is false",
+        ),
+        (
+            {"metrics": {"podMonitor": {"enabled": True}, "serviceMonitor": {"enabled": True}}},
+            "every operator would be scraped twice",
+        ),
+        (
+            {"metrics": {"service": {"enabled": False}, "serviceMonitor": {"enabled": True}}},
+            "metrics.serviceMonitor.enabled is true, but metrics.service.enabled is false",
+        ),
+        (
+            {"metrics": {"service": {"healthPort": 8080}}},
+            "metrics.service.port and metrics.service.healthPort are both 8080",
+        ),
+        (
+            {"metrics": {"prometheusRule": {"disabledAlerts": ["Down"]}}},
+            "at '/metrics/prometheusRule/disabledAlerts/0': value must be one of",
         ),
         (
             {"serviceAccount": {"create": False}},
@@ -63,58 +117,47 @@ def test_the_defaults_fit_their_own_schema() -> None:
     jsonschema.validate(DEFAULTS, SCHEMA)
 
 
-def described(schema: Manifest, path: str = "") -> dict[str, str]:
-    """Return the description of every value below a schema, by its path."""
-    found: dict[str, str] = {}
-    for name, value in schema.get("properties", {}).items():
-        where = f"{path}.{name}" if path else name
-        if "description" in value:
-            found[where] = value["description"]
-        # What an open map may hold is described in the schema alone.
-        if value.get("additionalProperties") is False:
-            found |= described(value, where)
-    return found
+VALUES = chart_docs.values()
 
 
-def commented() -> dict[str, str]:
-    """Return the `# -- ` comment of every value in values.yaml, by its path."""
-    found: dict[str, str] = {}
-    path: list[str] = []
-    comment: list[str] = []
-    for line in (CHART / "values.yaml").read_text().splitlines():
-        if match := re.fullmatch(r" *# -- (.*)", line):
-            comment = [match[1]]
-        elif comment and (match := re.fullmatch(r" *# (.*)", line)):
-            comment.append(match[1])
-        elif match := re.match(r"( *)(\w+):", line):
-            path = [*path[: len(match[1]) // 2], match[2]]
-            if comment:
-                found[".".join(path)] = " ".join(comment)
-            comment = []
-    return found
+def undescribed(values: Manifest, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the values of values.yaml that have no comment, by their path."""
+    described = {value.path for value in VALUES}
+    for name, below in values.items():
+        where = (*path, name)
+        if where not in described and isinstance(below, dict) and below:
+            yield from undescribed(below, where)
+        elif where not in described:
+            yield ".".join(where)
 
 
-def leaves(schema: Manifest, values: Any, path: str = "") -> set[str]:
-    """Return the paths of all values that are not sections of values.yaml."""
-    if path and schema.get("additionalProperties") is not False:
-        return {path}
-    return {
-        leaf
-        for name, value in values.items()
-        for leaf in leaves(schema["properties"][name], value, f"{path}.{name}" if path else name)
-    }
+def test_every_value_is_described() -> None:
+    assert list(undescribed(DEFAULTS)) == []
 
 
-def test_every_value_has_a_comment_and_the_schema_repeats_it() -> None:
-    assert commented().keys() == leaves(SCHEMA, DEFAULTS)
-    assert described(SCHEMA) == commented()
+def test_the_schema_is_one_that_can_be_trusted() -> None:
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
 
 
-def test_every_value_of_the_schema_has_a_default() -> None:
-    def sections(schema: Manifest, values: Any) -> None:
-        assert schema["properties"].keys() == values.keys()
-        for name, below in schema["properties"].items():
-            if below.get("additionalProperties") is False:
-                sections(below, values[name])
+def test_schema_and_readme_are_up_to_date() -> None:
+    assert generate.stale() == [], "run `make generate`"
 
-    sections(SCHEMA, DEFAULTS)
+
+@pytest.mark.parametrize("file", generate.GENERATED, ids=lambda file: file.name)
+def test_what_is_generated_says_by_what(file: Path) -> None:
+    assert "Generated by hack/" in "".join(file.read_text().splitlines()[:6])
+
+
+def test_an_unknown_kind_of_value_is_named_with_its_line() -> None:
+    text = "# -- What it is\n# @schema nonsense\nvalue: 1\n"
+
+    with pytest.raises(chart_docs.ValuesError, match=r"values\.yaml:3: no kind 'nonsense'"):
+        chart_docs.parse(text)
+
+
+def test_the_readme_shows_every_value_with_its_default() -> None:
+    readme = (CHART / "README.md").read_text()
+
+    for value in VALUES:
+        assert readme.count(f"| `{value.name}` |") == 1
+    assert "| `replicaCount` | `1` | How many operators run;" in readme

@@ -212,5 +212,5 @@ def remove_crd(kube: Kube) -> None:
     messages, _ = kube.objects("Message")
     if all(message["metadata"]["namespace"] in ours for message in messages):
         kube.kubectl("delete", "crd", CRD, "--ignore-not-found")
-        roles = (f"{NAME}-view", f"{NAME}-edit")
+        roles = (f"{CRD}-view", f"{CRD}-edit")
         kube.kubectl("delete", "clusterrole", *roles, "--ignore-not-found")

@@ -16,6 +16,15 @@
 {{- end }}
 {{- end }}
 
+{{/* The name of the Service, which has at most 63 characters, its suffix included. */}}
+{{- define "message-operator.serviceName" -}}
+{{- include "message-operator.fullname" . | trunc 55 | trimSuffix "-" }}-metrics
+{{- end }}
+
+{{- define "message-operator.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride }}
+{{- end }}
+
 {{- define "message-operator.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "message-operator.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -23,11 +32,25 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{/* Labels of every object. commonLabels add to ours and cannot replace them. */}}
 {{- define "message-operator.labels" -}}
-{{- $labels := include "message-operator.selectorLabels" . | fromYaml }}
-{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") }}
-{{- $_ := set $labels "app.kubernetes.io/version" .Chart.AppVersion }}
-{{- $_ := set $labels "app.kubernetes.io/managed-by" .Release.Service }}
-{{- merge $labels (default dict .Values.commonLabels) | toYaml }}
+{{- include "message-operator.labelsWith" (dict "root" .) }}
+{{- end }}
+
+{{/* The same with more, from (dict "root" $ "labels" <map>). */}}
+{{- define "message-operator.labelsWith" -}}
+{{- $root := .root }}
+{{- $labels := include "message-operator.selectorLabels" $root | fromYaml }}
+{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") }}
+{{- $_ := set $labels "app.kubernetes.io/version" $root.Chart.AppVersion }}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" $root.Release.Service }}
+{{- merge $labels (default dict .labels) (default dict $root.Values.commonLabels) | toYaml }}
+{{- end }}
+
+{{/* The annotations of an object, if it has any, from
+(dict "root" $ "annotations" <map> "own" <map> "indent" 2), each but the root may be left out: ours prevail over those of the object's values, and these over commonAnnotations. */}}
+{{- define "message-operator.annotations" -}}
+{{- with merge (dict) (default dict .own) (default dict .annotations) (default dict .root.Values.commonAnnotations) }}
+{{- dict "annotations" . | toYaml | nindent (default 2 $.indent) }}
+{{- end }}
 {{- end }}
 
 {{- define "message-operator.serviceAccountName" -}}
@@ -43,12 +66,61 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- end }}
 
-{{/* Combinations of values that cannot work; values.schema.json refuses what is wrong by itself. */}}
-{{- define "message-operator.validate" -}}
-{{- if and (gt (int .Values.replicaCount) 1) (not .Values.leaderElection.enabled) }}
-{{- fail (printf "replicaCount is %d, but leaderElection.enabled is false: several operators would work on the same Messages. Enable leader election, or set replicaCount to 1." (int .Values.replicaCount)) }}
+{{- define "message-operator.operatorImage" -}}
+{{- include "message-operator.image" (dict "image" .Values.image "tag" .Chart.AppVersion "root" .) }}
 {{- end }}
-{{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
-{{- fail "serviceAccount.create is false, so serviceAccount.name must say which existing ServiceAccount the operator uses." }}
+
+{{- define "message-operator.imagePullSecrets" -}}
+{{- with concat (default list (default dict .Values.global).imagePullSecrets) (default list .Values.imagePullSecrets) | uniq }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* "true" where a PodDisruptionBudget has anything to protect. */}}
+{{- define "message-operator.hasDisruptionBudget" -}}
+{{- if and .Values.podDisruptionBudget.enabled (gt (int .Values.replicaCount) 1) }}true{{ end }}
+{{- end }}
+
+{{/* A value as text; null is empty, and 0 is not. */}}
+{{- define "message-operator.text" -}}
+{{- if not (kindIs "invalid" .) }}{{ . }}{{ end }}
+{{- end }}
+
+{{/* What a monitor of the Prometheus Operator has for an endpoint, from a part of the values. */}}
+{{- define "message-operator.endpoint" -}}
+port: metrics
+path: /metrics
+{{- with .interval }}
+interval: {{ . }}
+{{- end }}
+{{- with .scrapeTimeout }}
+scrapeTimeout: {{ . }}
+{{- end }}
+{{- with .relabelings }}
+relabelings:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .metricRelabelings }}
+metricRelabelings:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* The annotation that keeps an object when the release is uninstalled, if it is to be kept. */}}
+{{- define "message-operator.keep" -}}
+{{- if .Values.crds.keep }}
+helm.sh/resource-policy: keep
+{{- end }}
+{{- end }}
+
+{{/* What the names of the operator's Pods match. Kubernetes shortens long ones to 58 characters and
+puts 5 random ones behind them. */}}
+{{- define "message-operator.podPattern" -}}
+{{- $name := include "message-operator.fullname" . }}
+{{- if gt (len $name) 46 }}
+{{- trunc 46 $name }}[-a-z0-9]+
+{{- else }}
+{{- $name }}-[a-z0-9]+-[a-z0-9]+
 {{- end }}
 {{- end }}

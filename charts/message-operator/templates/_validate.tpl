@@ -1,0 +1,66 @@
+{{/* Combinations of values that cannot work; values.schema.json refuses what is wrong by itself.
+Each stops the installation with one sentence that says what is wrong and what to do. */}}
+{{- define "message-operator.validate" -}}
+{{- $replicas := int .Values.replicaCount }}
+{{- $lease := .Values.leaderElection }}
+{{- if not $lease.enabled }}
+{{- if gt $replicas 1 }}
+{{- fail (printf "replicaCount is %d, but leaderElection.enabled is false: several operators would work on the same Messages. Enable leader election, or set replicaCount to 1." $replicas) }}
+{{- end }}
+{{- if ne (default "Recreate" (default dict .Values.strategy).type) "Recreate" }}
+{{- fail (printf "strategy.type is %s, but leaderElection.enabled is false: during a rollout two operators would work on the same Messages. Enable leader election, or leave strategy empty." .Values.strategy.type) }}
+{{- end }}
+{{- end }}
+{{- if not (and (lt (int $lease.retryPeriodSeconds) (int $lease.renewDeadlineSeconds)) (lt (int $lease.renewDeadlineSeconds) (int $lease.leaseDurationSeconds))) }}
+{{- fail (printf "leaderElection: retryPeriodSeconds (%d) must be less than renewDeadlineSeconds (%d), and that less than leaseDurationSeconds (%d)." (int $lease.retryPeriodSeconds) (int $lease.renewDeadlineSeconds) (int $lease.leaseDurationSeconds)) }}
+{{- end }}
+{{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
+{{- fail "serviceAccount.create is false, so serviceAccount.name must say which existing ServiceAccount the operator uses." }}
+{{- end }}
+{{- include "message-operator.validateDisruptionBudget" . }}
+{{- include "message-operator.validateMetrics" . }}
+{{- end }}
+
+{{- define "message-operator.validateDisruptionBudget" -}}
+{{- $minimum := include "message-operator.text" .Values.podDisruptionBudget.minAvailable }}
+{{- $maximum := include "message-operator.text" .Values.podDisruptionBudget.maxUnavailable }}
+{{- if and $minimum $maximum }}
+{{- fail "podDisruptionBudget.minAvailable and podDisruptionBudget.maxUnavailable are both set: Kubernetes takes only one of them. Set the other to \"\"." }}
+{{- end }}
+{{- if include "message-operator.hasDisruptionBudget" . }}
+{{- $replicas := int .Values.replicaCount }}
+{{- if has $maximum (list "0" "0%") }}
+{{- fail (printf "podDisruptionBudget.maxUnavailable is %s: no node that runs an operator could ever be drained. Set it to 1." $maximum) }}
+{{- end }}
+{{- if $minimum }}
+{{- $stay := int (trimSuffix "%" $minimum) }}
+{{- if hasSuffix "%" $minimum }}
+{{- /* Kubernetes rounds up. */}}
+{{- $stay = div (add (mul $stay $replicas) 99) 100 | int }}
+{{- end }}
+{{- if ge $stay $replicas }}
+{{- fail (printf "podDisruptionBudget.minAvailable is %s, which is all of the %d replicas: no node that runs one could ever be drained. Lower it, or raise replicaCount." $minimum $replicas) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "message-operator.validateMetrics" -}}
+{{- $metrics := .Values.metrics }}
+{{- if not $metrics.enabled }}
+{{- range list "serviceMonitor" "podMonitor" "prometheusRule" "dashboard" }}
+{{- if (get $metrics .).enabled }}
+{{- fail (printf "metrics.%s.enabled is true, but metrics.enabled is false: there is nothing to be scraped. Enable the metrics, or disable metrics.%s." . .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if and $metrics.serviceMonitor.enabled $metrics.podMonitor.enabled }}
+{{- fail "metrics.serviceMonitor.enabled and metrics.podMonitor.enabled are both true: every operator would be scraped twice. Disable one of them." }}
+{{- end }}
+{{- if and $metrics.serviceMonitor.enabled (not $metrics.service.enabled) }}
+{{- fail "metrics.serviceMonitor.enabled is true, but metrics.service.enabled is false: there is no Service to be scraped. Enable it, or use metrics.podMonitor." }}
+{{- end }}
+{{- if eq (int $metrics.service.port) (int $metrics.service.healthPort) }}
+{{- fail (printf "metrics.service.port and metrics.service.healthPort are both %d: a Service has each port once. Change one of them." (int $metrics.service.port)) }}
+{{- end }}
+{{- end }}

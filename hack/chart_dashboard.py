@@ -1,0 +1,256 @@
+"""The Grafana dashboard of the chart, made of the table of its panels below.
+
+`hack.generate` calls it. tests/chart/test_monitoring.py runs every query against a Prometheus that
+scrapes the operator.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hack import chart_docs
+
+FILE = chart_docs.CHART / "dashboards" / "message-operator.json"
+
+#: Stands for the variables' selector in the queries below.
+_OURS = 'namespace=~"$namespace",pod=~"$pod"'
+_DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+
+WIDTH = 24  # columns of Grafana's grid
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A panel; each query is (legend, expression), with OURS for the selector."""
+
+    title: str
+    description: str
+    queries: tuple[tuple[str, str], ...]
+    kind: str = "timeseries"
+    unit: str = "short"
+    width: int = 8
+    height: int = 7
+
+
+def _rate(name: str, by: str) -> str:
+    return f"sum by ({by}) (rate({name}{{OURS}}[$__rate_interval]))"
+
+
+def _quantile(share: float, name: str, by: str = "") -> str:
+    labels = f"le, {by}" if by else "le"
+    return f"histogram_quantile({share}, {_rate(f'{name}_bucket', labels)})"
+
+
+ROWS: dict[str, tuple[Panel, ...]] = {
+    "Messages": (
+        Panel(
+            "Replicas",
+            "Operators that are scraped. One of them leads, the others stand by.",
+            (("replicas", "count(message_operator_build_info{OURS})"),),
+            kind="stat",
+            width=4,
+        ),
+        Panel(
+            "Leaders",
+            "Exactly one operator works. None: nothing is reconciled.",
+            (("leaders", "sum(message_operator_leader{OURS})"),),
+            kind="stat",
+            width=4,
+        ),
+        Panel(
+            "Version",
+            "What runs; two of them only while a rollout is under way.",
+            (("{{version}}", "count by (version) (message_operator_build_info{OURS})"),),
+            kind="stat",
+            width=4,
+        ),
+        Panel(
+            "Messages by phase",
+            "Processed ones print their text. Failed ones need somebody to act.",
+            (("{{phase}}", "max by (phase) (message_operator_messages{OURS})"),),
+            width=12,
+        ),
+    ),
+    "Reconciles": (
+        Panel(
+            "Reconciles by result",
+            "error: the operator failed; requeue: something refused, and it will be tried again.",
+            (("{{result}}", _rate("message_operator_reconciles_total", "result")),),
+            unit="ops",
+        ),
+        Panel(
+            "Duration of a reconcile",
+            "Mostly the API server's share: one that has nothing to do takes under a millisecond.",
+            (
+                ("p50", _quantile(0.5, "message_operator_reconcile_duration_seconds")),
+                ("p99", _quantile(0.99, "message_operator_reconcile_duration_seconds")),
+            ),
+            unit="s",
+        ),
+        Panel(
+            "Wait in the queue",
+            "How long a change waits until a worker takes it up.",
+            (
+                ("p50", _quantile(0.5, "message_operator_queue_latency_seconds")),
+                ("p99", _quantile(0.99, "message_operator_queue_latency_seconds")),
+            ),
+            unit="s",
+        ),
+        Panel(
+            "Queue",
+            "Messages that wait. The leader's empties by itself; standbys keep theirs for the day.",
+            (("{{pod}}", "sum by (pod) (message_operator_queue_depth{OURS})"),),
+        ),
+        Panel(
+            "Put into the queue",
+            "Changes seen, retries and sweeps.",
+            (("{{pod}}", _rate("message_operator_queue_adds_total", "pod")),),
+            unit="ops",
+        ),
+        Panel(
+            "Found by a sweep only",
+            "What a watch has missed: mostly nothing.",
+            (
+                (
+                    "{{resource}}",
+                    "sum by (resource) (increase(message_operator_sweep_repairs_total{OURS}[1h]))",
+                ),
+            ),
+        ),
+    ),
+    "API server": (
+        Panel(
+            "Requests by answer",
+            "code 0: no answer. 403: the roles are too narrow, or a quota is used up.",
+            (("{{verb}} {{code}}", _rate("message_operator_api_requests_total", "verb, code")),),
+            unit="reqps",
+        ),
+        Panel(
+            "Time to answer, p99",
+            "As the operator sees it, network included.",
+            (
+                (
+                    "{{verb}}",
+                    _quantile(0.99, "message_operator_api_request_duration_seconds", "verb"),
+                ),
+            ),
+            unit="s",
+        ),
+        Panel(
+            "Events not posted",
+            "Too many at once, or refused. The Messages' status tells the same.",
+            (("{{pod}}", _rate("message_operator_events_dropped_total", "pod")),),
+            unit="ops",
+        ),
+    ),
+    "Process": (
+        Panel(
+            "CPU",
+            "Seconds of a processor a second.",
+            (("{{pod}}", _rate("process_cpu_seconds_total", "pod")),),
+        ),
+        Panel(
+            "Memory",
+            "Resident; the container's limit is compared with a little more than that.",
+            (("{{pod}}", "sum by (pod) (process_resident_memory_bytes{OURS})"),),
+            unit="bytes",
+        ),
+        Panel(
+            "Starts in an hour",
+            "More than one: the operator ends by itself, or the kubelet ends it.",
+            (("{{pod}}", "sum by (pod) (changes(process_start_time_seconds{OURS}[1h]))"),),
+        ),
+    ),
+}
+
+
+def queries() -> list[str]:
+    """Return every expression, with Grafana's variables in it."""
+    return [
+        expression.replace("OURS", _OURS)
+        for panels in ROWS.values()
+        for panel in panels
+        for _, expression in panel.queries
+    ]
+
+
+def dashboard() -> str:
+    """Return the dashboard as Grafana imports it."""
+    content = {
+        "title": "message-operator",
+        "description": "Generated by hack/chart_dashboard.py: do not edit, `make generate`",
+        "uid": "message-operator",
+        "tags": ["message-operator", "kubernetes"],
+        "schemaVersion": 39,
+        "editable": True,
+        "refresh": "30s",
+        "time": {"from": "now-3h", "to": "now"},
+        "timezone": "",
+        "templating": {"list": list(_variables())},
+        "panels": list(_panels()),
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _variables() -> Iterator[dict[str, Any]]:
+    yield {
+        "name": "datasource",
+        "type": "datasource",
+        "query": "prometheus",
+        "label": "Data source",
+    }
+    info = "message_operator_build_info"
+    for name, source in (
+        ("namespace", f"label_values({info}, namespace)"),
+        ("pod", f'label_values({info}{{namespace=~"$namespace"}}, pod)'),
+    ):
+        yield {
+            "name": name,
+            "label": name.capitalize(),
+            "type": "query",
+            "datasource": _DATASOURCE,
+            "query": {"query": source, "refId": name},
+            "refresh": 2,
+            "multi": True,
+            "includeAll": True,
+            "current": {"text": ["All"], "value": ["$__all"]},
+        }
+
+
+def _panels() -> Iterator[dict[str, Any]]:
+    number, top = 0, 0
+    for row, panels in ROWS.items():
+        number += 1
+        place = {"x": 0, "y": top, "w": WIDTH, "h": 1}
+        yield {"id": number, "type": "row", "title": row, "gridPos": place, "panels": []}
+        top, left = top + 1, 0
+        for panel in panels:
+            if left + panel.width > WIDTH:
+                top, left = top + panel.height, 0
+            number += 1
+            place = {"x": left, "y": top, "w": panel.width, "h": panel.height}
+            yield _panel(panel, number) | {"gridPos": place}
+            left += panel.width
+        top += panels[-1].height
+
+
+def _panel(panel: Panel, number: int) -> dict[str, Any]:
+    return {
+        "id": number,
+        "type": panel.kind,
+        "title": panel.title,
+        "description": panel.description,
+        "datasource": _DATASOURCE,
+        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+        "targets": [
+            {
+                "refId": chr(ord("A") + i),
+                "datasource": _DATASOURCE,
+                "expr": expression.replace("OURS", _OURS),
+                "legendFormat": legend,
+                "instant": panel.kind == "stat",
+            }
+            for i, (legend, expression) in enumerate(panel.queries)
+        ],
+    }

@@ -1,0 +1,85 @@
+"""What the chart may say in objects of the Prometheus Operator, whose schemas Kubernetes lacks.
+
+https://prometheus-operator.dev/docs/api-reference/api/
+"""
+
+from typing import Any
+
+API = "monitoring.coreos.com/v1"
+
+_TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
+_DURATION = {"type": "string", "pattern": "^(0|(([0-9]+)(ms|[smhdwy]))+)$"}
+
+
+def _closed(required: list[str], **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": required,
+        "properties": properties,
+    }
+
+
+_RELABELING = _closed(
+    [],
+    action={"enum": ["replace", "keep", "drop", "labelmap", "labeldrop", "labelkeep"]},
+    regex={"type": "string"},
+    replacement={"type": "string"},
+    sourceLabels={"type": "array", "items": {"type": "string"}},
+    targetLabel={"type": "string"},
+)
+_ENDPOINTS = {
+    "type": "array",
+    "minItems": 1,
+    "items": _closed(
+        ["port"],
+        port={"type": "string"},
+        path={"type": "string"},
+        interval=_DURATION,
+        scrapeTimeout=_DURATION,
+        relabelings={"type": "array", "items": _RELABELING},
+        metricRelabelings={"type": "array", "items": _RELABELING},
+    ),
+}
+_SELECTOR = _closed([], matchLabels=_TEXTS)
+_NAMESPACES = _closed([], matchNames={"type": "array", "items": {"type": "string"}})
+_RULE = _closed(
+    ["expr"],
+    alert={"type": "string"},
+    record={"type": "string"},
+    expr={"type": "string"},
+    labels=_TEXTS,
+    annotations=_TEXTS,
+    **{"for": _DURATION},
+)
+
+
+def _object(**spec: Any) -> dict[str, Any]:
+    text = {"type": "string"}
+    return _closed(
+        ["apiVersion", "kind", "metadata", "spec"],
+        apiVersion=text,
+        kind=text,
+        metadata=_closed(
+            ["name", "namespace"], name=text, namespace=text, labels=_TEXTS, annotations=_TEXTS
+        ),
+        spec=_closed([*spec], **spec),
+    )
+
+
+SCHEMAS = {
+    "ServiceMonitor": _object(
+        endpoints=_ENDPOINTS, selector=_SELECTOR, namespaceSelector=_NAMESPACES
+    ),
+    "PodMonitor": _object(
+        podMetricsEndpoints=_ENDPOINTS, selector=_SELECTOR, namespaceSelector=_NAMESPACES
+    ),
+    "PrometheusRule": _object(
+        groups={
+            "type": "array",
+            "items": _closed(
+                ["name", "rules"], name={"type": "string"}, rules={"type": "array", "items": _RULE}
+            ),
+        }
+    ),
+}

@@ -1,0 +1,167 @@
+"""Every value of the chart set to what is neither its default nor like any other value here.
+
+So that a value that is mistaken for another, or has no effect, is found by what is rendered.
+"""
+
+from typing import Any
+
+_SECRET = {"name": "u-pull-secret"}
+
+
+def _monitor(kind: str, *, enabled: bool) -> dict[str, Any]:
+    return {
+        "enabled": enabled,
+        "namespace": f"u-{kind}-namespace",
+        "labels": {f"u-{kind}-label": "u"},
+        "annotations": {f"u-{kind}-annotation": "u"},
+        "interval": "71s" if enabled else "72s",
+        "scrapeTimeout": "61s" if enabled else "62s",
+        "relabelings": [{"action": "replace", "targetLabel": f"u-{kind}-relabeling"}],
+        "metricRelabelings": [{"action": "drop", "regex": f"u-{kind}-metric-relabeling"}],
+    }
+
+
+def _container(name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "image": f"{name}-image",
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+
+
+UNUSUAL: dict[str, Any] = {
+    "nameOverride": "u-name",
+    "fullnameOverride": "u-fullname",
+    "namespaceOverride": "u-namespace",
+    "commonLabels": {"u-common-label": "u"},
+    "commonAnnotations": {"u-common-annotation": "u"},
+    "global": {"imagePullSecrets": [{"name": "u-global-secret"}], "u-of-the-parent": True},
+    "enabled": False,
+    "crds": {
+        "install": True,
+        "keep": False,
+        "aggregateRoles": False,
+        "labels": {"u-crd-label": "u"},
+        "annotations": {"u-crd-annotation": "u"},
+    },
+    "watchNamespaces": ["u-watched"],
+    "messagePod": {
+        "image": {
+            "registry": "u-message-registry",
+            "repository": "u-message-repository",
+            "tag": "u-message-tag",
+            "digest": "sha256:" + "ab" * 32,
+        },
+        "runAsUser": 1000680000,
+    },
+    "controller": {"workers": 31, "sweepPeriodSeconds": 32, "requestTimeoutSeconds": 33},
+    "logging": {"level": "warning", "format": "text"},
+    "image": {
+        "registry": "u-registry",
+        "repository": "u-repository",
+        "tag": "u-tag",
+        "digest": "sha256:" + "cd" * 32,
+        "pullPolicy": "Always",
+    },
+    "imagePullSecrets": [_SECRET],
+    "replicaCount": 5,
+    "leaderElection": {
+        "enabled": True,
+        "leaseDurationSeconds": 43,
+        "renewDeadlineSeconds": 42,
+        "retryPeriodSeconds": 41,
+    },
+    "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "51%"}},
+    "revisionHistoryLimit": 52,
+    "podDisruptionBudget": {"enabled": True, "minAvailable": "53%", "maxUnavailable": ""},
+    "rbac": {"create": True, "annotations": {"u-rbac-annotation": "u"}},
+    "serviceAccount": {
+        "create": True,
+        "name": "u-service-account",
+        "labels": {"u-account-label": "u"},
+        "annotations": {"u-account-annotation": "u"},
+        "automountToken": False,
+    },
+    "deploymentLabels": {"u-deployment-label": "u"},
+    "deploymentAnnotations": {"u-deployment-annotation": "u"},
+    "podLabels": {"u-pod-label": "u"},
+    "podAnnotations": {"u-pod-annotation": "u"},
+    "extraArgs": ["--log-level=error"],
+    "extraEnv": [{"name": "U_EXTRA_ENV", "value": "u"}],
+    "extraEnvFrom": [{"configMapRef": {"name": "u-extra-env-from"}}],
+    "extraVolumes": [{"name": "u-volume", "emptyDir": {}}],
+    "extraVolumeMounts": [{"name": "u-volume", "mountPath": "/u-volume-mount"}],
+    "initContainers": [_container("u-init")],
+    "extraContainers": [_container("u-extra")],
+    "resources": {"requests": {"cpu": "54m", "memory": "55Mi"}, "limits": {"memory": "256Mi"}},
+    "podSecurityContext": {"supplementalGroups": [1056]},
+    "securityContext": {"runAsUser": 1057},
+    "hostUsers": False,
+    "startupProbe": {"httpGet": None, "tcpSocket": {"port": "health"}, "initialDelaySeconds": 58},
+    "livenessProbe": {"initialDelaySeconds": 59},
+    "readinessProbe": {"initialDelaySeconds": 60},
+    "terminationGracePeriodSeconds": 1000000,
+    "dnsPolicy": "None",
+    "dnsConfig": {"nameservers": ["192.0.2.53"]},
+    "priorityClassName": "u-priority-class",
+    "runtimeClassName": "u-runtime-class",
+    "nodeSelector": {"u-node-label": "u"},
+    "tolerations": [{"key": "u-toleration", "operator": "Exists"}],
+    "affinity": {
+        "podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 63, "podAffinityTerm": {"topologyKey": "u-affinity"}}
+            ]
+        }
+    },
+    "topologySpreadConstraints": [
+        {"maxSkew": 64, "topologyKey": "u-spread", "whenUnsatisfiable": "DoNotSchedule"}
+    ],
+    "networkPolicy": {
+        "enabled": True,
+        "apiServerPorts": [16443],
+        "apiServerCIDRs": ["192.0.2.0/24"],
+        "dnsPorts": [10053],
+        "metricsFrom": [{"podSelector": {"matchLabels": {"u-scraper": "u"}}}],
+        "extraIngress": [{"ports": [{"port": 1065}]}],
+        "extraEgress": [{"ports": [{"port": 1066}]}],
+    },
+    "metrics": {
+        "enabled": True,
+        "service": {
+            "enabled": True,
+            "port": 1067,
+            "healthPort": 1068,
+            "labels": {"u-service-label": "u"},
+            "annotations": {"u-service-annotation": "u"},
+        },
+        "serviceMonitor": _monitor("service-monitor", enabled=True),
+        "podMonitor": _monitor("pod-monitor", enabled=False),
+        "prometheusRule": {
+            "enabled": True,
+            "namespace": "u-rule-namespace",
+            "labels": {"u-rule-label": "u"},
+            "annotations": {"u-rule-annotation": "u"},
+            "alertLabels": {"u_alert_label": "u"},
+            "disabledAlerts": ["MessageOperatorDown"],
+            "runbookUrl": "https://u.example/",
+            "extraRules": [{"record": "u:extra_rule", "expr": "1"}],
+        },
+        "dashboard": {
+            "enabled": True,
+            "namespace": "u-dashboard-namespace",
+            "labels": {"u-dashboard-label": "u"},
+            "annotations": {"u-dashboard-annotation": "u"},
+        },
+    },
+    "tests": {"enabled": True, "resources": {"requests": {"cpu": "69m"}}},
+    "extraObjects": [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "u-extra-map"},
+            "data": {"release": "{{ .Release.Name }}"},
+        },
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: u-extra-text-{{ .Release.Name }}\n",
+    ],
+}

@@ -1,0 +1,65 @@
+"""The operator's image, as it is in the registry."""
+
+import json
+import subprocess
+
+import pytest
+
+from hack import cluster as hack_cluster
+from hack import image
+
+BASE_AND_30_MB = 30_000_000
+
+
+def docker(*arguments: str) -> str:
+    done = subprocess.run(
+        ["docker", *arguments], check=True, capture_output=True, text=True, timeout=60
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def ref(hack_made: hack_cluster.Cluster) -> str:
+    if hack_made.existing:
+        pytest.skip("the image of an existing cluster is not built here")
+    return image.reference()
+
+
+def run(ref: str, code: str) -> str:
+    return docker("run", "--rm", "--read-only", "--entrypoint", "python3", ref, "-c", code)
+
+
+def test_it_runs_as_a_numeric_user_without_privileges_on_a_read_only_root(ref: str) -> None:
+    user = docker("inspect", "-f", "{{.Config.User}}", ref)
+
+    assert user == "65532:65532"
+    assert "message-operator" in docker("run", "--rm", "--read-only", "--cap-drop=ALL", ref,
+                                        "--version")  # fmt: skip
+
+
+def test_it_has_no_shell_no_package_manager_and_no_kubernetes_client(ref: str) -> None:
+    code = (
+        "import shutil, importlib.util as u; print([p for p in ('sh', 'bash', 'apt', 'pip', "
+        "'busybox') if shutil.which(p)] + [m for m in ('kubernetes', 'kubernetes_asyncio', "
+        "'pykube', 'pip') if u.find_spec(m)])"
+    )
+
+    assert run(ref, code) == "[]"
+
+
+def test_what_we_add_to_the_base_is_small(ref: str) -> None:
+    code = (
+        "import os; print(sum(os.lstat(os.path.join(d, f)).st_size "
+        "for d, _, fs in os.walk('/app') for f in fs))"
+    )
+
+    assert int(run(ref, code)) < BASE_AND_30_MB
+
+
+def test_it_says_what_it_is_and_of_which_commit(ref: str) -> None:
+    labels = json.loads(docker("inspect", "-f", "{{json .Config.Labels}}", ref))
+
+    prefix = "org.opencontainers.image"
+    assert labels[f"{prefix}.title"] == "message-operator"
+    assert labels[f"{prefix}.version"] == image.reference().rpartition(":")[2]
+    assert len(labels[f"{prefix}.revision"]) == 40
