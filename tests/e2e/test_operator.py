@@ -155,7 +155,8 @@ def test_the_text_of_a_message_is_not_in_the_operators_log(
     message.wait_until_ready()
 
     log = operator.log()
-    assert f"{namespace.name}/discreet: created Pod msg-discreet" in log
+    about = f'"namespace": "{namespace.name}", "name": "discreet"'
+    assert f'{about}, "message": "created Pod msg-discreet"' in log
     assert "my-secret-words" not in log
 
 
