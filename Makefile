@@ -89,6 +89,7 @@ run: $(READY) install ## run the operator here, against the cluster (ARGS="--nam
 lock: $(READY) ## write the hashed locks anew from pyproject.toml
 	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate pyproject.toml -o requirements/operator.txt
 	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate pyproject.toml --group dev -c requirements/operator.txt -o requirements/dev.txt
+	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --group pyproject.toml:bench -o requirements/bench.txt
 
 ##@ Cluster
 
@@ -119,6 +120,10 @@ undeploy: $(READY) ## remove the operator; Messages stay
 .PHONY: e2e
 e2e: $(READY) ## end-to-end tests on the cluster (ARGS="-k create")
 	@$(PY) -m hack e2e -- $(ARGS)
+
+.PHONY: bench
+bench: $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)
+	@$(PY) -m hack bench -- $(ARGS)
 
 ##@ Image
 

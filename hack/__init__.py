@@ -7,6 +7,8 @@ Nothing here is part of the operator or of its image. The modules, lowest first:
     cache             parts that are built once and kept outside the checkout
     golang, debian    the two sources that need no image registry
     tools             kind, kubectl, helm
+    pythons           Pythons with other packages than the development environment's
+    control_plane     a control plane of plain processes, where no node is needed
     engine            the Docker engine, and whether it reaches an image registry
     base_images       what the operator's and the message Pods' images stand on
     node_image        the kind node, where there is no registry to pull it from

@@ -8,6 +8,7 @@ import signal
 import sys
 from typing import NoReturn
 
+from bench import run as benchmark
 from hack import cluster, demo, deploy, e2e, image, tools
 from hack.run import HackError, say, stop_all
 
@@ -58,6 +59,10 @@ def _e2e(arguments: argparse.Namespace) -> int:
     return e2e.run(arguments.rest)
 
 
+def _bench(arguments: argparse.Namespace) -> int:
+    return benchmark.main(arguments.rest)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m hack", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
@@ -88,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, follow, text in (
         ("run", _run, "run the operator here, against the cluster"),
         ("e2e", _e2e, "run the end-to-end tests"),
+        ("bench", _bench, "measure the operator beside its peers"),
     ):
         command = commands.add_parser(name, help=text)
         command.add_argument("rest", nargs="*", metavar="-- OPTION", help="passed on")

@@ -40,12 +40,19 @@ _HELM_LDFLAGS = " ".join(
 
 @dataclass(frozen=True)
 class Program:
-    """What to build: a package of one of the modules below hack/go/."""
+    """What to build: a package of one of the modules below hack/go/, or of one elsewhere."""
 
     module: str
     package: str
     version: str
     ldflags: str = ""
+    #: Where the module is; None: below hack/go/.
+    at: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the module."""
+        return self.at or paths.RECIPES / "go" / self.module
 
 
 PROGRAMS = {
@@ -63,6 +70,13 @@ PROGRAMS = {
         f"-X helm.sh/helm/v4/internal/version.version={versions.HELM4}",
     ),
     "etcd": Program("etcd", "go.etcd.io/etcd/server/v3", versions.ETCD),
+    "kwok": Program("kwok", "sigs.k8s.io/kwok/cmd/kwok", versions.KWOK),
+    "controller-runtime-peer": Program(
+        "controller-runtime-peer",
+        ".",
+        "v1",
+        at=paths.CHECKOUT / "bench" / "peers" / "controller-runtime",
+    ),
     "coredns": Program("coredns", ".", versions.COREDNS),
     "pause": Program("pause", ".", "v1"),
     **{
@@ -85,7 +99,6 @@ PROGRAMS = {
 def program(name: str, progress: str = "") -> Path:
     """Return the path of a program, built where it is missing; `progress` adds to the step."""
     what = PROGRAMS[name]
-    folder = paths.RECIPES / "go" / what.module
 
     def make(part: Path) -> None:
         with step(f"{name} {what.version} from source{progress}") as work:
@@ -95,7 +108,7 @@ def program(name: str, progress: str = "") -> Path:
                     *("-o", part / name, what.package),
                 ],
                 timeout=40 * 60,
-                cwd=folder,
+                cwd=what.folder,
                 env={
                     "CGO_ENABLED": "0",
                     "GOFLAGS": "-mod=readonly -buildvcs=false",
@@ -110,7 +123,7 @@ def program(name: str, progress: str = "") -> Path:
 def recipe(name: str) -> str:
     """Return the hash of all that a program is made from."""
     what = PROGRAMS[name]
-    return cache.digest(paths.RECIPES / "go" / what.module, what.package, what.ldflags)
+    return cache.digest(what.folder, what.package, what.ldflags)
 
 
 def programs(names: Sequence[str]) -> list[Path]:

@@ -12,6 +12,7 @@ HELM = "v3.22.0"
 HELM4 = "v4.3.1"
 ETCD = "v3.6.16"
 COREDNS = "v1.15.0"
+KWOK = "v0.8.0"
 
 #: A Go on the PATH must be at least this; else the one of requirements/go.txt is used.
 GO_MINIMUM = (1, 26)

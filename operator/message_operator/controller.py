@@ -65,6 +65,7 @@ class Controller:
         self._filled = False
         self._contradicted = False  # whether the last list was older than the one before
         self._task: asyncio.Task[None] | None = None
+        self._stopped: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Serve the endpoints, and begin to work once kopf has logged in."""
@@ -86,7 +87,12 @@ class Controller:
         return self.api.login(info, self._watches)
 
     async def stop(self) -> None:
-        """Stop working, release the Lease, post the last Events."""
+        """Stop working and release the Lease; may be called again."""
+        if self._stopped is None:
+            self._stopped = asyncio.create_task(self._stop(), name="stop")
+        await asyncio.shield(self._stopped)
+
+    async def _stop(self) -> None:
         if self._task is not None:
             self._task.remove_done_callback(_end_with)
             self._task.cancel()

@@ -61,7 +61,7 @@ class Election:
 
     async def _acquire(self) -> None:
         while not await self._try():  # noqa: ASYNC110 (another process's doing: there is no event)
-            await asyncio.sleep(self._settings.lease_retry_period)
+            await asyncio.sleep(self._pause())
 
     async def _while_renewing(self, work: Work) -> None:
         """Work until the Lease is lost, or was not renewed until the deadline."""
@@ -78,6 +78,15 @@ class Election:
                 if not renewed and self._holder() not in ("", self._settings.identity):
                     break
             working.cancel()
+
+    def _pause(self) -> float:
+        """Give the seconds until the next try: when the Lease runs out, if that is sooner."""
+        left = self._changed + self._duration() - time.monotonic()
+        period = self._settings.lease_retry_period
+        return min(period, left + 0.001) if left > 0 else period
+
+    def _duration(self) -> float:
+        return float(((self._lease or {}).get("spec") or {}).get("leaseDurationSeconds") or 0)
 
     def _holder(self) -> str:
         return str(((self._lease or {}).get("spec") or {}).get("holderIdentity") or "")
@@ -122,8 +131,7 @@ class Election:
     def _free(self, now: float) -> bool:
         if self._holder() in ("", self._settings.identity):
             return True
-        spec = (self._lease or {}).get("spec") or {}
-        return now - self._changed > float(spec.get("leaseDurationSeconds") or 0)
+        return now - self._changed > self._duration()
 
     async def _write(self, holder: str, duration: float) -> None:
         """Write the Lease over the version that was seen; ``ApiError`` 409 if it changed."""

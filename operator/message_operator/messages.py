@@ -5,6 +5,7 @@ Whoever copies this project replaces this module, ``pods`` and ``reconcile``.
 """
 
 import re
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -59,8 +60,19 @@ def record(raw: dict[str, Any]) -> Message:
         text=spec.get("text", ""),
         interval=spec.get("intervalSeconds", 10),
         deleting="deletionTimestamp" in meta,
-        status=raw.get("status") or {},
+        status=_shared(raw.get("status") or {}),
     )
+
+
+def _shared(value: Any) -> Any:
+    """Copy what JSON gave, with each string kept once: thousands of statuses say the same."""
+    if isinstance(value, str):
+        return sys.intern(value)
+    if isinstance(value, dict):
+        return {sys.intern(name): _shared(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_shared(part) for part in value]
+    return value
 
 
 def path(namespace: str | None, name: str = "", subresource: str = "") -> str:

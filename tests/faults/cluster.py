@@ -40,7 +40,20 @@ class Cluster:
     async def ask(
         self, method: str, path: str, body: Any = None, kind: str = "application/json"
     ) -> Raw:
-        """Send one request; ``RefusedError`` if it is refused."""
+        """Send one request; ``RefusedError`` if it is refused.
+
+        429 is waited out: "storage is (re)initializing", after a start and after a new kind.
+        """
+        for _ in range(100):
+            try:
+                return await self._ask(method, path, body, kind)
+            except RefusedError as error:
+                if error.status != 429:
+                    raise
+            await asyncio.sleep(0.1)
+        return await self._ask(method, path, body, kind)
+
+    async def _ask(self, method: str, path: str, body: Any, kind: str) -> Raw:
         data = None if body is None else json.dumps(body).encode()
         async with self.session.request(
             method, self.plane.server + path, data=data, headers={"Content-Type": kind}
@@ -100,13 +113,7 @@ class Cluster:
     async def established(self) -> None:
         """Wait until Messages are served."""
         async with asyncio.timeout(30):
-            while True:
-                try:
-                    if await self.find(f"{MESSAGES}/messages") is not None:
-                        return
-                except RefusedError as error:
-                    if error.status != 429:  # "storage is (re)initializing"
-                        raise
+            while await self.find(f"{MESSAGES}/messages") is None:
                 await asyncio.sleep(0.05)
 
     async def allow_everywhere(self) -> None:

@@ -39,7 +39,8 @@ async def test_a_second_signal_ends_it_at_once(here: World) -> None:
     await operator.stop(Signals.SIGCONT)
 
     assert time.monotonic() - began < 0.5
-    assert operator.exits == [128 + Signals.SIGTERM]
+    # By our handler, or by the system's own, if Python was through with its handlers already.
+    assert operator.exits in ([128 + Signals.SIGTERM], [-Signals.SIGTERM])
     assert "InvalidStateError" not in operator.log.read_text()
 
 

@@ -18,9 +18,9 @@ QUICK = Settings(
 class Candidate:
     """A replica: tells whether it works at this moment."""
 
-    def __init__(self, api: FakeApi, name: str) -> None:
+    def __init__(self, api: FakeApi, name: str, settings: Settings = QUICK) -> None:
         self.works = False
-        self._election = Election(api, replace(QUICK, identity=name))
+        self._election = Election(api, replace(settings, identity=name))
 
     async def _work(self) -> None:
         self.works = True
@@ -52,6 +52,19 @@ class Candidate:
 
 def holder(api: FakeApi) -> Any:
     return api.objects[LEASE]["spec"].get("holderIdentity")
+
+
+async def test_a_silent_leader_is_replaced_as_soon_as_its_lease_runs_out() -> None:
+    api = FakeApi()
+    loop = asyncio.get_running_loop()
+    api.put(LEASE, {"spec": {"holderIdentity": "dead", "leaseDurationSeconds": 1}})
+    one = Candidate(api, "one", replace(QUICK, lease_retry_period=0.6, lease_renew_deadline=0.8))
+    began = loop.time()
+
+    async with one.running():
+        await one.leads()
+
+    assert 1.0 < loop.time() - began < 1.15  # and not at the second try's time, 1.2
 
 
 async def test_a_single_replica_leads() -> None:

@@ -21,6 +21,7 @@ _GO = Path(golang.__file__).parent / "go"
         ("helm4", "helm.sh/helm/v4", versions.HELM4),
         ("etcd", "go.etcd.io/etcd/server/v3", versions.ETCD),
         ("coredns", "github.com/coredns/coredns", versions.COREDNS),
+        ("kwok", "sigs.k8s.io/kwok", versions.KWOK),
     ],
 )
 def test_the_go_modules_are_of_the_pinned_versions(module: str, name: str, version: str) -> None:
@@ -29,7 +30,7 @@ def test_the_go_modules_are_of_the_pinned_versions(module: str, name: str, versi
 
 def test_every_program_has_a_module() -> None:
     for program in golang.PROGRAMS.values():
-        assert (_GO / program.module / "go.mod").is_file()
+        assert (program.folder / "go.mod").is_file()
 
 
 @pytest.mark.parametrize(

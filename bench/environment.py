@@ -1,0 +1,181 @@
+"""Where it is measured: a control plane of its own for each run, and one node that kwok plays.
+
+A real node takes 110 Pods and seconds to start one; what is measured is the operators, so kwok
+reports each Pod as running as soon as it sees it. Instead of a scheduler, which would cost each
+Pod a write more, an admission policy names the node; it also takes away the grace period, so that
+a deleted Pod is gone at once. All of that is the same for each peer. Used by ``measures``.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import yaml
+
+from bench.api import NAMESPACE, PODS, Api, RefusedError
+from hack import golang, paths, tools
+from hack.control_plane import ControlPlane
+from hack.run import HackError, output
+
+NODE = "fake"
+#: The operators' user: bound to all rights, but served as any service account in a cluster is.
+OPERATOR = "operator"
+_GROUPS = {
+    OPERATOR: "system:serviceaccounts:message-operator",
+    "floor": "system:serviceaccounts:message-operator",
+    "kwok": "system:masters",
+}
+_FLAGS = (
+    "--feature-gates=MutatingAdmissionPolicy=true",
+    "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
+)
+_MUTATION = (
+    f'[JSONPatch{{op: "add", path: "/spec/nodeName", value: "{NODE}"}}, '
+    'JSONPatch{op: "add", path: "/spec/terminationGracePeriodSeconds", value: 0}]'
+)
+_POLICIES = "/apis/admissionregistration.k8s.io/v1beta1"
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_AUDIT = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived", "ResponseStarted"],
+    "rules": [{"level": "Metadata", "users": list(_GROUPS)}],
+}
+_STAGES = Path(__file__).with_name("stages.yaml")
+_PATIENCE = 60.0
+
+
+@contextlib.asynccontextmanager
+async def running(*, audited: bool = False) -> AsyncIterator[ControlPlane]:
+    """Have a control plane with the CRD, the namespace and the node, while the block lasts."""
+    plane = ControlPlane(_GROUPS, _FLAGS + (_audit_flags() if audited else ()))
+    if audited:
+        (plane.folder / "audit-policy.yaml").write_text(json.dumps(_AUDIT))
+    try:
+        await asyncio.to_thread(plane.start)
+        async with Api(plane.server) as api:
+            await _furnish(api)
+            plane.collect_garbage()
+            plane.run(
+                "kwok", golang.program("kwok"),
+                f"--kubeconfig={plane.kubeconfig('kwok')}", f"--config={_STAGES}",
+                f"--manage-single-node={NODE}", "--node-lease-duration-seconds=0", "-v=WARN",
+            )  # fmt: skip
+            await _settled(api, plane)
+        yield plane
+        plane.check()
+    finally:
+        await asyncio.to_thread(plane.remove)
+
+
+def audit_log(plane: ControlPlane) -> Path:
+    """Tell where an audited control plane keeps its account."""
+    return plane.folder / "audit.log"
+
+
+def _audit_flags() -> tuple[str, ...]:
+    return (  # relative: the parts run in the control plane's folder
+        "--audit-log-path=audit.log",
+        "--audit-policy-file=audit-policy.yaml",
+        "--audit-log-mode=blocking",
+    )
+
+
+def crd() -> dict[str, object]:
+    """Render the CRD of our chart: all peers are measured with it."""
+    chart = paths.CHECKOUT / "charts" / "message-operator"
+    rendered = output(
+        [
+            *(tools.path("helm"), "template", "bench", chart),
+            *("--show-only", "templates/crd.yaml"),
+        ],
+        timeout=60,
+    )
+    found: dict[str, object] = yaml.safe_load(rendered)
+    return found
+
+
+async def _furnish(api: Api) -> None:
+    await api.request("POST", _CRDS, await asyncio.to_thread(crd))
+    await api.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    node = {
+        "metadata": {"name": NODE},
+        "status": {"capacity": {"pods": "100000"}, "allocatable": {"pods": "100000"}},
+    }
+    await api.request("POST", "/api/v1/nodes", node)
+    rights = {
+        "metadata": {"name": "bench"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"
+        },
+        "subjects": [
+            {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
+            for user in _GROUPS
+        ],
+    }  # fmt: skip
+    await api.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", rights)
+    policy = {
+        "metadata": {"name": "pods-to-the-node"},
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"],
+                        "operations": ["CREATE"],
+                    }
+                ]
+            },
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "Never",
+            "mutations": [
+                {
+                    "patchType": "JSONPatch",
+                    "jsonPatch": {"expression": _MUTATION},
+                }
+            ],
+        },
+    }  # fmt: skip
+    await api.request("POST", f"{_POLICIES}/mutatingadmissionpolicies", policy)
+    binding = {
+        "metadata": {"name": "pods-to-the-node"},
+        "spec": {"policyName": "pods-to-the-node"},
+    }
+    await api.request("POST", f"{_POLICIES}/mutatingadmissionpolicybindings", binding)
+
+
+async def _settled(api: Api, plane: ControlPlane) -> None:
+    """Wait until a Pod turns Running, and goes again."""
+    probe = {
+        "metadata": {"name": "probe"},
+        "spec": {"containers": [{"name": "probe", "image": "probe"}]},
+    }
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _PATIENCE
+    trouble = ""
+    while loop.time() < deadline:
+        plane.check()
+        try:
+            tried = await api.request("POST", f"{PODS}?dryRun=All", probe)
+            if "nodeName" in tried["spec"]:
+                break
+            trouble = "the admission policy is not in force"
+        except RefusedError as error:
+            trouble = str(error)
+        await asyncio.sleep(0.1)
+    else:
+        raise HackError(f"no Pod can be created after {_PATIENCE:.0f} s: {trouble}")
+    await api.request("POST", PODS, probe)
+    while (await api.request("GET", f"{PODS}/probe"))["status"]["phase"] != "Running":
+        await _again(plane, deadline, "kwok starts no Pod")
+    await api.request("DELETE", f"{PODS}/probe")
+    while (await api.request("GET", PODS))["items"]:
+        await _again(plane, deadline, "the Pod does not go")
+
+
+async def _again(plane: ControlPlane, deadline: float, trouble: str) -> None:
+    plane.check()
+    if asyncio.get_running_loop().time() > deadline:
+        raise HackError(f"{trouble}; its log ends:\n{plane.log('kwok')[-1500:]}")
+    await asyncio.sleep(0.1)

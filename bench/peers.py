@@ -1,0 +1,166 @@
+"""Who is measured: operators as processes beside the cluster, and what such a process costs.
+
+Used by ``measures`` and ``run``. All operators are the same user, with the same rights.
+"""
+
+import asyncio
+import contextlib
+import functools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import environment
+from hack import golang, paths, pythons
+from hack.control_plane import ControlPlane
+from hack.run import HackError, tail
+
+_HERE = Path(__file__).parent
+_TICKS = os.sysconf("SC_CLK_TCK")
+LEASE = "message-operator"
+
+
+def _ours(flags: tuple[str, ...]) -> list[str | Path]:
+    return [_python(), "-m", "message_operator", *flags]
+
+
+def _controller_runtime(flags: tuple[str, ...]) -> list[str | Path]:
+    return [golang.program("controller-runtime-peer"), *flags]
+
+
+def _tutorial(flags: tuple[str, ...]) -> list[str | Path]:
+    script = _HERE / "peers" / "kopf-tutorial" / "main.py"
+    return [sys.executable, "-m", "kopf", "run", "-A", "--standalone", script, *flags]
+
+
+_COMMANDS = {"ours": _ours, "controller-runtime": _controller_runtime, "tutorial": _tutorial}
+
+
+@dataclass(frozen=True)
+class Peer:
+    """An operator, with the flags that make it this peer."""
+
+    name: str
+    title: str
+    program: str
+    flags: tuple[str, ...] = ()
+    #: Whether its status has the observed generation.
+    tells_generation: bool = True
+    #: Whether its speed is measured once only: no goal is about it.
+    slow: bool = False
+    #: Whether it is measured with 10,000 Messages, too: the naive one would take too long, and
+    #: the number of workers makes no difference to the memory.
+    scales: bool = False
+
+    def command(self, *more: str) -> list[str | Path]:
+        """Give the command that runs it."""
+        return _COMMANDS[self.program]((*self.flags, *more))
+
+
+_QUIET = ("--metrics-bind-address=0", "--health-probe-bind-address=0")
+OURS = Peer("ours", "message-operator", "ours", scales=True)
+DEFAULT = Peer("controller-runtime-1", "controller-runtime, 1 worker", "controller-runtime")
+TUNED = Peer(
+    "controller-runtime-10", "controller-runtime, 10 workers", "controller-runtime",
+    ("-workers=10",), scales=True,
+)  # fmt: skip
+TUTORIAL = Peer(
+    "kopf-tutorial", "kopf as in tutorials", "tutorial", tells_generation=False, slow=True
+)
+PEERS = (OURS, DEFAULT, TUNED, TUTORIAL)
+
+
+def build() -> None:
+    """Build what is missing, before anything is measured."""
+    for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kwok"):
+        golang.program(name)
+    for peer in PEERS:
+        peer.command()
+    environment.crd()
+
+
+@functools.cache
+def _python() -> Path:
+    """Give a Python that has what the operator's image has, and no more.
+
+    kopf imports each Kubernetes client that it finds, and a development environment has two.
+    """
+    lock = paths.CHECKOUT / "requirements" / "operator.txt"
+    return pythons.python("operator-python", lock)
+
+
+@dataclass
+class Process:
+    """A running operator."""
+
+    process: "subprocess.Popen[bytes]"
+    log: Path
+    started: float = field(default_factory=time.monotonic)
+
+    def cpu(self) -> float:
+        """Give the seconds of CPU that it has used."""
+        self.check()
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS  # utime and stime
+
+    def rss(self) -> float:
+        """Give the MB (2**20 bytes) of memory that it holds."""
+        self.check()
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+        return int(line.split()[1]) / 1024
+
+    def check(self) -> None:
+        """Raise ``HackError`` if it has ended."""
+        code = self.process.poll()
+        if code is not None:
+            said = tail(self.log.read_text(errors="replace"))
+            raise HackError(f"the operator has ended (exit code {code}); its log ends:\n{said}")
+
+    async def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End it, and wait until it has ended."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        try:
+            await asyncio.to_thread(self.process.wait, 20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            await asyncio.to_thread(self.process.wait, 20)
+
+
+@contextlib.asynccontextmanager
+async def running(
+    plane: ControlPlane, peer: Peer, *more: str, name: str = "operator",
+    env: Mapping[str, str] | None = None,
+) -> AsyncIterator[Process]:  # fmt: skip
+    """Have an operator while the block lasts; kept: its log, beside the control plane's."""
+    if peer is OURS and not any("bind-address" in flag for flag in more):
+        more = (*more, *_QUIET)
+    log = plane.folder / f"{name}.log"
+    with log.open("ab") as out:
+        process = Process(
+            subprocess.Popen(  # noqa: ASYNC220 (it is awaited below, in a thread)
+                peer.command(*more), stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                start_new_session=True,
+                env={
+                    **os.environ,
+                    "KUBECONFIG": str(plane.kubeconfig(environment.OPERATOR)),
+                    "PYTHONPATH": str(paths.CHECKOUT / "operator"),
+                    **(env or {}),
+                },
+            ),
+            log,
+        )  # fmt: skip
+    try:
+        yield process
+    finally:
+        await process.stop()
+        kept = paths.BUILD / "bench"
+        kept.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(log, kept / f"{peer.name}-{name}.log")

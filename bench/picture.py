@@ -1,0 +1,70 @@
+"""The picture, from the data: ``python -m bench.picture DATA.json PICTURE.svg``.
+
+Run by ``run`` with a Python of its own that has the plotting library (requirements/bench.txt).
+"""
+
+import json
+import sys
+from pathlib import Path
+from statistics import median
+
+import matplotlib as mpl
+
+mpl.use("svg")
+mpl.rcParams["svg.hashsalt"] = "message-operator"  # the same data make the same file
+mpl.rcParams["svg.fonttype"] = "none"
+
+from matplotlib import pyplot as plt  # noqa: E402 (once the backend is chosen)
+
+PANELS = (
+    ("backlog_pod", "Backlog: start to last Pod", "s", 1),
+    ("edit_pod", "Live edits: to last right Pod", "s", 1),
+    ("create_p50", "One create: to its Pod, p50", "ms", 1000),
+    ("backlog_cpu", "Operator's CPU, backlog", "s", 1),
+    ("rss_1000", "Memory, 1,000 Messages", "MB", 1),
+    ("rss_10000", "Memory, 10,000 Messages", "MB", 1),
+)
+LABELS = {
+    "ours": "message-operator",
+    "controller-runtime-1": "controller-runtime, 1 worker",
+    "controller-runtime-10": "controller-runtime, 10 workers",
+    "kopf-tutorial": "kopf as in tutorials",
+    "floor": "floor: bare client",
+}
+OURS, OTHERS = "#1f6feb", "#8c959f"
+
+
+def draw(source: Path, target: Path) -> None:
+    """Draw a panel for each measure: the medians as bars, the spread as whiskers."""
+    runs = json.loads(source.read_text())["runs"]
+    figure, axes = plt.subplots(3, 2, figsize=(11, 8), layout="constrained")
+    for axis, (name, title, unit, factor) in zip(axes.flat, PANELS, strict=True):
+        found = {
+            peer: [
+                run["numbers"][name] * factor
+                for run in runs
+                if run["peer"] == peer and run["numbers"].get(name) is not None
+            ]
+            for peer in LABELS
+        }
+        shown = [peer for peer in LABELS if found[peer]]
+        axis.set_visible(bool(shown))
+        middles = [median(found[peer]) for peer in shown]
+        spread = [
+            [middle - min(found[peer]) for peer, middle in zip(shown, middles, strict=True)],
+            [max(found[peer]) - middle for peer, middle in zip(shown, middles, strict=True)],
+        ]
+        bars = axis.barh(
+            [LABELS[peer] for peer in shown], middles, xerr=spread, capsize=3,
+            color=[OURS if peer == "ours" else OTHERS for peer in shown],
+        )  # fmt: skip
+        axis.bar_label(bars, fmt=lambda value: f"{value:,.3g}", padding=8, fontsize=9)
+        axis.set_title(f"{title} ({unit}, less is better)", loc="left", fontsize=10)
+        axis.invert_yaxis()
+        axis.margins(x=0.15)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(target, metadata={"Date": None, "Creator": None})
+
+
+if __name__ == "__main__":
+    draw(Path(sys.argv[1]), Path(sys.argv[2]))

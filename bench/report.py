@@ -1,0 +1,170 @@
+"""The table and the verdicts, from the data; used by ``run``.
+
+Every ratio is one of the same repeat: what the machine was busy with then, all peers shared.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from bench.peers import DEFAULT, OURS, PEERS, TUNED
+
+Data = dict[str, Any]
+FLOOR = "floor"
+_TITLES = {**{peer.name: peer.title for peer in PEERS}, FLOOR: "the floor: a bare client"}
+
+
+def values(data: Data, peer: str, name: str) -> dict[int, float]:
+    """Give a number of a peer, by repeat."""
+    return {
+        run["repeat"]: run["numbers"][name]
+        for run in data["runs"]
+        if run["peer"] == peer and run["numbers"].get(name) is not None
+    }
+
+
+def ratios(data: Data, name: str, peer: str) -> list[float]:
+    """Give how ours stands beside a peer's, for each repeat that has both."""
+    ours, theirs = values(data, OURS.name, name), values(data, peer, name)
+    return [ours[repeat] / theirs[repeat] for repeat in ours if theirs.get(repeat)]
+
+
+def spread(numbers: Iterable[float], digits: int = 2, unit: str = "") -> str:
+    """Write a median with its spread."""
+    found = sorted(numbers)
+    if not found:
+        return "—"
+    middle = f"{median(found):,.{digits}f}{unit}"
+    if len(found) == 1 or f"{found[0]:.{digits}f}" == f"{found[-1]:.{digits}f}":
+        return middle
+    return f"{middle} ({found[0]:,.{digits}f}–{found[-1]:,.{digits}f})"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A line of the goals' table: what was found, and whether it is good enough."""
+
+    measure: str
+    at_most: str
+    found: str
+    met: bool | None  # None: not measured
+
+
+def _ratio(measure: str, name: str, limits: dict[str, float]) -> Callable[[Data], Iterable[Goal]]:
+    def goals(data: Data) -> Iterable[Goal]:
+        for peer, limit in limits.items():
+            found = ratios(data, name, peer)
+            yield Goal(
+                measure, f"{limit} × {_TITLES[peer]}", spread(found, 2, " ×"),
+                median(found) <= limit if found else None,
+            )  # fmt: skip
+
+    return goals
+
+
+def _limit(
+    measure: str, name: str, limit: float, unit: str, digits: int = 1
+) -> Callable[[Data], Iterable[Goal]]:
+    def goals(data: Data) -> Iterable[Goal]:
+        found = list(values(data, OURS.name, name).values())
+        yield Goal(
+            measure, f"{limit:g}{unit}", spread(found, digits, unit),
+            max(found) <= limit if found else None,
+        )  # fmt: skip
+
+    return goals
+
+
+def _churn(data: Data) -> Iterable[Goal]:
+    first = values(data, OURS.name, "churn_first")
+    last = values(data, OURS.name, "churn_last")
+    grown = [last[repeat] / first[repeat] - 1 for repeat in first if repeat in last]
+    yield Goal(
+        f"memory after {data['settings']['churn']:g} min of churn", "5% more than before it",
+        spread([100 * one for one in grown], 1, "%"),
+        max(grown) <= 0.05 if grown else None,
+    )  # fmt: skip
+
+
+_EITHER = {DEFAULT.name: 0.5, TUNED.name: 1.0}
+_GOALS: tuple[Callable[[Data], Iterable[Goal]], ...] = (
+    _ratio("backlog, to the last Pod", "backlog_pod", {**_EITHER, FLOOR: 1.5}),
+    _ratio("live edits, to the last right Pod", "edit_pod", _EITHER),
+    _ratio("one create, p50", "create_p50", {DEFAULT.name: 1.2}),
+    _ratio("one create, p99", "create_p99", {DEFAULT.name: 1.2}),
+    _limit("writes a create (Pod, status, Event)", "writes_create", 3, "", 2),
+    _limit("writes an edit (DELETE, POST, status, Event)", "writes_edit", 4, "", 2),
+    _limit("writes a deletion", "writes_delete", 0, "", 2),
+    _limit("writes while idle, but the Lease", "writes_idle", 0, "", 0),
+    _ratio("CPU of the backlog, the start included", "backlog_cpu", {DEFAULT.name: 1.3}),
+    _ratio("CPU of the live edits", "edit_cpu", {DEFAULT.name: 1.3}),
+    _limit("memory, no Message", "rss_0", 60, " MB"),
+    _limit("memory, 1,000 Messages", "rss_1000", 70, " MB"),
+    _limit("memory, 10,000 Messages", "rss_10000", 120, " MB"),
+    _churn,
+    _limit("start with 10,000 Messages in order, to ready", "start_ready", 10, " s"),
+    _limit("writes of that start", "start_writes", 0, "", 0),
+    _limit("failover, SIGTERM", "failover_sigterm", 2, " s"),
+    _limit("failover, SIGKILL (Lease of 15 s)", "failover_sigkill", 17, " s"),
+)
+
+# What is told of each peer: (name, title, unit, digits, factor).
+_ROWS = (
+    ("backlog_pod", "{n} Messages wait: start to last Pod", "s", 2, 1),
+    ("backlog_status", "… to last status", "s", 2, 1),
+    ("edit_pod", "{n} live edits: to last right Pod", "s", 2, 1),
+    ("edit_status", "… to last status", "s", 2, 1),
+    ("create_p50", "one create: to its Pod, p50", "ms", 1, 1000),
+    ("create_p99", "… p99", "ms", 1, 1000),
+    ("backlog_cpu", "operator's CPU, backlog (start included)", "s", 2, 1),
+    ("edit_cpu", "operator's CPU, live edits", "s", 2, 1),
+    ("writes_create", "writes a create", "", 2, 1),
+    ("writes_edit", "writes an edit", "", 2, 1),
+    ("writes_delete", "writes a deletion", "", 2, 1),
+    ("writes_idle", "writes while idle for {idle:g} s", "", 0, 1),
+    ("rss_0", "memory, no Message", "MB", 0, 1),
+    ("rss_1000", "memory, 1,000 Messages", "MB", 0, 1),
+    ("rss_10000", "memory, 10,000 Messages", "MB", 0, 1),
+    ("start_pod", "start with 10,000 in order: to a new Message's Pod", "s", 1, 1),
+    ("start_cpu", "… CPU", "s", 1, 1),
+    ("start_rss", "… memory", "MB", 0, 1),
+)
+
+
+def goals(data: Data) -> list[Goal]:
+    """Judge every goal."""
+    return [goal for of in _GOALS for goal in of(data)]
+
+
+def tables(data: Data) -> str:
+    """Write both tables as Markdown."""
+    verdicts = {True: "met", False: "**missed**", None: "not measured"}
+    lines = ["| measure | goal: at most | found: median (spread) | verdict |", "|---|---|---|---|"]
+    lines += [
+        f"| {goal.measure} | {goal.at_most} | {goal.found} | {verdicts[goal.met]} |"
+        for goal in goals(data)
+    ]
+    names = [*(peer.name for peer in PEERS), FLOOR]
+    lines += ["", f"| | {' | '.join(_TITLES[name] for name in names)} |"]
+    lines += ["|---|" + "---|" * len(names)]
+    for name, title, unit, digits, factor in _ROWS:
+        cells = []
+        for peer in names:
+            found = [one * factor for one in values(data, peer, name).values()]
+            cells.append(spread(found, digits, f" {unit}" if unit else ""))
+        titled = title.format(n=f"{data['settings']['messages']:,}", **data["settings"])
+        lines.append(f"| {titled} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def told(data: Data) -> str:
+    """Write where, when and how it was measured, as Markdown."""
+    where, how = data["machine"], data["settings"]
+    versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
+    load = ", ".join(f"{one:.1f}" for one in data["load"])
+    return (
+        f"Measured on {data['when']} by `{data['command']}`, {how['repeats']} repeats, on "
+        f"{where['processors']} processors ({where['cpu']}), {where['memory']}, {where['system']}. "
+        f"Load average at the start of each repeat: {load}.\n\nVersions: {versions}."
+    )

@@ -1,0 +1,163 @@
+"""What a watch shows: which Messages have the right Pod and status, and since when.
+
+One ``World`` watches the Messages and the Pods of a control plane, as the measuring side: nobody's
+word is taken for anything. Used by ``measures``.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.api import MESSAGES, PODS, Api
+from hack.run import HackError
+
+_TEXT = "MESSAGE_TEXT"
+
+
+@dataclass
+class _Seen:
+    """What is known of one Message and its Pod."""
+
+    uid: str = ""
+    generation: int = 0
+    status: dict[str, Any] = field(default_factory=dict)
+    pods: dict[str, tuple[str, str]] = field(default_factory=dict)  # uid -> (text, owner's uid)
+
+
+class World:
+    """The Messages' state as it is watched, beside what it should be."""
+
+    def __init__(self, *, tells_generation: bool = True) -> None:
+        self._tells_generation = tells_generation
+        self._seen: dict[str, _Seen] = {}
+        self._wanted: dict[str, str] = {}
+        self._moved = asyncio.Event()
+        self._watches: list[asyncio.Task[None]] = []
+        #: The Messages that lack the right Pod, or the status that says so.
+        self.podless: set[str] = set()
+        self.untold: set[str] = set()
+        #: When a Message was first seen, and first seen to have the right Pod (monotonic clock).
+        self.message_since: dict[str, float] = {}
+        self.pod_since: dict[str, float] = {}
+        #: When the last Message had its Pod, and its status.
+        self.last_pod = self.last_status = 0.0
+        #: How many Pods and Messages there are.
+        self.pods = self.messages = 0
+
+    def want(self, texts: dict[str, str]) -> None:
+        """Say what the Messages' texts should be from now on."""
+        self._wanted = texts
+        self.podless, self.untold, self.pod_since = set(texts), set(texts), {}
+        for name in texts:
+            self._judge(name, time.monotonic())
+
+    async def until_right(self, patience: float) -> bool:
+        """Wait until each Message has its Pod and status; False: it took too long."""
+        return await self._until(lambda: not self.podless and not self.untold, patience)
+
+    async def until_pod(self, name: str, patience: float) -> bool:
+        """Wait until one Message has its Pod."""
+        return await self._until(lambda: name not in self.podless, patience)
+
+    async def until_empty(self, patience: float) -> bool:
+        """Wait until there is no Pod and no Message."""
+        return await self._until(lambda: not self.pods and not self.messages, patience)
+
+    async def _until(self, true: Callable[[], bool], patience: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while not true():
+                    for watch in self._watches:
+                        if watch.done():
+                            raise HackError("a watch has ended") from watch.exception()
+                    self._moved.clear()
+                    await self._moved.wait()
+        return true()
+
+    @contextlib.asynccontextmanager
+    async def watched(self, api: Api) -> AsyncIterator[None]:
+        """Watch while the block lasts."""
+        self._watches = [
+            asyncio.create_task(self._follow(api, MESSAGES, self.take_message)),
+            asyncio.create_task(self._follow(api, PODS, self.take_pod)),
+        ]
+        for watch in self._watches:
+            watch.add_done_callback(lambda _: self._moved.set())
+        try:
+            yield
+        finally:
+            for watch in self._watches:
+                watch.cancel()
+            await asyncio.gather(*self._watches, return_exceptions=True)
+
+    async def _follow(
+        self, api: Api, path: str, take: Callable[[str, dict[str, Any], float], None]
+    ) -> None:
+        found = await api.request("GET", path)
+        for item in found["items"]:
+            take("ADDED", item, time.monotonic())
+        version = found["metadata"]["resourceVersion"]
+        while True:  # a watch of a kind that is new may end as the API server learns of it
+            async for event in api.watch(path, version):
+                if event["type"] == "ERROR":
+                    raise HackError(f"the watch of {path} failed: {event['object']}")
+                take(event["type"], event["object"], time.monotonic())
+                version = event["object"]["metadata"]["resourceVersion"]
+
+    def take_message(self, kind: str, raw: dict[str, Any], now: float) -> None:
+        """Take in an event of a Message."""
+        meta = raw["metadata"]
+        name = str(meta["name"])
+        seen = self._seen.setdefault(name, _Seen())
+        self.messages += (kind == "ADDED") - (kind == "DELETED")
+        if kind == "DELETED":
+            seen.uid, seen.status = "", {}
+        else:
+            seen.uid, seen.generation = meta["uid"], meta["generation"]
+            seen.status = raw.get("status") or {}
+            self.message_since.setdefault(name, now)
+        self._judge(name, now)
+
+    def take_pod(self, kind: str, raw: dict[str, Any], now: float) -> None:
+        """Take in an event of a Pod."""
+        meta = raw["metadata"]
+        name = str(meta["name"]).removeprefix("msg-")
+        seen = self._seen.setdefault(name, _Seen())
+        self.pods += (kind == "ADDED") - (kind == "DELETED")
+        if kind == "DELETED" or "deletionTimestamp" in meta:
+            seen.pods.pop(meta["uid"], None)
+        else:
+            env = raw["spec"]["containers"][0].get("env") or ()
+            text = next((entry.get("value", "") for entry in env if entry["name"] == _TEXT), "")
+            owner = next((owner["uid"] for owner in meta.get("ownerReferences") or ()), "")
+            seen.pods[meta["uid"]] = text, owner
+        self._judge(name, now)
+
+    def _judge(self, name: str, now: float) -> None:
+        """Note whether a Message is as it should be."""
+        if name in self._wanted:
+            seen = self._seen.get(name, _Seen())
+            if (self._wanted[name], seen.uid) in seen.pods.values():
+                self.podless.discard(name)
+                self.pod_since.setdefault(name, now)
+                self.last_pod = max(self.last_pod, self.pod_since[name])
+            else:
+                self.podless.add(name)
+                self.pod_since.pop(name, None)
+            if self._told(seen):
+                if name in self.untold:
+                    self.untold.discard(name)
+                    self.last_status = now
+            else:
+                self.untold.add(name)
+        self._moved.set()
+
+    def _told(self, seen: _Seen) -> bool:
+        if seen.status.get("phase") != "Processed":
+            return False
+        return not self._tells_generation or seen.status.get("observedGeneration") == (
+            seen.generation
+        )

@@ -1,0 +1,89 @@
+"""The benchmark's bookkeeping: what it watches, and how it judges."""
+
+from typing import Any
+
+from bench import report
+from bench.world import World
+
+
+def _message(name: str, generation: int = 1, **status: Any) -> dict[str, Any]:
+    metadata = {"name": name, "uid": f"uid-{name}", "generation": generation}
+    return {"metadata": metadata, "status": status}
+
+
+def _pod(name: str, text: str, uid: str, owner: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": f"msg-{name}", "uid": uid, "ownerReferences": [{"uid": owner}]},
+        "spec": {"containers": [{"env": [{"name": "MESSAGE_TEXT", "value": text}]}]},
+    }
+
+
+def _see(world: World, kind: str, raw: dict[str, Any], at: float) -> None:
+    take = world.take_pod if raw["metadata"]["name"].startswith("msg-") else world.take_message
+    take(kind, raw, at)
+
+
+def test_a_message_is_right_with_its_own_pod_and_the_status_of_its_generation() -> None:
+    world = World()
+    world.want({"a": "new"})
+
+    _see(world, "ADDED", _message("a", generation=2, phase="Processed", observedGeneration=1), 1)
+    _see(world, "ADDED", _pod("a", "old", "p1", "uid-a"), 2)
+    assert world.podless == {"a"}
+
+    _see(world, "DELETED", _pod("a", "old", "p1", "uid-a"), 3)
+    _see(world, "ADDED", _pod("a", "new", "p2", "uid-of-a-former-a"), 4)
+    assert world.podless == {"a"}
+
+    _see(world, "ADDED", _pod("a", "new", "p3", "uid-a"), 5)
+    assert world.podless == set()
+    assert world.last_pod == 5
+    assert world.untold == {"a"}
+
+    done = _message("a", generation=2, phase="Processed", observedGeneration=2)
+    _see(world, "MODIFIED", done, 6)
+    assert world.untold == set()
+    assert world.last_status == 6
+
+
+def test_a_pod_that_is_lost_again_counts_from_its_return() -> None:
+    world = World()
+    world.want({"a": "text"})
+    _see(world, "ADDED", _message("a"), 1)
+    _see(world, "ADDED", _pod("a", "text", "p1", "uid-a"), 2)
+
+    _see(world, "DELETED", _pod("a", "text", "p1", "uid-a"), 3)
+    _see(world, "ADDED", _pod("a", "text", "p2", "uid-a"), 4)
+
+    assert world.last_pod == 4
+
+
+def _data(**numbers: dict[str, list[float]]) -> report.Data:
+    return {
+        "settings": {"churn": 3},
+        "runs": [
+            {"peer": peer.replace("_", "-"), "repeat": repeat, "numbers": {name: value}}
+            for peer, all_of in numbers.items()
+            for name, found in all_of.items()
+            for repeat, value in enumerate(found)
+        ],
+    }
+
+
+def test_a_ratio_is_one_of_the_same_repeat() -> None:
+    data = _data(ours={"edit_pod": [1, 20]}, controller_runtime_1={"edit_pod": [4, 40]})
+
+    assert report.ratios(data, "edit_pod", "controller-runtime-1") == [0.25, 0.5]
+
+
+def test_a_ratio_is_judged_by_its_median_and_a_limit_by_the_worst() -> None:
+    data = _data(
+        ours={"edit_pod": [1, 2, 9], "failover_sigterm": [1.0, 2.5]},
+        controller_runtime_1={"edit_pod": [4, 4, 9]},
+    )
+
+    met = {(goal.measure, goal.at_most): goal.met for goal in report.goals(data)}
+
+    assert met["live edits, to the last right Pod", "0.5 × controller-runtime, 1 worker"] is True
+    assert met["failover, SIGTERM", "2 s"] is False
+    assert met["memory, no Message", "60 MB"] is None
