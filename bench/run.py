@@ -25,6 +25,7 @@ from message_operator import __version__
 
 #: What is measured so far, for whoever interrupts it.
 UNFINISHED = paths.BUILD / "bench" / "unfinished.json"
+_PICTURE = "![Six measures: this operator and its peers](benchmarks.svg)"
 _BEGIN, _END = "<!-- begin: written by `make bench` -->", "<!-- end -->"
 
 
@@ -210,7 +211,9 @@ def _write(data: dict[str, Any], target: Path) -> None:
         raise HackError(
             f"docs/benchmarks.md lacks the lines {_BEGIN!r} and {_END!r}: put them back"
         )
-    page.write_text(f"{head}{_BEGIN}\n{report.told(data)}\n\n{report.tables(data)}\n{_END}{foot}")
+    page.write_text(
+        f"{head}{_BEGIN}\n{_PICTURE}\n\n{report.told(data)}\n\n{report.tables(data)}\n{_END}{foot}"
+    )
     plotting = pythons.python("plotting-python", paths.CHECKOUT / "requirements" / "bench.txt")
     with step("The picture") as work:
         work.run(
