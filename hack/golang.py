@@ -111,6 +111,9 @@ def program(name: str, progress: str = "") -> Path:
                 cwd=what.folder,
                 env={
                     "CGO_ENABLED": "0",
+                    # The compiler collects its garbage less often: a sixth less processor time,
+                    # for some hundred megabytes more.
+                    "GOGC": "400",
                     "GOFLAGS": "-mod=readonly -buildvcs=false",
                     "GOTOOLCHAIN": "local",
                     "GOWORK": "off",
