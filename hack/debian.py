@@ -43,7 +43,7 @@ def install(what: str, packages: Sequence[str], needs: Sequence[str]) -> None:
             f"{what}: {', '.join(needs)} is missing. On Debian run this as root, or install:\n"
             f"    apt-get install {' '.join(packages)}"
         )
-    _update()
+    update()
     with cache.lock("apt"), step(f"{what}: Debian packages") as work:
         work.run(
             ["apt-get", *_WAIT, "install", "-qy", "--no-install-recommends", *packages],
@@ -95,7 +95,7 @@ class RootFs:
             )
 
 
-def _update() -> None:
+def update() -> None:
     """Let apt learn anew what its mirrors have.
 
     One source that fails, such as a vendor's, does no harm: what is missing shows later.
@@ -118,7 +118,7 @@ def mirrors(suite: str) -> list[str]:
     """Return the sources of a Debian release, on the mirrors that apt here is configured with."""
     targets = _targets()
     if not targets and os.geteuid() == 0:  # a slim machine has no package lists to begin with
-        _update()
+        update()
         targets = _targets()
     sources = []
     for label, site in targets:

@@ -32,8 +32,16 @@ def path(name: str) -> Path:
 
 def _candidate() -> str:
     """Return the version that apt would install, as far as it goes into a file's name."""
+    version = _known()
+    if version is None:  # a machine whose lists of packages were never fetched
+        debian.update()
+        version = _known()
+    if version is None:
+        raise HackError("apt knows no package prometheus: look at its sources")
+    return version.partition("+")[0].partition("-")[0]
+
+
+def _known() -> str | None:
     policy = output(["apt-cache", "policy", "prometheus"])
     versions = [line.split()[1] for line in policy.splitlines() if "Candidate:" in line]
-    if not versions or versions == ["(none)"]:
-        raise HackError("apt knows no package prometheus: run apt-get update")
-    return versions[0].partition("+")[0].partition("-")[0]
+    return versions[0] if versions and versions != ["(none)"] else None
