@@ -5,8 +5,9 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 # --- What a user may set --------------------------------------------------------------------------
-# CLUSTER=existing   use the current kubeconfig; never create or delete a cluster
-# IMG=…              the operator's image, as the cluster pulls it
+# CLUSTER=existing     use the current kubeconfig; never create or delete a cluster
+# KIND_CLUSTER_NAME=…  the kind cluster's name, for a second checkout beside the first
+# IMG=…                the operator's image, as the cluster pulls it
 CLUSTER ?= kind
 IMG ?=
 export CLUSTER IMG

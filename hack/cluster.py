@@ -17,7 +17,8 @@ import yaml
 from hack import base_images, cache, engine, golang, node_image, paths, registry, tools
 from hack.run import Argument, HackError, Step, answer, output, say, step, together
 
-NAME = "message-operator"
+#: kind's own variable: several checkouts of the project may each have a cluster.
+NAME = os.environ.get("KIND_CLUSTER_NAME") or "message-operator"
 _NODE = f"{NAME}-control-plane"
 #: Seconds that a cluster may take to answer before it is made anew; a busy machine is slow.
 _PATIENCE = 60.0
