@@ -73,6 +73,9 @@ generate: $(READY) ## write the files that are made of others
 verify: $(READY) ## find generated files that are out of date
 	@$(PY) -m hack.generate --check
 
+.PHONY: bundle
+bundle: generate ## write the OLM bundle and catalog
+
 .PHONY: chart-diff
 chart-diff: $(READY) ## what an upgrade from the last release changes (ARGS=v0.1.0)
 	@$(PY) -m hack.chart_diff $(ARGS)

@@ -14,6 +14,11 @@ ETCD = "v3.6.16"
 COREDNS = "v1.15.0"
 KWOK = "v0.8.0"
 
+#: OLM's own tools, with which bundle and catalog are checked.
+OPERATOR_API = "v0.45.0"
+OPM = "v1.73.0"
+SCORECARD = "v1.42.3"
+
 #: A Go on the PATH must be at least this; else the one of requirements/go.txt is used.
 GO_MINIMUM = (1, 26)
 
