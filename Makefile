@@ -105,6 +105,14 @@ cluster: $(READY) ## a kind cluster and its registry; made where there is none
 cluster-down: $(READY) ## delete the kind cluster and its registry
 	@$(PY) -m hack cluster down
 
+.PHONY: olm
+olm: $(READY) ## the Operator Lifecycle Manager in the cluster, and OLM v1's catalogd
+	@$(PY) -m hack olm up
+
+.PHONY: olm-down
+olm-down: $(READY) ## remove OLM with all that was installed by it; Messages stay
+	@$(PY) -m hack olm down
+
 .PHONY: install
 install: $(READY) ## put the CRD into the cluster
 	@$(PY) -m hack crd install

@@ -15,4 +15,5 @@ Nothing here is part of the operator or of its image. The modules, lowest first:
     registry          the registry beside the cluster, on localhost:5001
     image             the operator's image
     cluster           all of it together: a cluster for every target of the Makefile
+    olm               the Operator Lifecycle Manager, in the cluster
 """

@@ -9,7 +9,7 @@ import sys
 from typing import NoReturn
 
 from bench import run as benchmark
-from hack import cluster, demo, deploy, e2e, image, tools
+from hack import cluster, demo, deploy, e2e, image, olm, tools
 from hack.run import HackError, say, stop_all
 
 
@@ -51,6 +51,13 @@ def _crd(arguments: argparse.Namespace) -> None:
         deploy.uninstall_crd()
 
 
+def _olm(arguments: argparse.Namespace) -> None:
+    if arguments.action == "down":
+        olm.down()
+    else:
+        olm.report(olm.up())
+
+
 def _run(arguments: argparse.Namespace) -> None:
     deploy.run(arguments.rest)
 
@@ -89,6 +96,10 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("crd", help="put the CRD into the cluster, or remove it")
     command.add_argument("action", choices=("install", "uninstall"))
     command.set_defaults(run=_crd)
+
+    command = commands.add_parser("olm", help="put OLM into the cluster, or remove it")
+    command.add_argument("action", choices=("up", "down"))
+    command.set_defaults(run=_olm)
 
     for name, follow, text in (
         ("run", _run, "run the operator here, against the cluster"),

@@ -38,6 +38,9 @@ _HELM_LDFLAGS = " ".join(
 )
 
 
+_OLM = "operator-framework/operator-lifecycle-manager"
+
+
 @dataclass(frozen=True)
 class Program:
     """What to build: a package of one of the modules below hack/go/, or of one elsewhere."""
@@ -46,6 +49,8 @@ class Program:
     package: str
     version: str
     ldflags: str = ""
+    #: Build tags: what a program can do without, such as a C library.
+    tags: str = ""
     #: Where the module is; None: below hack/go/.
     at: Path | None = None
 
@@ -81,6 +86,26 @@ PROGRAMS = {
     "pause": Program("pause", ".", "v1"),
     **{
         name: Program(
+            "operator-framework",
+            f"github.com/{package}",
+            version,
+            # No C libraries: what they are for is done in Go, or not needed.
+            tags="containers_image_openpgp,json1,"
+            "exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper",
+        )
+        for name, package, version in (
+            ("olm", f"{_OLM}/cmd/olm", versions.OLM),
+            ("catalog", f"{_OLM}/cmd/catalog", versions.OLM),
+            ("package-server", f"{_OLM}/cmd/package-server", versions.OLM),
+            ("copy-content", f"{_OLM}/cmd/copy-content", versions.OLM),
+            ("cpb", f"{_OLM}/util/cpb", versions.OLM),
+            ("opm", "operator-framework/operator-registry/cmd/opm", versions.OPM),
+            ("grpc_health_probe", "grpc-ecosystem/grpc-health-probe", versions.GRPC_HEALTH_PROBE),
+            ("catalogd", "operator-framework/operator-controller/cmd/catalogd", versions.CATALOGD),
+        )
+    },
+    **{
+        name: Program(
             "kubernetes", f"k8s.io/kubernetes/cmd/{name}", versions.KUBERNETES, _KUBERNETES_LDFLAGS
         )
         for name in (
@@ -105,6 +130,7 @@ def program(name: str, progress: str = "") -> Path:
             work.run(
                 [
                     *(go(), "build", "-trimpath", "-ldflags", f"-s -w {what.ldflags}".strip()),
+                    *(("-tags", what.tags) if what.tags else ()),
                     *("-o", part / name, what.package),
                 ],
                 timeout=40 * 60,
@@ -126,7 +152,7 @@ def program(name: str, progress: str = "") -> Path:
 def recipe(name: str) -> str:
     """Return the hash of all that a program is made from."""
     what = PROGRAMS[name]
-    return cache.digest(what.folder, what.package, what.ldflags)
+    return cache.digest(what.folder, what.package, what.ldflags, *filter(None, [what.tags]))
 
 
 def programs(names: Sequence[str]) -> list[Path]:
@@ -159,5 +185,5 @@ def go() -> Path:
 
 def recent(version: str | None) -> bool:
     """Tell whether the answer of `go version` names a Go that the modules can be built with."""
-    match = re.search(r"go(\d+)\.(\d+)", version or "")
-    return match is not None and (int(match[1]), int(match[2])) >= versions.GO_MINIMUM
+    match = re.search(r"go(\d+)\.(\d+)(?:\.(\d+))?", version or "")
+    return match is not None and tuple(int(n or 0) for n in match.groups()) >= versions.GO_MINIMUM

@@ -78,6 +78,12 @@ def join(node: str) -> None:
     engine.docker("exec", "-i", node, "sh", "-c", script, stdin=_HOSTS.encode())
 
 
+def address() -> str:
+    """Return the registry's address on kind's network, for who cannot ask Docker for its name."""
+    form = f'{{{{(index .NetworkSettings.Networks "{_NETWORK}").IPAddress}}}}'
+    return engine.docker("container", "inspect", "-f", form, NAME).strip()
+
+
 def down() -> None:
     """Remove the registry with all that is in it."""
     engine.remove_container(NAME)

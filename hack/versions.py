@@ -13,6 +13,12 @@ HELM4 = "v4.3.1"
 ETCD = "v3.6.16"
 COREDNS = "v1.15.0"
 KWOK = "v0.8.0"
+#: The Operator Lifecycle Manager, its `opm`, the probe that its catalogs are asked with, and
+#: the catalogd of its next generation: of one module, so that what they share is built once.
+OLM = "v0.46.0"
+OPM = "v1.73.0"
+GRPC_HEALTH_PROBE = "v0.4.53"
+CATALOGD = "v1.11.0"
 
 #: OLM's own tools, with which bundle and catalog are checked.
 OPERATOR_API = "v0.45.0"
@@ -20,7 +26,7 @@ OPM = "v1.73.0"
 SCORECARD = "v1.42.3"
 
 #: A Go on the PATH must be at least this; else the one of requirements/go.txt is used.
-GO_MINIMUM = (1, 26)
+GO_MINIMUM = (1, 26, 3)
 
 #: Images, as they are pulled where a registry is reached.
 BUSYBOX = "1.37"

@@ -10,6 +10,7 @@ from hack import golang, tools, versions
 from hack.run import HackError
 
 _GO = Path(golang.__file__).parent / "go"
+_OPERATORS = "operator-framework"
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,10 @@ _GO = Path(golang.__file__).parent / "go"
         ("etcd", "go.etcd.io/etcd/server/v3", versions.ETCD),
         ("coredns", "github.com/coredns/coredns", versions.COREDNS),
         ("kwok", "sigs.k8s.io/kwok", versions.KWOK),
+        (_OPERATORS, "github.com/operator-framework/operator-lifecycle-manager", versions.OLM),
+        (_OPERATORS, "github.com/operator-framework/operator-registry", versions.OPM),
+        (_OPERATORS, "github.com/operator-framework/operator-controller", versions.CATALOGD),
+        (_OPERATORS, "github.com/grpc-ecosystem/grpc-health-probe", versions.GRPC_HEALTH_PROBE),
     ],
 )
 def test_the_go_modules_are_of_the_pinned_versions(module: str, name: str, version: str) -> None:
@@ -60,6 +65,7 @@ def test_a_tool_is_taken_from_the_path_only_where_its_version_fits(
     [
         ("go version go1.26.6 linux/amd64", True),
         ("go version go1.27rc1 linux/amd64", True),
+        ("go version go1.26.2 linux/amd64", False),
         ("go version go1.19.8 linux/amd64", False),
         (None, False),
     ],
