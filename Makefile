@@ -37,7 +37,7 @@ test: check e2e ## all that must pass before a change lands
 ##@ Develop
 
 .PHONY: check
-check: lint types verify unit chart ## all checks that need no cluster
+check: lint types verify unit chart bundle-check ## all checks that need no cluster
 
 .PHONY: lint
 lint: $(READY) ## style and layers of the Python code
@@ -65,12 +65,17 @@ faults-long: $(READY) ## those that take minutes: 10,000 Messages, a kind delete
 chart: $(READY) ## lint the chart, check what it renders
 	@$(PY) -m pytest tests/chart $(ARGS)
 
+.PHONY: bundle-check
+bundle-check: $(READY) ## look at bundle and catalog with OLM's own programs
+	@$(PY) -m pytest tests/bundle $(ARGS)
+
 .PHONY: generate
 generate: $(READY) ## write the files that are made of others
 	@$(PY) -m hack.generate
 
 .PHONY: verify
-verify: $(READY) ## find generated files that are out of date
+verify: $(READY) ## find generated files that are out of date, mistakes in bundle and catalog
+	@$(PY) -m hack.rules
 	@$(PY) -m hack.generate --check
 
 .PHONY: bundle

@@ -22,14 +22,15 @@ DOCKERFILE = paths.CHECKOUT / "catalog.Dockerfile"
 #: The image that serves a catalog.
 _OPM_IMAGE = f"quay.io/operator-framework/opm:{versions.OPM}"
 
-_VERSION = re.compile(
+#: A version, as the project has them: without what semver allows behind a "+".
+VERSION = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:[0-9A-Za-z-]+\.)*[0-9A-Za-z-]+))?"
 )
 
 
 def order(version: str) -> tuple[Any, ...]:
     """Return what sorts versions as https://semver.org does; raise HackError where it is none."""
-    match = _VERSION.fullmatch(version)
+    match = VERSION.fullmatch(version)
     if match is None:
         raise HackError(f"{version!r} is no version such as 1.2.3 or 1.2.3-rc.1")
     # A release comes after its candidates; numbers come before words, and by their value.
