@@ -127,14 +127,18 @@ def catalog(releases: Sequence[Release]) -> dict[str, str]:
     """Return the texts of the files of a catalog with these releases, by their paths in it."""
     return {
         **_graph(release.version for release in releases),
-        **{_file(release.version): bundle.dump(entry(release)) for release in releases},
+        **{_file(release.version): _dump(entry(release)) for release in releases},
     }
+
+
+def _dump(*documents: Manifest) -> str:
+    return bundle.dump(*documents, by="hack/catalog.py")
 
 
 def _graph(versions: Iterable[str]) -> dict[str, str]:
     return {
-        "package.yaml": bundle.dump(package()),
-        "channels.yaml": bundle.dump(*channels(versions)),
+        "package.yaml": _dump(package()),
+        "channels.yaml": _dump(*channels(versions)),
     }
 
 
@@ -142,15 +146,15 @@ def _file(version: str) -> str:
     return f"bundles/v{version}.yaml"
 
 
-def released(folder: Path = CATALOG) -> list[str]:
-    """Return the versions whose bundles a catalog has, in no order."""
+def _known() -> list[str]:
+    """Return the versions whose bundles the catalog in git has, in no order."""
     found = []
-    for file in (folder / "bundles").glob("v*.yaml"):
+    for file in (CATALOG / "bundles").glob("*.yaml"):
         version = file.stem.removeprefix("v")
         try:
             order(version)
         except HackError as error:
-            raise HackError(f"{file.relative_to(folder.parent)}: {error}") from error
+            raise HackError(f"{file.relative_to(CATALOG.parent)}: {error}") from error
         found.append(version)
     return found
 
@@ -179,7 +183,7 @@ def files() -> dict[Path, str]:
     """Return the texts of this version's part of the catalog, and of all versions' channels."""
     release = bundle.current()
     made = {
-        **_graph({*released(), release.version}),
-        _file(release.version): bundle.dump(entry(release)),
+        **_graph({*_known(), release.version}),
+        _file(release.version): _dump(entry(release)),
     }
     return {**{CATALOG / path: text for path, text in made.items()}, DOCKERFILE: dockerfile()}

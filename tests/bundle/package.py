@@ -90,9 +90,9 @@ def opm(*arguments: str | Path) -> str:
     return done.stdout + done.stderr
 
 
-def opm_render(folder: Path) -> list[Manifest]:
+def opm_render(folder: Path, *options: str) -> list[Manifest]:
     """Return the blobs that opm makes of a bundle or a catalog."""
-    done = run(golang.program("opm"), "render", folder, "--output", "json")
+    done = run(golang.program("opm"), "render", folder, "--output", "json", *options)
     assert done.returncode == 0, done.stderr
     decoder, text, found = json.JSONDecoder(), done.stdout.strip(), []
     while text:
