@@ -8,9 +8,10 @@ MAKEFLAGS += --no-print-directory
 # CLUSTER=existing     use the current kubeconfig; never create or delete a cluster
 # KIND_CLUSTER_NAME=…  the kind cluster's name, for a second checkout beside the first
 # IMG=…                the operator's image, as the cluster pulls it
+# MESSAGE_IMG=…        the message Pods' image, and BUNDLE_IMG=… the OLM bundle's, of a release
 CLUSTER ?= kind
 IMG ?=
-export CLUSTER IMG
+export CLUSTER IMG MESSAGE_IMG BUNDLE_IMG
 
 # --------------------------------------------------------------------------------------------------
 PYTHON ?= python3
@@ -25,7 +26,7 @@ ARGS ?=
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} \
 	  /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
-	  /^[a-zA-Z_-]+:.*## / {printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	  /^[a-zA-Z_-]+:.*## / {printf "  \033[36m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(READY) ## run the main job: a cluster, the operator by Helm, a Message in Korean
@@ -80,6 +81,10 @@ verify: $(READY) ## find generated files that are out of date, mistakes in bundl
 
 .PHONY: bundle
 bundle: generate ## write the OLM bundle and catalog
+
+.PHONY: release-bundle
+release-bundle: $(READY) ## what community-operators gets (VERSION=… IMG=…@sha256:… MESSAGE_IMG=…)
+	@$(PY) -m hack release-bundle "$(VERSION)"
 
 .PHONY: chart-diff
 chart-diff: $(READY) ## what an upgrade from the last release changes (ARGS=v0.1.0)

@@ -9,7 +9,7 @@ import sys
 from typing import NoReturn
 
 from bench import run as benchmark
-from hack import cluster, demo, deploy, e2e, image, olm, tools
+from hack import cluster, demo, deploy, e2e, image, olm, release_bundle, tools
 from hack.run import HackError, say, stop_all
 
 
@@ -66,6 +66,10 @@ def _e2e(arguments: argparse.Namespace) -> int:
     return e2e.run(arguments.rest)
 
 
+def _release_bundle(arguments: argparse.Namespace) -> None:
+    release_bundle.run(arguments.version)
+
+
 def _bench(arguments: argparse.Namespace) -> int:
     return benchmark.main(arguments.rest)
 
@@ -100,6 +104,10 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("olm", help="put OLM into the cluster, or remove it")
     command.add_argument("action", choices=("up", "down"))
     command.set_defaults(run=_olm)
+
+    command = commands.add_parser("release-bundle", help="lay out what community-operators gets")
+    command.add_argument("version")
+    command.set_defaults(run=_release_bundle)
 
     for name, follow, text in (
         ("run", _run, "run the operator here, against the cluster"),
