@@ -168,12 +168,12 @@ def test_a_release_that_breaks_a_rule_is_not_handed_in(
 ) -> None:
     whole = bundle.csv
 
-    def without_icon(release: Release) -> dict[str, Any]:
+    def without_support(release: Release) -> dict[str, Any]:
         csv = whole(release)
         del csv["metadata"]["annotations"]["support"]
         return csv
 
-    monkeypatch.setattr(bundle, "csv", without_icon)
+    monkeypatch.setattr(bundle, "csv", without_support)
 
     with pytest.raises(HackError) as error:
         command(__version__, **IMAGES)
