@@ -81,15 +81,11 @@ def channels(version: str) -> tuple[str, ...]:
 @functools.cache
 def _rendered(*namespaces: str) -> list[Manifest]:
     """Return what Helm installs, with these namespaces watched; none: all."""
+    watched = f"watchNamespaces={json.dumps(namespaces)}"
     text = output(
         [
             *(tools.path("helm"), "template", NAME, chart_docs.CHART, "--namespace", NAME),
-            *(
-                "--values",
-                WRITTEN / "values.yaml",
-                "--set-json",
-                f"watchNamespaces={json.dumps(namespaces)}",
-            ),
+            *("--values", WRITTEN / "values.yaml", "--set-json", watched),
         ],
         timeout=60,
     )

@@ -4,13 +4,16 @@ The modules beside it hold the rules.
 """
 
 import functools
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import yaml
 
+from hack.rules.shapes import SHAPES
 from hack.run import HackError
 
 Manifest = dict[str, Any]
@@ -35,15 +38,22 @@ class Document:
 
     def wrong(self, *keys: str | int, what: str) -> str:
         """Return the sentence that a field is wrong."""
-        field = "".join(
-            f"[{key}]"
-            if isinstance(key, int)
-            else f".{key}"
-            if key.isidentifier()
-            else f"[{key!r}]"
-            for key in keys
-        )
-        return f"{self.file}: {field.removeprefix('.')}: {what}"
+        field = "".join(map(_step, keys)).removeprefix(".")
+        return f"{self.file}: {field + ': ' if field else ''}{what}"
+
+
+def _step(key: str | int) -> str:
+    """Return how a key is written behind a field."""
+    return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
+
+
+def _check(document: Document) -> None:
+    """Raise HackError, with the sentence, where fields are missing or of another type."""
+    shape = SHAPES.get(document.get("kind") or document.get("schema"))
+    errors = jsonschema.Draft202012Validator(shape or {}).iter_errors(document.content)
+    for error in sorted(errors, key=lambda each: list(map(str, each.absolute_path))):
+        what = textwrap.shorten(error.message, 200, placeholder=" …")
+        raise HackError(document.wrong(*error.absolute_path, what=what))
 
 
 def _documents(folder: Path, pattern: str) -> list[Document]:
@@ -61,6 +71,7 @@ def _documents(folder: Path, pattern: str) -> list[Document]:
             if not isinstance(content, dict):
                 raise HackError(f"{name}: holds a document that is no object, but {content!r}")
             found.append(Document(name, content))
+            _check(found[-1])
     return found
 
 

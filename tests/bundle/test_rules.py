@@ -284,6 +284,53 @@ BY_HAND = {
 }
 
 
+@pytest.mark.parametrize(
+    ("file", "change", "sentence"),
+    [
+        (CSV, lambda csv: csv["spec"].pop("version"), "spec: 'version' is a required property"),
+        (CSV, lambda csv: csv["spec"].pop("install"), "spec: 'install' is a required property"),
+        (
+            CSV,
+            lambda csv: container(csv).pop("image"),
+            f"{_CONTAINER}: 'image' is a required property",
+        ),
+        (
+            CSV,
+            lambda csv: annotations(csv).update(certified=False),
+            "metadata.annotations.certified: False is not of type 'string'",
+        ),
+        (
+            CRD,
+            lambda crd: crd["spec"]["versions"][0].pop("schema"),
+            "spec.versions[0]: 'schema' is a required property",
+        ),
+        (
+            CHANNELS,
+            lambda found: entries(found)[1].pop("name"),
+            "entries[1]: 'name' is a required property",
+        ),
+        (
+            "catalog/bundles/v0.2.0.yaml",
+            lambda blob: blob.pop("properties"),
+            "'properties' is a required property",
+        ),
+        (
+            "catalog/package.yaml",
+            lambda blob: blob.update(name=1),
+            "name: 1 is not of type 'string'",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_missing_field_is_told_before_anything_else(
+    file: str, change: Change, sentence: str, tmp_path: Path
+) -> None:
+    both = write_both(tmp_path, "0.1.0", "0.2.0", "0.3.0")
+    edit(tmp_path / file, change)
+
+    assert problems(*both) == [f"{file}: {sentence}"]
+
+
 def test_every_rule_is_broken_by_a_test() -> None:
     assert {mistake[0] for mistake in MISTAKES} | BY_HAND == set(RULES)
 
