@@ -24,7 +24,6 @@ FEATURES = (
     *("token-auth-aws", "token-auth-azure", "token-auth-gcp"),
 )
 
-
 DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
@@ -73,8 +72,7 @@ def check_required_fields(package: Package) -> Iterator[str]:
         ("spec", "minKubeVersion"): r"\d+\.\d+\.\d+",
     }
     for keys, pattern in texts.items():
-        if not re.fullmatch(pattern, str(csv.get(*keys) or "")):
-            yield csv.wrong(*keys, what=f"{csv.get(*keys)!r} does not match {pattern}")
+        yield from _text(csv, *keys, pattern=pattern)
     for field, keys_ in (("maintainers", ("name", "email")), ("links", ("name", "url"))):
         entries = csv.get("spec", field) or []
         if not entries:
@@ -84,6 +82,14 @@ def check_required_fields(package: Package) -> Iterator[str]:
                 if not entry.get(key):
                     yield csv.wrong("spec", field, i, key, what="is missing")
     yield from _icon(csv)
+
+
+def _text(document: Document, *keys: str, pattern: str) -> Iterator[str]:
+    found = document.get(*keys)
+    if found is None:
+        yield document.wrong(*keys, what="is missing")
+    elif not re.fullmatch(pattern, str(found)):
+        yield document.wrong(*keys, what=f"{found!r} does not match {pattern}")
 
 
 def _icon(csv: Document) -> Iterator[str]:
@@ -142,11 +148,7 @@ def csv_annotations(package: Package) -> Iterator[str]:
         **{f"features.operators.openshift.io/{name}": "true|false" for name in FEATURES},
     }
     for key, pattern in patterns.items():
-        found = csv.get("metadata", there, key)
-        if found is None:
-            yield csv.wrong("metadata", there, key, what="is missing")
-        elif not isinstance(found, str) or not re.fullmatch(pattern, found):
-            yield csv.wrong("metadata", there, key, what=f"{found!r} does not match {pattern}")
+        yield from _text(csv, "metadata", there, key, pattern=pattern)
     images = [container["image"] for _, container in package.containers]
     if csv.get("metadata", there, "containerImage") not in images:
         yield csv.wrong("metadata", there, "containerImage", what="is no container's image")

@@ -73,7 +73,7 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
     ),
     (
         "check_required_fields", CSV, lambda csv: csv["spec"].pop("displayName"),
-        f"{CSV}: spec.displayName: None does not match (?s).{{3,50}}",
+        f"{CSV}: spec.displayName: is missing",
     ),
     (
         "check_required_fields", CSV, lambda csv: csv["spec"]["maintainers"][0].pop("email"),
