@@ -179,7 +179,8 @@ def examples(package: Package) -> Iterator[str]:
     kind = crd.get("spec", "names", "kind")
     for version in crd.get("spec", "versions"):
         api = f"{crd.get('spec', 'group')}/{version['name']}"
-        ours = [x for x in found if (x.get("apiVersion"), x.get("kind")) == (api, kind)]
+        objects = [x for x in found if isinstance(x, dict)]
+        ours = [x for x in objects if (x.get("apiVersion"), x.get("kind")) == (api, kind)]
         if not ours:
             yield csv.wrong("metadata", "annotations", "alm-examples", what=f"none of {api} {kind}")
         for example in ours:
@@ -204,6 +205,9 @@ def descriptors(package: Package) -> Iterator[str]:
         for key in ("description", "displayName", "resources"):
             if not owned.get(key):
                 yield package.csv.wrong(*where, i, key, what="is missing")
+        if owned["version"] not in versions:
+            yield package.csv.wrong(*where, i, "version", what="is none of the CRD's")
+            continue
         schema = versions[owned["version"]]["schema"]["openAPIV3Schema"]["properties"]
         for part in ("spec", "status"):
             key = f"{part}Descriptors"

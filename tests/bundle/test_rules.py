@@ -142,6 +142,10 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
         f"{CSV}: spec.customresourcedefinitions.owned[0].resources: is missing",
     ),
     (
+        "descriptors", CSV, lambda csv: owned(csv).update(version="v9"),
+        f"{CSV}: spec.customresourcedefinitions.owned[0].version: is none of the CRD's",
+    ),
+    (
         "install_modes", CSV, lambda csv: csv["spec"]["installModes"][2].update(supported=False),
         f"{CSV}: spec.installModes: MultiNamespace must be there, once, true",
     ),
