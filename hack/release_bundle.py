@@ -16,7 +16,7 @@ import yaml
 
 from hack import bundle, catalog, paths, rules
 from hack.bundle import NAME, Manifest, Release
-from hack.rules import submission
+from hack.rules import submission, validators
 from hack.run import HackError, say
 from message_operator import __version__
 
@@ -139,4 +139,5 @@ def problems(release: Release, operator: Path) -> list[str]:
         found = rules.problems(operator / release.version, scratch, released=True)
     finally:
         shutil.rmtree(scratch)
+    found += validators.findings(operator / release.version)
     return found + list(submission.problems(operator))

@@ -7,7 +7,7 @@ A rule that is called `check_…` is one of the pipeline that takes operators in
 OperatorHub.io, under its name there:
 https://redhat-openshift-ecosystem.github.io/operator-pipelines/users/static_checks/
 The others name where they come from. What OLM's own validators find is not said here again
-(tests/bundle/test_validators.py runs those).
+(`validators` runs those).
 """
 
 from pathlib import Path

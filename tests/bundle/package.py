@@ -69,19 +69,9 @@ def edit(file: Path, change: Callable[[Any], object]) -> None:
     file.write_text(yaml.dump_all(documents, Dumper=yaml.CSafeDumper))
 
 
-def run(*command: str | Path, path: Path | None = None) -> "subprocess.CompletedProcess[str]":
-    """Run a program; `path` goes before the PATH."""
-    env = dict(os.environ)
-    if path:
-        env["PATH"] = f"{path}:{env['PATH']}"
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
-
-
-def validate(folder: Path, *container_tool: str, path: Path | None = None) -> list[str]:
-    """Return what OLM's validators find in a bundle."""
-    done = run(golang.program("olm-validate"), folder, *container_tool, path=path)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+def run(*command: str | Path) -> "subprocess.CompletedProcess[str]":
+    """Run a program."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 def opm(*arguments: str | Path) -> str:

@@ -1,5 +1,6 @@
 """OLM's own programs find nothing in the bundle and the catalog: no error, no warning."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from hack.bundle import BUNDLE
 from hack.catalog import CATALOG
+from hack.rules.validators import findings
 from tests.bundle.package import (
     CHROOT,
     SCORECARD,
@@ -15,7 +17,6 @@ from tests.bundle.package import (
     run,
     scorecard,
     scorecard_root,
-    validate,
     write_both,
 )
 
@@ -23,13 +24,13 @@ CSV = "manifests/message-operator.clusterserviceversion.yaml"
 
 
 def test_the_validators_find_nothing() -> None:
-    assert validate(BUNDLE) == []
+    assert findings(BUNDLE) == []
 
 
 def test_the_validators_find_nothing_in_a_release(tmp_path: Path) -> None:
     bundle, _ = write_both(tmp_path, "0.1.0", "0.2.0-rc.1")
 
-    assert validate(bundle) == []
+    assert findings(bundle) == []
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_they_would_find_a_mistake(change, found: str, tmp_path: Path) -> None: 
     bundle = Path(shutil.copytree(BUNDLE, tmp_path / "bundle"))
     edit(bundle / CSV, change)
 
-    assert found in "\n".join(validate(bundle))
+    assert found in "\n".join(findings(bundle))
 
 
 def test_the_validators_find_nothing_where_images_are_for_these_platforms(tmp_path: Path) -> None:
@@ -59,7 +60,7 @@ def test_the_validators_find_nothing_where_images_are_for_these_platforms(tmp_pa
     )
     (tmp_path / "docker").chmod(0o755)
 
-    assert validate(BUNDLE, "docker", path=tmp_path) == []
+    assert findings(BUNDLE, "docker", env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}) == []
 
 
 def test_opm_finds_nothing_in_the_catalog() -> None:
