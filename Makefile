@@ -33,7 +33,7 @@ demo: $(READY) ## run the main job: a cluster, the operator by Helm, a Message i
 	@$(PY) -m hack demo
 
 .PHONY: test
-test: check e2e ## all that must pass before a change lands
+test: check faults e2e ## all that must pass before a change lands
 
 ##@ Develop
 

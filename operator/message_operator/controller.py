@@ -102,21 +102,13 @@ class Controller:
 
     def message_seen(self, raw: dict[str, Any], *, gone: bool) -> None:
         """Take in a Message from the watch."""
-        if gone:
-            key = self._messages.forget(raw)
-        else:
-            record = self._messages.observe(raw)
-            key = record.key if record else None
+        key = self._messages.forget(raw) if gone else self._messages.observe(raw)
         if key is not None:
             self._queue.add(key)
 
     def pod_seen(self, raw: dict[str, Any], *, gone: bool) -> None:
         """Take in a Pod from the watch: its Message is looked at."""
-        if gone:
-            key = self._pods.forget(raw)
-        else:
-            record = self._pods.observe(raw)
-            key = record.key if record else None
+        key = self._pods.forget(raw) if gone else self._pods.observe(raw)
         message = pods.message_key(key) if key else None
         if message is not None:
             self._queue.add(message)

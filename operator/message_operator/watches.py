@@ -14,7 +14,6 @@ import aiohttp
 
 from message_operator import metrics
 
-
 #: Selects nothing.
 NOTHING = "nothing,!nothing"
 
