@@ -7,6 +7,7 @@ So images, charts and bundles are pulled as users pull them, not loaded into the
 import json
 import time
 import urllib.request
+from email.message import Message
 
 from hack import cache, engine, versions
 from hack.debian import RootFs
@@ -89,10 +90,11 @@ def down() -> None:
     engine.remove_container(NAME)
 
 
-def has(image: str) -> bool:
-    """Tell whether the registry has an image, such as `busybox:1.37`."""
+def digest(image: str) -> str | None:
+    """Return the digest of an image or a chart, such as `busybox:1.37`; None if it is not there."""
     name, _, tag = image.partition(":")
-    return _get(f"v2/{name}/manifests/{tag}")
+    found = _get(f"v2/{name}/manifests/{tag}")
+    return found["Docker-Content-Digest"] if found else None
 
 
 def fetch_packages() -> None:
@@ -121,14 +123,15 @@ def _running() -> bool:
 def _answers() -> bool:
     """Tell whether the registry answers on its published port; give it time to."""
     deadline = time.monotonic() + 15
-    while not _get("v2/"):
+    while _get("v2/") is None:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.2)
     return True
 
 
-def _get(path: str) -> bool:
+def _get(path: str) -> Message | None:
+    """Return the headers of an answer, None if the registry gives none or another than 200."""
     kinds = (
         "application/vnd.oci.image.index.v1+json",
         "application/vnd.oci.image.manifest.v1+json",
@@ -141,6 +144,7 @@ def _get(path: str) -> bool:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(request, timeout=5) as response:
-            return bool(response.status == 200)
+            headers: Message = response.headers
+            return headers if response.status == 200 else None
     except OSError:  # refused, or not there
-        return False
+        return None

@@ -12,16 +12,24 @@ from tests.e2e.waiting import wait_until
 NAME = "message-operator"
 NAMESPACE = "message-operator-e2e"
 CRD = "messages.myorg.dev"
+#: All that a release may be in; Helm 3's `--all` is Helm 4's default.
+STATES = ("--deployed", "--failed", "--pending", "--uninstalling", "--uninstalled")
 _PART_OF = f"app.kubernetes.io/part-of={LABELS['app.kubernetes.io/part-of']}"
-_SELECTOR = f"app.kubernetes.io/instance={NAME},app.kubernetes.io/name=message-operator"
 
 
 class Operator:
-    """The release of the tests, and what its users and administrators do to it."""
+    """A release of the tests, and what its users and administrators do to it."""
 
-    def __init__(self, kube: Kube, published: Published) -> None:
+    def __init__(
+        self, kube: Kube, published: Published, *, name: str = NAME, namespace: str = NAMESPACE
+    ) -> None:
         self.kube = kube
+        self.name = name
+        self.namespace = namespace
         self._published = published
+        self._selector = (
+            f"app.kubernetes.io/instance={name},app.kubernetes.io/name=message-operator"
+        )
         self._known: set[str] = set()  # lines of trouble that were seen
         self._untold: list[str] = []  # those of them that nobody was told of yet
 
@@ -30,6 +38,20 @@ class Operator:
     def install(self, *options: str) -> None:
         """Install it, and wait until it is ready."""
         self._helm("install", *options)
+
+    def upgrade(self, *options: str, to: Published | None = None) -> None:
+        """Give it these values, or another chart, and wait until it is ready."""
+        self._published = to or self._published
+        self._helm("upgrade", *options)
+
+    def rollback(self) -> None:
+        """Go back to what was before the last upgrade, and wait until it is ready."""
+        self._keep_trouble()
+        self.kube.helm("rollback", self.name, "-n", self.namespace, "--wait", "--timeout=3m")
+
+    def test(self) -> str:
+        """Return what `helm test` prints."""
+        return self.kube.helm("test", self.name, "-n", self.namespace, "--timeout=2m")
 
     @contextmanager
     def upgraded(self, *options: str) -> Iterator[None]:
@@ -43,17 +65,17 @@ class Operator:
     def uninstall(self) -> None:
         """Remove the release; the CRD and the Messages stay."""
         self._keep_trouble()
-        self.kube.helm("uninstall", NAME, "-n", NAMESPACE, "--wait", "--timeout=3m")
+        self.kube.helm("uninstall", self.name, "-n", self.namespace, "--wait", "--timeout=3m")
 
     def _helm(self, verb: str, *options: str) -> None:
         self._keep_trouble()
         try:
             self.kube.helm(
-                *(verb, NAME, self._published.chart, "--namespace", NAMESPACE),
+                *(verb, self.name, self._published.chart, "--namespace", self.namespace),
                 *("--wait", "--timeout=3m", *self._published.options, *options),
             )
         except CommandError as error:
-            look = ("-n", NAMESPACE)
+            look = ("-n", self.namespace)
             pods = self.kube.kubectl(*look, "get", "pods", "-o", "wide")
             events = self.kube.kubectl(*look, "get", "events", "--sort-by=.lastTimestamp")
             raise CommandError(f"{error}\n\n{pods}\n{events}\n{self.log()}") from None
@@ -65,7 +87,7 @@ class Operator:
         return str(image).partition("=")[2]
 
     def _deployment(self) -> Object:
-        found = self.kube.get("Deployment", NAME, NAMESPACE)
+        found = self.kube.get("Deployment", self.name, self.namespace)
         assert found is not None, "the operator is not installed"
         return found
 
@@ -73,13 +95,13 @@ class Operator:
 
     def pods(self) -> list[Object]:
         """Return the operator's Pods, those that are about to end included."""
-        return self.kube.objects("Pod", NAMESPACE, labels=_SELECTOR)[0]
+        return self.kube.objects("Pod", self.namespace, labels=self._selector)[0]
 
     def scale(self, replicas: int) -> None:
         """Run so many operators, and wait until just these are there and ready."""
         self._keep_trouble()
-        scale = ("scale", "deployment", NAME, f"--replicas={replicas}")
-        self.kube.kubectl("-n", NAMESPACE, *scale)
+        scale = ("scale", "deployment", self.name, f"--replicas={replicas}")
+        self.kube.kubectl("-n", self.namespace, *scale)
         self.wait_until_ready(replicas)
 
     def wait_until_ready(self, replicas: int = 1) -> list[Object]:
@@ -111,18 +133,18 @@ class Operator:
     def delete_pod(self, name: str, **options: int) -> None:
         """Delete one of the operator's Pods, without waiting."""
         self._keep_trouble()
-        self.kube.delete("Pod", name, NAMESPACE, **options)
+        self.kube.delete("Pod", name, self.namespace, **options)
 
     def leader(self) -> str:
         """Return the name of the Pod that holds the Lease, empty if none does."""
-        lease = self.kube.get("Lease", NAME, NAMESPACE) or {"spec": {}}
+        lease = self.kube.get("Lease", self.name, self.namespace) or {"spec": {}}
         return str(lease["spec"].get("holderIdentity") or "")
 
     def get(self, port: int, path: str) -> str:
         """GET from the operator's only Pod, through the API server."""
         (pod,) = self.pods()
         name = pod["metadata"]["name"]
-        return self.kube.raw(f"/api/v1/namespaces/{NAMESPACE}/pods/{name}:{port}/proxy/{path}")
+        return self.kube.raw(f"/api/v1/namespaces/{self.namespace}/pods/{name}:{port}/proxy/{path}")
 
     # --- its log ------------------------------------------------------------------------------
 
@@ -131,7 +153,7 @@ class Operator:
         options = ["--prefix", "--tail=-1", "--ignore-errors"]
         options += [f"--since-time={since}"] if since else []
         try:
-            return self.kube.kubectl("-n", NAMESPACE, "logs", "-l", _SELECTOR, *options)
+            return self.kube.kubectl("-n", self.namespace, "logs", "-l", self._selector, *options)
         except CommandError as error:
             return str(error)
 
@@ -159,7 +181,7 @@ def clean(kube: Kube, *, ours: bool) -> None:
 
     In a cluster that is not `ours`, another operator is an error: nobody asked us to remove it.
     """
-    for release in json.loads(kube.helm("list", "-A", "--all", "-o", "json")):
+    for release in json.loads(kube.helm("list", "-A", *STATES, "-o", "json")):
         if not release["chart"].startswith("message-operator-"):
             continue
         here = (release["name"], release["namespace"]) == (NAME, NAMESPACE)

@@ -1,0 +1,101 @@
+"""The chart in a cluster: each test has releases of its own, and the kind as it wants it.
+
+These tests run before those of the folder above, whose one operator serves all namespaces until
+the end.
+"""
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from hack import cluster as hack_cluster
+from hack import deploy, registry
+from hack.deploy import Published
+from tests.chart.helm import CHART, helm
+from tests.e2e import release
+from tests.e2e.kube import Kube
+from tests.e2e.messages import Namespace, make_namespace
+from tests.e2e.release import Operator
+
+#: The version that `previous` is published as.
+OLDER = "0.0.9"
+
+#: Gives a release of that name in that namespace; nothing is installed yet.
+Releases = Callable[..., Operator]
+
+
+@pytest.fixture(scope="session")
+def published(hack_made: hack_cluster.Cluster) -> Published:
+    """What there is to install."""
+    if hack_made.existing:
+        pytest.skip("these tests remove the kind and every Message: only in a cluster of our own")
+    return deploy.publish(hack_made)
+
+
+@pytest.fixture(scope="session")
+def previous(published: Published, tmp_path_factory: pytest.TempPathFactory) -> Published:
+    """The release before this one, as far as upgrades go.
+
+    As long as none was published, it is this chart under an older version, with a kind that does
+    not know `intervalSeconds` yet.
+    """
+    folder = tmp_path_factory.mktemp("previous")
+    chart = folder / "message-operator"
+    shutil.copytree(CHART, chart)
+    crd = chart / "templates" / "crd.yaml"
+    before, _, rest = crd.read_text().partition("                intervalSeconds:\n")
+    _, _, after = rest.partition("            status:\n")
+    assert after
+    crd.write_text(f"{before}            status:\n{after}")
+    helm("package", chart, "--destination", folder, "--version", OLDER, "--app-version", OLDER)
+    package = folder / f"message-operator-{OLDER}.tgz"
+    helm("push", package, f"oci://{registry.ADDRESS}/charts", "--plain-http")
+    options = ("--version", OLDER, *published.options[2:])
+    return dataclasses.replace(published, options=options)
+
+
+@pytest.fixture
+def releases(kube: Kube, published: Published) -> Iterator[Releases]:
+    """Make releases in a cluster that has no operator, and not even the kind; then clean up."""
+    made: list[Operator] = []
+
+    def make(namespace: Namespace, name: str = release.NAME, **other: Published) -> Operator:
+        what = other.get("published", published)
+        made.append(Operator(kube, what, name=name, namespace=namespace.name))
+        return made[-1]
+
+    release.clean(kube, ours=True)
+    release.remove_crd(kube)
+    yield make
+    troubles = {one.name: one.trouble() for one in made}
+    for one in made:
+        kube.helm("uninstall", one.name, "-n", one.namespace, "--ignore-not-found")
+    release.remove_crd(kube)
+    assert not any(troubles.values()), f"an operator was in trouble: {troubles}"
+
+
+@pytest.fixture
+def home(request: pytest.FixtureRequest, kube: Kube, releases: Releases) -> Iterator[Namespace]:
+    """The namespace of the operator."""
+    yield from make_namespace(kube, f"{request.node.originalname[:40]}-home")
+
+
+@pytest.fixture
+def namespace(
+    request: pytest.FixtureRequest, kube: Kube, releases: Releases
+) -> Iterator[Namespace]:
+    """A namespace for the test's Messages."""
+    yield from make_namespace(kube, request.node.originalname)
+
+
+@pytest.fixture
+def other(request: pytest.FixtureRequest, kube: Kube, releases: Releases) -> Iterator[Namespace]:
+    """One more namespace."""
+    yield from make_namespace(kube, f"{request.node.originalname[:40]}-other")
+
+
+@pytest.fixture(autouse=True)
+def the_operator_is_well() -> None:
+    """Have no operator beside those of the test, which `releases` looks after."""

@@ -1,0 +1,193 @@
+"""Install, upgrade, roll back, uninstall, take over: with Helm 3 and with Helm 4."""
+
+import json
+from collections.abc import Iterable
+
+import pytest
+import yaml
+
+from hack import cluster as hack_cluster
+from hack import tools
+from hack.deploy import Published
+from tests.e2e import release
+from tests.e2e.chart.conftest import OLDER, Releases
+from tests.e2e.kube import Cluster, CommandError, Kube, Object
+from tests.e2e.messages import Namespace, restarts, uid
+from tests.e2e.release import Operator
+from tests.e2e.waiting import wait_until
+
+
+@pytest.fixture(scope="module", params=["helm", "helm4"])
+def helm(request: pytest.FixtureRequest) -> str:
+    """Helm 3, then Helm 4."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def kube(hack_made: hack_cluster.Cluster, cluster: Cluster, helm: str) -> Kube:
+    """The cluster, with one of the two Helms."""
+    return Kube(cluster, tools.path(helm))
+
+
+def knows_intervals(kube: Kube) -> bool:
+    """Tell whether the kind in the cluster is that of this chart, not of the previous one."""
+    crd = kube.get("CustomResourceDefinition", release.CRD) or {}
+    (version,) = crd["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]
+    return "intervalSeconds" in schema["properties"]["spec"]["properties"]
+
+
+def chart_version(kube: Kube, namespace: Namespace) -> str:
+    """Return the version of the chart that is installed in a namespace."""
+    (found,) = json.loads(kube.helm("list", "-n", namespace.name, "-o", "json"))
+    return str(found["chart"]).rpartition("-")[2]
+
+
+def test_an_upgrade_and_a_rollback_leave_running_messages_alone(
+    releases: Releases, home: Namespace, namespace: Namespace, previous: Published,
+    published: Published, kube: Kube,
+) -> None:  # fmt: skip
+    operator = releases(home, published=previous)
+    operator.install()
+    kept, edited = (namespace.create(name, "before") for name in ("kept", "edited"))
+    pod, former = kept.wait_until_ready(), edited.wait_until_ready()
+    (old,) = operator.pods()
+    assert chart_version(kube, home) == OLDER
+    assert not knows_intervals(kube)
+
+    operator.upgrade(to=published)
+
+    (new,) = operator.wait_until_ready()
+    assert uid(new) != uid(old)
+    wait_until("the kind to be upgraded", lambda: knows_intervals(kube), bool)
+    edited.edit(intervalSeconds=1)
+    second = edited.wait_until_ready(instead_of=former)
+    edited.wait_for_log(b"before\nbefore\n")
+
+    operator.rollback()
+
+    (again,) = operator.wait_until_ready()
+    assert uid(again) not in (uid(old), uid(new))
+    assert chart_version(kube, home) == OLDER
+    wait_until("the kind to be as before", lambda: not knows_intervals(kube), bool)
+    edited.edit(text="after")
+    edited.wait_until_ready(instead_of=second)
+    edited.wait_for_log(b"after\n")
+    found = kept.wait_until_ready()
+    assert (uid(found), restarts(found)) == (uid(pod), 0)
+
+
+def test_an_upgrade_replaces_message_pods_whose_template_it_changes(
+    releases: Releases, home: Namespace, namespace: Namespace
+) -> None:
+    operator = releases(home)
+    operator.install()
+    message = namespace.create("hello", "hello")
+    former = message.wait_until_ready()
+
+    operator.upgrade("--set=messagePod.runAsUser=1234")
+
+    pod = message.wait_until_ready(instead_of=former)
+    assert pod["spec"]["securityContext"]["runAsUser"] == 1234
+    event = message.wait_for_event("Replaced")
+    assert event["message"] == "Replaced Pod msg-hello: its Pod's template changed."
+
+
+#: What an uninstallation leaves of a release: the kind, and the roles to work with it.
+KEPT = {
+    f"customresourcedefinition.apiextensions.k8s.io/{release.CRD}",
+    f"clusterrole.rbac.authorization.k8s.io/{release.CRD}-view",
+    f"clusterrole.rbac.authorization.k8s.io/{release.CRD}-edit",
+}
+
+
+def left(operator: Operator) -> set[str]:
+    """Return what there is of a release, Helm's own record of it included."""
+    kinds = ("deployment", "replicaset", "pod", "service", "poddisruptionbudget", "networkpolicy",
+             "serviceaccount", "role", "rolebinding", "configmap", "secret")  # fmt: skip
+    wide = ("clusterrole", "clusterrolebinding", "customresourcedefinition")
+    ours = ("-o", "name", "-l", f"app.kubernetes.io/instance={operator.name}")
+    helms = ("-o", "name", "-l", f"owner=helm,name={operator.name}")
+    get, here = operator.kube.kubectl, ("-n", operator.namespace)
+    return {
+        *get("get", ",".join(wide), *ours).split(),
+        *get(*here, "get", ",".join(kinds), *ours).split(),
+        *get(*here, "get", "secrets", *helms).split(),
+    }
+
+
+def test_uninstalled_it_leaves_messages_which_a_reinstallation_adopts(
+    releases: Releases, home: Namespace, namespace: Namespace, kube: Kube
+) -> None:
+    operator = releases(home)
+    operator.install()
+    message = namespace.create("hello", "before")
+    pod = message.wait_until_ready()
+
+    operator.uninstall()
+
+    wait_until("all but the kind and its roles to be gone", lambda: left(operator), KEPT.__eq__)
+    assert uid(message.pod()) == uid(pod)
+    namespace.create("late", "late")
+
+    operator.install()
+
+    namespace.message("late").wait_until_ready()
+    kept = message.wait_until_ready()
+    assert (uid(kept), restarts(kept)) == (uid(pod), 0)
+
+
+def test_another_release_takes_over_when_it_is_told_that_it_may(
+    releases: Releases, home: Namespace, other: Namespace, namespace: Namespace
+) -> None:
+    first = releases(home)
+    first.install()
+    message = namespace.create("hello", "hello")
+    pod = message.wait_until_ready()
+    first.uninstall()
+    second = releases(other, "another-message-operator")
+
+    with pytest.raises(CommandError, match="invalid ownership metadata"):
+        second.install()
+    second.install("--take-ownership")
+
+    namespace.create("late", "late").wait_until_ready()
+    kept = message.wait_until_ready()
+    assert (uid(kept), restarts(kept)) == (uid(pod), 0)
+
+
+def rendered(kube: Kube, published: Published, home: Namespace) -> list[Object]:
+    """Return what Helm renders without a cluster; what is only for `helm test` is left out."""
+    text = kube.helm(
+        *("template", release.NAME, published.chart, "--namespace", home.name, "--skip-tests"),
+        *(*published.options, "--kubeconfig", "/dev/null"),
+    )
+    return [found for found in yaml.safe_load_all(text) if found]
+
+
+def test_rendered_and_applied_it_is_what_helm_installs_and_helm_can_take_it_over(
+    releases: Releases, home: Namespace, namespace: Namespace, published: Published,
+    kube: Kube, helm: str,
+) -> None:  # fmt: skip
+    manifests = rendered(kube, published, home)
+    everything = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
+    kube.kubectl("apply", "-f", "-", stdin=everything)
+    message = namespace.create("hello", "hello")
+    pod = message.wait_until_ready()
+    operator = releases(home)
+    # Helm 4 applies on the server, which tells kubectl's fields from Helm's.
+    force = ["--force-conflicts"] if helm == "helm4" else []
+
+    operator.install("--take-ownership", *force)
+
+    text = kube.helm("get", "manifest", operator.name, "-n", home.name)
+    assert by_name(yaml.safe_load_all(text)) == by_name(manifests)
+    namespace.create("late", "late").wait_until_ready()
+    kept = message.wait_until_ready()
+    assert (uid(kept), restarts(kept)) == (uid(pod), 0)
+
+
+def by_name(manifests: Iterable[Object]) -> dict[tuple[str, str], Object]:
+    """Return objects by kind and name."""
+    return {(m["kind"], m["metadata"]["name"]): m for m in manifests if m}

@@ -1,0 +1,236 @@
+"""Each of the chart's `ci/*-values.yaml`, installed for real."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from hack import registry
+from hack.deploy import Published
+from message_operator import __version__
+from tests.chart import helm, prometheus_operator, scenarios
+from tests.e2e.chart.conftest import Releases
+from tests.e2e.kube import Kube, Object
+from tests.e2e.messages import Namespace
+from tests.e2e.release import NAME, Operator
+from tests.e2e.waiting import wait_until
+
+VALUES = helm.CHART / "ci"
+
+
+def install(operator: Operator, scenario: str, *options: str) -> None:
+    """Install a scenario; only where the images are is another matter here."""
+    operator.install("--values", str(VALUES / f"{scenario}-values.yaml"), *options)
+
+
+def test_defaults(releases: Releases, home: Namespace, namespace: Namespace) -> None:
+    operator = releases(home)
+
+    install(operator, "defaults")
+
+    namespace.create("hello", "hello").wait_until_ready()
+    assert "Succeeded" in operator.test()
+
+
+def apply(kube: Kube, manifests: list[Object]) -> None:
+    """Do as an administrator does who applies what the chart renders."""
+    everything = {"apiVersion": "v1", "kind": "List", "items": manifests}
+    kube.kubectl("apply", "-f", "-", stdin=json.dumps(everything))
+
+
+def the_kind(kube: Kube) -> None:
+    """Bring the kind, as an administrator does who lets others install the operator."""
+    (crd,) = (m for m in helm.render() if m["kind"] == "CustomResourceDefinition")
+    apply(kube, [crd])
+    kube.kubectl("wait", "--for=condition=Established", f"crd/{crd['metadata']['name']}")
+
+
+@pytest.fixture
+def teams(releases: Releases, kube: Kube) -> Iterator[list[Namespace]]:
+    """Return the namespaces that the scenario `namespaced` is about."""
+    made = [Namespace(kube, name) for name in scenarios.CI["namespaced"]["watchNamespaces"]]
+    for namespace in made:
+        wait_until(
+            f"{namespace.name} of an earlier test to be gone",
+            lambda name=namespace.name: kube.get("Namespace", name),
+            lambda found: found is None,
+        )
+        namespace.make()
+    yield made
+    for namespace in made:
+        namespace.remove()
+
+
+def test_namespaced(
+    releases: Releases, home: Namespace, namespace: Namespace, teams: list[Namespace], kube: Kube
+) -> None:
+    the_kind(kube)
+    operator = releases(home)
+
+    install(operator, "namespaced")
+
+    for team in teams:
+        team.create("hello", "hello").wait_until_ready()
+    assert "Succeeded" in operator.test()
+    assert "clusterrole" not in kube.kubectl("get", "clusterroles", "-o", "name", "-l", OURS)
+
+
+OURS = f"app.kubernetes.io/instance={NAME}"
+
+
+def test_ha(releases: Releases, home: Namespace, namespace: Namespace) -> None:
+    operator = releases(home)
+
+    install(operator, "ha")
+
+    first, second = (namespace.create(name, "hello") for name in ("first", "second"))
+    first.wait_until_ready()
+    names = {pod["metadata"]["name"] for pod in operator.wait_until_ready(3)}
+    leader = operator.leader()
+    assert leader in names
+    budget = operator.kube.kubectl("-n", home.name, "get", "pdb", NAME, "-o", "yaml")
+    assert yaml.safe_load(budget)["status"]["disruptionsAllowed"] == 1
+
+    operator.delete_pod(leader, gracePeriodSeconds=0)
+    second.edit(text="after")
+
+    second.wait_until_ready()
+    second.wait_for_log(b"after\n")
+    assert operator.leader() in names - {leader}
+    assert "Succeeded" in operator.test()
+
+
+def test_air_gapped(releases: Releases, home: Namespace, namespace: Namespace) -> None:
+    """Its registry and its digests are made up; here they are those that there are."""
+    digests = {
+        "image": ("message-operator", f"message-operator:{__version__}"),
+        "messagePod.image": ("busybox", "busybox:1.37"),
+    }
+    options = [f"--set-string=global.imageRegistry={registry.ADDRESS}"]
+    for image, (repository, reference) in digests.items():
+        options.append(f"--set-string={image}.repository={repository}")
+        options.append(f"--set-string={image}.digest={registry.digest(reference)}")
+    operator = releases(home, published=Published(str(helm.CHART), (), None))
+
+    install(operator, "air-gapped", *options)
+
+    message_pod = namespace.create("hello", "hello").wait_until_ready()
+    (own,) = operator.pods()
+    assert own["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+    for pod in (own, message_pod):
+        (container,) = pod["spec"]["containers"]
+        assert container["image"].startswith(f"{registry.ADDRESS}/")
+        assert "@sha256:" in container["image"]
+    assert "Succeeded" in operator.test()
+
+
+@pytest.fixture
+def monitoring_kinds(releases: Releases, kube: Kube) -> Iterator[None]:
+    """Bring the kinds of the Prometheus Operator, which does not run itself."""
+    crds = [monitoring_crd(kind, schema) for kind, schema in prometheus_operator.SCHEMAS.items()]
+    apply(kube, crds)
+    names = [f"crd/{crd['metadata']['name']}" for crd in crds]
+    kube.kubectl("wait", "--for=condition=Established", *names)
+    yield
+    kube.kubectl("delete", *names)
+
+
+def monitoring_crd(kind: str, schema: dict[str, Any]) -> Object:
+    """Return a kind that takes just what the real one takes, as far as we use it."""
+    group, _, version = prometheus_operator.API.partition("/")
+    plural = f"{kind.lower()}s"
+    top = {name: part for name, part in schema["properties"].items() if name != "metadata"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {
+                        "openAPIV3Schema": structural({"type": "object", "properties": top})
+                    },
+                }
+            ],
+        },
+    }
+
+
+def structural(schema: Any) -> Any:
+    """Turn a JSON schema into one that a kind may have: closed objects are that by themselves."""
+    if isinstance(schema, list):
+        return [structural(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: structural(part) for name, part in schema.items()}
+    if found.get("additionalProperties") is False:
+        del found["additionalProperties"]
+    if "enum" in found:
+        found.setdefault("type", "string")
+    return found
+
+
+def test_monitoring(
+    releases: Releases, home: Namespace, namespace: Namespace, monitoring_kinds: None
+) -> None:
+    operator = releases(home)
+
+    install(operator, "monitoring")
+
+    namespace.create("hello", "hello").wait_until_ready()
+    assert "Succeeded" in operator.test()
+    kinds = "servicemonitor,prometheusrule,configmap"
+    found = home.kubectl("get", kinds, "-l", OURS, "-o", "name").split()
+    assert found == [
+        f"servicemonitor.monitoring.coreos.com/{NAME}",
+        f"prometheusrule.monitoring.coreos.com/{NAME}",
+        f"configmap/{NAME}-dashboard",
+    ]
+
+
+def test_hardened(releases: Releases, home: Namespace, namespace: Namespace) -> None:
+    """Whether the policy is enforced is up to the network of the cluster."""
+    operator = releases(home)
+
+    install(operator, "hardened")
+
+    namespace.create("hello", "hello").wait_until_ready()
+    assert "Succeeded" in operator.test()
+    assert NAME in home.kubectl("get", "networkpolicies", "-o", "name")
+
+
+def test_minimal(releases: Releases, home: Namespace, namespace: Namespace, kube: Kube) -> None:
+    values = scenarios.CI["minimal"]
+    account = values["serviceAccount"]["name"]
+    the_kind(kube)
+    home.kubectl("create", "serviceaccount", account)
+    roles = helm.render(
+        {**values, "rbac": {"create": True}, "namespaceOverride": home.name}, release=NAME
+    )
+    apply(kube, [m for m in roles if m["kind"] in ("ClusterRole", "ClusterRoleBinding")])
+    operator = releases(home)
+
+    try:
+        install(operator, "minimal")
+
+        namespace.create("hello", "hello").wait_until_ready()
+        found = home.kubectl("get", "all,configmaps,leases", "-l", OURS, "-o", "name").split()
+        assert {name.partition("/")[0] for name in found} == {
+            "pod", "deployment.apps", "replicaset.apps"
+        }  # fmt: skip
+    finally:
+        kube.kubectl("delete", "clusterrole,clusterrolebinding", "-l", OURS)
+
+
+def test_each_scenario_is_installed_here() -> None:
+    names = {name.removeprefix("test_").replace("_", "-") for name in globals()}
+
+    assert scenarios.CI.keys() <= names
