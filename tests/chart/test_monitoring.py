@@ -2,22 +2,17 @@
 
 import contextlib
 import json
-import os
 import re
-import socket
 import subprocess
 import sys
 import time
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hack import chart_dashboard, chart_docs, prometheus
-from tests.chart import fake_cluster
+from tests.chart import fake_cluster, prometheus_server
 from tests.chart.helm import CHECKOUT, FULLNAME, NAMESPACE, Manifest, Values, find, names, render
 
 POD = f"{FULLNAME}-5d7c9b-x2x4z"
@@ -214,84 +209,24 @@ def test_every_alert_fires_in_trouble_and_ends_after_it(tmp_path: Path) -> None:
 # --- a Prometheus that scrapes the operator -----------------------------------------------------
 
 
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
-
-
-@contextlib.contextmanager
-def process(log: Path, *command: str | Path, **env: str) -> Iterator[None]:
-    """Run a program for a while; show what it printed where the block fails."""
-    with log.open("wb") as file:
-        started = subprocess.Popen(
-            command, stdout=file, stderr=subprocess.STDOUT, env=os.environ | env
-        )
-        try:
-            yield
-        except BaseException as error:
-            error.add_note(log.read_text()[-3000:])
-            raise
-        finally:
-            started.terminate()
-            try:
-                started.wait(10)
-            except subprocess.TimeoutExpired:
-                started.kill()
-                started.wait()
-
-
-class Prometheus:
-    """A running Prometheus."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-
-    def get(self, path: str, **query: str) -> Any:
-        address = f"http://127.0.0.1:{self._port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
-        with urllib.request.urlopen(address, timeout=5) as response:
-            return json.load(response)["data"]
-
-    def query(self, expression: str) -> list[Any]:
-        """Return what an expression gives now."""
-        found: list[Any] = self.get("query", query=expression)["result"]
-        return found
-
-    def wait_for(self, expression: str, seconds: float = 60) -> None:
-        """Wait until an expression gives anything."""
-        end = time.monotonic() + seconds
-        while True:
-            with contextlib.suppress(OSError):
-                if self.query(expression):
-                    return
-            assert time.monotonic() < end, f"{expression} gives nothing"
-            time.sleep(0.2)
-
-
 @pytest.fixture(scope="module")
-def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus_server.Prometheus]:
     """A Prometheus with our rules that scrapes the operator's process, twice a second."""
     folder = tmp_path_factory.mktemp("prometheus")
-    operator_port, port = free_port(), free_port()
+    operator_port = prometheus_server.free_port()
     target = {
         "targets": [f"127.0.0.1:{operator_port}"],
         "labels": {"namespace": NAMESPACE, "pod": POD},  # as the Prometheus Operator does
     }
-    config = folder / "prometheus.yaml"
-    config.write_text(
-        json.dumps(
-            {
-                "global": {"scrape_interval": "500ms", "evaluation_interval": "500ms"},
-                "rule_files": [str(rule_file(folder))],
-                "scrape_configs": [{"job_name": "ours", "static_configs": [target]}],
-            }
-        )
-    )
+    config = {
+        "global": {"scrape_interval": "500ms", "evaluation_interval": "500ms"},
+        "rule_files": [str(rule_file(folder))],
+        "scrape_configs": [{"job_name": "ours", "static_configs": [target]}],
+    }
     with contextlib.ExitStack() as stack:
         stack.enter_context(fake_cluster.running(folder / "kubeconfig"))
         stack.enter_context(
-            process(
+            prometheus_server.process(
                 folder / "operator.log",
                 *(sys.executable, "-m", "message_operator", "--leader-elect", "--sweep-period=1"),
                 *(f"--metrics-bind-address=127.0.0.1:{operator_port}",),
@@ -300,15 +235,7 @@ def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
                 PYTHONPATH=str(CHECKOUT / "operator"),
             )
         )
-        stack.enter_context(
-            process(
-                folder / "prometheus.log",
-                *(prometheus.path("prometheus"), f"--config.file={config}"),
-                *(f"--storage.tsdb.path={folder / 'data'}",),
-                f"--web.listen-address=127.0.0.1:{port}",
-            )
-        )
-        found = Prometheus(port)
+        found = stack.enter_context(prometheus_server.running(folder, config))
         # Until the operator has swept again, and there is enough for a rate.
         found.wait_for("rate(message_operator_sweep_repairs_total[10s]) >= 0")
         found.wait_for('message_operator_api_requests_total{code="403"}')
@@ -316,7 +243,9 @@ def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
 
 
 @pytest.mark.parametrize("query", chart_dashboard.queries())
-def test_every_query_of_the_dashboard_shows_something(scraping: Prometheus, query: str) -> None:
+def test_every_query_of_the_dashboard_shows_something(
+    scraping: prometheus_server.Prometheus, query: str
+) -> None:
     for variable, value in {
         "$namespace": NAMESPACE,
         "$pod": ".*",
@@ -327,7 +256,7 @@ def test_every_query_of_the_dashboard_shows_something(scraping: Prometheus, quer
     assert scraping.query(query), query
 
 
-def test_every_rule_is_evaluated_without_an_error(scraping: Prometheus) -> None:
+def test_every_rule_is_evaluated_without_an_error(scraping: prometheus_server.Prometheus) -> None:
     scraping.wait_for("count(ALERTS) or vector(0)")
     deadline = time.monotonic() + 30
     while True:
@@ -342,7 +271,7 @@ def test_every_rule_is_evaluated_without_an_error(scraping: Prometheus) -> None:
 
 @pytest.mark.parametrize("alert", ALERTS)
 def test_every_metric_of_an_alert_is_one_that_the_operator_has(
-    scraping: Prometheus, alert: str
+    scraping: prometheus_server.Prometheus, alert: str
 ) -> None:
     selectors = re.findall(r"(\w+)\{[^}]*\}", ALERTS[alert]["expr"])
 
@@ -351,7 +280,9 @@ def test_every_metric_of_an_alert_is_one_that_the_operator_has(
         assert scraping.query(f"{metric}{{{OURS}}}"), f"{alert} asks for {metric}"
 
 
-def test_a_well_operator_raises_no_alarm_that_wakes_somebody(scraping: Prometheus) -> None:
+def test_a_well_operator_raises_no_alarm_that_wakes_somebody(
+    scraping: prometheus_server.Prometheus,
+) -> None:
     for alert, rule in ALERTS.items():
         if rule["labels"]["severity"] == "critical":
             assert scraping.query(f'ALERTS{{alertname="{alert}"}}') == []

@@ -6,7 +6,7 @@ from tests.chart.helm import FULLNAME, NAMESPACE, Manifest, Values, find, names,
 
 #: (group, resource): verbs, in each namespace that is watched.
 NEEDED = {
-    ("myorg.dev", "messages"): {"list", "watch"},
+    ("myorg.dev", "messages"): {"get", "list", "watch"},
     ("myorg.dev", "messages/status"): {"patch"},
     ("", "pods"): {"get", "list", "watch", "create", "delete"},
     ("", "events"): {"create", "patch"},

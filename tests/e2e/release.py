@@ -82,9 +82,13 @@ class Operator:
 
     def message_image(self) -> str:
         """Return the image that it runs message Pods of."""
+        (image,) = (a for a in self.arguments() if a.startswith("--message-image="))
+        return image.partition("=")[2]
+
+    def arguments(self) -> list[str]:
+        """Return the arguments that the operator is started with."""
         container = self._deployment()["spec"]["template"]["spec"]["containers"][0]
-        (image,) = (a for a in container["args"] if a.startswith("--message-image="))
-        return str(image).partition("=")[2]
+        return [str(argument) for argument in container["args"]]
 
     def _deployment(self) -> Object:
         found = self.kube.get("Deployment", self.name, self.namespace)

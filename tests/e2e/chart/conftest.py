@@ -4,18 +4,22 @@ These tests run before those of the folder above, whose one operator serves all 
 the end.
 """
 
+import contextlib
 import dataclasses
+import json
 import shutil
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from hack import cluster as hack_cluster
 from hack import deploy, registry
 from hack.deploy import Published
-from tests.chart.helm import CHART, helm
+from tests.chart import prometheus_operator
+from tests.chart.helm import CHART, helm, render
 from tests.e2e import release
-from tests.e2e.kube import Kube
+from tests.e2e.kube import Kube, Object
 from tests.e2e.messages import Namespace, make_namespace
 from tests.e2e.release import Operator
 
@@ -56,6 +60,80 @@ def previous(published: Published, tmp_path_factory: pytest.TempPathFactory) -> 
     return dataclasses.replace(published, options=options)
 
 
+def clean_cluster(kube: Kube) -> None:
+    """Remove every operator, and the kind with all Messages."""
+    release.clean(kube, ours=True)
+    release.remove_crd(kube)
+
+
+def apply(kube: Kube, manifests: list[Object]) -> None:
+    """Do as an administrator does who applies what the chart renders."""
+    everything = {"apiVersion": "v1", "kind": "List", "items": manifests}
+    kube.kubectl("apply", "-f", "-", stdin=json.dumps(everything))
+
+
+def the_kind(kube: Kube) -> None:
+    """Bring the kind, as an administrator does who lets others install the operator."""
+    (crd,) = (m for m in render() if m["kind"] == "CustomResourceDefinition")
+    apply(kube, [crd])
+    kube.kubectl("wait", "--for=condition=Established", f"crd/{crd['metadata']['name']}")
+
+
+@contextlib.contextmanager
+def monitoring_kinds(kube: Kube) -> Iterator[None]:
+    """Have the kinds of the Prometheus Operator for a while, which does not run itself."""
+    schemas = prometheus_operator.SCHEMAS.items()
+    crds = [monitoring_crd(kind, schema) for kind, schema in schemas]
+    names = [f"crd/{crd['metadata']['name']}" for crd in crds]
+    apply(kube, crds)
+    try:
+        kube.kubectl("wait", "--for=condition=Established", *names)
+        yield
+    finally:
+        kube.kubectl("delete", *names)
+
+
+def monitoring_crd(kind: str, schema: dict[str, Any]) -> Object:
+    """Return a kind that takes just what the real one takes, as far as we use it."""
+    group, _, version = prometheus_operator.API.partition("/")
+    plural = f"{kind.lower()}s"
+    top = {name: part for name, part in schema["properties"].items() if name != "metadata"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {
+                        "openAPIV3Schema": structural({"type": "object", "properties": top})
+                    },
+                }
+            ],
+        },
+    }
+
+
+def structural(schema: Any) -> Any:
+    """Turn a JSON schema into one that a kind may have: closed objects are that by themselves."""
+    if isinstance(schema, list):
+        return [structural(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: structural(part) for name, part in schema.items()}
+    if found.get("additionalProperties") is False:
+        del found["additionalProperties"]
+    if "enum" in found:
+        found.setdefault("type", "string")
+    return found
+
+
 @pytest.fixture
 def releases(kube: Kube, published: Published) -> Iterator[Releases]:
     """Make releases in a cluster that has no operator, and not even the kind; then clean up."""
@@ -66,8 +144,7 @@ def releases(kube: Kube, published: Published) -> Iterator[Releases]:
         made.append(Operator(kube, what, name=name, namespace=namespace.name))
         return made[-1]
 
-    release.clean(kube, ours=True)
-    release.remove_crd(kube)
+    clean_cluster(kube)
     yield make
     troubles = {one.name: one.trouble() for one in made}
     for one in made:

@@ -1,8 +1,6 @@
 """Each of the chart's `ci/*-values.yaml`, installed for real."""
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import yaml
@@ -10,19 +8,21 @@ import yaml
 from hack import registry
 from hack.deploy import Published
 from message_operator import __version__
-from tests.chart import helm, prometheus_operator, scenarios
-from tests.e2e.chart.conftest import Releases
-from tests.e2e.kube import Kube, Object
+from tests.chart import helm, scenarios
+from tests.e2e.chart.conftest import Releases, apply, monitoring_kinds, the_kind
+from tests.e2e.kube import Kube
 from tests.e2e.messages import Namespace
 from tests.e2e.release import NAME, Operator
-from tests.e2e.waiting import wait_until
 
-VALUES = helm.CHART / "ci"
+
+def scenario_values(scenario: str) -> str:
+    """Return the file of a scenario's values."""
+    return str(helm.CHART / "ci" / f"{scenario}-values.yaml")
 
 
 def install(operator: Operator, scenario: str, *options: str) -> None:
     """Install a scenario; only where the images are is another matter here."""
-    operator.install("--values", str(VALUES / f"{scenario}-values.yaml"), *options)
+    operator.install("--values", scenario_values(scenario), *options)
 
 
 def test_defaults(releases: Releases, home: Namespace, namespace: Namespace) -> None:
@@ -34,29 +34,12 @@ def test_defaults(releases: Releases, home: Namespace, namespace: Namespace) -> 
     assert "Succeeded" in operator.test()
 
 
-def apply(kube: Kube, manifests: list[Object]) -> None:
-    """Do as an administrator does who applies what the chart renders."""
-    everything = {"apiVersion": "v1", "kind": "List", "items": manifests}
-    kube.kubectl("apply", "-f", "-", stdin=json.dumps(everything))
-
-
-def the_kind(kube: Kube) -> None:
-    """Bring the kind, as an administrator does who lets others install the operator."""
-    (crd,) = (m for m in helm.render() if m["kind"] == "CustomResourceDefinition")
-    apply(kube, [crd])
-    kube.kubectl("wait", "--for=condition=Established", f"crd/{crd['metadata']['name']}")
-
-
 @pytest.fixture
 def teams(releases: Releases, kube: Kube) -> Iterator[list[Namespace]]:
     """Return the namespaces that the scenario `namespaced` is about."""
     made = [Namespace(kube, name) for name in scenarios.CI["namespaced"]["watchNamespaces"]]
     for namespace in made:
-        wait_until(
-            f"{namespace.name} of an earlier test to be gone",
-            lambda name=namespace.name: kube.get("Namespace", name),
-            lambda found: found is None,
-        )
+        kube.kubectl("delete", "namespace", namespace.name, "--ignore-not-found")
         namespace.make()
     yield made
     for namespace in made:
@@ -126,69 +109,18 @@ def test_air_gapped(releases: Releases, home: Namespace, namespace: Namespace) -
     assert "Succeeded" in operator.test()
 
 
-@pytest.fixture
-def monitoring_kinds(releases: Releases, kube: Kube) -> Iterator[None]:
-    """Bring the kinds of the Prometheus Operator, which does not run itself."""
-    crds = [monitoring_crd(kind, schema) for kind, schema in prometheus_operator.SCHEMAS.items()]
-    apply(kube, crds)
-    names = [f"crd/{crd['metadata']['name']}" for crd in crds]
-    kube.kubectl("wait", "--for=condition=Established", *names)
-    yield
-    kube.kubectl("delete", *names)
-
-
-def monitoring_crd(kind: str, schema: dict[str, Any]) -> Object:
-    """Return a kind that takes just what the real one takes, as far as we use it."""
-    group, _, version = prometheus_operator.API.partition("/")
-    plural = f"{kind.lower()}s"
-    top = {name: part for name, part in schema["properties"].items() if name != "metadata"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
-            "versions": [
-                {
-                    "name": version,
-                    "served": True,
-                    "storage": True,
-                    "schema": {
-                        "openAPIV3Schema": structural({"type": "object", "properties": top})
-                    },
-                }
-            ],
-        },
-    }
-
-
-def structural(schema: Any) -> Any:
-    """Turn a JSON schema into one that a kind may have: closed objects are that by themselves."""
-    if isinstance(schema, list):
-        return [structural(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    found = {name: structural(part) for name, part in schema.items()}
-    if found.get("additionalProperties") is False:
-        del found["additionalProperties"]
-    if "enum" in found:
-        found.setdefault("type", "string")
-    return found
-
-
-def test_monitoring(
-    releases: Releases, home: Namespace, namespace: Namespace, monitoring_kinds: None
-) -> None:
+def test_monitoring(releases: Releases, home: Namespace, namespace: Namespace, kube: Kube) -> None:
     operator = releases(home)
 
-    install(operator, "monitoring")
+    with monitoring_kinds(kube):
+        install(operator, "monitoring")
 
-    namespace.create("hello", "hello").wait_until_ready()
-    assert "Succeeded" in operator.test()
-    kinds = "servicemonitor,prometheusrule,configmap"
-    found = home.kubectl("get", kinds, "-l", OURS, "-o", "name").split()
+        namespace.create("hello", "hello").wait_until_ready()
+        assert "Succeeded" in operator.test()
+        kinds = "servicemonitor,prometheusrule,configmap"
+        found = home.kubectl("get", kinds, "-l", OURS, "-o", "name").split()
+        operator.uninstall()
+
     assert found == [
         f"servicemonitor.monitoring.coreos.com/{NAME}",
         f"prometheusrule.monitoring.coreos.com/{NAME}",
