@@ -105,6 +105,15 @@ def test_who_may_view_or_edit_a_namespace_may_view_or_edit_its_messages() -> Non
     }
 
 
+def test_who_administers_a_namespace_has_all_that_he_must_grant_the_operator() -> None:
+    admin = find(render(), "ClusterRole", "messages.myorg.dev-admin")
+
+    assert aggregated_to(admin) == {"admin"}
+    assert granted(admin) == {
+        ("myorg.dev", "messages/status"): NEEDED["myorg.dev", "messages/status"]
+    }
+
+
 def aggregated_to(role: Manifest) -> set[str]:
     """Return the cluster's own roles that this one becomes a part of."""
     prefix = "rbac.authorization.k8s.io/aggregate-to-"
@@ -120,6 +129,6 @@ def test_users_roles_come_with_the_kind_and_can_be_switched_off(crds: Values) ->
 
 
 def test_users_roles_stay_when_the_operator_goes_so_that_messages_can_be_deleted() -> None:
-    for name in ("messages.myorg.dev-view", "messages.myorg.dev-edit"):
-        role = find(render(), "ClusterRole", name)
+    for name in ("view", "edit", "admin"):
+        role = find(render(), "ClusterRole", f"messages.myorg.dev-{name}")
         assert role["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}

@@ -238,5 +238,5 @@ def remove_crd(kube: Kube) -> None:
     messages, _ = kube.objects("Message")
     if all(message["metadata"]["namespace"] in ours for message in messages):
         kube.kubectl("delete", "crd", CRD, "--ignore-not-found")
-        roles = (f"{CRD}-view", f"{CRD}-edit")
+        roles = [f"{CRD}-{role}" for role in ("view", "edit", "admin")]
         kube.kubectl("delete", "clusterrole", *roles, "--ignore-not-found")

@@ -73,10 +73,10 @@ def apply(kube: Kube, manifests: list[Object]) -> None:
 
 
 def the_kind(kube: Kube) -> None:
-    """Bring the kind, as an administrator does who lets others install the operator."""
-    (crd,) = (m for m in render() if m["kind"] == "CustomResourceDefinition")
-    apply(kube, [crd])
-    kube.kubectl("wait", "--for=condition=Established", f"crd/{crd['metadata']['name']}")
+    """Bring the kind and its users' roles, as an administrator does who lets others install."""
+    users = [m for m in render(release="kind") if m["metadata"]["name"].startswith(release.CRD)]
+    apply(kube, users)
+    kube.kubectl("wait", "--for=condition=Established", f"crd/{release.CRD}")
 
 
 @contextlib.contextmanager

@@ -97,8 +97,10 @@ def test_an_upgrade_replaces_message_pods_whose_template_it_changes(
 #: What an uninstallation leaves of a release: the kind, and the roles to work with it.
 KEPT = {
     f"customresourcedefinition.apiextensions.k8s.io/{release.CRD}",
-    f"clusterrole.rbac.authorization.k8s.io/{release.CRD}-view",
-    f"clusterrole.rbac.authorization.k8s.io/{release.CRD}-edit",
+    *(
+        f"clusterrole.rbac.authorization.k8s.io/{release.CRD}-{r}"
+        for r in ("view", "edit", "admin")
+    ),
 }
 
 

@@ -122,7 +122,7 @@ class Monitored:
                 },
             }
             for found in json.loads(self.kube.kubectl(*get))["items"]
-            for port in (p["port"] for p in found["ports"] if p["name"] == endpoint["port"])
+            for port in (p["port"] for p in found["ports"] or () if p["name"] == endpoint["port"])
             for pod in (one["targetRef"]["name"] for one in found["endpoints"] or ())
         ]
         if targets != self._targets:

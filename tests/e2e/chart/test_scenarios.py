@@ -13,6 +13,7 @@ from tests.e2e.chart.conftest import Releases, apply, monitoring_kinds, the_kind
 from tests.e2e.kube import Kube
 from tests.e2e.messages import Namespace
 from tests.e2e.release import NAME, Operator
+from tests.e2e.waiting import wait_until
 
 
 def scenario_values(scenario: str) -> str:
@@ -47,17 +48,29 @@ def teams(releases: Releases, kube: Kube) -> Iterator[list[Namespace]]:
 
 
 def test_namespaced(
-    releases: Releases, home: Namespace, namespace: Namespace, teams: list[Namespace], kube: Kube
+    releases: Releases, home: Namespace, teams: list[Namespace], kube: Kube
 ) -> None:
+    """It is installed by somebody who administers these namespaces and has no other rights."""
     the_kind(kube)
+    home.kubectl("create", "serviceaccount", "installer")
+    account = f"{home.name}:installer"
+    for place in (home, *teams):
+        role = ("installer", "--clusterrole=admin", f"--serviceaccount={account}")
+        place.kubectl("create", "rolebinding", *role)
+    ask = ("auth", "can-i", "patch", "messages", "--subresource=status", "-n", home.name)
+    wait_until(
+        "the role admin to be complete",
+        lambda: kube.output(*ask, f"--as=system:serviceaccount:{account}"),
+        lambda said: said == b"yes\n",
+    )
     operator = releases(home)
 
-    install(operator, "namespaced")
+    install(operator, "namespaced", f"--kube-as-user=system:serviceaccount:{account}")
 
     for team in teams:
         team.create("hello", "hello").wait_until_ready()
     assert "Succeeded" in operator.test()
-    assert "clusterrole" not in kube.kubectl("get", "clusterroles", "-o", "name", "-l", OURS)
+    assert kube.kubectl("get", "clusterroles", "-o", "name", "-l", OURS) == ""
 
 
 OURS = f"app.kubernetes.io/instance={NAME}"
