@@ -118,6 +118,29 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 ),
             ),
         ),
+        Panel(
+            "Since the last sweep",
+            "Grows to controller.sweepPeriodSeconds, then falls to 0.",
+            (
+                (
+                    "{{pod}}",
+                    "time() - max by (pod) (message_operator_last_sweep_timestamp_seconds{OURS})",
+                ),
+            ),
+            unit="s",
+        ),
+        Panel(
+            "Since the Lease was renewed",
+            "Some seconds: more than leaderElection.renewDeadlineSeconds, and nobody works.",
+            (("age", "time() - max(message_operator_lease_renewed_timestamp_seconds{OURS})"),),
+            unit="s",
+        ),
+        Panel(
+            "Tries for the Lease that failed",
+            "No answer, or a refusal: the log tells which.",
+            (("{{pod}}", _rate("message_operator_lease_failures_total", "pod")),),
+            unit="ops",
+        ),
     ),
     "API server": (
         Panel(

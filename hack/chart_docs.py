@@ -56,6 +56,7 @@ KINDS: dict[str, Schema] = {
                 "MessageOperatorApiErrors",
                 "MessageOperatorForbidden",
                 "MessageOperatorWatchMisses",
+                "MessageOperatorSweepsFail",
                 "MessageOperatorMessagesFailed",
                 "MessageOperatorMessagesPending",
             ]

@@ -184,6 +184,7 @@ class Controller:
             logger.warning("The sweep failed and will be tried again: %s", error)
             return False
         self._contradicted = False
+        metrics.LAST_SWEEP.set_to_current_time()
         for message in self._messages:
             self._queue.add(message.key)
         return True

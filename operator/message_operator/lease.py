@@ -74,6 +74,7 @@ class Election:
                     async with asyncio.timeout(max(0.0, left)):
                         renewed = await self._try()
                 except TimeoutError:
+                    metrics.LEASE_FAILURES.inc()
                     break
                 if not renewed and self._holder() not in ("", self._settings.identity):
                     break
@@ -100,10 +101,12 @@ class Election:
             await self._write(self._settings.identity, self._settings.lease_duration)
         except ApiError as error:
             if error.status != 409:  # 409: somebody was quicker
+                metrics.LEASE_FAILURES.inc()
                 logger.warning("The Lease could not be read or written: %s", error)
             self._lease = None if error.status in (404, 409) else self._lease
             return False
         self._renewed = asked
+        metrics.LEASE_RENEWED.set_to_current_time()
         return True
 
     async def _look(self) -> bool:

@@ -61,4 +61,16 @@ EVENTS_DROPPED = Counter(
     f"{PREFIX}_events_dropped", "Events not posted: too many at once, or refused.",
     registry=REGISTRY,
 )  # fmt: skip
+LAST_SWEEP = Gauge(
+    f"{PREFIX}_last_sweep_timestamp_seconds",
+    "When all was last compared with full lists, in Unix time; 0: not yet.", registry=REGISTRY,
+)  # fmt: skip
+LEASE_RENEWED = Gauge(
+    f"{PREFIX}_lease_renewed_timestamp_seconds",
+    "When this replica last got or renewed the Lease, in Unix time; 0: never.", registry=REGISTRY,
+)  # fmt: skip
+LEASE_FAILURES = Counter(
+    f"{PREFIX}_lease_failures", "Tries for the Lease that had no answer, or were refused.",
+    registry=REGISTRY,
+)  # fmt: skip
 LEADER = Gauge(f"{PREFIX}_leader", "1 while this replica leads.", registry=REGISTRY)

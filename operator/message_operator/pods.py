@@ -138,6 +138,7 @@ def build(message: "Message", settings: Settings) -> dict[str, Any]:
                 {
                     "name": CONTAINER,
                     "image": settings.message_image,
+                    "imagePullPolicy": settings.message_pull_policy,
                     "command": ["/bin/sh", "-c", SCRIPT],
                     "env": [
                         # The kubelet expands $(NAME) in a value and makes $$ a plain $.
@@ -159,6 +160,9 @@ def build(message: "Message", settings: Settings) -> dict[str, Any]:
     }  # fmt: skip
     if settings.message_user is not None:
         manifest["spec"]["securityContext"]["runAsUser"] = settings.message_user
+    if settings.message_pull_secrets:
+        secrets = [{"name": name} for name in settings.message_pull_secrets]
+        manifest["spec"]["imagePullSecrets"] = secrets
     canonical = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
     manifest["metadata"]["annotations"][GENERATION] = str(message.generation)
     manifest["metadata"]["annotations"][TEMPLATE] = hashlib.sha256(canonical).hexdigest()[:16]

@@ -19,6 +19,9 @@ from message_operator import __version__
 ENV_PREFIX = "MESSAGE_OPERATOR_"
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+SUBDOMAIN = re.compile(
+    r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+)
 
 Address = tuple[str, int]  # (host, port); the empty host means all addresses
 
@@ -65,6 +68,16 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return choice
 
 
+def _secrets(text: str) -> tuple[str, ...]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if not SUBDOMAIN.fullmatch(name):
+            raise argparse.ArgumentTypeError(
+                f"{name!r} is no Secret's name: a-z, 0-9, '-' and '.', no '-' or '.' at either end"
+            )
+    return tuple(names)
+
+
 def _namespaces(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
@@ -101,6 +114,14 @@ class Settings:
     message_image: str = _flag(
         "docker.io/library/busybox:1.37", "the message Pods' image: a BusyBox", metavar="IMAGE"
     )
+    message_pull_policy: str = _flag(
+        "IfNotPresent", "when the message Pods' image is pulled: Always, IfNotPresent or Never",
+        _one_of("Always", "IfNotPresent", "Never"), "POLICY",
+    )  # fmt: skip
+    message_pull_secrets: tuple[str, ...] = _flag(
+        "", "Secrets in the Messages' namespaces to pull that image with: a list with commas",
+        _secrets, "NAMES",
+    )  # fmt: skip
     message_user: int | None = _flag(
         "65532", "the message Pods' numeric user; 'none' leaves it to the platform", _user, "UID"
     )

@@ -13,6 +13,7 @@ def test_by_default_the_operator_serves_all_namespaces() -> None:
     assert container()["args"] == [
         "--all-namespaces",
         "--message-image=docker.io/library/busybox:1.37",
+        "--message-pull-policy=IfNotPresent",
         "--message-user=65532",
         "--workers=16",
         "--sweep-period=300",
@@ -91,6 +92,19 @@ def test_the_operator_s_image(image: Values, expected: str) -> None:
 )
 def test_the_message_pods_image(image: Values, expected: str) -> None:
     assert f"--message-image={expected}" in container({"messagePod": {"image": image}})["args"]
+
+
+def test_the_message_pods_pull_secrets_are_the_parent_s_and_their_own() -> None:
+    arguments = container(
+        {
+            "global": {"imagePullSecrets": [{"name": "shared"}]},
+            "imagePullSecrets": [{"name": "the-operators"}],
+            "messagePod": {"imagePullSecrets": [{"name": "own"}, {"name": "shared"}]},
+        }
+    )["args"]
+
+    assert "--message-pull-secrets=shared,own" in arguments
+    assert not [a for a in container()["args"] if a.startswith("--message-pull-secrets")]
 
 
 @pytest.mark.parametrize(("user", "expected"), [(1000680000, "1000680000"), (None, "none")])

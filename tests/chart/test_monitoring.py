@@ -138,6 +138,7 @@ WELL = {
     "message_operator_queue_depth": "0x240",
     'message_operator_api_requests_total{code="200"}': "0+60x240",
     "process_start_time_seconds": "1000x240",
+    "message_operator_last_sweep_timestamp_seconds": "0+60x240",
     'message_operator_messages{phase="Failed"}': "0x240",
     'message_operator_messages{phase="Pending"}': "0x240",
 }
@@ -160,6 +161,9 @@ TROUBLE: dict[str, dict[str, str]] = {
     },
     "MessageOperatorWatchMisses": {
         'message_operator_sweep_repairs_total{resource="pods"}': "0+1x120 120x120"
+    },
+    "MessageOperatorSweepsFail": {
+        "message_operator_last_sweep_timestamp_seconds": "0x120 7260+60x119"
     },
     "MessageOperatorMessagesFailed": {'message_operator_messages{phase="Failed"}': "1x120 0x120"},
     "MessageOperatorMessagesPending": {'message_operator_messages{phase="Pending"}': "1x120 0x120"},

@@ -9,6 +9,7 @@ from yarl import URL
 
 from message_operator import controller, messages, metrics, pods, watches
 from message_operator.controller import Controller
+from message_operator.kube import ApiError
 from message_operator.settings import Settings
 from tests.unit.fake_api import FakeApi
 from tests.unit.samples import message, raw_message, raw_pod
@@ -75,6 +76,29 @@ async def test_it_does_nothing_before_everything_is_watched(started: StartedCont
 
     assert started._ready() == "the caches are not filled yet"
     assert started.api.writes == []
+
+
+async def test_the_last_sweep_that_succeeded_can_be_watched(
+    started: StartedController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def last() -> float:
+        return (
+            metrics.REGISTRY.get_sample_value("message_operator_last_sweep_timestamp_seconds") or 0
+        )
+
+    metrics.LAST_SWEEP.set(0)
+    await started.watch()
+    await until_ready(started)
+    first = last()
+
+    async def refused(*_: Any) -> None:
+        raise ApiError("GET", "/", 500, "InternalError", "no")
+
+    monkeypatch.setattr(started, "_compare", refused)
+
+    assert first > 0
+    assert not await started._sweep()
+    assert last() == first
 
 
 async def test_what_went_before_it_was_watched_is_not_remembered(

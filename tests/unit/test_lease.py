@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
+from message_operator import metrics
 from message_operator.lease import Election
 from message_operator.settings import Settings
 from tests.unit.fake_api import FakeApi
@@ -187,3 +188,27 @@ async def test_a_leader_that_slept_may_not_write_before_it_has_looked_again(
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
+
+
+async def test_renewals_and_failures_can_be_watched() -> None:
+    def failures() -> float:
+        return metrics.REGISTRY.get_sample_value("message_operator_lease_failures_total") or 0.0
+
+    api = FakeApi()
+    one = Candidate(api, "one")
+    before, began = failures(), time.time()
+
+    async with one.running():
+        await one.leads()
+        renewed = metrics.REGISTRY.get_sample_value(
+            "message_operator_lease_renewed_timestamp_seconds"
+        )
+        assert failures() == before
+        api.refuse("PUT", 500, "InternalError")
+        async with asyncio.timeout(10):
+            while failures() == before:
+                await asyncio.sleep(0.005)
+
+    assert renewed is not None
+    assert began <= renewed <= time.time()
+    assert failures() == before + 1

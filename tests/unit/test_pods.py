@@ -54,6 +54,24 @@ def test_the_pod_has_no_token_no_service_variables_and_asks_for_little() -> None
     assert spec["containers"][0]["resources"]["requests"] == {"cpu": "1m", "memory": "4Mi"}
 
 
+def test_the_image_is_pulled_when_and_with_what_it_is_told() -> None:
+    plain = pods.build(message(), SETTINGS)
+    settings = replace(
+        SETTINGS, message_pull_policy="Always", message_pull_secrets=("first", "second")
+    )
+
+    told = pods.build(message(), settings)
+
+    assert container(plain)["imagePullPolicy"] == "IfNotPresent"
+    assert "imagePullSecrets" not in plain["spec"]
+    assert container(told)["imagePullPolicy"] == "Always"
+    assert told["spec"]["imagePullSecrets"] == [{"name": "first"}, {"name": "second"}]
+    assert (
+        told["metadata"]["annotations"][pods.TEMPLATE]
+        != (plain["metadata"]["annotations"][pods.TEMPLATE])
+    )
+
+
 def test_the_platform_may_choose_the_user() -> None:
     pod = pods.build(message(), replace(SETTINGS, message_user=None))
 

@@ -59,6 +59,8 @@ def test_addresses(text: str, address: tuple[str, int] | None) -> None:
         (["-A", "-n", "one"], {}, "not allowed with"),
         (["--metrics-bind-address=8080"], {}, "'8080' is no [HOST]:PORT"),
         (["--metrics-bind-address=:99999"], {}, "':99999' is no [HOST]:PORT"),
+        (["--message-pull-policy=Often"], {}, "'Often' is none of Always, IfNotPresent, Never"),
+        (["--message-pull-secrets=a,B"], {}, "'B' is no Secret's name"),
         (["--message-user=root"], {}, "--message-user: 'root' is no whole number"),
         (["--log-level=loud"], {}, "'loud' is none of debug, info, warning, error"),
         (["--lease-duration=5"], {}, "must grow"),

@@ -70,8 +70,13 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- include "message-operator.image" (dict "image" .Values.image "tag" .Chart.AppVersion "root" .) }}
 {{- end }}
 
+{{/* The parent chart's pull secrets and an image's own, from (dict "root" $ "secrets" <list>). */}}
+{{- define "message-operator.pullSecrets" -}}
+{{- concat (default list (default dict .root.Values.global).imagePullSecrets) (default list .secrets) | uniq | toYaml }}
+{{- end }}
+
 {{- define "message-operator.imagePullSecrets" -}}
-{{- with concat (default list (default dict .Values.global).imagePullSecrets) (default list .Values.imagePullSecrets) | uniq }}
+{{- with include "message-operator.pullSecrets" (dict "root" . "secrets" .Values.imagePullSecrets) | fromYamlArray }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}

@@ -202,13 +202,34 @@ def no_operator(monitored: Monitored, namespace: Namespace) -> Iterator[None]:
 def no_right_to_the_lease(monitored: Monitored, namespace: Namespace) -> Iterator[None]:
     operator = monitored.operator
     role = ("-n", operator.namespace, "role", f"{operator.name}-leader-election")
+    with without(operator, role, "update", "leases"):
+        yield
+
+
+@contextlib.contextmanager
+def no_right_to_lists(monitored: Monitored, namespace: Namespace) -> Iterator[None]:
+    operator = monitored.operator
+    with without(operator, ("clusterrole", operator.name), "list", "pods"):
+        yield
+
+
+@contextlib.contextmanager
+def without(operator: Operator, role: tuple[str, ...], verb: str, resource: str) -> Iterator[None]:
+    """Take a right away for a while."""
     before = json.loads(operator.kube.kubectl("get", *role, "-o", "json"))["rules"]
 
     def give(rules: list[Object]) -> None:
         patch = json.dumps({"rules": rules})
         operator.kube.kubectl("patch", *role, "--type=merge", "-p", patch)
 
-    give([])
+    give(
+        [
+            {**rule, "verbs": [v for v in rule["verbs"] if v != verb]}
+            if resource in rule["resources"]
+            else rule
+            for rule in before
+        ]
+    )
     try:
         yield
     finally:
@@ -289,6 +310,7 @@ def admission(monitored: Monitored, namespace: Namespace, port: int) -> Iterator
 TROUBLES: dict[Trouble, set[str]] = {
     no_operator: {"MessageOperatorDown"},
     no_right_to_the_lease: {"MessageOperatorNoLeader", "MessageOperatorForbidden"},
+    no_right_to_lists: {"MessageOperatorSweepsFail", "MessageOperatorForbidden"},
     stuck_messages: {"MessageOperatorMessagesFailed", "MessageOperatorMessagesPending"},
     api_server_fails: {"MessageOperatorApiErrors"},
     api_server_hangs: {"MessageOperatorQueueStuck"},

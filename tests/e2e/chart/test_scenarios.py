@@ -114,8 +114,8 @@ def test_air_gapped(releases: Releases, home: Namespace, namespace: Namespace) -
 
     message_pod = namespace.create("hello", "hello").wait_until_ready()
     (own,) = operator.pods()
-    assert own["spec"]["imagePullSecrets"] == [{"name": "registry"}]
     for pod in (own, message_pod):
+        assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]
         (container,) = pod["spec"]["containers"]
         assert container["image"].startswith(f"{registry.ADDRESS}/")
         assert "@sha256:" in container["image"]
