@@ -46,7 +46,7 @@ def publish(made: Cluster) -> Published:
     message_image = base_images.busybox()
     chart = _push_chart(made)
     options = (
-        "--version", __version__, "--plain-http",
+        "--plain-http",
         *_image_values("image", _pinned(ref)), *_image_values("messagePod.image", message_image),
     )  # fmt: skip
     return Published(chart, options, message_image)
@@ -71,13 +71,14 @@ def _image_values(where: str, ref: str) -> tuple[str, ...]:
 
 
 def _push_chart(made: Cluster) -> str:
-    """Push the chart to the local registry and return its reference."""
+    """Push the chart to the local registry; return its reference, by digest for the same reason."""
     collection = f"oci://{registry.ADDRESS}/charts"
     with step("Chart into the registry") as work:
         work.run([made.helm, "package", _SOURCE, "--destination", paths.BUILD], timeout=60)
         package = paths.BUILD / f"message-operator-{__version__}.tgz"
         work.run([made.helm, "push", package, collection, "--plain-http"], timeout=60)
-    return f"{collection}/message-operator"
+    digest = registry.digest(f"charts/message-operator:{__version__}")
+    return f"{collection}/message-operator@{digest}"
 
 
 def install(made: Cluster, published: Published) -> None:

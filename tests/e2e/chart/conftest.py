@@ -56,8 +56,15 @@ def previous(published: Published, tmp_path_factory: pytest.TempPathFactory) -> 
     helm("package", chart, "--destination", folder, "--version", OLDER, "--app-version", OLDER)
     package = folder / f"message-operator-{OLDER}.tgz"
     helm("push", package, f"oci://{registry.ADDRESS}/charts", "--plain-http")
-    options = ("--version", OLDER, *published.options[2:])
-    return dataclasses.replace(published, options=options)
+    repository, _, _ = published.chart.partition("@")
+    options = ("--version", OLDER, *published.options)
+    return dataclasses.replace(published, chart=repository, options=options)
+
+
+def image_digest(published: Published) -> str:
+    """Return the digest of the operator's image."""
+    (option,) = (o for o in published.options if o.startswith("--set-string=image.digest="))
+    return option.rpartition("=")[2]
 
 
 def clean_cluster(kube: Kube) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from hack import registry
 from hack.deploy import Published
 from message_operator import __version__
-from tests.e2e.chart.conftest import Releases
+from tests.e2e.chart.conftest import Releases, image_digest
 from tests.e2e.kube import Kube
 from tests.e2e.messages import Namespace
 from tests.e2e.release import Operator
@@ -22,36 +22,18 @@ def image(operator: Operator) -> str:
 def test_from_the_registry_with_chart_and_images_pinned_by_digest(
     releases: Releases, home: Namespace, namespace: Namespace, published: Published, kube: Kube
 ) -> None:
-    digests = {
-        name: registry.digest(reference) or ""
-        for name, reference in {
-            "chart": f"charts/message-operator:{__version__}",
-            "image": f"message-operator:{__version__}",
-            "messagePod.image": "busybox:1.37",
-        }.items()
-    }
-    pinned = Published(
-        chart=f"{published.chart}@{digests['chart']}",
-        options=tuple(option for option in published.options if option not in VERSION),
-        message_image=None,
-    )
-    operator = releases(home, published=pinned)
+    assert "@sha256:" in published.chart
+    digest = registry.digest("busybox:1.37") or ""
+    operator = releases(home)
 
-    operator.install(
-        f"--set-string=image.digest={digests['image']}",
-        f"--set-string=messagePod.image.digest={digests['messagePod.image']}",
-    )
+    operator.install(f"--set-string=messagePod.image.digest={digest}")
 
     pod = namespace.create("hello", "hello").wait_until_ready()
     (container,) = pod["spec"]["containers"]
     (status,) = pod["status"]["containerStatuses"]
-    assert image(operator).endswith(f"/message-operator@{digests['image']}")
-    assert container["image"].endswith(f"/busybox@{digests['messagePod.image']}")
-    assert status["imageID"].endswith(digests["messagePod.image"])
-
-
-#: Helm's options that a digest stands in for.
-VERSION = ("--version", __version__)
+    assert image(operator).endswith(f"/message-operator@{image_digest(published)}")
+    assert container["image"].endswith(f"/busybox@{digest}")
+    assert status["imageID"].endswith(digest)
 
 
 def test_two_releases_each_serve_their_own_namespaces(
@@ -95,7 +77,6 @@ def test_as_a_part_of_another_chart(
     below = tuple(
         option.replace("--set-string=", "--set-string=message-operator.")
         for option in published.options
-        if option not in VERSION
     )
     operator = releases(
         home, "platform-message-operator", published=Published(str(tmp_path), below, None)

@@ -7,9 +7,8 @@ import yaml
 
 from hack import registry
 from hack.deploy import Published
-from message_operator import __version__
 from tests.chart import helm, scenarios
-from tests.e2e.chart.conftest import Releases, apply, monitoring_kinds, the_kind
+from tests.e2e.chart.conftest import Releases, apply, image_digest, monitoring_kinds, the_kind
 from tests.e2e.kube import Kube
 from tests.e2e.messages import Namespace
 from tests.e2e.release import NAME, Operator
@@ -98,16 +97,18 @@ def test_ha(releases: Releases, home: Namespace, namespace: Namespace) -> None:
     assert "Succeeded" in operator.test()
 
 
-def test_air_gapped(releases: Releases, home: Namespace, namespace: Namespace) -> None:
+def test_air_gapped(
+    releases: Releases, home: Namespace, namespace: Namespace, published: Published
+) -> None:
     """Its registry and its digests are made up; here they are those that there are."""
-    digests = {
-        "image": ("message-operator", f"message-operator:{__version__}"),
-        "messagePod.image": ("busybox", "busybox:1.37"),
+    images = {
+        "image": ("message-operator", image_digest(published)),
+        "messagePod.image": ("busybox", registry.digest("busybox:1.37")),
     }
     options = [f"--set-string=global.imageRegistry={registry.ADDRESS}"]
-    for image, (repository, reference) in digests.items():
+    for image, (repository, digest) in images.items():
         options.append(f"--set-string={image}.repository={repository}")
-        options.append(f"--set-string={image}.digest={registry.digest(reference)}")
+        options.append(f"--set-string={image}.digest={digest}")
     operator = releases(home, published=Published(str(helm.CHART), (), None))
 
     install(operator, "air-gapped", *options)
