@@ -91,7 +91,7 @@ def busybox() -> str:
     tag = f"busybox:{versions.BUSYBOX}"
     name = f"{registry.ADDRESS}/{tag}"
     registry.up()
-    if registry.digest(tag):
+    if registry.has(tag):
         return name
     if engine.reaches_registry():
         source = tag

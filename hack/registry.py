@@ -90,8 +90,13 @@ def down() -> None:
     engine.remove_container(NAME)
 
 
+def has(image: str) -> bool:
+    """Tell whether the registry has an image, such as `busybox:1.37`."""
+    return digest(image) is not None
+
+
 def digest(image: str) -> str | None:
-    """Return the digest of an image or a chart, such as `busybox:1.37`; None if it is not there."""
+    """Return the digest of an image or a chart; None if it is not there."""
     name, _, tag = image.partition(":")
     found = _get(f"v2/{name}/manifests/{tag}")
     return found["Docker-Content-Digest"] if found else None

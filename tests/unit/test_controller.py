@@ -91,13 +91,13 @@ async def test_the_last_sweep_that_succeeded_can_be_watched(
     await until_ready(started)
     first = last()
 
-    async def refused(*_: Any) -> None:
+    async def refused(*_: Any, **__: Any) -> None:
         raise ApiError("GET", "/", 500, "InternalError", "no")
 
     monkeypatch.setattr(started, "_compare", refused)
 
     assert first > 0
-    assert not await started._sweep()
+    assert not await started._sweep(anew=False)
     assert last() == first
 
 
