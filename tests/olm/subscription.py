@@ -14,8 +14,11 @@ CRD = "messages.myorg.dev"
 #: OLM and a cold cluster: pulling, unpacking, installing. Only what never comes runs into it.
 BOUND = 300.0
 
-#: The kinds of what OLM makes for a CSV, all of which carry the label that names it.
+#: The kinds of what OLM makes for a CSV, and the metadata by which it belongs to it.
 _MADE = ("Deployment", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+
+
+_OWNED = ("labels", "ownerReferences")
 
 
 class Catalog:
@@ -172,16 +175,16 @@ class Subscription:
         asked = ("auth", "can-i", verb, resource, f"--as={user}", "-n", namespace)
         return self.kube.output(*asked).strip() == b"yes"
 
-    def left(self) -> list[str]:
-        """Return what of OLM's making is left of the operator in the whole cluster."""
-        label = f"olm.owner.namespace={self.namespace.name}"
-        found = [
-            f"{kind} {made['metadata']['name']}"
-            for kind in _MADE
-            for made in self.kube.objects(kind, labels=label)[0]
+    def made(self) -> list[str]:
+        """Return what there is of OLM's making for the operator in the whole cluster."""
+        objects = [(kind, made) for kind in _MADE for made in self.kube.objects(kind)[0]]
+        names = [
+            f"{kind} {made['metadata']['name']} in {made['metadata'].get('namespace')}"
+            for kind, made in objects
+            if f"{NAME}." in json.dumps([made["metadata"].get(key) for key in _OWNED])
         ]
         copied, _ = self.kube.objects("ClusterServiceVersion")
-        return found + [
+        return names + [
             f"CSV {csv['metadata']['name']} in {csv['metadata']['namespace']}"
             for csv in copied
             if csv["metadata"]["name"].startswith(f"{NAME}.v")

@@ -47,10 +47,11 @@ def test_uninstalled_it_leaves_messages_that_can_be_deleted_and_adopted_but_noth
     deleted, kept, edited = (home.create(name, "before") for name in ("deleted", "kept", "edited"))
     deleted.wait_until_ready()
     pod, former = kept.wait_until_ready(), edited.wait_until_ready()
+    assert len(subscription.made()) > 5
 
     subscription.uninstall()
 
-    assert subscription.left() == []
+    assert subscription.made() == []
     assert kube.get("CustomResourceDefinition", CRD) is not None
     assert uid(kept.pod()) == uid(pod)
     home.kubectl("delete", "message", "deleted", WAIT)
