@@ -34,7 +34,6 @@ _PROGRAMS = (
 _OLM = "github.com/operator-framework/operator-lifecycle-manager"
 _CONTROLLER = "github.com/operator-framework/operator-controller"
 _RELEASE, _RELEASE_NAMESPACE = "olm", "default"
-_KINDS = "subscriptions,clusterserviceversions,installplans,catalogsources,operatorgroups"
 _CRDS = "operators.coreos.com"
 #: In a process of the cluster `localhost` is its own Pod: catalogd takes the registry from here.
 _REGISTRIES = f"""\
@@ -89,6 +88,9 @@ def down() -> None:
             timeout=240,
         )
         _delete_crds(made, work)
+        # The roles that OLM makes for an OperatorGroup are nobody's when it is gone.
+        groups = ("clusterroles", "-l", "olm.owner.kind=OperatorGroup")
+        work.run([*kubectl(made), "delete", *groups], timeout=60)
         work.run(
             [*kubectl(made), "delete", "--ignore-not-found", "--timeout=120s", "-f", "-"],
             timeout=150,

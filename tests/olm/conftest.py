@@ -92,7 +92,7 @@ def make(request: pytest.FixtureRequest, kube: Kube) -> Iterator[MakeNamespace]:
     """Makes namespaces of the test's own."""
     with suppress(CommandError):  # there are none, or there is not even the kind
         kube.kubectl("delete", "messages", "-A", "--all")
-    made: list[Generator[Namespace]] = []
+    made: list[Iterator[Namespace]] = []
 
     def make_one(name: str) -> Namespace:
         made.append(make_namespace(kube, name))

@@ -6,7 +6,7 @@ from typing import Any
 
 from hack import olm
 from tests.e2e.kube import CommandError, Kube, Object
-from tests.e2e.messages import Namespace, ready
+from tests.e2e.messages import Namespace, ready, uid
 from tests.e2e.waiting import wait_until
 
 NAME = "message-operator"
@@ -42,10 +42,23 @@ class Catalog:
         )
         self._wait(image)
 
-    def offer(self, image: str) -> None:
-        """Have another image, as when new releases came."""
+    def offer(self, image: str, newest: str) -> None:
+        """Have another image, as when a new release came; wait until it is there for all to see."""
         spec = {"spec": {"image": image}}
         self.kube.patch("CatalogSource", self.name, spec, self.namespace)
+        wait_until(
+            f"the catalog to offer {newest}",
+            self.newest,
+            lambda seen: seen == csv_name(newest),
+            bound=BOUND,
+        )
+
+    def newest(self) -> str:
+        """Return the CSV that the channel `stable` offers."""
+        channel = '{.items[*].status.channels[?(@.name=="stable")].currentCSV}'
+        labels = f"catalog={self.name}"
+        ask = ("get", "packagemanifests", "-n", self.namespace, "-l", labels)
+        return self.kube.output(*ask, "-o", f"jsonpath={channel}").decode()
 
     def remove(self) -> None:
         """Delete it."""
@@ -112,6 +125,11 @@ class Subscription:
         plan = self.wait_for_plan(version)
         approved = {"spec": {"approved": True}}
         self.kube.patch("InstallPlan", plan["metadata"]["name"], approved, self.namespace.name)
+
+    def refuse(self, version: str) -> None:
+        """Delete the plan for a version: OLM makes another, for what is then the newest."""
+        plan = self.wait_for_plan(version)
+        self.kube.delete("InstallPlan", plan["metadata"]["name"], self.namespace.name)
 
     def unsubscribe(self) -> None:
         """Delete the Subscription; what it installed stays."""
@@ -191,6 +209,19 @@ class Subscription:
         ]
 
     # --- waiting ------------------------------------------------------------------------------
+
+    def wait_for_pod(self, *, instead_of: Object | None = None) -> Object:
+        """Wait until just one operator runs, and is ready; return its Pod.
+
+        `instead_of` is a Pod that must have been replaced.
+        """
+        former = instead_of["metadata"]["uid"] if instead_of else None
+        (pod,) = wait_until(
+            "one operator to be ready",
+            self.pods,
+            lambda pods: len(pods) == 1 and is_up(pods[0]) and uid(pods[0]) != former,
+        )
+        return pod
 
     def wait_until_installed(self, version: str) -> None:
         """Wait until a version, and no other, is installed and its operator ready."""
