@@ -19,7 +19,7 @@ from tests.e2e.kube import Cluster, CommandError, Kube
 from tests.e2e.messages import Namespace, make_namespace
 from tests.e2e.shared import cluster
 from tests.olm import releases
-from tests.olm.subscription import Catalog, Subscription
+from tests.olm.subscription import NAME, Catalog, Subscription
 
 __all__ = ["cluster"]
 
@@ -81,7 +81,7 @@ def offers(published: Published) -> Offers:
 @pytest.fixture(scope="session")
 def catalog(kube: Kube, offers: Offers) -> Iterator[Catalog]:
     """A catalog for the whole cluster, with the former and the present release."""
-    made = Catalog(kube, "message-operator")
+    made = Catalog(kube, NAME)
     made.make(offers.present)
     yield made
     made.remove()
@@ -143,6 +143,9 @@ def _clean(kube: Kube) -> None:
     for kind in ("subscriptions", "clusterserviceversions"):
         for namespace in release.namespaces(kube):
             kube.kubectl("delete", f"{kind}.operators.coreos.com", "--all", "-n", namespace)
+    ours = ("catalogsources.operators.coreos.com", "clustercatalogs.olm.operatorframework.io")
+    for kind in ours:
+        kube.kubectl("delete", kind, NAME, "-n", olm.NAMESPACE, "--ignore-not-found")
     release.remove_namespaces(kube)
     release.remove_crd(kube)
 
