@@ -33,12 +33,12 @@ def publish_bundle(version: str, image: str, message_image: str) -> Release:
     return replace(release, bundle_image=deploy.pinned(ref))
 
 
-def publish_catalog(releases: Sequence[Release], programs: str) -> str:
+def publish_catalog(releases: Sequence[Release], programs: str, tag: str = "") -> str:
     """Put a catalog image with these releases into the registry; return its name, by digest.
 
     `programs` is the image that has `opm`.
     """
-    tag = "-".join(release.version for release in releases)
+    tag = tag or "-".join(release.version for release in releases)
     ref = f"{registry.ADDRESS}/message-operator-catalog:{tag}"
     folder = _write(
         f"catalog-{tag}",

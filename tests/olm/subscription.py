@@ -1,12 +1,12 @@
 """What an administrator does with OLM, and sees of it, so that tests read like the guide."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hack import olm
 from tests.e2e.kube import CommandError, Kube, Object
-from tests.e2e.messages import Namespace, ready, uid
+from tests.e2e.messages import Namespace, ready
 from tests.e2e.waiting import wait_until
 
 NAME = "message-operator"
@@ -83,10 +83,10 @@ class Subscription:
 
     # --- what an administrator does -----------------------------------------------------------
 
-    def group(self, *targets: str) -> None:
+    def group(self, *targets: str, name: str = "group") -> None:
         """Say which namespaces operators that are installed here serve; none: all."""
         spec = {"targetNamespaces": list(targets)} if targets else {}
-        metadata = {"name": "group", "namespace": self.namespace.name}
+        metadata = {"name": name, "namespace": self.namespace.name}
         self.kube.create(
             {"kind": "OperatorGroup", "metadata": metadata, "spec": spec}, self.namespace.name
         )
@@ -210,18 +210,18 @@ class Subscription:
 
     # --- waiting ------------------------------------------------------------------------------
 
-    def wait_for_pod(self, *, instead_of: Object | None = None) -> Object:
-        """Wait until just one operator runs, and is ready; return its Pod.
+    def wait_for_pod(self, what: str, holds: Callable[[Object], bool]) -> None:
+        """Wait until just one operator runs, ready, and its container is as wanted.
 
-        `instead_of` is a Pod that must have been replaced.
+        OLM may install before it has seen the Subscription's `config`, and again when it has.
         """
-        former = instead_of["metadata"]["uid"] if instead_of else None
-        (pod,) = wait_until(
-            "one operator to be ready",
+        wait_until(
+            f"one operator {what}",
             self.pods,
-            lambda pods: len(pods) == 1 and is_up(pods[0]) and uid(pods[0]) != former,
+            lambda pods: (
+                len(pods) == 1 and is_up(pods[0]) and holds(pods[0]["spec"]["containers"][0])
+            ),
         )
-        return pod
 
     def wait_until_installed(self, version: str) -> None:
         """Wait until a version, and no other, is installed and its operator ready."""
@@ -250,12 +250,12 @@ class Subscription:
         )
         return plans[-1]
 
-    def wait_for_condition(self, kind: str, status: str = "True") -> Object:
+    def wait_for_condition(self, kind: str) -> Object:
         """Wait until the Subscription has a condition; return it."""
         found = wait_until(
-            f"the Subscription to say {kind}={status}",
+            f"the Subscription to say {kind}",
             self.conditions,
-            lambda conditions: conditions.get(kind, {}).get("status") == status,
+            lambda conditions: conditions.get(kind, {}).get("status") == "True",
             bound=BOUND,
         )
         return found[kind]

@@ -73,26 +73,18 @@ def test_the_subscription_sets_resources_and_environment(
     subscription.group(home.name)
     subscription.subscribe(config={"resources": resources, "env": [level]})
     subscription.wait_until_installed(releases.PRESENT)
-    assert container(subscription)["resources"] == resources
-    (pod,) = subscription.pods()
-
-    subscription.change(
-        config={"env": [{"name": "MESSAGE_OPERATOR_MESSAGE_USER", "value": "1234"}]}
+    subscription.wait_for_pod(
+        "with the resources", lambda container: container["resources"] == resources
     )
+    assert '"level": "debug"' in subscription.log()
 
-    wait_until(
-        "the operator to be replaced",
-        subscription.pods,
-        lambda pods: len(pods) == 1 and is_up(pods[0]) and uid(pods[0]) != uid(pod),
-    )
+    user = {"name": "MESSAGE_OPERATOR_MESSAGE_USER", "value": "1234"}
+    subscription.change(config={"env": [user]})
+
+    subscription.wait_for_pod("with the user", lambda container: user in container["env"])
+    assert '"level": "debug"' not in subscription.log()
     message = home.create("hello", "hello").wait_until_ready()
     assert message["spec"]["securityContext"]["runAsUser"] == 1234
-    assert container(subscription)["resources"] != resources
-
-
-def container(subscription: Subscription) -> Object:
-    (found,) = subscription.deployment()["spec"]["template"]["spec"]["containers"]
-    return dict(found)
 
 
 def test_an_upgrade_that_cannot_start_leaves_the_old_operator_serving_and_is_undone(
