@@ -12,10 +12,15 @@ RUN python3 -m pip install --quiet --no-cache-dir --disable-pip-version-check --
  && find /out/app -depth \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.c' -o -name '*.h' \
         -o -type d -name tests \) -exec rm -rf {} +
 COPY operator/message_operator /out/app/message_operator
-# Compiled here, for the root file system is read-only there. By hash and with one time stamp,
-# so that the same sources make the same files.
-RUN python3 -m compileall -q -j 0 --invalidation-mode=unchecked-hash -s /out /out/app \
- && find /out/app -exec touch --no-dereference --date=@0 {} +
+# One time stamp, so that the same sources make the same files.
+RUN find /out/app -exec touch --no-dereference --date=@0 {} +
+
+# Compiled by the Python that will run it.
+FROM ${RUNTIME_BASE} AS bytecode
+USER 0
+ENV PYTHONPATH=/app PYTHONDONTWRITEBYTECODE=1
+COPY --from=build /out /
+RUN --mount=type=bind,source=operator/bytecode.py,target=/bytecode.py ["python3", "/bytecode.py", "/out"]
 
 FROM ${RUNTIME_BASE}
 ARG VERSION=0.0.0
@@ -28,6 +33,7 @@ LABEL org.opencontainers.image.title="message-operator" \
       org.opencontainers.image.revision="${REVISION}"
 ENV PYTHONPATH=/app PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 COPY --from=build /out /
+COPY --from=bytecode /out /
 # Numeric, for only then can the kubelet verify runAsNonRoot.
 USER 65532:65532
 ENTRYPOINT ["python3", "-m", "message_operator"]

@@ -8,9 +8,10 @@ MAKEFLAGS += --no-print-directory
 # CLUSTER=existing     use the current kubeconfig; never create or delete a cluster
 # KIND_CLUSTER_NAME=…  the kind cluster's name, for a second checkout beside the first
 # IMG=…                the operator's image, as the cluster pulls it
+# MESSAGE_IMG=…        the message Pods' image, and BUNDLE_IMG=… the OLM bundle's, of a release
 CLUSTER ?= kind
 IMG ?=
-export CLUSTER IMG
+export CLUSTER IMG MESSAGE_IMG BUNDLE_IMG
 
 # --------------------------------------------------------------------------------------------------
 PYTHON ?= python3
@@ -25,19 +26,19 @@ ARGS ?=
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} \
 	  /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
-	  /^[a-zA-Z0-9_-]+:.*## / {printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	  /^[a-zA-Z0-9_-]+:.*## / {printf "  \033[36m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(READY) ## run the main job: a cluster, the operator by Helm, a Message in Korean
 	@$(PY) -m hack demo
 
 .PHONY: test
-test: check e2e ## all that must pass before a change lands
+test: check faults e2e ## all that must pass before a change lands
 
 ##@ Develop
 
 .PHONY: check
-check: lint types verify unit chart ## all checks that need no cluster
+check: lint types verify unit chart bundle-check ## all checks that need no cluster
 
 .PHONY: lint
 lint: $(READY) ## style and layers of the Python code
@@ -65,16 +66,26 @@ faults-long: $(READY) ## those that take minutes: 10,000 Messages, a kind delete
 chart: $(READY) ## lint the chart, check what it renders
 	@$(PY) -m pytest tests/chart $(ARGS)
 
+.PHONY: bundle-check
+bundle-check: $(READY) ## look at bundle and catalog with OLM's own programs
+	@$(PY) -m hack tool opm olm-validate scorecard-test >/dev/null
+	@$(PY) -m pytest tests/bundle $(ARGS)
+
 .PHONY: generate
 generate: $(READY) ## write the files that are made of others
 	@$(PY) -m hack.generate
 
 .PHONY: verify
-verify: $(READY) ## find generated files that are out of date
+verify: $(READY) ## find generated files that are out of date, mistakes in bundle and catalog
+	@$(PY) -m hack.rules
 	@$(PY) -m hack.generate --check
 
 .PHONY: bundle
 bundle: generate ## write the OLM bundle and catalog
+
+.PHONY: release-bundle
+release-bundle: $(READY) ## what community-operators gets (VERSION=… IMG=…@sha256:… MESSAGE_IMG=…)
+	@$(PY) -m hack release-bundle "$(VERSION)"
 
 .PHONY: chart-diff
 chart-diff: $(READY) ## what an upgrade from the last release changes (ARGS=v0.1.0)

@@ -5,6 +5,7 @@ why. The modules, lowest first:
 
     api           requests to the API server, for the measuring side
     environment   where it is measured: a control plane and one node that kwok plays
+    shipped       our operator as its image has it, as a plain process
     peers         who is measured, each a process like the others
     world         what a watch shows: who is right, and since when
     measures      what is measured, each a function

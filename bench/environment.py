@@ -16,7 +16,7 @@ import yaml
 
 from bench.api import NAMESPACE, PODS, Api, RefusedError
 from hack import golang, paths, tools
-from hack.control_plane import ControlPlane
+from hack.control_plane import GARBAGE, ControlPlane
 from hack.run import HackError, output
 
 NODE = "fake"
@@ -54,10 +54,11 @@ async def running(*, audited: bool = False) -> AsyncIterator[ControlPlane]:
     if audited:
         (plane.folder / "audit-policy.yaml").write_text(json.dumps(_AUDIT))
     try:
-        await asyncio.to_thread(plane.start)
+        plane.start()
+        await asyncio.to_thread(plane.wait)
         async with Api(plane.server) as api:
             await _furnish(api)
-            plane.collect_garbage()
+            plane.start_controllers(GARBAGE)
             plane.run(
                 "kwok", golang.program("kwok"),
                 f"--kubeconfig={plane.kubeconfig('kwok')}", f"--config={_STAGES}",

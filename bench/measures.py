@@ -7,9 +7,9 @@ Times are in seconds, memory in MB of 2**20 bytes. Used by ``run``.
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import socket
-import sys
 import tempfile
 import time
 import urllib.request
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import api as bench_api
-from bench import environment, peers
+from bench import environment, peers, shipped
 from bench.api import MESSAGES, NAMESPACE, Api, message
 from bench.audit import Audit
 from bench.peers import OURS, Peer, Process
@@ -129,9 +129,9 @@ async def floor(count: int) -> Numbers:
             json.dump(plan, file)
             file.flush()
             client = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "bench.floor", plane.server, file.name,
+                *shipped.python(), "-m", "bench.floor", plane.server, file.name,
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-                cwd=paths.CHECKOUT,
+                env={**os.environ, **shipped.environment(paths.CHECKOUT)},
             )  # fmt: skip
             assert client.stdin is not None
             assert client.stdout is not None

@@ -5,19 +5,18 @@ Used by ``measures`` and ``run``. All operators are the same user, with the same
 
 import asyncio
 import contextlib
-import functools
 import os
 import shutil
 import signal
 import subprocess
-import sys
+import sysconfig
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import environment
-from hack import golang, paths, pythons
+from bench import environment, shipped
+from hack import golang, paths
 from hack.control_plane import ControlPlane
 from hack.run import HackError, tail
 
@@ -27,7 +26,7 @@ LEASE = "message-operator"
 
 
 def _ours(flags: tuple[str, ...]) -> list[str | Path]:
-    return [_python(), "-m", "message_operator", *flags]
+    return [*shipped.python(), "-m", "message_operator", *flags]
 
 
 def _controller_runtime(flags: tuple[str, ...]) -> list[str | Path]:
@@ -36,9 +35,11 @@ def _controller_runtime(flags: tuple[str, ...]) -> list[str | Path]:
 
 def _tutorial(flags: tuple[str, ...]) -> list[str | Path]:
     script = _HERE / "peers" / "kopf-tutorial" / "main.py"
-    return [sys.executable, "-m", "kopf", "run", "-A", "--standalone", script, *flags]
+    return [*shipped.python(), "-m", "kopf", "run", "-A", "--standalone", script, *flags]
 
 
+#: The Kubernetes client of the tutorial's operator is in no image of ours. It is all Python.
+_MORE = Path(sysconfig.get_path("purelib"))
 _COMMANDS = {"ours": _ours, "controller-runtime": _controller_runtime, "tutorial": _tutorial}
 
 
@@ -83,16 +84,6 @@ def build() -> None:
     for peer in PEERS:
         peer.command()
     environment.crd()
-
-
-@functools.cache
-def _python() -> Path:
-    """Give a Python that has what the operator's image has, and no more.
-
-    kopf imports each Kubernetes client that it finds, and a development environment has two.
-    """
-    lock = paths.CHECKOUT / "requirements" / "operator.txt"
-    return pythons.python("operator-python", lock)
 
 
 @dataclass
@@ -151,7 +142,7 @@ async def running(
                 env={
                     **os.environ,
                     "KUBECONFIG": str(plane.kubeconfig(environment.OPERATOR)),
-                    "PYTHONPATH": str(paths.CHECKOUT / "operator"),
+                    **shipped.environment(*([_MORE] if peer is TUTORIAL else [])),
                     **(env or {}),
                 },
             ),

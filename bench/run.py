@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import measures, peers, report
+from bench import measures, peers, report, shipped
 from bench.peers import OURS, PEERS, Peer
 from hack import golang, paths, pythons, versions
 from hack.run import HackError, output, say, step
@@ -178,7 +178,7 @@ def _about(plan: _Plan, argv: Sequence[str]) -> dict[str, Any]:
         },
         "versions": {
             "message-operator": __version__,
-            "Python": platform.python_version(),
+            "Python": shipped.version(),
             "kopf": version("kopf"),
             "aiohttp": version("aiohttp"),
             "Go": go,

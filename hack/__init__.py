@@ -16,4 +16,7 @@ Nothing here is part of the operator or of its image. The modules, lowest first:
     image             the operator's image
     cluster           all of it together: a cluster for every target of the Makefile
     olm               the Operator Lifecycle Manager, in the cluster
+    bundle, catalog   what OLM installs, made of the chart
+    rules             what must hold for both
+    release_bundle    what is handed in to community-operators
 """

@@ -9,7 +9,7 @@ import sys
 from typing import NoReturn
 
 from bench import run as benchmark
-from hack import cluster, demo, deploy, e2e, image, olm, tools
+from hack import cluster, demo, deploy, e2e, golang, image, olm, release_bundle, tools
 from hack.run import HackError, say, stop_all
 
 
@@ -29,7 +29,8 @@ def _image(arguments: argparse.Namespace) -> None:
 
 
 def _tool(arguments: argparse.Namespace) -> None:
-    print(tools.path(arguments.name))
+    for name in arguments.names:
+        print(tools.path(name) if name in tools.NAMES else golang.program(name))
 
 
 def _demo(_: argparse.Namespace) -> None:
@@ -70,6 +71,10 @@ def _e2e_olm(arguments: argparse.Namespace) -> int:
     return e2e.run_olm(arguments.rest)
 
 
+def _release_bundle(arguments: argparse.Namespace) -> None:
+    release_bundle.run(arguments.version)
+
+
 def _bench(arguments: argparse.Namespace) -> int:
     return benchmark.main(arguments.rest)
 
@@ -86,8 +91,10 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("action", choices=("build", "push"))
     command.set_defaults(run=_image)
 
-    command = commands.add_parser("tool", help="print where a tool is, built where it is missing")
-    command.add_argument("name", choices=tools.NAMES)
+    command = commands.add_parser(
+        "tool", help="print where tools are, built where they are missing"
+    )
+    command.add_argument("names", nargs="+", choices=sorted({*tools.NAMES, *golang.PROGRAMS}))
     command.set_defaults(run=_tool)
 
     for name, run, text in (
@@ -104,6 +111,10 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("olm", help="put OLM into the cluster, or remove it")
     command.add_argument("action", choices=("up", "down"))
     command.set_defaults(run=_olm)
+
+    command = commands.add_parser("release-bundle", help="lay out what community-operators gets")
+    command.add_argument("version")
+    command.set_defaults(run=_release_bundle)
 
     for name, follow, text in (
         ("run", _run, "run the operator here, against the cluster"),

@@ -12,9 +12,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from hack import bundle, paths, versions
 from hack.bundle import NAME, Manifest, Release
 from hack.run import HackError
+from message_operator import __version__
 
 CATALOG = paths.CHECKOUT / "catalog"
 DOCKERFILE = paths.CHECKOUT / "catalog.Dockerfile"
@@ -22,14 +25,15 @@ DOCKERFILE = paths.CHECKOUT / "catalog.Dockerfile"
 #: The image that serves a catalog.
 _OPM_IMAGE = f"quay.io/operator-framework/opm:{versions.OPM}"
 
-_VERSION = re.compile(
+#: A version, as the project has them: without what semver allows behind a "+".
+VERSION = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:[0-9A-Za-z-]+\.)*[0-9A-Za-z-]+))?"
 )
 
 
 def order(version: str) -> tuple[Any, ...]:
     """Return what sorts versions as https://semver.org does; raise HackError where it is none."""
-    match = _VERSION.fullmatch(version)
+    match = VERSION.fullmatch(version)
     if match is None:
         raise HackError(f"{version!r} is no version such as 1.2.3 or 1.2.3-rc.1")
     # A release comes after its candidates; numbers come before words, and by their value.
@@ -126,30 +130,35 @@ def catalog(releases: Sequence[Release]) -> dict[str, str]:
     """Return the texts of the files of a catalog with these releases, by their paths in it."""
     return {
         **_graph(release.version for release in releases),
-        **{_file(release.version): bundle.dump(entry(release)) for release in releases},
+        **{file(release.version): _dump(entry(release)) for release in releases},
     }
+
+
+def _dump(*documents: Manifest) -> str:
+    return bundle.dump(*documents, by="hack/catalog.py")
 
 
 def _graph(versions: Iterable[str]) -> dict[str, str]:
     return {
-        "package.yaml": bundle.dump(package()),
-        "channels.yaml": bundle.dump(*channels(versions)),
+        "package.yaml": _dump(package()),
+        "channels.yaml": _dump(*channels(versions)),
     }
 
 
-def _file(version: str) -> str:
+def file(version: str) -> str:
+    """Return the path of a version's bundle in a catalog."""
     return f"bundles/v{version}.yaml"
 
 
-def released(folder: Path = CATALOG) -> list[str]:
-    """Return the versions whose bundles a catalog has, in no order."""
+def known() -> list[str]:
+    """Return the versions whose bundles the catalog in git has, in no order."""
     found = []
-    for file in (folder / "bundles").glob("v*.yaml"):
+    for file in (CATALOG / "bundles").glob("*.yaml"):
         version = file.stem.removeprefix("v")
         try:
             order(version)
         except HackError as error:
-            raise HackError(f"{file.relative_to(folder.parent)}: {error}") from error
+            raise HackError(f"{file.relative_to(CATALOG.parent)}: {error}") from error
         found.append(version)
     return found
 
@@ -174,11 +183,36 @@ CMD ["serve", "/configs", "--cache-dir=/tmp/cache"]
 """
 
 
-def files() -> dict[Path, str]:
-    """Return the texts of this version's part of the catalog, and of all versions' channels."""
-    release = bundle.current()
-    made = {
-        **_graph({*released(), release.version}),
-        _file(release.version): bundle.dump(entry(release)),
+def with_release(release: Release) -> dict[str, str]:
+    """Return the texts of what a release adds to or changes in the catalog in git."""
+    return {
+        **_graph({*known(), release.version}),
+        file(release.version): _dump(entry(release)),
     }
+
+
+def record(release: Release) -> Path:
+    """Write a release into the catalog in git, where it stays; return its file."""
+    ours, made = CATALOG / file(release.version), with_release(release)
+    if _recorded(release.version) and ours.read_text() != made[file(release.version)]:
+        raise HackError(
+            f"{ours.relative_to(CATALOG.parent)}: {release.version} is recorded as a release, "
+            "and not as this one: releases stay as they are; raise the version"
+        )
+    for path, text in made.items():
+        (CATALOG / path).write_text(text)
+    return ours
+
+
+def _recorded(version: str) -> bool:
+    """Tell whether the catalog in git has a version as a release: with its image's digest."""
+    ours = CATALOG / file(version)
+    return ours.exists() and "@" in yaml.safe_load(ours.read_text())["image"]
+
+
+def files() -> dict[Path, str]:
+    """Return the texts of the catalog's files but those of releases, which stay as they are."""
+    made = with_release(bundle.current())
+    if _recorded(__version__):
+        del made[file(__version__)]
     return {**{CATALOG / path: text for path, text in made.items()}, DOCKERFILE: dockerfile()}

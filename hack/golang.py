@@ -38,7 +38,8 @@ _HELM_LDFLAGS = " ".join(
 )
 
 
-_OLM = "operator-framework/operator-lifecycle-manager"
+_OPERATORS = "github.com/operator-framework"
+_OLM = f"{_OPERATORS}/operator-lifecycle-manager"
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ PROGRAMS = {
     **{
         name: Program(
             "operator-framework",
-            f"github.com/{package}",
+            package,
             version,
             # No C libraries: what they are for is done in Go, or not needed.
             tags="containers_image_openpgp,json1,"
@@ -99,9 +100,19 @@ PROGRAMS = {
             ("package-server", f"{_OLM}/cmd/package-server", versions.OLM),
             ("copy-content", f"{_OLM}/cmd/copy-content", versions.OLM),
             ("cpb", f"{_OLM}/util/cpb", versions.OLM),
-            ("opm", "operator-framework/operator-registry/cmd/opm", versions.OPM),
-            ("grpc_health_probe", "grpc-ecosystem/grpc-health-probe", versions.GRPC_HEALTH_PROBE),
-            ("catalogd", "operator-framework/operator-controller/cmd/catalogd", versions.CATALOGD),
+            ("opm", f"{_OPERATORS}/operator-registry/cmd/opm", versions.OPM),
+            ("olm-validate", "./validate", versions.OPERATOR_API),
+            (
+                "scorecard-test",
+                f"{_OPERATORS}/operator-sdk/images/scorecard-test",
+                versions.SCORECARD,
+            ),
+            (
+                "grpc_health_probe",
+                "github.com/grpc-ecosystem/grpc-health-probe",
+                versions.GRPC_HEALTH_PROBE,
+            ),
+            ("catalogd", f"{_OPERATORS}/operator-controller/cmd/catalogd", versions.CATALOGD),
         )
     },
     **{

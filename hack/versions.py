@@ -19,10 +19,8 @@ OLM = "v0.46.0"
 OPM = "v1.73.0"
 GRPC_HEALTH_PROBE = "v0.4.53"
 CATALOGD = "v1.11.0"
-
-#: OLM's own tools, with which bundle and catalog are checked.
+#: The validators of OLM's bundles, and the scorecard's tests: of the same module, too.
 OPERATOR_API = "v0.45.0"
-OPM = "v1.73.0"
 SCORECARD = "v1.42.3"
 
 #: A Go on the PATH must be at least this; else the one of requirements/go.txt is used.

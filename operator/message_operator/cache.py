@@ -50,8 +50,8 @@ class Cache(Generic[R]):
         """Give the newest record of the key, None where there is no object."""
         return self._records.get(key)
 
-    def observe(self, raw: dict[str, Any]) -> R | None:
-        """Take in an object as it was seen; None if what is known is as new."""
+    def observe(self, raw: dict[str, Any]) -> Key | None:
+        """Take in an object as it was seen; gives its key, None if what is known is as new."""
         record = self._parse(raw)
         known = self._records.get(record.key)
         if known is not None and record.version <= known.version:
@@ -59,10 +59,10 @@ class Cache(Generic[R]):
         if record.version <= self._deleted.get(record.key, -1):
             return None
         self._records[record.key] = record
-        return record
+        return record.key
 
     def forget(self, raw: dict[str, Any]) -> Key | None:
-        """Take in that the object is gone; None if a newer one is known."""
+        """Take in that the object is gone; gives its key, None if a newer one is known."""
         record = self._parse(raw)
         known = self._records.get(record.key)
         if known is not None and known.uid != record.uid and known.version > record.version:

@@ -102,21 +102,13 @@ class Controller:
 
     def message_seen(self, raw: dict[str, Any], *, gone: bool) -> None:
         """Take in a Message from the watch."""
-        if gone:
-            key = self._messages.forget(raw)
-        else:
-            record = self._messages.observe(raw)
-            key = record.key if record else None
+        key = self._messages.forget(raw) if gone else self._messages.observe(raw)
         if key is not None:
             self._queue.add(key)
 
     def pod_seen(self, raw: dict[str, Any], *, gone: bool) -> None:
         """Take in a Pod from the watch: its Message is looked at."""
-        if gone:
-            key = self._pods.forget(raw)
-        else:
-            record = self._pods.observe(raw)
-            key = record.key if record else None
+        key = self._pods.forget(raw) if gone else self._pods.observe(raw)
         message = pods.message_key(key) if key else None
         if message is not None:
             self._queue.add(message)
@@ -161,27 +153,27 @@ class Controller:
         while not self._filled:
             anew = await self._watches.begun(RETRY)
             if self._watches.complete or not anew:
-                self._filled = await self._sweep() and self._watches.complete
+                self._filled = await self._sweep(anew=True) and self._watches.complete
 
     async def _sweep_for_ever(self) -> None:
         """Sweep once a period, and after each watch that began anew."""
         wait = self.settings.sweep_period
         while True:
-            await self._watches.begun(wait)
-            done = await self._sweep()
+            anew = await self._watches.begun(wait)
+            done = await self._sweep(anew=anew)
             wait = self.settings.sweep_period if done else RETRY
             await asyncio.sleep(APART)
 
-    async def _sweep(self) -> bool:
+    async def _sweep(self, *, anew: bool) -> bool:
         """Compare the caches with full lists, repair them, and have every Message reconciled.
 
-        This is what finds all that a watch may miss. False if a list could not be had.
+        After a watch began anew this tells what is there; else it finds what a watch has missed.
+        False if a list could not be had.
         """
         try:
             for namespace in self.settings.namespaces or (None,):
-                await self._compare_messages(namespace)
-                selector = {"labelSelector": pods.SELECTOR}
-                await self._compare(self._pods, pods.path(namespace), namespace, selector)
+                await self._compare_messages(namespace, anew=anew)
+                await self._compare(self._pods, pods.path(namespace), namespace, anew=anew)
         except HistoryError as error:
             if self._contradicted:
                 raise
@@ -196,10 +188,10 @@ class Controller:
             self._queue.add(message.key)
         return True
 
-    async def _compare_messages(self, namespace: str | None) -> None:
+    async def _compare_messages(self, namespace: str | None, *, anew: bool) -> None:
         path = messages.path(namespace)
         try:
-            await self._compare(self._messages, path, namespace, {})
+            await self._compare(self._messages, path, namespace, anew=anew)
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -213,8 +205,9 @@ class Controller:
             )  # fmt: skip
 
     async def _compare(
-        self, cache: Cache[R], path: str, namespace: str | None, query: dict[str, str]
+        self, cache: Cache[R], path: str, namespace: str | None, *, anew: bool
     ) -> None:
+        query = {"labelSelector": pods.SELECTOR} if cache is self._pods else {}
         seen: dict[Key, int] = {}
         newest = cache.newest()
         version = repairs = 0
@@ -227,12 +220,8 @@ class Controller:
         if version < newest or cache.contradicts(seen, version):
             raise HistoryError(f"the list of {path} is older than what it said before")
         ghosts = cache.prune(seen, version, namespace)
-        if self._filled:
+        if not anew:
             metrics.SWEEP_REPAIRS.labels(path.rsplit("/", 1)[1]).inc(repairs + len(ghosts))
-            for key in ghosts:
-                message = pods.message_key(key)
-                if cache is self._pods and message:
-                    self._queue.add(message)
 
 
 class _Phases(Collector):

@@ -56,11 +56,10 @@ async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
     settings.persistence.diffbase_storage = Unremembered()
     settings.networking.request_timeout = controller.settings.request_timeout
     settings.queueing.exit_timeout = 0.2
-    # kopf has a task an object until no event came for this long: 20,000 at a start with as many
-    # objects, whose memory Python would keep.
-    settings.queueing.idle_timeout = 0.1
+    # kopf has a task an object until no event came for this long: more tasks, more memory; fewer,
+    # more of them are started anew.
+    settings.queueing.idle_timeout = 1.0
     settings.process.ultimate_exiting_timeout = ENDING
-    settings.watching.chunk_size = kube.PAGE
     settings.watching.label_selectors["", "v1", "pods"] = pods.SELECTOR
     # With listed namespaces there is no right to anything clusterwide, nor need for it.
     settings.scanning.disabled = bool(controller.settings.namespaces)

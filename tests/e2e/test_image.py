@@ -56,6 +56,16 @@ def test_what_we_add_to_the_base_is_small(ref: str) -> None:
     assert int(run(ref, code)) < BASE_AND_30_MB
 
 
+def test_nothing_is_compiled_when_it_starts(ref: str) -> None:
+    code = (
+        "import sys, os, message_operator.handlers; print([s.origin for m in "
+        "list(sys.modules.values()) if (s := getattr(m, '__spec__', None)) and s.has_location "
+        "and s.origin.endswith('.py') and not os.path.exists(s.cached)])"
+    )
+
+    assert run(ref, code) == "[]"
+
+
 def test_it_says_what_it_is_and_of_which_commit(ref: str) -> None:
     labels = json.loads(docker("inspect", "-f", "{{json .Config.Labels}}", ref))
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import aiohttp
 
+from hack.control_plane import ADMIN, ControlPlane
 from tests.chart import helm
-from tests.faults.control_plane import ADMIN, ControlPlane
 
 Raw = dict[str, Any]
 

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from hack.control_plane import ControlPlane
 from tests.faults import control_plane
 from tests.faults.cluster import Cluster, connected
-from tests.faults.control_plane import ControlPlane
 from tests.faults.world import World, world
 
 
@@ -16,7 +16,7 @@ def plane() -> Iterator[ControlPlane]:
     logging.getLogger("aiohttp.access").setLevel(logging.CRITICAL)
     with control_plane.running() as one:
         asyncio.run(_install(one))
-        one.start_controllers()
+        one.start_controllers(*control_plane.CONTROLLERS)
         yield one
 
 

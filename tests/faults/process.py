@@ -12,7 +12,8 @@ from signal import Signals
 
 import aiohttp
 
-from tests.faults.control_plane import OPERATOR, kubeconfig
+from hack.control_plane import end_with_parent, kubeconfig
+from tests.faults.control_plane import OPERATOR
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -54,7 +55,7 @@ class Operator:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "message_operator", *self.flags,
                 stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
-                env=environment, cwd=self._folder,
+                env=environment, cwd=self._folder, preexec_fn=end_with_parent,
             )  # fmt: skip
 
     async def _keep(self) -> None:

@@ -7,10 +7,10 @@ from signal import Signals
 
 import pytest
 
+from hack.control_plane import ControlPlane
 from tests.chart import helm
 from tests.faults import control_plane
 from tests.faults.cluster import Cluster, connected
-from tests.faults.control_plane import ControlPlane
 from tests.faults.world import World, world
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/messages.myorg.dev"
@@ -21,7 +21,7 @@ async def own() -> AsyncIterator[tuple[ControlPlane, Cluster, World]]:
     with control_plane.running() as plane:
         async with connected(plane) as cluster:
             await cluster.install()
-            plane.start_controllers()
+            plane.start_controllers(*control_plane.CONTROLLERS)
             async with world(cluster) as here:
                 yield plane, cluster, here
 
@@ -38,7 +38,8 @@ async def test_the_api_server_is_restarted(own: Own) -> None:
     plane.stop("kube-apiserver")
     await asyncio.sleep(2)
     healthy = await here.operator.probe("/healthz")
-    await asyncio.to_thread(plane.start_api_server)
+    plane.start_api_server()
+    await asyncio.to_thread(plane.wait)
     await here.edit("둘")
 
     await here.converges({"hello": "둘"})
@@ -82,8 +83,9 @@ async def test_etcd_is_restored_from_a_backup(own: Own) -> None:
     shutil.rmtree(plane.data)
     backup.rename(plane.data)
     plane.start_etcd()
-    await asyncio.to_thread(plane.start_api_server)
-    plane.start_controllers()
+    plane.start_api_server()
+    await asyncio.to_thread(plane.wait)
+    plane.start_controllers(*control_plane.CONTROLLERS)
 
     await here.converges({"hello": "하나"}, patience=180)
     await here.edit("셋")

@@ -22,7 +22,7 @@ async def test_ten_thousand_messages_with_restarts_in_the_middle() -> None:
     with control_plane.running() as plane:
         async with connected(plane) as cluster:
             await cluster.install()
-            plane.start_controllers()
+            plane.start_controllers(*control_plane.CONTROLLERS)
             async with world(cluster) as here:
                 names = [f"m{number:05}" for number in range(NUMBER)]
                 operator = await here.start("--log-level=info")
@@ -37,7 +37,8 @@ async def test_ten_thousand_messages_with_restarts_in_the_middle() -> None:
 
                 await _all(names, lambda name: here.edit("둘", name))
                 plane.stop("kube-apiserver")
-                await asyncio.to_thread(plane.start_api_server)
+                plane.start_api_server()
+                await asyncio.to_thread(plane.wait)
                 await _right(here, names, "둘", "edited")
 
                 began = time.monotonic()

@@ -96,7 +96,9 @@ async def test_410_on_a_page_of_a_list(here: World) -> None:
     await here.start()
     await here.converges(dict.fromkeys(names, "하나"), quiet=0.1)
     paged = here.proxy.arm(
-        lambda call: call.lists and "continue" not in call.query, _first_page_only, 4
+        lambda call: call.lists and "limit" in call.query and "continue" not in call.query,
+        _first_page_only,
+        4,
     )
     rest = here.proxy.arm(
         lambda call: call.lists and "continue" in call.query, proxy.refuse(410, "Expired"), 4

@@ -1,4 +1,5 @@
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
@@ -6,7 +7,7 @@ from typing import Any
 import pytest
 from yarl import URL
 
-from message_operator import controller, messages, metrics, pods
+from message_operator import controller, messages, metrics, pods, watches
 from message_operator.controller import Controller
 from message_operator.settings import Settings
 from tests.unit.fake_api import FakeApi
@@ -26,12 +27,20 @@ class StartedController(Controller):
     """A controller on a fake API server; the test plays kopf."""
 
     api: FakeApi
+    streams: list[SimpleNamespace]
+
+    def close_the_watches(self) -> None:
+        """Close them, as a server does that goes on answering."""
+        for stream in self.streams:
+            stream.closed = True
 
     async def watch(self) -> None:
         """Begin to watch, as kopf does once it has listed."""
+        self.streams = []
 
         async def answer(_: Any) -> Any:
-            return SimpleNamespace(status=200, closed=False)
+            self.streams.append(SimpleNamespace(status=200, closed=False))
+            return self.streams[-1]
 
         for path in (messages.path("ns"), pods.path("ns")):
             for query in ({"limit": "500"}, {"watch": "true"}):
@@ -82,3 +91,52 @@ async def test_what_went_before_it_was_watched_is_not_remembered(
     async with asyncio.timeout(5):
         while POD not in started.api.objects:
             await asyncio.sleep(0.01)
+
+
+async def test_a_watch_that_stays_down_while_the_server_answers_is_unhealthy(
+    started: StartedController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await started.watch()
+    await until_ready(started)
+    now = time.monotonic()
+    started.close_the_watches()
+    monkeypatch.setattr("time.monotonic", lambda: now + controller.DEAF + 1)
+    started.api.answered = now + controller.DEAF
+
+    assert "has been down for" in started._healthy()
+
+
+async def test_an_api_server_that_is_away_makes_nobody_unhealthy(
+    started: StartedController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await started.watch()
+    await until_ready(started)
+    now = started.api.answered = time.monotonic()
+    started.close_the_watches()
+    monkeypatch.setattr("time.monotonic", lambda: now + controller.DEAF + 1)
+
+    assert started._healthy() == ""
+
+
+async def test_a_reconcile_that_never_ends_is_unhealthy(
+    started: StartedController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await started.watch()
+    await until_ready(started)
+    monkeypatch.setattr(started._queue, "longest_running", lambda: controller.STUCK + 1)
+
+    assert "under way" in started._healthy()
+
+
+async def test_kopf_lists_nothing_for_the_sweep_lists_all(started: StartedController) -> None:
+    asked: list[URL] = []
+
+    async def answer(request: Any) -> Any:
+        asked.append(request.url)
+        return SimpleNamespace(status=200, closed=False)
+
+    url = URL(f"http://x/prefix{messages.path('ns')}?limit=500")
+    request: Any = SimpleNamespace(method="GET", url=url)
+    await started._watches(request, answer)
+
+    assert dict(asked[0].query) == {"labelSelector": watches.NOTHING}

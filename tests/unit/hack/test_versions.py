@@ -26,6 +26,8 @@ _OPERATORS = "operator-framework"
         (_OPERATORS, "github.com/operator-framework/operator-lifecycle-manager", versions.OLM),
         (_OPERATORS, "github.com/operator-framework/operator-registry", versions.OPM),
         (_OPERATORS, "github.com/operator-framework/operator-controller", versions.CATALOGD),
+        (_OPERATORS, "github.com/operator-framework/api", versions.OPERATOR_API),
+        (_OPERATORS, "github.com/operator-framework/operator-sdk", versions.SCORECARD),
         (_OPERATORS, "github.com/grpc-ecosystem/grpc-health-probe", versions.GRPC_HEALTH_PROBE),
     ],
 )

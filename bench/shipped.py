@@ -1,0 +1,65 @@
+"""Our operator as it ships: the image's own Python and packages, run as a plain process.
+
+The Python of a developer's machine may be half as fast as a distribution's (it depends on how it
+was compiled), and users never run it. In a container the engine's start would be measured, too.
+So the image's files are laid out here, and its program is started by its own loader. The other
+peers in Python get the same Python. Used by ``peers`` and ``measures``.
+"""
+
+import functools
+import platform
+import shutil
+from pathlib import Path
+
+from hack import engine, image, paths
+from hack.run import output, step
+
+_ROOT = paths.BUILD / "bench" / "image"
+_SAYS = _ROOT.with_name("image.id")
+
+
+@functools.cache
+def root() -> Path:
+    """Lay out the files of the image, built where it is out of date."""
+    reference = image.build()
+    identity = engine.docker("image", "inspect", "-f", "{{.Id}}", reference).strip()
+    if not (_ROOT.is_dir() and _SAYS.is_file() and _SAYS.read_text() == identity):
+        shutil.rmtree(_ROOT, ignore_errors=True)
+        _ROOT.mkdir(parents=True)
+        with step("The image's files") as work:
+            container = engine.docker("create", reference).strip()
+            archive = _ROOT.with_name("image.tar")
+            try:
+                work.run(["docker", "export", "-o", archive, container], timeout=120)
+                work.run(
+                    ["tar", "-x", "--no-same-owner", "--exclude=dev/*", "-f", archive, "-C", _ROOT],
+                    timeout=120,
+                )
+            finally:
+                engine.remove_container(container)
+                archive.unlink(missing_ok=True)
+        _SAYS.write_text(identity)
+    return _ROOT
+
+
+def python() -> list[str | Path]:
+    """Give the command that runs the image's Python."""
+    libraries = root() / "usr" / "lib" / f"{platform.machine()}-linux-gnu"
+    (loader,) = libraries.glob("ld-linux-*.so.*")
+    return [loader, "--library-path", libraries, root() / "usr" / "bin" / "python3"]
+
+
+def environment(*more: Path) -> dict[str, str]:
+    """Give the environment that it needs; ``more`` is searched for packages, too."""
+    return {
+        "PYTHONHOME": str(root() / "usr"),
+        "PYTHONPATH": ":".join(map(str, (root() / "app", *more))),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+@functools.cache
+def version() -> str:
+    """Tell the image's Python's version."""
+    return output([*python(), "--version"], timeout=30).split()[1]

@@ -1,0 +1,67 @@
+"""Whether OLM v1 would upgrade the CRD of one release to that of the next.
+
+https://operator-framework.github.io/operator-controller/concepts/crd-upgrade-safety/ lists what it
+refuses; so does this. `tests/bundle/test_olmv1.py` holds the CRD against that of the last release.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+Schema = dict[str, Any]
+
+_LEAST = ("minimum", "minLength", "minProperties", "minItems")
+_MOST = ("maximum", "maxLength", "maxProperties", "maxItems")
+
+
+def unsafe(old: Schema, new: Schema) -> Iterator[str]:
+    """Yield what is refused, a sentence each that begins with the field."""
+    if old["spec"]["scope"] != new["spec"]["scope"]:
+        yield f"spec.scope: {old['spec']['scope']} may not become {new['spec']['scope']}"
+    versions = {version["name"]: version for version in new["spec"]["versions"]}
+    for version in old["spec"]["versions"]:
+        name = version["name"]
+        if name not in versions:
+            # Any version that is served may have been stored.
+            yield f"spec.versions: {name} may not be removed"
+            continue
+        schemas = [each["schema"]["openAPIV3Schema"] for each in (version, versions[name])]
+        yield from _fields(schemas[0], schemas[1], name)
+
+
+def _fields(old: Schema, new: Schema, where: str) -> Iterator[str]:
+    """Yield what is refused of a field and of those below it."""
+    yield from _field(old, new, where)
+    before, after = _below(old), _below(new)
+    for name, field in before.items():
+        if name in after:
+            yield from _fields(field, after[name], f"{where}.{name}")
+        else:
+            yield f"{where}.{name}: may not be removed"
+
+
+def _below(schema: Schema) -> dict[str, Schema]:
+    found = dict(schema.get("properties", {}))
+    if "items" in schema:
+        found["items"] = schema["items"]
+    if isinstance(schema.get("additionalProperties"), dict):
+        found["additionalProperties"] = schema["additionalProperties"]
+    return found
+
+
+def _field(old: Schema, new: Schema, where: str) -> Iterator[str]:
+    """Yield what is refused of a field itself."""
+    if old.get("type") != new.get("type"):
+        yield f"{where}: type {old.get('type')} may not become {new.get('type')}"
+    if old.get("default") != new.get("default"):
+        yield f"{where}: default {old.get('default')!r} may not become {new.get('default')!r}"
+    if added := sorted(set(new.get("required", [])) - set(old.get("required", []))):
+        yield f"{where}: {', '.join(added)} may not become required"
+    if "enum" in new:
+        if "enum" not in old:
+            yield f"{where}: may not be restricted to an enum"
+        elif lost := sorted(set(old["enum"]) - set(new["enum"])):
+            yield f"{where}: enum may not lose {', '.join(lost)}"
+    for bounds, tighter in ((_LEAST, 1), (_MOST, -1)):
+        for bound in bounds:
+            if bound in new and (bound not in old or (new[bound] - old[bound]) * tighter > 0):
+                yield f"{where}: {bound} {old.get(bound)} may not become {new[bound]}"

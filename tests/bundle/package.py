@@ -1,0 +1,112 @@
+"""Bundles and catalogs to be broken, and OLM's own programs that look at them."""
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hack import bundle, catalog, golang
+from hack.bundle import Release
+from hack.catalog import CATALOG
+
+Manifest = dict[str, Any]
+
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+SCORECARD = (
+    *("basic-check-spec", "olm-bundle-validation", "olm-crds-have-validation"),
+    *("olm-crds-have-resources", "olm-spec-descriptors", "olm-status-descriptors"),
+)
+
+
+def release(version: str) -> Release:
+    """Return a release with its images named by digest."""
+    return Release(
+        version=version,
+        image=f"registry.example.com/message-operator@{DIGEST}",
+        message_image=f"registry.example.com/busybox@{DIGEST}",
+        bundle_image=f"registry.example.com/message-operator-bundle@{DIGEST}",
+    )
+
+
+def write(files: Mapping[str, str], folder: Path) -> Path:
+    """Write files into a folder; return it."""
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    return folder
+
+
+@functools.cache
+def _texts(*versions: str) -> tuple[dict[str, str], dict[str, str]]:
+    releases = [release(version) for version in versions]
+    return bundle.bundle(releases[-1]), catalog.catalog(releases)
+
+
+def write_both(folder: Path, *versions: str) -> tuple[Path, Path]:
+    """Write the bundle of the last of these versions, and a catalog of them all."""
+    ours, all_of_them = _texts(*versions)
+    return write(ours, folder / "bundle"), write(all_of_them, folder / "catalog")
+
+
+def copy_both(folder: Path) -> tuple[Path, Path]:
+    """Copy what is in git."""
+    return (
+        Path(shutil.copytree(bundle.BUNDLE, folder / "bundle")),
+        Path(shutil.copytree(CATALOG, folder / "catalog")),
+    )
+
+
+def edit(file: Path, change: Callable[[Any], object]) -> None:
+    """Change the documents of a file; `change` gets the only one, else the list of them."""
+    documents = list(yaml.load_all(file.read_text(), yaml.CSafeLoader))
+    change(documents[0] if len(documents) == 1 else documents)
+    file.write_text(yaml.dump_all(documents, Dumper=yaml.CSafeDumper))
+
+
+def run(*command: str | Path) -> "subprocess.CompletedProcess[str]":
+    """Run a program."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def opm(*arguments: str | Path) -> str:
+    """Run opm and return all that it says; an empty text where it is content."""
+    done = run(golang.program("opm"), *arguments)
+    return done.stdout + done.stderr
+
+
+def opm_render(folder: Path, *options: str) -> list[Manifest]:
+    """Return the blobs that opm makes of a bundle or a catalog."""
+    done = run(golang.program("opm"), "render", folder, "--output", "json", *options)
+    assert done.returncode == 0, done.stderr
+    decoder, text, found = json.JSONDecoder(), done.stdout.strip(), []
+    while text:
+        blob, end = decoder.raw_decode(text)
+        found.append(blob)
+        text = text[end:].strip()
+    return found
+
+
+#: How a program is given a root folder of its own: root may, others in a user namespace.
+CHROOT = ("chroot",) if os.geteuid() == 0 else ("unshare", "--map-root-user", "chroot")
+
+
+def scorecard_root(folder: Path, root: Path) -> Path:
+    """Fill a root folder for the scorecard's tests of a bundle: their program reads /bundle."""
+    shutil.copytree(folder, root / "bundle")
+    shutil.copy2(golang.program("scorecard-test"), root)
+    return root
+
+
+def scorecard(root: Path, test: str) -> Manifest:
+    """Return the result of one of the scorecard's tests."""
+    done = run(*CHROOT, root, "/scorecard-test", test)
+    assert done.returncode == 0, done.stderr
+    (result,) = json.loads(done.stdout)["results"]
+    found: Manifest = result
+    return found

@@ -1,0 +1,253 @@
+"""What the bundle installs is what the chart installs, in OLM's way."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hack import bundle, generate
+from hack.bundle import BUNDLE, NAME
+from hack.run import HackError
+from message_operator import __version__, settings
+from message_operator.settings import Settings
+from tests.bundle.package import release
+from tests.chart import helm
+
+Manifest = dict[str, Any]
+
+CSV = yaml.safe_load((BUNDLE / "manifests" / f"{NAME}.clusterserviceversion.yaml").read_text())
+CRD = yaml.safe_load((BUNDLE / "manifests" / "myorg.dev_messages.yaml").read_text())
+INSTALL = CSV["spec"]["install"]["spec"]
+POD = INSTALL["deployments"][0]["spec"]["template"]
+OPERATOR = POD["spec"]["containers"][0]
+
+#: What the kubelet fills in from the Pod.
+POD_FIELDS = {"POD_NAME": "message-operator-1", "POD_NAMESPACE": "operators"}
+
+
+def environment(namespaces: str, subscription: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the operator's environment as the kubelet makes it.
+
+    `namespaces` is what OLM writes into the Pod's annotation, `subscription` its `config.env`,
+    which OLM puts in the place of variables of the same name and else behind them.
+    """
+    fields = {**POD_FIELDS, "WATCH_NAMESPACE": namespaces}
+    written = {v["name"]: v.get("value", fields.get(v["name"])) for v in OPERATOR["env"]}
+    found: dict[str, str] = {}
+    for name, value in {**written, **(subscription or {})}.items():
+        for known, text in found.items():
+            value = value.replace(f"$({known})", text)
+        found[name] = value
+    return found
+
+
+def started(namespaces: str, subscription: Mapping[str, str] | None = None) -> Settings:
+    """Return the settings with which the operator starts in such an environment."""
+    return settings.parse(OPERATOR.get("args", []), environment(namespaces, subscription))
+
+
+def test_the_operator_is_set_as_the_chart_sets_it() -> None:
+    chart = settings.parse(
+        helm.container({"fullnameOverride": NAME})["args"],
+        {**POD_FIELDS, "POD_NAMESPACE": helm.NAMESPACE},
+    )
+
+    assert started("") == chart
+
+
+@pytest.mark.parametrize(
+    ("mode", "told", "watched"),
+    [
+        ("AllNamespaces", "", ()),
+        ("OwnNamespace", "operators", ("operators",)),
+        ("SingleNamespace", "team-a", ("team-a",)),
+        ("MultiNamespace", "team-a,team-b", ("team-a", "team-b")),
+    ],
+)
+def test_what_olm_says_is_watched_is_watched(
+    mode: str, told: str, watched: tuple[str, ...]
+) -> None:
+    assert {"type": mode, "supported": True} in CSV["spec"]["installModes"]
+    assert started(told).namespaces == watched
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "field", "becomes"),
+    [
+        ("MESSAGE_OPERATOR_LOG_LEVEL", "debug", "log_level", "debug"),
+        ("MESSAGE_OPERATOR_MESSAGE_USER", "none", "message_user", None),
+        ("RELATED_IMAGE_MESSAGE", "mirror/busybox:1", "message_image", "mirror/busybox:1"),
+        ("MESSAGE_OPERATOR_WORKERS", "2", "workers", 2),
+    ],
+)
+def test_a_subscription_can_set_it(variable: str, value: str, field: str, becomes: object) -> None:
+    assert getattr(started("", {variable: value}), field) == becomes
+
+
+def test_every_setting_can_be_set_by_a_subscription() -> None:
+    assert "args" not in OPERATOR, "a flag would win over the variable that a Subscription sets"
+
+
+def test_the_pod_is_the_chart_s() -> None:
+    chart = helm.pod({"fullnameOverride": NAME})
+
+    ours = {**POD["spec"], "containers": [{**OPERATOR, "env": [], "args": []}]}
+    theirs = {
+        **chart["spec"],
+        "containers": [{**chart["spec"]["containers"][0], "env": [], "args": []}],
+    }
+    del ours["affinity"], ours["topologySpreadConstraints"]
+    del theirs["topologySpreadConstraints"]
+    assert ours == theirs
+
+
+def test_the_kind_is_the_chart_s() -> None:
+    chart = helm.find(helm.render(), "CustomResourceDefinition", "messages.myorg.dev")
+
+    assert CRD["spec"] == chart["spec"]
+    assert "annotations" not in CRD["metadata"]
+
+
+def test_in_the_watched_namespaces_it_may_do_what_the_chart_lets_it_do() -> None:
+    chart = helm.render({"fullnameOverride": NAME, "watchNamespaces": ["team-a"]})
+
+    rules = [rule for role in chart if role["kind"] == "Role" for rule in role["rules"]]
+    assert INSTALL["permissions"] == [{"serviceAccountName": NAME, "rules": rules}]
+
+
+def test_in_the_cluster_it_may_only_look_at_definitions() -> None:
+    assert INSTALL["clusterPermissions"] == [
+        {
+            "serviceAccountName": NAME,
+            "rules": [
+                {
+                    "apiGroups": ["apiextensions.k8s.io"],
+                    "resources": ["customresourcedefinitions"],
+                    "verbs": ["list", "watch"],
+                }
+            ],
+        }
+    ]
+
+
+def test_together_that_is_what_the_chart_lets_it_do_everywhere() -> None:
+    chart = helm.find(helm.render({"fullnameOverride": NAME}), "ClusterRole", NAME)
+
+    ours = INSTALL["permissions"][0]["rules"] + INSTALL["clusterPermissions"][0]["rules"]
+    assert [rule for rule in chart["rules"] if rule not in ours] == []
+
+
+def test_it_holds_the_kind_and_the_csv_and_nothing_else() -> None:
+    # docs/decisions/0008-what-the-bundle-holds.md
+    assert sorted(file.name for file in (BUNDLE / "manifests").iterdir()) == [
+        "message-operator.clusterserviceversion.yaml",
+        "myorg.dev_messages.yaml",
+    ]
+
+
+def test_nothing_of_helm_is_left_in_it() -> None:
+    texts = [file.read_text() for file in BUNDLE.rglob("*.yaml")]
+
+    assert [text for text in texts if "helm.sh" in text or "managed-by" in text] == []
+
+
+def test_the_chart_s_monitoring_finds_the_operator_that_olm_installs() -> None:
+    values = {"metrics": {"podMonitor": {"enabled": True}}}
+    chart = helm.render(values, release=NAME)
+
+    (monitor,) = (found for found in chart if found["kind"] == "PodMonitor")
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    wanted = monitor["spec"]["selector"]["matchLabels"]
+    assert wanted.items() <= POD["metadata"]["labels"].items()
+    assert endpoint["port"] in {port["name"] for port in OPERATOR["ports"]}
+    assert monitor["metadata"]["name"] == INSTALL["deployments"][0]["name"]
+
+
+def test_the_level_is_the_chart_s() -> None:
+    chart = yaml.safe_load((helm.CHART / "Chart.yaml").read_text())
+
+    level = chart["annotations"]["artifacthub.io/operatorCapabilities"]
+    assert CSV["metadata"]["annotations"]["capabilities"] == level
+
+
+def test_the_version_is_the_operator_s() -> None:
+    assert CSV["spec"]["version"] == __version__
+    assert CSV["metadata"]["annotations"]["containerImage"].endswith(f":{__version__}")
+
+
+def test_the_description_s_example_and_settings_are_real() -> None:
+    text = CSV["spec"]["description"]
+    blocks = [yaml.safe_load(block.partition("```")[0]) for block in text.split("```yaml\n")[1:]]
+
+    message, subscription = blocks
+    fields = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert message["spec"].keys() == fields["properties"].keys()
+    for variable in subscription["spec"]["config"]["env"]:
+        assert variable["name"] in environment("")
+        started("", {variable["name"]: variable["value"]})
+
+
+def test_a_release_names_the_images_that_it_is_given() -> None:
+    given = release("1.2.3")
+
+    csv = bundle.csv(given)
+
+    (deployment,) = csv["spec"]["install"]["spec"]["deployments"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert csv["metadata"]["name"] == "message-operator.v1.2.3"
+    assert container["image"] == given.image
+    assert {"name": "RELATED_IMAGE_MESSAGE", "value": given.message_image} in container["env"]
+    assert [image["image"] for image in csv["spec"]["relatedImages"]] == [
+        given.image,
+        given.message_image,
+    ]
+
+
+def test_versions_differ_in_what_names_them_only() -> None:
+    one, other = (json.dumps(bundle.csv(release(version))) for version in ("1.2.3", "1.2.4"))
+
+    assert one.replace("1.2.3", "1.2.4") == other
+
+
+def test_a_candidate_is_not_offered_as_stable() -> None:
+    key = "operators.operatorframework.io.bundle.channels.v1"
+
+    assert bundle.annotations(release("1.2.3-rc.1"))[key] == "candidate"
+    assert bundle.annotations(release("1.2.3"))[key] == "candidate,stable"
+
+
+def test_the_image_s_labels_are_the_annotations() -> None:
+    lines = bundle.DOCKERFILE.read_text().splitlines()
+    labels = dict(line.removeprefix("LABEL ").split("=", 1) for line in lines if "LABEL" in line)
+
+    annotations = yaml.safe_load((BUNDLE / "metadata" / "annotations.yaml").read_text())
+    assert labels == annotations["annotations"]
+
+
+def test_the_scorecard_s_configuration_lists_its_six_tests() -> None:
+    config = yaml.safe_load((BUNDLE / "tests" / "scorecard" / "config.yaml").read_text())
+
+    (stage,) = config["stages"]
+    assert len({test["entrypoint"][1] for test in stage["tests"]}) == 6
+
+
+def test_a_field_that_nobody_describes_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = yaml.safe_load((bundle.WRITTEN / "csv.yaml").read_text())
+    del written["specDescriptors"][1]
+    (tmp_path / "csv.yaml").write_text(yaml.safe_dump(written))
+    for name in ("values.yaml", "description.md"):
+        (tmp_path / name).write_text((bundle.WRITTEN / name).read_text())
+    monkeypatch.setattr(bundle, "WRITTEN", tmp_path)
+
+    with pytest.raises(HackError):
+        bundle.csv(replace(bundle.current(), version="9.9.9"))
+    assert generate.main(["--check"]) == 1
+    assert capsys.readouterr().out == (
+        "error: olm/csv.yaml: specDescriptors: intervalSeconds must be both here and in the CRD\n"
+    )

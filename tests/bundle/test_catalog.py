@@ -1,0 +1,123 @@
+"""The catalog: every release, and which replaces which."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hack import bundle, catalog
+from hack.catalog import CATALOG
+from hack.run import HackError
+from message_operator import __version__
+from tests.bundle.package import opm_render, release, write, write_both
+
+Manifest = dict[str, Any]
+
+
+def channel(name: str, *versions: str) -> list[Manifest]:
+    """Return the entries of a channel of a catalog with these versions."""
+    (found,) = (x for x in catalog.channels(versions) if x["name"] == name)
+    entries: list[Manifest] = found["entries"]
+    return entries
+
+
+def test_it_offers_this_version() -> None:
+    blobs = list(yaml.safe_load_all((CATALOG / "channels.yaml").read_text()))
+
+    for found in blobs:
+        assert found["entries"][-1]["name"] == f"message-operator.v{__version__}"
+
+
+def test_each_release_replaces_the_one_before_it_and_can_be_jumped_to() -> None:
+    assert channel("stable", "0.10.0", "0.1.0", "0.2.0") == [
+        {"name": "message-operator.v0.1.0"},
+        {
+            "name": "message-operator.v0.2.0",
+            "replaces": "message-operator.v0.1.0",
+            "skipRange": ">=0.1.0 <0.2.0",
+        },
+        {
+            "name": "message-operator.v0.10.0",
+            "replaces": "message-operator.v0.2.0",
+            "skipRange": ">=0.1.0 <0.10.0",
+        },
+    ]
+
+
+def test_candidates_are_in_their_own_channel_alone() -> None:
+    versions = ("0.1.0", "0.2.0-rc.2", "0.2.0-rc.10", "0.2.0")
+
+    assert [x["name"] for x in channel("candidate", *versions)] == [
+        f"message-operator.v{version}" for version in versions
+    ]
+    assert [x["name"] for x in channel("stable", *versions)] == [
+        "message-operator.v0.1.0",
+        "message-operator.v0.2.0",
+    ]
+
+
+# The example of https://semver.org/#spec-item-11.
+SORTED = (
+    *("1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2"),
+    *("1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "2.0.0", "2.1.0", "2.1.1"),
+)
+
+
+@given(st.permutations(SORTED))
+def test_versions_are_in_the_order_of_semver(versions: list[str]) -> None:
+    assert tuple(sorted(versions, key=catalog.order)) == SORTED
+
+
+@pytest.mark.parametrize("version", ["1.2", "v1.2.3", "1.2.3+build", "01.2.3", "1.2.3-", "latest"])
+def test_what_is_no_version_is_refused(version: str) -> None:
+    with pytest.raises(HackError, match=r"is no version such as 1\.2\.3 or 1\.2\.3-rc\.1"):
+        catalog.order(version)
+
+
+def test_a_bundle_in_it_is_what_opm_makes_of_the_bundle(tmp_path: Path) -> None:
+    made = release("0.1.0")
+    (rendered,) = opm_render(write(bundle.bundle(made), tmp_path / "bundle"))
+    # What is rendered from a folder has no image yet, and opm migrates only what has.
+    rendered["image"] = made.bundle_image
+    folder = write({"bundle.json": json.dumps(rendered)}, tmp_path / "rendered")
+    (theirs,) = opm_render(folder, "--migrate-level=bundle-object-to-csv-metadata")
+
+    ours = catalog.entry(made)
+    assert ours["relatedImages"][-1] == {"name": "", "image": made.bundle_image}
+    del ours["relatedImages"][-1]  # the bundle's own, which opm adds when it has pulled it
+    for blob in (ours, theirs):
+        blob["relatedImages"].sort(key=lambda image: image["name"])
+    assert ours == theirs
+
+
+def test_releases_stay_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, folder = write_both(tmp_path, "0.0.1", "0.0.2")
+    monkeypatch.setattr(catalog, "CATALOG", folder)
+
+    files = catalog.files()
+
+    assert folder / "bundles" / "v0.0.2.yaml" not in files
+    assert folder / "bundles" / f"v{__version__}.yaml" in files
+    assert f"skipRange: '>=0.0.1 <{__version__}'" in files[folder / "channels.yaml"]
+
+
+def test_a_file_that_is_called_otherwise_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, folder = write_both(tmp_path, "0.0.1")
+    (folder / "bundles" / "v0.0.1.yaml").rename(folder / "bundles" / "vlatest.yaml")
+    monkeypatch.setattr(catalog, "CATALOG", folder)
+
+    with pytest.raises(HackError, match=r"^catalog/bundles/vlatest\.yaml: 'latest' is no version"):
+        catalog.files()
+
+
+def test_its_image_is_filled_when_it_is_built() -> None:
+    text = catalog.DOCKERFILE.read_text()
+
+    assert '"--cache-only"' in text
+    assert "LABEL operators.operatorframework.io.index.configs.v1=/configs" in text

@@ -1,0 +1,33 @@
+"""docs/olm.md promises nothing that no test holds, and leaves out no rule."""
+
+import re
+
+import pytest
+
+from hack import paths
+from hack.rules import RULES, submission
+
+TEXT = (paths.CHECKOUT / "docs" / "olm.md").read_text().partition("## The checklist\n")[2]
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split(" | ")]
+    for line in TEXT.partition("|---|---|---|\n")[2].splitlines()
+    if line.startswith("| ")
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0].strip("| "))
+def test_every_row_names_a_test_that_there_is(row: list[str]) -> None:
+    assert len(row) == 3
+    named = re.fullmatch(r"`(?:(e2e)/)?(test_\w+\.py)::(test_\w+)(?:\[(\w+)\])?`", row[2])
+    assert named, f"{row[2]} names no test"
+
+    folder, file, test, rule = named.groups()
+    source = (paths.CHECKOUT / "tests" / (folder or "bundle") / file).read_text()
+    assert re.search(rf"^(async )?def {test}\(", source, re.MULTILINE)
+    assert rule is None or rule in {**RULES, **submission.RULES}
+
+
+def test_every_rule_has_a_row() -> None:
+    named = set(re.findall(r"\[(\w+)\]`", TEXT))
+
+    assert set(RULES) | set(submission.RULES) == named

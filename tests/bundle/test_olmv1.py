@@ -1,0 +1,126 @@
+"""The CRD upgrade that OLM v1 would refuse is found before it is released."""
+
+import copy
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from hack import chart_diff, paths
+from hack.bundle import BUNDLE
+from hack.rules.crd_upgrade import unsafe
+
+Manifest = dict[str, Any]
+
+FILE = BUNDLE / "manifests" / "myorg.dev_messages.yaml"
+CRD = yaml.safe_load(FILE.read_text())
+
+
+def spec(crd: Manifest) -> Any:
+    return schema(crd)["properties"]["spec"]
+
+
+def schema(crd: Manifest) -> Any:
+    return crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+
+def interval(crd: Manifest) -> Any:
+    return spec(crd)["properties"]["intervalSeconds"]
+
+
+def phase(crd: Manifest) -> Any:
+    return schema(crd)["properties"]["status"]["properties"]["phase"]
+
+
+Change = Callable[[Manifest], object]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            lambda crd: crd["spec"].update(scope="Cluster"),
+            "spec.scope: Namespaced may not become Cluster",
+        ),
+        (
+            lambda crd: crd["spec"]["versions"][0].update(name="v2"),
+            "spec.versions: v1 may not be removed",
+        ),
+        (lambda crd: spec(crd)["properties"].pop("text"), "v1.spec.text: may not be removed"),
+        (lambda crd: spec(crd).update(required=["text"]), "v1.spec: text may not become required"),
+        (
+            lambda crd: interval(crd).update(type="string"),
+            "v1.spec.intervalSeconds: type integer may not become string",
+        ),
+        (
+            lambda crd: interval(crd).update(default=20),
+            "v1.spec.intervalSeconds: default 10 may not become 20",
+        ),
+        (
+            lambda crd: interval(crd).pop("default"),
+            "v1.spec.intervalSeconds: default 10 may not become None",
+        ),
+        (
+            lambda crd: interval(crd).update(minimum=2),
+            "v1.spec.intervalSeconds: minimum 1 may not become 2",
+        ),
+        (
+            lambda crd: interval(crd).update(maximum=60),
+            "v1.spec.intervalSeconds: maximum 86400 may not become 60",
+        ),
+        (
+            lambda crd: spec(crd)["properties"]["text"].update(minLength=1),
+            "v1.spec.text: minLength None may not become 1",
+        ),
+        (
+            lambda crd: phase(crd)["enum"].remove("Failed"),
+            "v1.status.phase: enum may not lose Failed",
+        ),
+        (
+            lambda crd: spec(crd)["properties"]["text"].update(enum=["Tick"]),
+            "v1.spec.text: may not be restricted to an enum",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_upgrade_that_olm_v1_refuses_is_told(change: Change, sentence: str) -> None:
+    changed = copy.deepcopy(CRD)
+    change(changed)
+
+    assert list(unsafe(CRD, changed)) == [sentence]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda crd: phase(crd)["enum"].append("Paused"),
+        lambda crd: interval(crd).update(minimum=0, maximum=10**6),
+        lambda crd: interval(crd).pop("minimum"),
+        lambda crd: spec(crd)["properties"].update(color={"type": "string"}),
+        lambda crd: crd["spec"]["versions"].append({**crd["spec"]["versions"][0], "name": "v2"}),
+        lambda crd: interval(crd).update(description="Otherwise"),
+    ],
+    ids=["enum", "bounds", "no-bound", "field", "version", "description"],
+)
+def test_an_upgrade_that_olm_v1_takes_is_not(change: Change) -> None:
+    changed = copy.deepcopy(CRD)
+    change(changed)
+
+    assert list(unsafe(CRD, changed)) == []
+
+
+def test_the_kind_can_be_upgraded_from_that_of_the_last_release() -> None:
+    tag = chart_diff.last_release()
+    if tag is None:
+        pytest.skip("there is no release yet (no tag v*)")
+    released = subprocess.run(
+        ["git", "-C", paths.CHECKOUT, "show", f"{tag}:{FILE.relative_to(paths.CHECKOUT)}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+
+    assert list(unsafe(yaml.safe_load(released.stdout), CRD)) == []

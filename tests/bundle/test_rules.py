@@ -1,0 +1,432 @@
+"""No rule is broken, and who breaks one is told by one sentence, with the file and the field."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hack.bundle import BUNDLE
+from hack.catalog import CATALOG
+from hack.rules import RULES, problems
+from hack.rules.package import Package
+from tests.bundle.package import copy_both, edit, write_both
+
+CSV = "bundle/manifests/message-operator.clusterserviceversion.yaml"
+CRD = "bundle/manifests/myorg.dev_messages.yaml"
+ANNOTATIONS = "bundle/metadata/annotations.yaml"
+CHANNELS = "catalog/channels.yaml"
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_rule_holds(rule: str) -> None:
+    assert list(RULES[rule](Package(BUNDLE, CATALOG))) == []
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_rule_holds_for_a_release_after_others(rule: str, tmp_path: Path) -> None:
+    bundle, catalog = write_both(tmp_path, "0.1.0", "0.2.0-rc.1", "0.2.0")
+
+    assert list(RULES[rule](Package(bundle, catalog, released=True))) == []
+
+
+# --- Mistakes -----------------------------------------------------------------------------------
+
+Change = Callable[[Any], object]
+
+
+def annotations(csv: Any) -> Any:
+    return csv["metadata"]["annotations"]
+
+
+def owned(csv: Any) -> Any:
+    return csv["spec"]["customresourcedefinitions"]["owned"][0]
+
+
+def rules_of(csv: Any, scope: str) -> Any:
+    return csv["spec"]["install"]["spec"][scope][0]["rules"]
+
+
+def container(csv: Any) -> Any:
+    template = csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["template"]
+    return template["spec"]["containers"][0]
+
+
+def entries(channels: Any) -> Any:
+    """Return the entries of `stable`: 0.1.0, 0.2.0, 0.3.0."""
+    (stable,) = (channel for channel in channels if channel["name"] == "stable")
+    return stable["entries"]
+
+
+#: Where the fields of the operator's container are.
+_POD = "spec.install.spec.deployments[0].spec.template.spec"
+_CONTAINER = f"{_POD}.containers[0]"
+
+#: The rule, the file that is changed, how, and the sentence.
+MISTAKES: list[tuple[str, str, Change, str]] = [
+    (
+        "only_supported_kinds", CRD, lambda crd: crd.update(kind="Gateway"),
+        "bundle/manifests: kind: 0 of CustomResourceDefinition, not one",
+    ),
+    (
+        "check_required_fields", CSV, lambda csv: csv["spec"].pop("displayName"),
+        f"{CSV}: spec.displayName: is missing",
+    ),
+    (
+        "check_required_fields", CSV, lambda csv: csv["spec"]["maintainers"][0].pop("email"),
+        f"{CSV}: spec.maintainers[0].email: is missing",
+    ),
+    (
+        "check_required_fields", CSV, lambda csv: csv["spec"].update(links=[]),
+        f"{CSV}: spec.links: is missing",
+    ),
+    (
+        "check_required_fields", CSV, lambda csv: csv["spec"].update(minKubeVersion="1.29"),
+        rf"{CSV}: spec.minKubeVersion: '1.29' does not match \d+\.\d+\.\d+",
+    ),
+    (
+        "check_required_fields", CSV, lambda csv: csv["spec"]["icon"][0].update(base64data="#"),
+        f"{CSV}: spec.icon[0].base64data: is no base64",
+    ),
+    (
+        "check_operator_name", ANNOTATIONS,
+        lambda found: found["annotations"].update(
+            {"operators.operatorframework.io.bundle.package.v1": "messages"}
+        ),
+        f"{CSV}: metadata.name: message-operator.v0.3.0 must be messages.v0.3.0",
+    ),
+    (
+        "check_api_version_constraints", ANNOTATIONS,
+        lambda found: found["annotations"].update({"com.redhat.openshift.versions": "v4.9"}),
+        f"{ANNOTATIONS}: annotations['com.redhat.openshift.versions']: is there; "
+        "spec.minKubeVersion alone says where it runs",
+    ),
+    (
+        "csv_annotations", CSV, lambda csv: annotations(csv).pop("support"),
+        f"{CSV}: metadata.annotations.support: is missing",
+    ),
+    (
+        "csv_annotations", CSV,
+        lambda csv: annotations(csv).update({"features.operators.openshift.io/cnf": "no"})
+        or annotations(csv).update({"features.operators.openshift.io/tls-profiles": "no"}),
+        f"{CSV}: metadata.annotations['features.operators.openshift.io/tls-profiles']: 'no' does "
+        "not match true|false",
+    ),
+    (
+        "csv_annotations", CSV, lambda csv: annotations(csv).update(createdAt="today"),
+        rf"{CSV}: metadata.annotations.createdAt: 'today' does not match "
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ",
+    ),
+    (
+        "examples", CSV, lambda csv: annotations(csv).update({"alm-examples": "[]"}),
+        f"{CSV}: metadata.annotations['alm-examples']: none of myorg.dev/v1 Message",
+    ),
+    (
+        "examples", CSV,
+        lambda csv: annotations(csv).update(
+            {"alm-examples": annotations(csv)["alm-examples"].replace('"text"', '"words"', 1)}
+        ),
+        f"{CSV}: metadata.annotations['alm-examples']: hello-msg: spec has words, which the schema "
+        "has not",
+    ),
+    (
+        "descriptors", CSV, lambda csv: owned(csv)["specDescriptors"].pop(),
+        f"{CSV}: spec.customresourcedefinitions.owned[0].specDescriptors: spec.intervalSeconds is "
+        "not shown",
+    ),
+    (
+        "descriptors", CSV, lambda csv: owned(csv).update(resources=[]),
+        f"{CSV}: spec.customresourcedefinitions.owned[0].resources: is missing",
+    ),
+    (
+        "descriptors", CSV, lambda csv: owned(csv).update(version="v9"),
+        f"{CSV}: spec.customresourcedefinitions.owned[0].version: is none of the CRD's",
+    ),
+    (
+        "install_modes", CSV, lambda csv: csv["spec"]["installModes"][2].update(supported=False),
+        f"{CSV}: spec.installModes: MultiNamespace must be there, once, true",
+    ),
+    (
+        "watched_namespaces", CSV, lambda csv: container(csv)["env"].pop(2),
+        f"{CSV}: {_CONTAINER}.env: WATCH_NAMESPACE must come from "
+        "metadata.annotations['olm.targetNamespaces']",
+    ),
+    (
+        "resources", CSV, lambda csv: container(csv)["resources"]["requests"].pop("memory"),
+        f"{CSV}: {_CONTAINER}.resources.requests.memory: is missing",
+    ),
+    (
+        "permissions", CSV,
+        lambda csv: rules_of(csv, "clusterPermissions")[0]["verbs"].append("patch"),
+        f"{CSV}: spec.install.spec.clusterPermissions[0].rules[0].verbs: OLM alone installs "
+        "definitions",
+    ),
+    (
+        "permissions", CSV, lambda csv: rules_of(csv, "permissions")[0].update(verbs=["*"]),
+        f"{CSV}: spec.install.spec.permissions[0].rules[0]: has a *; say which",
+    ),
+    (
+        "related_images", CSV, lambda csv: csv["spec"]["relatedImages"].pop(),
+        f"{CSV}: {_CONTAINER}.env[3].value: is not among spec.relatedImages",
+    ),
+    (
+        "platforms", CSV,
+        lambda csv: csv["metadata"]["labels"].pop("operatorframework.io/arch.arm64"),
+        f"{CSV}: {_POD}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution."
+        "nodeSelectorTerms: is not what the labels say: arch.arm64",
+    ),
+    (
+        "image_labels", ANNOTATIONS,
+        lambda found: found["annotations"].update(
+            {"operators.operatorframework.io.bundle.channel.default.v1": "fast"}
+        ),
+        f"{ANNOTATIONS}: annotations['operators.operatorframework.io.bundle.channel.default.v1']: "
+        "is no channel of the catalog",
+    ),
+    (
+        "olmv1_takes_no_dependencies", "catalog/bundles/v0.3.0.yaml",
+        lambda blob: blob["properties"].append(
+            {"type": "olm.package.required", "value": {"packageName": "other", "versionRange": "1"}}
+        ),
+        "catalog/bundles/v0.3.0.yaml: properties[3].type: olm.package.required: OLM v1 takes no "
+        "dependencies",
+    ),
+    (
+        "olmv1_takes_no_webhooks_nor_apis", CSV,
+        lambda csv: csv["spec"].update(webhookdefinitions=[{"type": "ValidatingAdmissionWebhook"}]),
+        f"{CSV}: spec.webhookdefinitions: must not be there",
+    ),
+    (
+        "olmv1_has_no_operator_conditions", CSV,
+        lambda csv: rules_of(csv, "permissions")[0]["resources"].append("operatorconditions"),
+        f"{CSV}: spec.install.spec.permissions[0].rules[0].resources: OLM v1 has no "
+        "OperatorConditions",
+    ),
+    (
+        "catalog_package", "catalog/package.yaml",
+        lambda found: found.update(defaultChannel="fast"),
+        "catalog/package.yaml: defaultChannel: fast is no channel of the catalog",
+    ),
+    (
+        "check_replaces_availability", CHANNELS,
+        lambda found: entries(found).append(
+            {"name": "message-operator.v0.9.0", "replaces": "message-operator.v0.3.0"}
+        ),
+        f"{CHANNELS}: entries[3].name: channel stable: the catalog has no bundle "
+        "message-operator.v0.9.0",
+    ),
+    (
+        "check_replaces_availability", CHANNELS, lambda found: entries(found).pop(0),
+        f"{CHANNELS}: entries[0].replaces: channel stable has no message-operator.v0.1.0 for "
+        "message-operator.v0.2.0 to replace",
+    ),
+    (
+        "check_upgrade_graph_loop", CHANNELS,
+        lambda found: entries(found)[0].update(replaces="message-operator.v0.3.0"),
+        f"{CHANNELS}: entries[0].replaces: channel stable: message-operator.v0.1.0 replaces "
+        "message-operator.v0.3.0 replaces message-operator.v0.2.0 replaces message-operator.v0.1.0",
+    ),
+    (
+        "check_dangling_bundles", CHANNELS,
+        lambda found: entries(found)[2].update(replaces="message-operator.v0.1.0"),
+        f"{CHANNELS}: entries: channel stable has 2 heads: message-operator.v0.2.0, "
+        "message-operator.v0.3.0",
+    ),
+    (
+        "check_pruned_graph", CHANNELS,
+        lambda found: entries(found)[0].update(skipRange=">=0.0.1 <0.1.0"),
+        f"{CHANNELS}: entries[0].skipRange: message-operator.v0.1.0 must say what it replaces, too",
+    ),
+    (
+        "check_operator_name_unique", "catalog/bundles/v0.2.0.yaml",
+        lambda blob: blob["properties"][1]["value"].update(version="0.2.1"),
+        "catalog/bundles/v0.2.0.yaml: name: message-operator.v0.2.0 is not of version 0.2.1",
+    ),
+    (
+        "check_olm_bundle_object_in_fbc", "catalog/bundles/v0.2.0.yaml",
+        lambda blob: blob["properties"].append({"type": "olm.bundle.object", "value": {}}),
+        "catalog/bundles/v0.2.0.yaml: properties[3].type: olm.bundle.object must be an "
+        "olm.csv.metadata",
+    ),
+    (
+        "releases_name_images_by_digest", "catalog/bundles/v0.1.0.yaml",
+        lambda blob: blob["relatedImages"][1].update(image="docker.io/library/busybox:1.37"),
+        "catalog/bundles/v0.1.0.yaml: relatedImages[1].image: docker.io/library/busybox:1.37 of "
+        "the release message-operator.v0.1.0 has no digest (@sha256:…)",
+    ),
+    (
+        "this_version_is_the_newest", "catalog/bundles/v0.2.0.yaml",
+        lambda blob: blob["properties"][2]["value"]["annotations"].update(
+            createdAt="2999-01-01T00:00:00Z"
+        ),
+        f"{CSV}: metadata.annotations.createdAt: 2026-11-21T00:00:00Z is before the day of "
+        "message-operator.v0.2.0; olm/csv.yaml says it",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rule", "file", "change", "sentence"), MISTAKES, ids=[f"{m[0]}-{m[3]}" for m in MISTAKES]
+)
+def test_a_mistake_is_told_by_one_sentence(
+    rule: str, file: str, change: Change, sentence: str, tmp_path: Path
+) -> None:
+    both = write_both(tmp_path, "0.1.0", "0.2.0", "0.3.0")
+    edit(tmp_path / file, change)
+
+    found = problems(*both)
+
+    assert found in ([f"{sentence} ({rule})"], [sentence])
+
+
+#: Those that are broken by more than a change of a field, below.
+BY_HAND = {
+    *("manifests_are_flat", "check_network_policy_presence", "olmv1_needs_all_namespaces"),
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "sentence"),
+    [
+        (CSV, lambda csv: csv["spec"].pop("version"), "spec: 'version' is a required property"),
+        (CSV, lambda csv: csv["spec"].pop("install"), "spec: 'install' is a required property"),
+        (
+            CSV,
+            lambda csv: container(csv).pop("image"),
+            f"{_CONTAINER}: 'image' is a required property",
+        ),
+        (
+            CSV,
+            lambda csv: annotations(csv).update(certified=False),
+            "metadata.annotations.certified: False is not of type 'string'",
+        ),
+        (
+            CRD,
+            lambda crd: crd["spec"]["versions"][0].pop("schema"),
+            "spec.versions[0]: 'schema' is a required property",
+        ),
+        (
+            CHANNELS,
+            lambda found: entries(found)[1].pop("name"),
+            "entries[1]: 'name' is a required property",
+        ),
+        (
+            "catalog/bundles/v0.2.0.yaml",
+            lambda blob: blob.pop("properties"),
+            "'properties' is a required property",
+        ),
+        (
+            "catalog/package.yaml",
+            lambda blob: blob.update(name=1),
+            "name: 1 is not of type 'string'",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_missing_field_is_told_before_anything_else(
+    file: str, change: Change, sentence: str, tmp_path: Path
+) -> None:
+    both = write_both(tmp_path, "0.1.0", "0.2.0", "0.3.0")
+    edit(tmp_path / file, change)
+
+    assert problems(*both) == [f"{file}: {sentence}"]
+
+
+def test_every_rule_is_broken_by_a_test() -> None:
+    assert {mistake[0] for mistake in MISTAKES} | BY_HAND == set(RULES)
+
+
+def manifest(kind: str, name: str) -> str:
+    return yaml.safe_dump({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}})
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "sentence"),
+    [
+        (
+            "more/one.yaml", manifest("ConfigMap", "one"),
+            "bundle/manifests/more: is a folder; manifests/ must be flat (manifests_are_flat)",
+        ),
+        (
+            "two.yaml", manifest("ConfigMap", "a") + "---\n" + manifest("ConfigMap", "b"),
+            "bundle/manifests/two.yaml: kind: 2 documents, must be one (manifests_are_flat)",
+        ),
+        (
+            "policy.yaml", manifest("NetworkPolicy", "closed"),
+            "bundle/manifests/policy.yaml: kind: NetworkPolicy must not be in a bundle "
+            "(check_network_policy_presence)",
+        ),
+        (
+            "gateway.yaml", manifest("Gateway", "in"),
+            "bundle/manifests/gateway.yaml: kind: Gateway is not installed by OLM "
+            "(only_supported_kinds)",
+        ),
+        (
+            "account.yaml", manifest("ServiceAccount", "message-operator"),
+            "bundle/manifests/account.yaml: metadata.name: OLM makes the operator's ServiceAccount "
+            "(permissions)",
+        ),
+        (
+            "torn.yaml", "kind: [",
+            "bundle/manifests/torn.yaml: is no YAML: while parsing a flow node did not find "
+            'expected node content in "<unicode string>", line 2, column 1',
+        ),
+    ],
+    ids=lambda value: value if str(value).endswith(".yaml") else "",
+)  # fmt: skip
+def test_a_file_that_must_not_be_there_is_named(
+    file: str, text: str, sentence: str, tmp_path: Path
+) -> None:
+    bundle, catalog = copy_both(tmp_path)
+    (bundle / "manifests" / file).parent.mkdir(exist_ok=True)
+    (bundle / "manifests" / file).write_text(text)
+
+    assert problems(bundle, catalog) == [sentence]
+
+
+def test_olm_v1_needs_all_namespaces(tmp_path: Path) -> None:
+    bundle, catalog = copy_both(tmp_path)
+    edit(tmp_path / CSV, lambda csv: csv["spec"]["installModes"].pop())
+
+    assert problems(bundle, catalog) == [
+        f"{CSV}: spec.installModes: AllNamespaces must be there, once, true (install_modes)",
+        f"{CSV}: spec.installModes: OLM v1 needs AllNamespaces supported "
+        "(olmv1_needs_all_namespaces)",
+    ]
+
+
+def test_an_image_without_digest_is_told_in_a_release(tmp_path: Path) -> None:
+    bundle, catalog = copy_both(tmp_path)
+
+    assert problems(bundle, catalog, released=True) == [
+        f"{CSV}: spec.relatedImages[{i}].image: {image} has no digest; a release names its images "
+        "by @sha256:… (related_images)"
+        for i, image in enumerate(
+            ["ghcr.io/myorg/message-operator:0.1.0", "docker.io/library/busybox:1.37"]
+        )
+    ]
+
+
+def test_a_missing_csv_is_told(tmp_path: Path) -> None:
+    bundle, catalog = copy_both(tmp_path)
+    (tmp_path / CSV).unlink()
+
+    assert problems(bundle, catalog) == [
+        "bundle/manifests: kind: 0 of ClusterServiceVersion, not one"
+    ]
+
+
+def test_make_verify_stops_with_the_sentence(tmp_path: Path) -> None:
+    both = copy_both(tmp_path)
+    edit(tmp_path / CSV, lambda csv: csv["metadata"]["annotations"].pop("repository"))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "hack.rules", *both], capture_output=True, text=True, timeout=60
+    )
+
+    assert done.returncode == 1
+    assert done.stdout == f"{CSV}: metadata.annotations.repository: is missing (csv_annotations)\n"
+    assert done.stderr == ""

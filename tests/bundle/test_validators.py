@@ -1,0 +1,99 @@
+"""OLM's own programs find nothing in the bundle and the catalog: no error, no warning."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hack.bundle import BUNDLE
+from hack.catalog import CATALOG
+from hack.rules.validators import findings
+from tests.bundle.package import (
+    CHROOT,
+    SCORECARD,
+    edit,
+    opm,
+    run,
+    scorecard,
+    scorecard_root,
+    write_both,
+)
+
+CSV = "manifests/message-operator.clusterserviceversion.yaml"
+
+
+def test_the_validators_find_nothing() -> None:
+    assert findings(BUNDLE) == []
+
+
+def test_the_validators_find_nothing_in_a_release(tmp_path: Path) -> None:
+    bundle, _ = write_both(tmp_path, "0.1.0", "0.2.0-rc.1")
+
+    assert findings(bundle) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda csv: csv["spec"].pop("minKubeVersion"), "minKubeVersion is not informed"),
+        (lambda csv: csv["spec"].pop("icon"), "csv.Spec.Icon not specified"),
+        (lambda csv: csv["metadata"]["annotations"].update(capabilities="Best"), "Best"),
+        (lambda csv: csv["metadata"]["annotations"].update(categories="Magic"), "Magic"),
+        (lambda csv: csv["metadata"].update(name="message-operator-1"), "naming convention"),
+    ],
+)
+def test_they_would_find_a_mistake(change, found: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    bundle = Path(shutil.copytree(BUNDLE, tmp_path / "bundle"))
+    edit(bundle / CSV, change)
+
+    assert found in "\n".join(findings(bundle))
+
+
+def test_the_validators_find_nothing_where_images_are_for_these_platforms(tmp_path: Path) -> None:
+    # In place of docker, which would have to pull from where no release is yet.
+    (tmp_path / "docker").write_text(
+        "#!/bin/sh\n"
+        '[ "$1 $2" = "manifest inspect" ] || exit 0\n'
+        'echo \'{"manifests": [{"platform": {"os": "linux", "architecture": "amd64"}},'
+        ' {"platform": {"os": "linux", "architecture": "arm64"}}]}\'\n'
+    )
+    (tmp_path / "docker").chmod(0o755)
+
+    assert findings(BUNDLE, "docker", env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}) == []
+
+
+def test_opm_finds_nothing_in_the_catalog() -> None:
+    assert opm("validate", CATALOG) == ""
+
+
+def test_opm_finds_nothing_in_a_catalog_of_many_releases(tmp_path: Path) -> None:
+    versions = ("0.1.0", "0.2.0-rc.1", "0.2.0", "0.10.0", "1.0.0-rc.1", "1.0.0-rc.2", "1.0.0")
+    _, catalog = write_both(tmp_path, *versions)
+
+    assert opm("validate", catalog) == ""
+
+
+def test_opm_would_find_a_mistake(tmp_path: Path) -> None:
+    _, catalog = write_both(tmp_path, "0.1.0", "0.2.0")
+    (catalog / "bundles" / "v0.1.0.yaml").unlink()
+
+    assert "message-operator.v0.1.0" in opm("validate", catalog)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = scorecard_root(BUNDLE, tmp_path_factory.mktemp("root"))
+    tried = run(*CHROOT, found, "/scorecard-test", "none")
+    if tried.returncode and CHROOT[0] == "unshare":
+        pytest.skip(f"the scorecard needs root or user namespaces: {tried.stderr.strip()}")
+    return found
+
+
+@pytest.mark.parametrize("test", SCORECARD)
+def test_the_scorecard_passes(test: str, root: Path) -> None:
+    result = scorecard(root, test)
+
+    assert (result["name"], result["state"]) == (test, "pass")
+    assert not result.get("errors")
+    assert not result.get("suggestions")
