@@ -6,31 +6,34 @@ import pytest
 
 from hack import engine, olm, registry
 from hack.deploy import Published
-from tests.e2e.messages import Namespace
+from tests.e2e.messages import Namespace, uid
 from tests.e2e.waiting import wait_until
 from tests.olm import releases
 from tests.olm.subscription import BOUND, Catalog, Subscription, csv_name
 
 
-def test_a_csv_that_was_left_behind_blocks_the_next_subscription_until_it_is_deleted(
+def test_what_was_left_behind_is_mended_by_removing_subscription_and_csv_and_beginning_anew(
     subscription: Subscription, home: Namespace
 ) -> None:
     subscription.group()
-    subscription.subscribe()
-    subscription.wait_until_installed(releases.PRESENT)
-    subscription.unsubscribe()
-
-    subscription.subscribe()
-
-    failed = subscription.wait_for_condition("ResolutionFailed")
-    assert "exists and is not referenced by a subscription" in failed["message"]
+    subscription.subscribe(starting=releases.FORMER, approval="Manual")
+    subscription.approve(releases.FORMER)
+    subscription.wait_until_installed(releases.FORMER)
     message = home.create("hello", "hello")
-    message.wait_until_ready()  # the operator that is there goes on
+    pod = message.wait_until_ready()
+    subscription.wait_for_plan(releases.PRESENT)
+    subscription.unsubscribe()
+    wait_until("the Subscription to be gone", subscription.get, lambda found: not found)
+    assert subscription.csvs().keys() == {csv_name(releases.FORMER)}
+    # It finds the CSV, and may wait for ever for the plan that went with the former Subscription.
+    subscription.subscribe()
+    wait_until("OLM to have looked", subscription.get, lambda found: found.get("status"))
 
-    home.kube.delete("ClusterServiceVersion", csv_name(releases.PRESENT), home.name)
+    subscription.uninstall()
+    subscription.subscribe()
 
     subscription.wait_until_installed(releases.PRESENT)
-    assert message.wait_until_ready()
+    assert uid(message.wait_until_ready()) == uid(pod)
 
 
 def test_with_no_operator_group_or_two_a_subscription_says_nothing_and_waits_for_just_one(
