@@ -26,7 +26,7 @@ ARGS ?=
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} \
 	  /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
-	  /^[a-zA-Z_-]+:.*## / {printf "  \033[36m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	  /^[a-zA-Z0-9_-]+:.*## / {printf "  \033[36m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(READY) ## run the main job: a cluster, the operator by Helm, a Message in Korean
@@ -143,6 +143,10 @@ undeploy: $(READY) ## remove the operator; Messages stay
 .PHONY: e2e
 e2e: $(READY) ## end-to-end tests on the cluster (ARGS="-k create")
 	@$(PY) -m hack e2e -- $(ARGS)
+
+.PHONY: e2e-olm
+e2e-olm: $(READY) ## those of them by OLM alone, on the cluster (ARGS="-k upgrade")
+	@$(PY) -m hack e2e-olm -- $(ARGS)
 
 .PHONY: bench
 bench: $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)

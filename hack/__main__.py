@@ -67,6 +67,10 @@ def _e2e(arguments: argparse.Namespace) -> int:
     return e2e.run(arguments.rest)
 
 
+def _e2e_olm(arguments: argparse.Namespace) -> int:
+    return e2e.run_olm(arguments.rest)
+
+
 def _release_bundle(arguments: argparse.Namespace) -> None:
     release_bundle.run(arguments.version)
 
@@ -115,6 +119,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, follow, text in (
         ("run", _run, "run the operator here, against the cluster"),
         ("e2e", _e2e, "run the end-to-end tests"),
+        ("e2e-olm", _e2e_olm, "run those by OLM alone"),
         ("bench", _bench, "measure the operator beside its peers"),
     ):
         command = commands.add_parser(name, help=text)

@@ -31,6 +31,8 @@ class Published:
     options: tuple[str, ...]
     #: The message Pods' image; None: the one that the chart has.
     message_image: str | None
+    #: The operator's image, by its digest; None: IMG, or the one that the chart has.
+    image: str | None = None
 
 
 def publish(made: Cluster) -> Published:
@@ -42,17 +44,17 @@ def publish(made: Cluster) -> Published:
     if made.registry is None:
         ref = os.environ.get("IMG")
         return Published(str(_SOURCE), _image_values("image", ref) if ref else (), None)
-    ref = image.push(image.build())
+    ref = pinned(image.push(image.build()))
     message_image = base_images.busybox()
     chart = _push_chart(made)
     options = (
         "--plain-http",
-        *_image_values("image", _pinned(ref)), *_image_values("messagePod.image", message_image),
+        *_image_values("image", ref), *_image_values("messagePod.image", message_image),
     )  # fmt: skip
-    return Published(chart, options, message_image)
+    return Published(chart, options, message_image, ref)
 
 
-def _pinned(ref: str) -> str:
+def pinned(ref: str) -> str:
     """Return the image by its digest: a tag that was pushed anew would not be pulled anew."""
     found = answer(["docker", "image", "inspect", "-f", '{{join .RepoDigests "\\n"}}', ref]) or ""
     repository = ref.rpartition(":")[0]

@@ -140,7 +140,15 @@ def program(name: str, progress: str = "") -> Path:
         with step(f"{name} {what.version} from source{progress}") as work:
             work.run(
                 [
-                    *(go(), "build", "-trimpath", "-ldflags", f"-s -w {what.ldflags}".strip()),
+                    # Gives way to tests, which may run beside it.
+                    *(
+                        "nice",
+                        go(),
+                        "build",
+                        "-trimpath",
+                        "-ldflags",
+                        f"-s -w {what.ldflags}".strip(),
+                    ),
                     *(("-tags", what.tags) if what.tags else ()),
                     *("-o", part / name, what.package),
                 ],

@@ -34,7 +34,6 @@ _PROGRAMS = (
 _OLM = "github.com/operator-framework/operator-lifecycle-manager"
 _CONTROLLER = "github.com/operator-framework/operator-controller"
 _RELEASE, _RELEASE_NAMESPACE = "olm", "default"
-_KINDS = "subscriptions,clusterserviceversions,installplans,catalogsources,operatorgroups"
 _CRDS = "operators.coreos.com"
 #: In a process of the cluster `localhost` is its own Pod: catalogd takes the registry from here.
 _REGISTRIES = f"""\
@@ -51,7 +50,7 @@ _DOCKERFILE = """\
 ARG BASE
 FROM ${BASE}
 COPY bin /bin
-COPY --chmod=644 etc /etc
+COPY --chmod=755 etc /etc
 USER 1001
 """
 
@@ -72,13 +71,23 @@ def up() -> Cluster:
 def down() -> None:
     """Remove OLM and catalogd, first of all what was installed by a Subscription."""
     made = cluster.up()
+    _remove_olm(made)
+    with step("catalogd, away") as work:
+        work.run(
+            [*kubectl(made), "delete", "--ignore-not-found", "--timeout=120s", "-f", "-"],
+            timeout=150,
+            stdin=yaml.safe_dump_all(_catalogd(made, "any")).encode(),
+        )
+
+
+def _remove_olm(made: Cluster) -> None:
     with step("OLM, away") as work:
         if answer([*kubectl(made), "get", "crd", f"subscriptions.{_CRDS}"]):
             # OLM itself takes its finalizer from a CSV: once it is gone, a CSV that is left
             # keeps its namespace in Terminating for ever.
             for kind in ("subscriptions", "clusterserviceversions"):
                 work.run(
-                    [*kubectl(made), "delete", kind, "-A", "--all", "--timeout=120s"],
+                    [*kubectl(made), "delete", f"{kind}.{_CRDS}", "-A", "--all", "--timeout=120s"],
                     timeout=150,
                 )
         work.run(
@@ -89,11 +98,9 @@ def down() -> None:
             timeout=240,
         )
         _delete_crds(made, work)
-        work.run(
-            [*kubectl(made), "delete", "--ignore-not-found", "--timeout=120s", "-f", "-"],
-            timeout=150,
-            stdin=yaml.safe_dump_all(_catalogd(made, "any")).encode(),
-        )
+        # The roles that OLM makes for an OperatorGroup are nobody's when it is gone.
+        groups = ("clusterroles", "-l", "olm.owner.kind=OperatorGroup")
+        work.run([*kubectl(made), "delete", *groups], timeout=60)
 
 
 def _delete_crds(made: Cluster, work: Step) -> None:
@@ -180,6 +187,13 @@ def _values(ref: str) -> dict[str, Any]:
 
 
 def _install_olm(made: Cluster, ref: str) -> None:
+    look = ("get", "deployment,csv", "-n", NAMESPACE, "-o")
+    form = "jsonpath={..image} {.items[?(@.metadata.name=='packageserver')].status.phase}"
+    found = answer([*kubectl(made), *look, form]) or ""
+    if ref in found and found.endswith(" Succeeded"):
+        return
+    if found:  # upgraded in place, OLM may wait for its own package server for ever
+        _remove_olm(made)
     chart = _module(_OLM) / "deploy" / "chart"
     with step(f"OLM {versions.OLM}") as work, tempfile.TemporaryDirectory() as folder:
         values = Path(folder) / "values.yaml"

@@ -5,17 +5,18 @@
 
 from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
-from typing import cast
 
 import pytest
-from pytest_kind import KindCluster
 
 from hack import cluster as hack_cluster
 from hack import deploy
 from tests.e2e import release
-from tests.e2e.kube import Cluster, CommandError, ExistingCluster, Kube
+from tests.e2e.kube import Cluster, CommandError, Kube
 from tests.e2e.messages import LABELS, Namespace, make_namespace
 from tests.e2e.release import Operator
+from tests.e2e.shared import cluster
+
+__all__ = ["cluster"]
 
 _BEGAN = pytest.StashKey[str]()
 
@@ -24,21 +25,6 @@ _BEGAN = pytest.StashKey[str]()
 def hack_made() -> hack_cluster.Cluster:
     """The cluster as the project's own tools give it, be it kind's or an existing one."""
     return hack_cluster.up()
-
-
-@pytest.fixture(scope="session")
-def cluster(hack_made: hack_cluster.Cluster) -> Cluster:
-    """The cluster as pytest-kind's `KindCluster`; it downloads nothing and makes no other."""
-    if hack_made.existing or hack_made.kind is None:
-        return ExistingCluster(hack_made.name, hack_made.kubeconfig, hack_made.kubectl)
-    kind = KindCluster(
-        hack_made.name,
-        kubeconfig=hack_made.kubeconfig,
-        kind_path=hack_made.kind,
-        kubectl_path=hack_made.kubectl,
-    )
-    kind.create()
-    return cast("Cluster", kind)
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,17 @@ _API_VERSIONS = {
     "Lease": "coordination.k8s.io/v1",
     "Deployment": "apps/v1",
     "CustomResourceDefinition": "apiextensions.k8s.io/v1",
+    "OperatorGroup": "operators.coreos.com/v1",
+    **dict.fromkeys(
+        ("CatalogSource", "Subscription", "InstallPlan", "ClusterServiceVersion"),
+        "operators.coreos.com/v1alpha1",
+    ),
+    "ClusterCatalog": "olm.operatorframework.io/v1",
+    "Job": "batch/v1",
+    **dict.fromkeys(
+        ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),
+        "rbac.authorization.k8s.io/v1",
+    ),
 }
 
 

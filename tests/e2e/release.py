@@ -169,7 +169,7 @@ class Operator:
 
     def _keep_trouble(self) -> None:
         """Read the log, also of a Pod that is about to be deleted."""
-        lines = [line for line in self.log().splitlines() if _is_trouble(line)]
+        lines = [line for line in self.log().splitlines() if is_trouble(line)]
         lines += [
             f"{pod['metadata']['name']} was restarted: {json.dumps(state['lastState'])}"
             for pod in self.pods()
@@ -204,6 +204,11 @@ def clean(kube: Kube, *, ours: bool) -> None:
     )
 
 
+def namespaces(kube: Kube) -> list[str]:
+    """Return the names of the tests' namespaces."""
+    return [found["metadata"]["name"] for found in kube.objects("Namespace", labels=_PART_OF)[0]]
+
+
 def remove_namespaces(kube: Kube) -> None:
     """Delete all namespaces of the tests, the operator's among them, without waiting."""
     kube.kubectl("delete", "namespaces", "-l", _PART_OF, "--wait=false")
@@ -214,7 +219,7 @@ def _is_up(pod: Object) -> bool:
     return not gone and ready(pod["status"]).get("status") == "True"
 
 
-def _is_trouble(line: str) -> bool:
+def is_trouble(line: str) -> bool:
     """Tell whether a line of the log, as JSON behind the Pod's name, is an error.
 
     What kopf tries again is none, though it calls it one: an API server that has just got the
@@ -234,7 +239,7 @@ def remove_crd(kube: Kube) -> None:
     """Delete the CRD and its roles, unless there are Messages that no test made."""
     if kube.get("CustomResourceDefinition", CRD) is None:
         return
-    ours = {found["metadata"]["name"] for found in kube.objects("Namespace", labels=_PART_OF)[0]}
+    ours = namespaces(kube)
     messages, _ = kube.objects("Message")
     if all(message["metadata"]["namespace"] in ours for message in messages):
         kube.kubectl("delete", "crd", CRD, "--ignore-not-found")

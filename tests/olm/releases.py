@@ -1,0 +1,60 @@
+"""The releases that the tests install, as bundle and catalog images in the local registry.
+
+Each is made by the project's own generator, of the operator's real image; the bundle and the
+catalog are pulled as a user's cluster pulls them, so that OLM unpacks them by its Job.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hack import bundle, catalog, deploy, olm, paths, registry
+from hack.bundle import Release
+from hack.run import step
+from message_operator import __version__
+
+#: The release before this one, this one, and two that come later.
+FORMER, PRESENT, BROKEN, MENDED = "0.0.9", __version__, "99.0.0", "99.0.1"
+
+_BUILD = paths.BUILD / "olm"
+
+
+def publish_bundle(version: str, image: str, message_image: str) -> Release:
+    """Put a release's bundle image into the registry; return the release, which names it."""
+    ref = f"{registry.ADDRESS}/message-operator-bundle:v{version}"
+    release = Release(version, image, message_image, ref)
+    folder = _write(
+        f"bundle-{version}",
+        {f"bundle/{path}": text for path, text in bundle.bundle(release).items()},
+        bundle.dockerfile(release),
+    )
+    with step(f"Bundle {version} into the registry") as work:
+        olm.build(work, ref, folder)
+    return replace(release, bundle_image=deploy.pinned(ref))
+
+
+def publish_catalog(releases: Sequence[Release], programs: str, tag: str = "") -> str:
+    """Put a catalog image with these releases into the registry; return its name, by digest.
+
+    `programs` is the image that has `opm`.
+    """
+    tag = tag or "-".join(release.version for release in releases)
+    ref = f"{registry.ADDRESS}/message-operator-catalog:{tag}"
+    folder = _write(
+        f"catalog-{tag}",
+        {f"catalog/{path}": text for path, text in catalog.catalog(releases).items()},
+        catalog.dockerfile(),
+    )
+    with step(f"Catalog with {', '.join(r.version for r in releases)} into the registry") as work:
+        olm.build(work, ref, folder, OPM_IMAGE=programs)
+    return deploy.pinned(ref)
+
+
+def _write(name: str, files: dict[str, str], dockerfile: str) -> Path:
+    """Write the files that an image is built of; return their folder."""
+    folder = _BUILD / name
+    for path, text in {**files, "Dockerfile": dockerfile}.items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return folder

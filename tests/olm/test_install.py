@@ -1,0 +1,69 @@
+"""Installed by a Subscription, the operator serves the namespaces that it is to, no others."""
+
+import pytest
+
+from tests.e2e.kube import WAIT
+from tests.e2e.messages import Namespace, restarts, uid
+from tests.olm import releases
+from tests.olm.conftest import MakeNamespace
+from tests.olm.subscription import CRD, Subscription
+
+#: For each of OLM's install modes: the namespaces of the OperatorGroup, and those not served.
+MODES = {
+    "OwnNamespace": (["home"], ["first", "second"]),
+    "SingleNamespace": (["first"], ["home", "second"]),
+    "MultiNamespace": (["first", "second"], ["home"]),
+    "AllNamespaces": ([], []),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_in_each_install_mode_messages_work_in_the_watched_namespaces_alone(
+    mode: str, subscription: Subscription, home: Namespace, make: MakeNamespace
+) -> None:
+    every = {"home": home, "first": make("first"), "second": make("second")}
+    targets, unwatched = MODES[mode]
+
+    subscription.group(*(every[name].name for name in targets))
+    subscription.subscribe()
+    subscription.wait_until_installed(releases.PRESENT)
+
+    ignored = [every[name].create("ignored") for name in unwatched]
+    for name in every.keys() - set(unwatched):
+        every[name].create("hello", "hello").wait_until_ready()
+        assert subscription.may("create", "pods", every[name].name)
+    for message in ignored:
+        assert (message.status(), message.pod()) == ({}, None)
+        # OLM lets it act in its own namespace always, for there it has its Lease.
+        if message.namespace is not home:
+            assert not subscription.may("list", "messages.myorg.dev", message.namespace.name)
+
+
+def test_uninstalled_it_leaves_messages_that_can_be_deleted_and_adopted_but_nothing_else(
+    subscription: Subscription, home: Namespace
+) -> None:
+    kube = home.kube
+    subscription.group()
+    subscription.subscribe()
+    subscription.wait_until_installed(releases.PRESENT)
+    deleted, kept, edited = (home.create(name, "before") for name in ("deleted", "kept", "edited"))
+    deleted.wait_until_ready()
+    pod, former = kept.wait_until_ready(), edited.wait_until_ready()
+    assert len(subscription.made()) > 5
+
+    subscription.uninstall()
+
+    assert subscription.made() == []
+    assert kube.get("CustomResourceDefinition", CRD) is not None
+    assert uid(kept.pod()) == uid(pod)
+    home.kubectl("delete", "message", "deleted", WAIT)
+    deleted.wait_until_gone()
+    edited.edit(text="after")
+
+    subscription.subscribe()
+    subscription.wait_until_installed(releases.PRESENT)
+
+    edited.wait_until_ready(instead_of=former)
+    edited.wait_for_log(b"after\n")
+    adopted = kept.wait_until_ready()
+    assert (uid(adopted), restarts(adopted)) == (uid(pod), 0)

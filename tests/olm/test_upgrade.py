@@ -1,0 +1,118 @@
+"""OLM upgrades the operator as its administrator wants it, and Messages go on meanwhile."""
+
+from tests.e2e.kube import Object
+from tests.e2e.messages import Message, Namespace, restarts, uid
+from tests.e2e.waiting import wait_until
+from tests.olm import releases
+from tests.olm.conftest import Offers
+from tests.olm.subscription import Subscription, csv_name, is_up
+
+
+def declare(home: Namespace) -> tuple[list[Message], list[Object]]:
+    """Have some Messages; return them and their Pods."""
+    messages = [home.create(f"hello-{number}", "before") for number in range(4)]
+    return messages, [message.wait_until_ready() for message in messages]
+
+
+def assert_untouched(messages: list[Message], pods: list[Object]) -> None:
+    """Check that the Pods are the same as before, and were never restarted."""
+    now = [message.wait_until_ready() for message in messages]
+    assert [(uid(pod), restarts(pod)) for pod in now] == [(uid(pod), 0) for pod in pods]
+
+
+def assert_served(message: Message) -> None:
+    """Check that the operator sees to a Message."""
+    former = message.wait_until_ready()
+    message.edit(text="after")
+    message.wait_until_ready(instead_of=former)
+    message.wait_for_log(b"after\n")
+
+
+def test_a_new_release_in_the_channel_is_installed_and_no_message_pod_restarts(
+    followed: Subscription, home: Namespace, offers: Offers
+) -> None:
+    followed.group()
+    followed.subscribe()
+    followed.wait_until_installed(releases.FORMER)
+    messages, pods = declare(home)
+
+    followed.catalog.offer(offers.present, releases.PRESENT)
+
+    followed.wait_until_installed(releases.PRESENT)
+    assert_untouched(messages, pods)
+    assert_served(messages[0])
+    assert_untouched(messages[1:], pods[1:])
+
+
+def test_with_manual_approval_nothing_is_installed_or_upgraded_before_it(
+    subscription: Subscription, home: Namespace
+) -> None:
+    subscription.group(home.name)
+    subscription.subscribe(starting=releases.FORMER, approval="Manual")
+    subscription.wait_for_plan(releases.FORMER)
+    assert subscription.csvs() == {}
+
+    subscription.approve(releases.FORMER)
+    subscription.wait_until_installed(releases.FORMER)
+    messages, pods = declare(home)
+    subscription.wait_for_plan(releases.PRESENT)
+    assert subscription.csvs().keys() == {csv_name(releases.FORMER)}
+
+    subscription.approve(releases.PRESENT)
+
+    subscription.wait_until_installed(releases.PRESENT)
+    assert_untouched(messages, pods)
+    assert_served(messages[0])
+
+
+def test_the_subscription_sets_resources_and_environment(
+    subscription: Subscription, home: Namespace
+) -> None:
+    resources = {"requests": {"cpu": "20m", "memory": "96Mi"}, "limits": {"memory": "384Mi"}}
+    level = {"name": "MESSAGE_OPERATOR_LOG_LEVEL", "value": "debug"}
+    subscription.group(home.name)
+    subscription.subscribe(config={"resources": resources, "env": [level]})
+    subscription.wait_until_installed(releases.PRESENT)
+    subscription.wait_for_pod(
+        "with the resources", lambda container: container["resources"] == resources
+    )
+    assert '"level": "debug"' in subscription.log()
+
+    user = {"name": "MESSAGE_OPERATOR_MESSAGE_USER", "value": "1234"}
+    subscription.change(config={"env": [user]})
+
+    subscription.wait_for_pod("with the user", lambda container: user in container["env"])
+    assert '"level": "debug"' not in subscription.log()
+    message = home.create("hello", "hello").wait_until_ready()
+    assert message["spec"]["securityContext"]["runAsUser"] == 1234
+
+
+def test_an_upgrade_that_cannot_start_leaves_the_old_operator_serving_and_is_undone(
+    followed: Subscription, home: Namespace, offers: Offers
+) -> None:
+    followed.group()
+    followed.subscribe()
+    followed.wait_until_installed(releases.FORMER)
+    messages, pods = declare(home)
+
+    followed.catalog.offer(offers.broken, releases.BROKEN)
+    wait_until(
+        "the upgrade to hang",
+        followed.pods,
+        lambda found: any("ImagePullBackOff" in str(pod["status"]) for pod in found),
+    )
+    assert [is_up(pod) for pod in followed.pods()].count(True) == 1
+    assert_served(messages[0])
+
+    followed.uninstall()
+    followed.subscribe(starting=releases.FORMER, approval="Manual")
+    followed.approve(releases.FORMER)
+    followed.wait_until_installed(releases.FORMER)
+    assert_served(messages[1])
+
+    followed.catalog.offer(offers.mended, releases.MENDED)
+    followed.refuse(releases.BROKEN)
+    followed.approve(releases.MENDED)
+    followed.wait_until_installed(releases.MENDED)
+    assert_served(messages[2])
+    assert_untouched(messages[3:], pods[3:])
