@@ -45,6 +45,13 @@ class HistoryError(Exception):
     """
 
 
+class LateKindError(Exception):
+    """The kind came after the start, when kopf looks for it once if namespaces are listed.
+
+    The process ends: its supervisor starts it afresh, and it watches.
+    """
+
+
 class Controller:
     """The operator but for the watching."""
 
@@ -64,6 +71,7 @@ class Controller:
         )
         self._filled = False
         self._contradicted = False  # whether the last list was older than the one before
+        self._kindless = False  # whether the API server did not know the kind
         self._task: asyncio.Task[None] | None = None
         self._stopped: asyncio.Task[None] | None = None
 
@@ -196,6 +204,7 @@ class Controller:
         except ApiError as error:
             if error.status != 404:
                 raise
+            self._kindless = True
             # No kind, no Messages. Should they be back in a moment, nothing was lost with them:
             # no Pod is ever deleted because its Message is gone.
             self._messages.clear(namespace)
@@ -204,6 +213,10 @@ class Controller:
                 "The API server knows no %s.%s: install the CRD (it comes with the chart)",
                 messages.PLURAL, messages.GROUP,
             )  # fmt: skip
+        else:
+            if self._kindless and self.settings.namespaces:
+                raise LateKindError("the kind is there now, but kopf does not watch it")
+            self._kindless = False
 
     async def _compare(
         self, cache: Cache[R], path: str, namespace: str | None, *, anew: bool

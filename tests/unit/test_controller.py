@@ -8,7 +8,7 @@ import pytest
 from yarl import URL
 
 from message_operator import controller, messages, metrics, pods, watches
-from message_operator.controller import Controller
+from message_operator.controller import Controller, LateKindError
 from message_operator.kube import ApiError
 from message_operator.settings import Settings
 from tests.unit.fake_api import FakeApi
@@ -76,6 +76,22 @@ async def test_it_does_nothing_before_everything_is_watched(started: StartedCont
 
     assert started._ready() == "the caches are not filled yet"
     assert started.api.writes == []
+
+
+async def test_with_listed_namespaces_it_ends_when_the_kind_comes_after_it(
+    started: StartedController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare = started._compare
+
+    async def kindless(*_: Any, **__: Any) -> None:
+        raise ApiError("GET", "/", 404, "NotFound", "no")
+
+    monkeypatch.setattr(started, "_compare", kindless)
+    await started._compare_messages("ns", anew=True)
+    monkeypatch.setattr(started, "_compare", compare)
+
+    with pytest.raises(LateKindError):
+        await started._compare_messages("ns", anew=True)
 
 
 async def test_the_last_sweep_that_succeeded_can_be_watched(
