@@ -86,7 +86,9 @@ def test_a_bundle_that_cannot_be_pulled_is_told_and_is_unpacked_once_it_can(
     def told() -> str:
         return str(subscription.conditions().get("BundleUnpacking", {}).get("message"))
 
-    wait_until("OLM to tell of it", told, lambda text: "Bundle image pull failed" in text, bound=BOUND)
+    wait_until(
+        "OLM to tell of it", told, lambda text: "Bundle image pull failed" in text, bound=BOUND
+    )
     assert subscription.csvs() == {}
 
     there = f"{registry.ADDRESS}/message-operator-bundle:v{releases.PRESENT}"
