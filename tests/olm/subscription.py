@@ -1,7 +1,7 @@
 """What an administrator does with OLM, and sees of it, so that tests read like the guide."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from hack import olm
@@ -121,10 +121,20 @@ class Subscription:
         self.kube.patch("Subscription", NAME, {"spec": spec}, self.namespace.name)
 
     def approve(self, version: str) -> None:
-        """Approve the plan for a version, once it is there."""
-        plan = self.wait_for_plan(version)
-        approved = {"spec": {"approved": True}}
-        self.kube.patch("InstallPlan", plan["metadata"]["name"], approved, self.namespace.name)
+        """Approve the plan for a version, and wait until OLM follows it.
+
+        OLM may make a plan twice, and forget the first: it is the last one that counts.
+        """
+
+        def look() -> bool:
+            plan = self.wait_for_plan(version)
+            if not plan["spec"]["approved"]:
+                name = plan["metadata"]["name"]
+                approved = {"spec": {"approved": True}}
+                self.kube.patch("InstallPlan", name, approved, self.namespace.name)
+            return csv_name(version) in self.csvs()
+
+        wait_until(f"{csv_name(version)}, approved, to be there", look, bool, bound=BOUND)
 
     def refuse(self, version: str) -> None:
         """Delete the plan for a version: OLM makes another, for what is then the newest."""
@@ -160,19 +170,10 @@ class Subscription:
         named = {csv["metadata"]["name"]: csv for csv in found}
         return {name: csv for name, csv in named.items() if name.startswith(f"{NAME}.v")}
 
-    def phase(self, version: str) -> str:
-        """Return the phase of a version's CSV, with its reason; empty if there is none."""
-        status = self.csvs().get(csv_name(version), {}).get("status") or {}
-        return str(status.get("phase") or "")
-
-    def plans(self) -> list[Object]:
-        """Return the InstallPlans, the oldest first."""
-        found, _ = self.kube.objects("InstallPlan", self.namespace.name)
-        return sorted(found, key=lambda plan: int(plan["spec"].get("generation") or 0))
-
-    def deployment(self) -> Object:
-        """Return the operator's Deployment, empty if there is none."""
-        return self.kube.get("Deployment", NAME, self.namespace.name) or {}
+    def plan(self) -> Object:
+        """Return the InstallPlan that the Subscription is at, empty if there is none."""
+        name = ((self.get().get("status") or {}).get("installPlanRef") or {}).get("name")
+        return (name and self.kube.get("InstallPlan", name, self.namespace.name)) or {}
 
     def pods(self) -> list[Object]:
         """Return the operator's Pods, those that are about to end included."""
@@ -241,24 +242,13 @@ class Subscription:
             raise AssertionError(f"{error}\nThe Subscription says: {conditions}") from None
 
     def wait_for_plan(self, version: str) -> Object:
-        """Wait for the InstallPlan of a version; return it."""
-        plans = wait_until(
+        """Wait until the Subscription is at the InstallPlan of a version; return it."""
+        return wait_until(
             f"a plan for {csv_name(version)}",
-            lambda: [p for p in self.plans() if csv_name(version) in _planned(p)],
-            lambda found: found,
+            self.plan,
+            lambda plan: plan and csv_name(version) in plan["spec"]["clusterServiceVersionNames"],
             bound=BOUND,
         )
-        return plans[-1]
-
-    def wait_for_condition(self, kind: str) -> Object:
-        """Wait until the Subscription has a condition; return it."""
-        found = wait_until(
-            f"the Subscription to say {kind}",
-            self.conditions,
-            lambda conditions: conditions.get(kind, {}).get("status") == "True",
-            bound=BOUND,
-        )
-        return found[kind]
 
 
 def csv_name(version: str) -> str:
@@ -268,11 +258,6 @@ def csv_name(version: str) -> str:
 
 def _phase(csv: Object) -> str:
     return str((csv.get("status") or {}).get("phase"))
-
-
-def _planned(plan: Object) -> Sequence[str]:
-    names: list[str] = plan["spec"]["clusterServiceVersionNames"]
-    return names
 
 
 def is_up(pod: Object) -> bool:
