@@ -86,6 +86,9 @@ async def test_a_foreign_pod_is_left_alone_until_it_goes(here: World) -> None:
     before = await here.cluster.ask("GET", here.pod())
     await here.create("하나")
     told = await here.until_reason("Conflict")
+    async with here.within(30, "its Event"):
+        while not any(write.path.endswith("/events") for write in here.relevant()):
+            await asyncio.sleep(0.05)
     count = len(here.relevant())
     await asyncio.sleep(6)  # it is looked at again every five seconds
 
