@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
-import sysconfig
+import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -35,11 +35,9 @@ def _controller_runtime(flags: tuple[str, ...]) -> list[str | Path]:
 
 def _tutorial(flags: tuple[str, ...]) -> list[str | Path]:
     script = _HERE / "peers" / "kopf-tutorial" / "main.py"
-    return [*shipped.python(), "-m", "kopf", "run", "-A", "--standalone", script, *flags]
+    return [sys.executable, "-m", "kopf", "run", "-A", "--standalone", script, *flags]
 
 
-#: The Kubernetes client of the tutorial's operator is in no image of ours. It is all Python.
-_MORE = Path(sysconfig.get_path("purelib"))
 _COMMANDS = {"ours": _ours, "controller-runtime": _controller_runtime, "tutorial": _tutorial}
 
 
@@ -142,7 +140,7 @@ async def running(
                 env={
                     **os.environ,
                     "KUBECONFIG": str(plane.kubeconfig(environment.OPERATOR)),
-                    **shipped.environment(*([_MORE] if peer is TUTORIAL else [])),
+                    **(shipped.environment() if peer is OURS else {}),
                     **(env or {}),
                 },
             ),

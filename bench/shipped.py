@@ -2,8 +2,8 @@
 
 The Python of a developer's machine may be half as fast as a distribution's (it depends on how it
 was compiled), and users never run it. In a container the engine's start would be measured, too.
-So the image's files are laid out here, and its program is started by its own loader. The other
-peers in Python get the same Python. Used by ``peers`` and ``measures``.
+So the image's files are laid out here, and its program is started by its own loader. The floor gets
+the same Python. Used by ``peers`` and ``measures``.
 """
 
 import functools
