@@ -181,14 +181,10 @@ def _settings() -> Iterable[dict[str, str]]:
         yield {"name": _ENV_PREFIX + name.replace("-", "_").upper(), "value": value}
 
 
-def _permissions() -> tuple[list[Manifest], list[Manifest]]:
-    """Return the rules for the watched namespaces, and those for the cluster.
-
-    The latter are what the chart grants in the cluster beside what it grants in listed namespaces.
-    """
-    there = _find("Role", NAME, NAME)["rules"]
-    clusterwide = [rule for rule in _find("ClusterRole", NAME)["rules"] if rule not in there]
-    return there + _find("Role", f"{NAME}-leader-election", NAME)["rules"], clusterwide
+def _permissions() -> list[Manifest]:
+    """Return the rules for the watched namespaces; in the cluster the operator needs no others."""
+    here = _find("Role", f"{NAME}-leader-election", NAME)["rules"]
+    return [*_find("Role", NAME, NAME)["rules"], *here]
 
 
 def _platforms() -> dict[str, str]:
@@ -248,7 +244,6 @@ def csv(release: Release) -> Manifest:
     schema = version["schema"]["openAPIV3Schema"]
     examples = _examples(chart)
     (shown,) = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
-    there, clusterwide = _permissions()
     return {
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "ClusterServiceVersion",
@@ -307,8 +302,7 @@ def csv(release: Release) -> Manifest:
             "install": {
                 "strategy": "deployment",
                 "spec": {
-                    "clusterPermissions": [{"serviceAccountName": NAME, "rules": clusterwide}],
-                    "permissions": [{"serviceAccountName": NAME, "rules": there}],
+                    "permissions": [{"serviceAccountName": NAME, "rules": _permissions()}],
                     "deployments": [_deployment(release)],
                 },
             },

@@ -45,13 +45,6 @@ class HistoryError(Exception):
     """
 
 
-class LateKindError(Exception):
-    """The kind came after the start, when kopf looks for it once if namespaces are listed.
-
-    The process ends: its supervisor starts it afresh, and it watches.
-    """
-
-
 class Controller:
     """The operator but for the watching."""
 
@@ -71,7 +64,6 @@ class Controller:
         )
         self._filled = False
         self._contradicted = False  # whether the last list was older than the one before
-        self._kindless = False  # whether the API server did not know the kind
         self._task: asyncio.Task[None] | None = None
         self._stopped: asyncio.Task[None] | None = None
 
@@ -169,7 +161,7 @@ class Controller:
         while True:
             anew = await self._watches.begun(wait)
             done = await self._sweep(anew=anew)
-            wait = self.settings.sweep_period if done else RETRY
+            wait = self.settings.sweep_period if done and self._watches.complete else RETRY
             await asyncio.sleep(APART)
 
     async def _sweep(self, *, anew: bool) -> bool:
@@ -204,7 +196,6 @@ class Controller:
         except ApiError as error:
             if error.status != 404:
                 raise
-            self._kindless = True
             # No kind, no Messages. Should they be back in a moment, nothing was lost with them:
             # no Pod is ever deleted because its Message is gone.
             self._messages.clear(namespace)
@@ -213,10 +204,6 @@ class Controller:
                 "The API server knows no %s.%s: install the CRD (it comes with the chart)",
                 messages.PLURAL, messages.GROUP,
             )  # fmt: skip
-        else:
-            if self._kindless and self.settings.namespaces:
-                raise LateKindError("the kind is there now, but kopf does not watch it")
-            self._kindless = False
 
     async def _compare(
         self, cache: Cache[R], path: str, namespace: str | None, *, anew: bool
@@ -231,6 +218,7 @@ class Controller:
                 repairs += cache.observe(raw) is not None
                 meta = raw["metadata"]
                 seen[meta["namespace"], meta["name"]] = int(meta["resourceVersion"])
+        self._watches.expect(path)
         if version < newest or cache.contradicts(seen, version):
             raise HistoryError(f"the list of {path} is older than what it said before")
         ghosts = cache.prune(seen, version, namespace)

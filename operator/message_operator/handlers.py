@@ -61,8 +61,8 @@ async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
     settings.queueing.idle_timeout = 1.0
     settings.process.ultimate_exiting_timeout = ENDING
     settings.watching.label_selectors["", "v1", "pods"] = pods.SELECTOR
-    # With listed namespaces there is no right to anything clusterwide, nor need for it.
-    settings.scanning.disabled = bool(controller.settings.namespaces)
+    # docs/decisions/0012-a-late-kind-is-a-restart.md
+    settings.scanning.disabled = True
     try:
         await controller.start()
     except OSError as error:  # kopf would try again for ever; a supervisor knows better

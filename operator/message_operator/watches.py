@@ -16,6 +16,15 @@ from message_operator import metrics
 
 #: Selects nothing.
 NOTHING = "nothing,!nothing"
+#: Seconds that kopf has to watch what is there: it takes one or two.
+LATE = 15.0
+
+
+class UnwatchedError(Exception):
+    """Something is there, and kopf does not watch it: it looked before the kind came.
+
+    The process ends: its supervisor starts it afresh, and kopf looks again.
+    """
 
 
 class Watches:
@@ -31,6 +40,7 @@ class Watches:
         self._listed: set[str] = set()  # paths that were listed since their last watch
         self._streams: dict[str, aiohttp.ClientResponse] = {}
         self._alive: dict[str, float] = {}  # when a path's watch was last seen to live
+        self._expected: dict[str, float] = {}  # since when a path is known to be there
         #: What stands before each path, where an API server is behind another's address.
         self.prefix = ""
         self._anew = asyncio.Event()
@@ -67,8 +77,16 @@ class Watches:
         self._anew.clear()
         return anew
 
+    def expect(self, path: str) -> None:
+        """Take in that the path is there; raises ``UnwatchedError`` if it long was, unwatched."""
+        now = time.monotonic()
+        since = self._expected.setdefault(path, now)
+        if path not in self._alive and now - since > LATE:
+            raise UnwatchedError(f"{path} has been there for {now - since:.0f} s, but not watched")
+
     def forget(self, path: str) -> None:
         """Take in that there is nothing to watch at the path any more."""
+        self._expected.pop(path, None)
         self._alive.pop(path, None)
         self._streams.pop(path, None)
 

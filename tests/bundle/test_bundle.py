@@ -119,26 +119,12 @@ def test_in_the_watched_namespaces_it_may_do_what_the_chart_lets_it_do() -> None
     assert INSTALL["permissions"] == [{"serviceAccountName": NAME, "rules": rules}]
 
 
-def test_in_the_cluster_it_may_only_look_at_definitions() -> None:
-    assert INSTALL["clusterPermissions"] == [
-        {
-            "serviceAccountName": NAME,
-            "rules": [
-                {
-                    "apiGroups": ["apiextensions.k8s.io"],
-                    "resources": ["customresourcedefinitions"],
-                    "verbs": ["list", "watch"],
-                }
-            ],
-        }
-    ]
-
-
-def test_together_that_is_what_the_chart_lets_it_do_everywhere() -> None:
+def test_it_asks_for_nothing_in_the_cluster() -> None:
     chart = helm.find(helm.render({"fullnameOverride": NAME}), "ClusterRole", NAME)
 
-    ours = INSTALL["permissions"][0]["rules"] + INSTALL["clusterPermissions"][0]["rules"]
-    assert [rule for rule in chart["rules"] if rule not in ours] == []
+    assert "clusterPermissions" not in INSTALL
+    rules = INSTALL["permissions"][0]["rules"]
+    assert [rule for rule in chart["rules"] if rule not in rules] == []
 
 
 def test_it_holds_the_kind_and_the_csv_and_nothing_else() -> None:

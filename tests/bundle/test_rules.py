@@ -46,8 +46,8 @@ def owned(csv: Any) -> Any:
     return csv["spec"]["customresourcedefinitions"]["owned"][0]
 
 
-def rules_of(csv: Any, scope: str) -> Any:
-    return csv["spec"]["install"]["spec"][scope][0]["rules"]
+def rules_of(csv: Any) -> Any:
+    return csv["spec"]["install"]["spec"]["permissions"][0]["rules"]
 
 
 def container(csv: Any) -> Any:
@@ -64,6 +64,16 @@ def entries(channels: Any) -> Any:
 #: Where the fields of the operator's container are.
 _POD = "spec.install.spec.deployments[0].spec.template.spec"
 _CONTAINER = f"{_POD}.containers[0]"
+_DEFINES = {
+    "serviceAccountName": "message-operator",
+    "rules": [
+        {
+            "apiGroups": ["apiextensions.k8s.io"],
+            "resources": ["customresourcedefinitions"],
+            "verbs": ["patch"],
+        }
+    ],
+}
 
 #: The rule, the file that is changed, how, and the sentence.
 MISTAKES: list[tuple[str, str, Change, str]] = [
@@ -160,12 +170,12 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
     ),
     (
         "permissions", CSV,
-        lambda csv: rules_of(csv, "clusterPermissions")[0]["verbs"].append("patch"),
+        lambda csv: csv["spec"]["install"]["spec"].update(clusterPermissions=[_DEFINES]),
         f"{CSV}: spec.install.spec.clusterPermissions[0].rules[0].verbs: OLM alone installs "
         "definitions",
     ),
     (
-        "permissions", CSV, lambda csv: rules_of(csv, "permissions")[0].update(verbs=["*"]),
+        "permissions", CSV, lambda csv: rules_of(csv)[0].update(verbs=["*"]),
         f"{CSV}: spec.install.spec.permissions[0].rules[0]: has a *; say which",
     ),
     (
@@ -201,7 +211,7 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
     ),
     (
         "olmv1_has_no_operator_conditions", CSV,
-        lambda csv: rules_of(csv, "permissions")[0]["resources"].append("operatorconditions"),
+        lambda csv: rules_of(csv)[0]["resources"].append("operatorconditions"),
         f"{CSV}: spec.install.spec.permissions[0].rules[0].resources: OLM v1 has no "
         "OperatorConditions",
     ),

@@ -11,10 +11,6 @@ NEEDED = {
     ("", "pods"): {"get", "list", "watch", "create", "delete"},
     ("", "events"): {"create", "patch"},
 }
-#: kopf follows the CustomResourceDefinition when it watches the whole cluster.
-NEEDED_CLUSTER_WIDE = NEEDED | {
-    ("apiextensions.k8s.io", "customresourcedefinitions"): {"list", "watch"}
-}
 SUBJECTS = [{"kind": "ServiceAccount", "name": FULLNAME, "namespace": NAMESPACE}]
 
 
@@ -31,7 +27,7 @@ def granted(role: Manifest) -> dict[tuple[str, str], set[str]]:
 def test_all_namespaces_are_watched_by_one_cluster_role() -> None:
     manifests = render()
 
-    assert granted(find(manifests, "ClusterRole")) == NEEDED_CLUSTER_WIDE
+    assert granted(find(manifests, "ClusterRole")) == NEEDED
     binding = find(manifests, "ClusterRoleBinding")
     assert binding["roleRef"]["kind"] == "ClusterRole"
     assert binding["roleRef"]["name"] == FULLNAME

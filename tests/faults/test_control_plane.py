@@ -10,7 +10,7 @@ import pytest
 from hack.control_plane import ControlPlane
 from tests.chart import helm
 from tests.faults import control_plane
-from tests.faults.cluster import Cluster, connected
+from tests.faults.cluster import MESSAGES, Cluster, connected
 from tests.faults.world import World, world
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/messages.myorg.dev"
@@ -104,7 +104,31 @@ async def _edited(here: World, text: str) -> None:
                 return
 
 
-@pytest.mark.long
+@pytest.mark.parametrize("everywhere", [True, False])
+async def test_the_kind_comes_after_the_operator(own: Own, everywhere: bool) -> None:
+    _, cluster, here = own
+    await _without_the_kind(cluster)
+    operator = await here.launch(everywhere=everywhere)
+    async with here.within(60, "its Pods are watched"):
+        while not any(call.watch and call.plural == "pods" for call in here.proxy.calls):
+            await asyncio.sleep(0.05)
+    status, said = await operator.probe("/readyz")
+
+    await cluster.install()
+    await here.create("하나")
+
+    await here.converges({"hello": "하나"})
+    assert (status, "caches are not filled" in said) == (503, True)
+    assert len(operator.exits) == 1
+
+
+async def _without_the_kind(cluster: Cluster) -> None:
+    await cluster.remove(CRD)
+    async with asyncio.timeout(60):
+        while await cluster.find(CRD) or await cluster.find(f"{MESSAGES}/messages"):
+            await asyncio.sleep(0.05)
+
+
 @pytest.mark.parametrize("everywhere", [True, False])
 async def test_the_kind_is_deleted_and_made_again(own: Own, everywhere: bool) -> None:
     _, cluster, here = own
@@ -124,5 +148,3 @@ async def test_the_kind_is_deleted_and_made_again(own: Own, everywhere: bool) ->
     here.frozen.clear()
 
     await here.converges({"hello": "둘"}, patience=180)
-    if everywhere:
-        assert here.operator.exits == []

@@ -48,7 +48,7 @@ async def test_it_is_not_ready_before_its_caches_are_filled(here: World) -> None
     def hole(one: proxy.Proxy) -> None:
         one.arm(lambda call: call.lists, proxy.delay(3), float("inf"))
 
-    starting = asyncio.create_task(here.start_behind(hole))
+    starting = asyncio.create_task(here.start(harm=hole))
     said = set()
     async with here.within(120, "ready"):
         while not starting.done():
@@ -73,18 +73,6 @@ async def test_a_stuck_loop_does_not_answer(here: World) -> None:
     await operator.ready()
 
     assert stopped[0] == 0
-
-
-async def test_without_the_kind_it_is_started_again_until_it_is_there(here: World) -> None:
-    """With listed namespaces it cannot watch for the kind; its supervisor is what tries again."""
-
-    def no_kind(one: proxy.Proxy) -> None:
-        one.arm(lambda call: call.plural == "messages", proxy.refuse(404, "NotFound"), 3)
-
-    await here.start_behind(no_kind)
-    await here.create("하나")
-
-    await here.converges({"hello": "하나"})
 
 
 async def test_its_log_names_the_message_on_each_line(here: World) -> None:

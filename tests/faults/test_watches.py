@@ -184,11 +184,10 @@ async def test_lists_and_watches_are_refused_for_a_while(
     here: World, status: int, reason: str
 ) -> None:
     await here.create("하나")
-    starting = here.start_behind(lambda one: one.arm(
+    await here.start(harm=lambda one: one.arm(
         lambda call: call.plural in ("messages", "pods") and not call.writes,
         proxy.refuse(status, reason, 1), 4,
     ))  # fmt: skip
-    await starting
 
     await here.converges({"hello": "하나"})
 

@@ -46,14 +46,28 @@ class World:
     def operator(self) -> Operator:
         return self.operators[0]
 
-    async def start(self, *flags: str, everywhere: bool = False) -> Operator:
-        """Start one more replica behind a proxy of its own, and wait until it is ready."""
-        return await self.start_behind(lambda _: None, *flags, everywhere=everywhere)
-
-    async def start_behind(
-        self, harm: Callable[[Proxy], object], *flags: str, everywhere: bool = False
+    async def start(
+        self,
+        *flags: str,
+        harm: Callable[[Proxy], object] = lambda _: None,
+        everywhere: bool = False,
     ) -> Operator:
-        """Start one more replica, with its proxy harmed from the beginning."""
+        """Start one more replica behind a proxy of its own, and wait until it is ready.
+
+        Its proxy may be harmed from the beginning.
+        """
+        operator = await self.launch(*flags, harm=harm, everywhere=everywhere)
+        async with self.within(120, "ready"):
+            await operator.ready()
+        return operator
+
+    async def launch(
+        self,
+        *flags: str,
+        harm: Callable[[Proxy], object] = lambda _: None,
+        everywhere: bool = False,
+    ) -> Operator:
+        """Start one more replica behind a proxy of its own."""
         if everywhere:
             await self.cluster.allow_everywhere()
         who = f"replica {len(self.proxies) + 1}"
@@ -70,8 +84,6 @@ class World:
         self.operators.append(operator)
         self._stack.push_async_callback(operator.close)
         await operator.start()
-        async with self.within(120, "ready"):
-            await operator.ready()
         return operator
 
     # --- the users' doings ------------------------------------------------------------------------

@@ -8,9 +8,10 @@ import pytest
 from yarl import URL
 
 from message_operator import controller, messages, metrics, pods, watches
-from message_operator.controller import Controller, LateKindError
+from message_operator.controller import Controller
 from message_operator.kube import ApiError
 from message_operator.settings import Settings
+from message_operator.watches import UnwatchedError
 from tests.unit.fake_api import FakeApi
 from tests.unit.samples import message, raw_message, raw_pod
 
@@ -35,15 +36,15 @@ class StartedController(Controller):
         for stream in self.streams:
             stream.closed = True
 
-    async def watch(self) -> None:
-        """Begin to watch, as kopf does once it has listed."""
+    async def watch(self, *paths: str) -> None:
+        """Begin to watch, as kopf does once it has listed; all, unless paths are given."""
         self.streams = []
 
         async def answer(_: Any) -> Any:
             self.streams.append(SimpleNamespace(status=200, closed=False))
             return self.streams[-1]
 
-        for path in (messages.path("ns"), pods.path("ns")):
+        for path in paths or (messages.path("ns"), pods.path("ns")):
             for query in ({"limit": "500"}, {"watch": "true"}):
                 request: Any = SimpleNamespace(
                     method="GET", url=URL("http://x/prefix").joinpath(path[1:]) % query
@@ -78,20 +79,37 @@ async def test_it_does_nothing_before_everything_is_watched(started: StartedCont
     assert started.api.writes == []
 
 
-async def test_with_listed_namespaces_it_ends_when_the_kind_comes_after_it(
+async def test_it_ends_if_what_is_there_is_not_watched(
     started: StartedController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compare = started._compare
+    monkeypatch.setattr(watches, "LATE", 0.05)
+    assert started._task is not None
+    started._task.remove_done_callback(controller._end_with)
 
-    async def kindless(*_: Any, **__: Any) -> None:
-        raise ApiError("GET", "/", 404, "NotFound", "no")
+    with pytest.raises(UnwatchedError):
+        await asyncio.wait_for(started._task, 5)
 
-    monkeypatch.setattr(started, "_compare", kindless)
-    await started._compare_messages("ns", anew=True)
-    monkeypatch.setattr(started, "_compare", compare)
 
-    with pytest.raises(LateKindError):
-        await started._compare_messages("ns", anew=True)
+async def test_it_waits_for_a_kind_that_is_not_there(
+    started: StartedController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watches, "LATE", 0.05)
+    list_pages = started.api.pages
+
+    def without_the_kind(path: str, *_: Any) -> Any:
+        if path == messages.path("ns"):
+            raise ApiError("GET", path, 404, "NotFound", "no")
+        return list_pages(path)
+
+    monkeypatch.setattr(started.api, "pages", without_the_kind)
+    await started.watch(pods.path("ns"))
+    await asyncio.sleep(0.2)
+    assert started._ready() == "the caches are not filled yet"
+
+    monkeypatch.setattr(started.api, "pages", list_pages)
+    await started.watch(messages.path("ns"))
+
+    await until_ready(started)
 
 
 async def test_the_last_sweep_that_succeeded_can_be_watched(

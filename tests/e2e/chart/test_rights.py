@@ -25,7 +25,7 @@ from hack.deploy import Published
 from tests.chart import helm
 from tests.chart.prometheus_server import free_port
 from tests.e2e import release
-from tests.e2e.chart.conftest import clean_cluster, the_kind
+from tests.e2e.chart.conftest import clean_cluster
 from tests.e2e.kube import Kube, Object
 from tests.e2e.messages import Message, Namespace, make_namespace, uid
 from tests.e2e.release import Operator
@@ -203,18 +203,6 @@ def day(stage: Stage) -> Journey:
     yield "somebody else's Pod is told of", lambda: taken.ready().get("reason") == "Conflict"
 
 
-def late_kind(stage: Stage) -> Journey:
-    """Have the kind come after the operator."""
-    release.remove_crd(stage.kube)
-    try:
-        stage.start()
-        yield "the kind is missed", lambda: "install the CRD" in stage.log()
-    finally:
-        the_kind(stage.kube)
-    message = stage.namespace.create("hello", "hello")
-    yield "it is noticed when it comes", lambda: is_processed(message, generation=1)
-
-
 def is_processed(message: Message, generation: int) -> bool:
     """Tell whether a Message is Ready as it was edited last."""
     status = message.status()
@@ -232,15 +220,10 @@ def count(message: Message, reason: str) -> int:
     return sum(event["count"] for event in message.events() if event["reason"] == reason)
 
 
-def journey_of(right: Right) -> Callable[[Stage], Journey]:
-    """Return what a right is needed for."""
-    return late_kind if right.resource == "customresourcedefinitions" else day
-
-
-def first_failure(stage: Stage, journey: Journey, right: Right) -> str:
+def first_failure(stage: Stage, right: Right) -> str:
     """Return the first step that fails for want of a right; empty if all succeed."""
     refusal = f'cannot {right.verb} resource "{right.resource}"'
-    for what, look in journey:
+    for what, look in day(stage):
         refused = 0.0
         began = time.monotonic()
         while not look():
@@ -254,11 +237,8 @@ def first_failure(stage: Stage, journey: Journey, right: Right) -> str:
     return ""
 
 
-@pytest.mark.parametrize("journey", [day, late_kind])
-def test_with_all_rights_the_operator_does_all_that_it_does(
-    stage: Stage, journey: Callable[[Stage], Journey]
-) -> None:
-    for what, look in journey(stage):
+def test_with_all_rights_the_operator_does_all_that_it_does(stage: Stage) -> None:
+    for what, look in day(stage):
         wait_until(what, look, bool)
 
     assert "forbidden" not in stage.log()
@@ -271,7 +251,7 @@ def test_without_any_right_something_fails(
     stage: Stage, kind: str, role: str, right: Right
 ) -> None:
     with taken_away(stage, kind, role, right):
-        failed = first_failure(stage, journey_of(right)(stage), right)
+        failed = first_failure(stage, right)
 
     assert failed, f"the operator does all that it does without the right to {right}"
 
