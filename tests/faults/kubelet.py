@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import json
-import logging
+from collections.abc import Awaitable, Callable
 
 import aiohttp
 
 from tests.faults.cluster import NODE, Cluster, Raw, RefusedError
 
-logger = logging.getLogger(__name__)
+_Work = Callable[[Raw], Awaitable[None]]
 
 
 class Kubelet:
@@ -51,21 +51,21 @@ class Kubelet:
             return
         status = pod.get("status") or {}
         if "deletionTimestamp" in pod["metadata"]:
-            self._do(self._end(pod))
+            self._do(self._end, pod)
         elif not pod["spec"].get("nodeName"):
-            self._do(self._start(pod))
+            self._do(self._start, pod)
         elif status.get("phase") == "Pending":
-            self._do(self._ready(pod))
+            self._do(self._ready, pod)
 
-    def _do(self, work: object) -> None:
-        task = asyncio.ensure_future(self._gently(work))
+    def _do(self, work: _Work, pod: Raw) -> None:
+        task = asyncio.create_task(self._gently(work, pod))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _gently(self, work: object) -> None:
+    async def _gently(self, work: _Work, pod: Raw) -> None:
         async with self._limit:
             with contextlib.suppress(aiohttp.ClientError, TimeoutError, RefusedError):
-                await work  # type: ignore[misc]
+                await work(pod)
 
     def _place(self, pod: Raw) -> str:
         meta = pod["metadata"]

@@ -1,6 +1,7 @@
 """Two replicas, and what may happen to the one that leads."""
 
 import asyncio
+import itertools
 import time
 from signal import Signals
 
@@ -9,7 +10,7 @@ import pytest
 from tests.faults import proxy
 from tests.faults.cluster import Cluster, Raw
 from tests.faults.process import Operator
-from tests.faults.proxy import Call, Forward, Proxy, Write
+from tests.faults.proxy import Answer, Call, Forward, Match, Proxy, Write
 from tests.faults.world import ELECT, World, world
 
 DURATION = 3.0  # seconds; ELECT's
@@ -126,6 +127,38 @@ async def test_the_leader_is_frozen_and_thawed(here: World) -> None:
     await here.converges(dict.fromkeys(names, "셋"))
     late = writes_of(here, here.proxies[0], thawed)
     assert [write for write in late if write.status < 400 and "/events" not in write.path] == []
+
+
+async def test_a_thawed_leader_sends_nothing_more(here: World) -> None:
+    """It wakes to answers, and each of its workers goes on to its next write: before the election.
+
+    Only the fence before each write stops that.
+    """
+    leader, _ = await two(here)
+    names = [f"m{number:02}" for number in range(60)]
+
+    async def freeze(_: Call, forward: Forward) -> Answer:
+        answer = await forward()
+        leader.send(Signals.SIGSTOP)
+        return answer
+
+    here.proxy.arm(nth_post(30), freeze)
+    here.frozen.add(leader)
+    await asyncio.gather(*(here.create("하나", name) for name in names))
+    await holds(here, here.proxies[1])
+    await here.converges(dict.fromkeys(names, "하나"), quiet=0.1)
+    thawed = time.monotonic()
+    leader.send(Signals.SIGCONT)
+    here.frozen.clear()
+
+    await here.converges(dict.fromkeys(names, "하나"))
+    assert writes_of(here, here.proxies[0], thawed) == []
+
+
+def nth_post(number: int) -> Match:
+    """Match the n-th Pod that is made."""
+    posts = itertools.count(1)
+    return lambda call: call.method == "POST" and call.plural == "pods" and next(posts) == number
 
 
 @pytest.mark.long
