@@ -25,6 +25,8 @@ _PATIENCE = 60.0
 #: In the node: says that the cluster was made to the end.
 _COMPLETE = "/kind/complete"
 _RESOLV_CONF = "/kind/resolv.conf"
+#: The addresses of Services: kind's default.
+_SERVICES = "10.96.0.0/16"
 _READY = '{.items[0].status.conditions[?(@.type=="Ready")].status}'
 _KUBECONFIG = paths.BUILD / "kubeconfig"
 
@@ -171,6 +173,7 @@ def _create() -> None:
             ],
             timeout=15 * 60,
         )
+        _keep_in_services(work)
         work.run(
             [
                 *(*_kubectl(), "-n", "kube-system", "rollout", "status"),
@@ -181,14 +184,29 @@ def _create() -> None:
         work.run(["docker", "exec", _NODE, "touch", _COMPLETE], timeout=30)
 
 
+def _keep_in_services(work: Step) -> None:
+    """Have the node refuse what is sent to a Service's address before kube-proxy knows it.
+
+    It would leave the cluster, and a network that answers for any address keeps the connection: an
+    API server once asked such a one for the APIs of OLM, for ever. kube-proxy changes the
+    address of what it knows before these rules are asked.
+    """
+    for chain in ("OUTPUT", "FORWARD"):
+        rule = ("-d", _SERVICES, "-j", "REJECT")
+        work.run(["docker", "exec", _NODE, "iptables", "-w", "-A", chain, *rule], timeout=30)
+
+
 def _configuration() -> dict[str, object]:
     """Return kind's configuration: its defaults, or a node of the image that is made here."""
-    config: dict[str, object] = {"kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4"}
+    networking: dict[str, object] = {"serviceSubnet": _SERVICES}
+    config: dict[str, object] = {
+        "kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4", "networking": networking,
+    }  # fmt: skip
     if engine.reaches_registry():
         return config
     # The node's own resolver is Docker's, on a loopback address that no Pod can reach.
     kubelet = {"kind": "KubeletConfiguration", "resolvConf": _RESOLV_CONF}
-    config["networking"] = {"disableDefaultCNI": True}  # the node image brings a simple one
+    networking["disableDefaultCNI"] = True  # the node image brings a simple one
     config["kubeadmConfigPatches"] = [yaml.safe_dump(kubelet)]
     config["nodes"] = [
         {
