@@ -146,12 +146,18 @@ class Subscription:
         self.kube.delete("Subscription", NAME, self.namespace.name)
 
     def uninstall(self) -> None:
-        """Delete the Subscription and every CSV of the operator; wait until all of it is gone."""
+        """Delete the Subscription and every CSV of the operator; wait until all of it is gone.
+
+        OLM may be at a plan still, and then makes the CSV once more.
+        """
         self.unsubscribe()
-        for name in self.csvs():
-            self.kube.delete("ClusterServiceVersion", name, self.namespace.name)
-        wait_until("the CSV to be gone", self.csvs, lambda found: not found, bound=BOUND)
-        wait_until("the operator's Pods to be gone", self.pods, lambda found: not found)
+
+        def look() -> bool:
+            for name in self.csvs():
+                self.kube.delete("ClusterServiceVersion", name, self.namespace.name)
+            return not self.csvs() and not self.pods()
+
+        wait_until("the CSV and the operator's Pods to be gone", look, bool, bound=BOUND)
 
     # --- what an administrator sees -----------------------------------------------------------
 
