@@ -71,7 +71,7 @@ async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
     settings.queueing.exit_timeout = 0.2
     # kopf has a task an object until no event came for this long: more tasks, more memory; fewer,
     # more of them are started anew.
-    settings.queueing.idle_timeout = 1.0
+    settings.queueing.idle_timeout = 0.3
     settings.process.ultimate_exiting_timeout = ENDING
     settings.watching.label_selectors["", "v1", "pods"] = pods.SELECTOR
     # docs/decisions/0012-a-late-kind-is-a-restart.md
