@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         namespaces=configured.namespaces,
         stop_flag=handlers.stopping,
     )
-    return 0
+    return handlers.exit_code()
 
 
 if __name__ == "__main__":

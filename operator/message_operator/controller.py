@@ -27,7 +27,7 @@ from message_operator.pods import Pod
 from message_operator.queue import WorkQueue
 from message_operator.reconcile import Reconciler
 from message_operator.settings import Settings
-from message_operator.watches import Watches
+from message_operator.watches import UnwatchedError, Watches
 from message_operator.web import Server
 
 logger = logging.getLogger(__name__)
@@ -80,6 +80,12 @@ class Controller:
         )
         self._task = asyncio.create_task(self._run(), name="controller")
         self._task.add_done_callback(_end_with)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended by itself."""
+        task = self._task
+        return task is not None and task.done() and not task.cancelled() and bool(task.exception())
 
     def login(self, info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
         """Open the session with the API server that kopf is to share."""
@@ -244,6 +250,11 @@ class _Phases(Collector):
 
 def _end_with(task: asyncio.Task[None]) -> None:
     """End the process if the controller ends by itself: its supervisor starts it afresh."""
-    if not task.cancelled() and task.exception() is not None:
-        logger.critical("The controller failed", exc_info=task.exception())
+    if not task.cancelled() and (error := task.exception()) is not None:
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if isinstance(error, HistoryError | UnwatchedError):
+            logger.critical("Ends, to be started afresh: %s", error)
+        else:
+            logger.critical("The controller failed", exc_info=error)
     signal.raise_signal(signal.SIGTERM)

@@ -96,11 +96,16 @@ def _catch_signals() -> None:
         stopping.set()
         # Not only once kopf has stopped all it does: the next leader waits for the Lease.
         stopped = loop.create_task(controller.stop())
-        loop.call_later(PROMPT, lambda: os._exit(0 if stopped.done() else 128 + number))
+        loop.call_later(PROMPT, lambda: os._exit(exit_code() if stopped.done() else 128 + number))
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, caught, number)
+
+
+def exit_code() -> int:
+    """Give the exit code for when it is told to stop: 1 if it was by the controller's failure."""
+    return int("controller" in globals() and controller.failed)
 
 
 @kopf.on.cleanup()
@@ -108,7 +113,8 @@ async def stop(**_: Any) -> None:
     """Stop the controller; if kopf has not ended soon after, end without it."""
     await controller.stop()
     # After a watch that failed, a task of kopf's may wait for ever for a session that is closed.
-    asyncio.get_running_loop().call_later(PROMPT, os._exit, 0 if stopping.is_set() else 1)
+    status = exit_code() if stopping.is_set() else 1
+    asyncio.get_running_loop().call_later(PROMPT, os._exit, status)
 
 
 @kopf.on.login(backoff=5)
