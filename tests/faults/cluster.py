@@ -14,11 +14,13 @@ import aiohttp
 
 from hack.control_plane import ADMIN, ControlPlane
 from tests.chart import helm
+from tests.faults.control_plane import OPERATOR
 
 Raw = dict[str, Any]
 
 MESSAGES = "/apis/myorg.dev/v1"
 NODE = "node-1"
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 class RefusedError(Exception):
@@ -121,6 +123,7 @@ class Cluster:
         for manifest in _chart(()):
             if manifest["kind"] in ("ClusterRole", "ClusterRoleBinding"):
                 await self.put(manifest)
+        await self._may("pods", "default")
 
     async def allow_here(self, namespace: str) -> None:
         """Give the operator the chart's rights in one namespace, and the election's."""
@@ -128,6 +131,19 @@ class Cluster:
             if manifest["kind"] in ("Role", "RoleBinding"):
                 manifest["metadata"]["namespace"] = namespace
                 await self.put(manifest)
+        await self._may("pods", namespace)
+        await self._may("leases", namespace, "coordination.k8s.io")
+
+    async def _may(self, resource: str, namespace: str, group: str = "") -> None:
+        """Wait until the API server has heard that the operator may create such objects there."""
+        wanted = {"verb": "create", "group": group, "resource": resource, "namespace": namespace}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "spec": {"user": OPERATOR, "resourceAttributes": wanted},
+        }  # fmt: skip
+        async with asyncio.timeout(60):
+            while not (await self.ask("POST", REVIEWS, review))["status"]["allowed"]:
+                await asyncio.sleep(0.05)
 
     async def new_namespace(self) -> str:
         """Make a namespace that lets only Pods of the strictest kind in."""
