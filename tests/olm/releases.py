@@ -8,24 +8,38 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import yaml
+
 from hack import bundle, catalog, deploy, olm, paths, registry
 from hack.bundle import Release
 from hack.run import step
 from message_operator import __version__
 
-#: The release before this one, this one, and two that come later.
-FORMER, PRESENT, BROKEN, MENDED = "0.0.9", __version__, "99.0.0", "99.0.1"
+#: The release before this one, this one, and some that come later.
+FORMER, PRESENT, STRICT, BROKEN, MENDED = "0.0.9", __version__, "98.0.0", "99.0.0", "99.0.1"
 
 _BUILD = paths.BUILD / "olm"
+_CRD = "manifests/myorg.dev_messages.yaml"
 
 
-def publish_bundle(version: str, image: str, message_image: str) -> Release:
-    """Put a release's bundle image into the registry; return the release, which names it."""
+def publish_bundle(
+    version: str, image: str, message_image: str, *, longest: int | None = None
+) -> Release:
+    """Put a release's bundle image into the registry; return the release, which names it.
+
+    With `longest`, its CRD takes no text that has more characters.
+    """
     ref = f"{registry.ADDRESS}/message-operator-bundle:v{version}"
     release = Release(version, image, message_image, ref)
+    files = bundle.bundle(release)
+    if longest is not None:
+        definition = yaml.safe_load(files[_CRD])
+        schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        schema["properties"]["spec"]["properties"]["text"]["maxLength"] = longest
+        files[_CRD] = bundle.dump(definition)
     folder = _write(
         f"bundle-{version}",
-        {f"bundle/{path}": text for path, text in bundle.bundle(release).items()},
+        {f"bundle/{path}": text for path, text in files.items()},
         bundle.dockerfile(release),
     )
     with step(f"Bundle {version} into the registry") as work:

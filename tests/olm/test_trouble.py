@@ -64,6 +64,72 @@ def wait_for_catalog_operator(home: Namespace, said: str) -> None:
 
 
 @pytest.fixture
+def strict(published: Published) -> str:
+    """A catalog with the former release, and one whose CRD takes 20 characters at most."""
+    image, message_image = published.image, published.message_image
+    assert image is not None
+    assert message_image is not None
+    former = releases.publish_bundle(releases.FORMER, image, message_image)
+    strict = releases.publish_bundle(releases.STRICT, image, message_image, longest=20)
+    return releases.publish_catalog([former, strict], olm.image())
+
+
+def test_an_upgrade_that_would_make_a_message_invalid_is_refused_until_the_message_fits(
+    followed: Subscription, home: Namespace, strict: str
+) -> None:
+    followed.group()
+    followed.subscribe()
+    followed.wait_until_installed(releases.FORMER)
+    message = home.create("long", "more than twenty characters")
+    other = home.create("short", "short")
+    pod, other_pod = message.wait_until_ready(), other.wait_until_ready()
+
+    followed.catalog.offer(strict, releases.STRICT)
+    plan = wait_until(
+        "OLM to give the upgrade up",
+        followed.plan,
+        lambda plan: (plan.get("status") or {}).get("phase") == "Failed",
+        bound=BOUND,
+    )
+    assert f"{home.name}/long" in plan["status"]["message"]
+    assert "spec.text" in plan["status"]["message"]
+    message.edit(text="still more than twenty characters")  # the old operator serves on
+    pod = message.wait_until_ready(instead_of=pod)
+
+    message.edit(text="it fits")
+    pod = message.wait_until_ready(instead_of=pod)
+    followed.uninstall()  # both CSVs: with the failed plan deleted alone, OLM would be stuck
+    followed.subscribe()
+
+    followed.wait_until_installed(releases.STRICT)
+    assert [uid(one.wait_until_ready()) for one in (message, other)] == [uid(pod), uid(other_pod)]
+
+
+def test_an_operator_with_too_little_memory_is_killed_until_it_is_given_more(
+    subscription: Subscription, home: Namespace
+) -> None:
+    subscription.group(home.name)
+    subscription.subscribe(config={"resources": {"limits": {"memory": "24Mi"}}})
+    wait_until(
+        "the operator to be killed",
+        subscription.pods,
+        lambda pods: any("OOMKilled" in str(pod["status"]) for pod in pods),
+        bound=BOUND,
+    )
+
+    enough = {"memory": "384Mi"}
+    subscription.change(config={"resources": {"limits": enough}})
+    # Until the Deployment is ready, OLM does not hold it against the Subscription.
+    home.kubectl("set", "resources", "deployment/message-operator", "--limits=memory=256Mi")
+
+    subscription.wait_for_pod(
+        "with enough memory", lambda container: container["resources"]["limits"] == enough
+    )
+    subscription.wait_until_installed(releases.PRESENT)
+    home.create("hello", "hello").wait_until_ready()
+
+
+@pytest.fixture
 def late(home: Namespace, published: Published) -> Catalog:
     """A catalog with a release whose bundle image is not in the registry yet."""
     image, message_image = published.image, published.message_image
