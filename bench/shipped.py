@@ -7,6 +7,7 @@ the same Python. Used by ``peers`` and ``measures``.
 """
 
 import functools
+import json
 import platform
 import shutil
 from pathlib import Path
@@ -50,12 +51,17 @@ def python() -> list[str | Path]:
 
 
 def environment(*more: Path) -> dict[str, str]:
-    """Give the environment that it needs; ``more`` is searched for packages, too."""
-    return {
-        "PYTHONHOME": str(root() / "usr"),
-        "PYTHONPATH": ":".join(map(str, (root() / "app", *more))),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONUNBUFFERED": "1",
+    """Give the environment that the image declares; ``more`` is searched for packages, too."""
+    files = root()
+    declared = engine.docker("image", "inspect", "-f", "{{json .Config.Env}}", _SAYS.read_text())
+    python = {
+        name: value
+        for name, _, value in (one.partition("=") for one in json.loads(declared))
+        if name.startswith("PYTHON")
+    }
+    return python | {
+        "PYTHONHOME": str(files / "usr"),
+        "PYTHONPATH": ":".join(map(str, (files / "app", *more))),
     }
 
 
