@@ -53,13 +53,9 @@ def python() -> list[str | Path]:
 def environment(*more: Path) -> dict[str, str]:
     """Give the environment that the image declares; ``more`` is searched for packages, too."""
     files = root()
-    declared = engine.docker("image", "inspect", "-f", "{{json .Config.Env}}", _SAYS.read_text())
-    python = {
-        name: value
-        for name, _, value in (one.partition("=") for one in json.loads(declared))
-        if name.startswith("PYTHON")
-    }
-    return python | {
+    config = engine.docker("image", "inspect", "-f", "{{json .Config.Env}}", _SAYS.read_text())
+    declared = dict(one.split("=", 1) for one in json.loads(config) if one.startswith("PYTHON"))
+    return declared | {
         "PYTHONHOME": str(files / "usr"),
         "PYTHONPATH": ":".join(map(str, (files / "app", *more))),
     }

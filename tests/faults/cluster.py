@@ -123,7 +123,7 @@ class Cluster:
         for manifest in _chart(()):
             if manifest["kind"] in ("ClusterRole", "ClusterRoleBinding"):
                 await self.put(manifest)
-        await self._may("pods", "default")
+        await self._until_allowed("pods", "default")
 
     async def allow_here(self, namespace: str) -> None:
         """Give the operator the chart's rights in one namespace, and the election's."""
@@ -131,10 +131,10 @@ class Cluster:
             if manifest["kind"] in ("Role", "RoleBinding"):
                 manifest["metadata"]["namespace"] = namespace
                 await self.put(manifest)
-        await self._may("pods", namespace)
-        await self._may("leases", namespace, "coordination.k8s.io")
+        await self._until_allowed("pods", namespace)
+        await self._until_allowed("leases", namespace, "coordination.k8s.io")
 
-    async def _may(self, resource: str, namespace: str, group: str = "") -> None:
+    async def _until_allowed(self, resource: str, namespace: str, group: str = "") -> None:
         """Wait until the API server has heard that the operator may create such objects there."""
         wanted = {"verb": "create", "group": group, "resource": resource, "namespace": namespace}
         review = {

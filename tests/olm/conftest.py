@@ -58,11 +58,17 @@ def published(hack_made: hack_cluster.Cluster, kube: Kube) -> Published:
 
 
 @pytest.fixture(scope="session")
-def offers(published: Published) -> Offers:
+def images(published: Published) -> tuple[str, str]:
+    """The operator's image and the message Pods', in the registry."""
+    assert published.image is not None
+    assert published.message_image is not None
+    return published.image, published.message_image
+
+
+@pytest.fixture(scope="session")
+def offers(images: tuple[str, str]) -> Offers:
     """The catalogs that the tests offer."""
-    image, message_image = published.image, published.message_image
-    assert image is not None
-    assert message_image is not None
+    image, message_image = images
     missing = f"{image.partition('@')[0]}:missing"
     made: list[Release] = []
     programs = olm.image()

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from hack import engine, olm, registry
-from hack.deploy import Published
 from tests.e2e.messages import Namespace, uid
 from tests.e2e.waiting import wait_until
 from tests.olm import releases
@@ -64,13 +63,10 @@ def wait_for_catalog_operator(home: Namespace, said: str) -> None:
 
 
 @pytest.fixture
-def strict(published: Published) -> str:
+def strict(images: tuple[str, str]) -> str:
     """A catalog with the former release, and one whose CRD takes 20 characters at most."""
-    image, message_image = published.image, published.message_image
-    assert image is not None
-    assert message_image is not None
-    former = releases.publish_bundle(releases.FORMER, image, message_image)
-    strict = releases.publish_bundle(releases.STRICT, image, message_image, longest=20)
+    former = releases.publish_bundle(releases.FORMER, *images)
+    strict = releases.publish_bundle(releases.STRICT, *images, longest=20)
     return releases.publish_catalog([former, strict], olm.image())
 
 
@@ -130,13 +126,10 @@ def test_an_operator_with_too_little_memory_is_killed_until_it_is_given_more(
 
 
 @pytest.fixture
-def late(home: Namespace, published: Published) -> Catalog:
+def late(home: Namespace, images: tuple[str, str]) -> Catalog:
     """A catalog with a release whose bundle image is not in the registry yet."""
-    image, message_image = published.image, published.message_image
-    assert image is not None
-    assert message_image is not None
     ref = f"{registry.ADDRESS}/message-operator-bundle:late-{home.name}"
-    made = releases.publish_bundle(releases.PRESENT, image, message_image)
+    made = releases.publish_bundle(releases.PRESENT, *images)
     found = Catalog(home.kube, "late", home.name)
     found.make(releases.publish_catalog([replace(made, bundle_image=ref)], olm.image(), "late"))
     return found
