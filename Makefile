@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 # --- What a user may set --------------------------------------------------------------------------
 # CLUSTER=existing     use the current kubeconfig; never create or delete a cluster
-# KIND_CLUSTER_NAME=…  the kind cluster's name, for a second checkout beside the first
+# KIND_CLUSTER_NAME=…  the kind cluster's name, for a second checkout; the tests add -test to it
 # IMG=…                the operator's image, as the cluster pulls it
 # MESSAGE_IMG=…        the message Pods' image, and BUNDLE_IMG=… the OLM bundle's, of a release
 CLUSTER ?= kind
@@ -113,7 +113,7 @@ cluster: $(READY) ## a kind cluster and its registry; made where there is none
 	@$(PY) -m hack cluster up
 
 .PHONY: cluster-down
-cluster-down: $(READY) ## delete the kind cluster and its registry
+cluster-down: $(READY) ## delete the kind cluster, that of the tests, and their registry
 	@$(PY) -m hack cluster down
 
 .PHONY: olm

@@ -2,6 +2,7 @@
 
 Nothing here is part of the operator or of its image. The modules, lowest first:
 
+    environment       what a user has set for other programs, taken out
     paths, versions   where things are, and which versions are pinned
     run               commands, steps, readable failures
     cache             parts that are built once and kept outside the checkout

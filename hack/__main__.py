@@ -9,7 +9,18 @@ import sys
 from typing import NoReturn
 
 from bench import run as benchmark
-from hack import cluster, demo, deploy, e2e, golang, image, olm, release_bundle, tools
+from hack import (
+    cluster,
+    demo,
+    deploy,
+    e2e,
+    environment,
+    golang,
+    image,
+    olm,
+    release_bundle,
+    tools,
+)
 from hack.run import HackError, say, stop_all
 
 
@@ -132,6 +143,7 @@ def _parser() -> argparse.ArgumentParser:
 def main() -> int:
     """Run a command; end with a readable message where it fails."""
     signal.signal(signal.SIGTERM, _interrupt)
+    environment.scrub()
     arguments = _parser().parse_args()
     try:
         return arguments.run(arguments) or 0

@@ -19,7 +19,8 @@ from hack.run import Argument, HackError, Step, answer, output, say, step, toget
 
 #: kind's own variable: several checkouts of the project may each have a cluster.
 NAME = os.environ.get("KIND_CLUSTER_NAME") or "message-operator"
-_NODE = f"{NAME}-control-plane"
+#: The end-to-end tests' own cluster: they neither need nor touch what a user has in the other.
+TEST_NAME = f"{NAME}-test"
 #: Seconds that a cluster may take to answer before it is made anew; a busy machine is slow.
 _PATIENCE = 60.0
 #: In the node: says that the cluster was made to the end.
@@ -28,7 +29,6 @@ _RESOLV_CONF = "/kind/resolv.conf"
 #: The addresses of Services: kind's default.
 _SERVICES = "10.96.0.0/16"
 _READY = '{.items[0].status.conditions[?(@.type=="Ready")].status}'
-_KUBECONFIG = paths.BUILD / "kubeconfig"
 
 
 @dataclass(frozen=True)
@@ -56,20 +56,20 @@ def is_existing() -> bool:
     return value == "existing"
 
 
-def up() -> Cluster:
+def up(name: str = NAME) -> Cluster:
     """Return a cluster that answers; a second where it is there, minutes where it is made."""
     if is_existing():
         return _existing()
     with cache.lock("cluster"):
         engine.up()
-        if not _is_well():
+        if not _is_well(name):
             _prepare()
-            _create()
+            _create(name)
         registry.up()
-        registry.join(_NODE)
+        registry.join(_node(name))
         return Cluster(
-            name=NAME,
-            kubeconfig=_KUBECONFIG,
+            name=name,
+            kubeconfig=_kubeconfig(name),
             kind=tools.path("kind"),
             kubectl=tools.path("kubectl"),
             helm=tools.path("helm"),
@@ -79,22 +79,33 @@ def up() -> Cluster:
 
 
 def down() -> None:
-    """Delete the cluster and its registry; images and other parts that were built stay."""
+    """Delete both clusters and their registry; images and other parts that were built stay."""
     if is_existing():
         raise HackError(
             "CLUSTER=existing: this cluster was not made here, so it is not deleted here."
         )
     with cache.lock("cluster"):
         engine.up()
-        with step(f"Delete the cluster {NAME} and its registry") as work:
-            _delete(work)
+        with step(f"Delete the clusters {NAME} and {TEST_NAME}, and their registry") as work:
+            for name in (NAME, TEST_NAME):
+                _delete(name, work)
+                _kubeconfig(name).unlink(missing_ok=True)
             registry.down()
 
 
 # --- kind -------------------------------------------------------------------------------------
 
 
-def _is_well() -> bool:
+def _node(name: str) -> str:
+    """Return the container that is the cluster's node."""
+    return f"{name}-control-plane"
+
+
+def _kubeconfig(name: str) -> Path:
+    return paths.BUILD / f"{name}.kubeconfig"
+
+
+def _is_well(name: str) -> bool:
     """Tell whether the cluster is there and answers; say why not where it was there once.
 
     A node that was stopped with its engine does not come back reliably: its address, and with
@@ -102,31 +113,31 @@ def _is_well() -> bool:
     that has run without a break since it was made is taken as well.
     """
     form = "{{.State.Running}} {{.State.StartedAt}} {{.Created}} {{.Config.Image}}"
-    state = engine.container(_NODE, form)
+    state = engine.container(_node(name), form)
     if state is None:
         return False
     running, started, created, image = state.split()
     pause = datetime.fromisoformat(started[:19]) - datetime.fromisoformat(created[:19])
     if running != "true":
-        say(f"    the cluster {NAME} was stopped; it is made anew")
+        say(f"    the cluster {name} was stopped; it is made anew")
         return False
     if pause > timedelta(minutes=1):
-        say(f"    the cluster {NAME} was stopped with its engine; it is made anew")
+        say(f"    the cluster {name} was stopped with its engine; it is made anew")
         return False
     if node_image.is_outdated(image):
-        say(f"    the cluster {NAME} runs {image}; it is made anew")
+        say(f"    the cluster {name} runs {image}; it is made anew")
         return False
-    if not engine.docker("exec", _NODE, "find", "/kind", "-path", _COMPLETE).strip():
-        say(f"    the cluster {NAME} was never completed; it is made anew")
+    if not engine.docker("exec", _node(name), "find", "/kind", "-path", _COMPLETE).strip():
+        say(f"    the cluster {name} was never completed; it is made anew")
         return False
-    _write_kubeconfig()
+    _write_kubeconfig(name)
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
-        ready = answer([*_kubectl(), "get", "nodes", "-o", f"jsonpath={_READY}"], timeout=15)
+        ready = answer([*_kubectl(name), "get", "nodes", "-o", f"jsonpath={_READY}"], timeout=15)
         if ready == "True":
             return True
         time.sleep(1)
-    say(f"    the cluster {NAME} does not answer; it is made anew")
+    say(f"    the cluster {name} does not answer; it is made anew")
     return False
 
 
@@ -156,35 +167,35 @@ def _prepare() -> None:
         node_image.make()
 
 
-def _create() -> None:
+def _create(name: str) -> None:
     kind = tools.path("kind")
-    _KUBECONFIG.parent.mkdir(exist_ok=True)
+    paths.BUILD.mkdir(exist_ok=True)
     with (
-        step(f"kind cluster {NAME}") as work,
+        step(f"kind cluster {name}") as work,
         tempfile.TemporaryDirectory(dir=paths.cache(), prefix=".kind.") as folder,
     ):
-        _delete(work)
+        _delete(name, work)
         config = Path(folder) / "kind.yaml"
         config.write_text(yaml.safe_dump(_configuration()))
         work.run(
             [
-                *(kind, "create", "cluster", "--name", NAME, "--config", config),
-                *("--kubeconfig", _KUBECONFIG, "--wait", "3m"),
+                *(kind, "create", "cluster", "--name", name, "--config", config),
+                *("--kubeconfig", _kubeconfig(name), "--wait", "3m"),
             ],
             timeout=15 * 60,
         )
-        _keep_in_services(work)
+        _keep_in_services(name, work)
         work.run(
             [
-                *(*_kubectl(), "-n", "kube-system", "rollout", "status"),
+                *(*_kubectl(name), "-n", "kube-system", "rollout", "status"),
                 *("deployment/coredns", "--timeout=3m"),
             ],
             timeout=200,
         )
-        work.run(["docker", "exec", _NODE, "touch", _COMPLETE], timeout=30)
+        work.run(["docker", "exec", _node(name), "touch", _COMPLETE], timeout=30)
 
 
-def _keep_in_services(work: Step) -> None:
+def _keep_in_services(name: str, work: Step) -> None:
     """Have the node refuse what is sent to a Service's address before kube-proxy knows it.
 
     It would leave the cluster, and a network that answers for any address keeps the connection: an
@@ -193,7 +204,7 @@ def _keep_in_services(work: Step) -> None:
     """
     for chain in ("OUTPUT", "FORWARD"):
         rule = ("-d", _SERVICES, "-j", "REJECT")
-        work.run(["docker", "exec", _NODE, "iptables", "-w", "-A", chain, *rule], timeout=30)
+        work.run(["docker", "exec", _node(name), "iptables", "-w", "-A", chain, *rule], timeout=30)
 
 
 def _configuration() -> dict[str, object]:
@@ -235,22 +246,24 @@ def _resolv_conf() -> Path:
     return file
 
 
-def _delete(work: Step) -> None:
-    kind = tools.path("kind")
-    work.run([kind, "delete", "cluster", "--name", NAME, "--kubeconfig", _KUBECONFIG], timeout=180)
+def _delete(name: str, work: Step) -> None:
+    command = (tools.path("kind"), "delete", "cluster", "--name", name)
+    work.run([*command, "--kubeconfig", _kubeconfig(name)], timeout=180)
 
 
-def _write_kubeconfig() -> None:
+def _write_kubeconfig(name: str) -> None:
     """Give this checkout the cluster's kubeconfig, made perhaps from another checkout."""
-    config = output([tools.path("kind"), "get", "kubeconfig", "--name", NAME])
-    if not _KUBECONFIG.exists() or _KUBECONFIG.read_text() != config:
-        _KUBECONFIG.parent.mkdir(exist_ok=True)
-        _KUBECONFIG.touch(0o600)
-        _KUBECONFIG.write_text(config)
+    config = output([tools.path("kind"), "get", "kubeconfig", "--name", name])
+    file = _kubeconfig(name)
+    if not file.exists() or file.read_text() != config:
+        file.parent.mkdir(exist_ok=True)
+        file.touch(0o600)
+        file.write_text(config)
 
 
-def _kubectl() -> tuple[str | Path, ...]:
-    return (tools.path("kubectl"), "--kubeconfig", _KUBECONFIG, "--request-timeout=10s")
+def _kubectl(name: str) -> tuple[str | Path, ...]:
+    kubeconfig = _kubeconfig(name)
+    return (tools.path("kubectl"), "--kubeconfig", kubeconfig, "--request-timeout=10s")
 
 
 # --- CLUSTER=existing -------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`make e2e`: the end-to-end tests, on a cluster with all that they install in its registry.
+"""`make e2e`: the end-to-end tests, on a kind cluster of their own, or on an existing one.
 
 First those by Helm, then those by OLM: each installs the operator and removes it again. OLM's
 programs are compiled while the former run, which mostly wait; the compiler gives way to them.
@@ -18,7 +18,7 @@ _NOTHING_SELECTED = 5  # pytest's exit code
 
 def run(arguments: list[str]) -> int:
     """Run the tests, with these further options of pytest; gives pytest's exit code."""
-    made = cluster.up()
+    made = cluster.up(cluster.TEST_NAME)
     codes: list[int] = []
 
     def by_helm() -> None:
@@ -32,7 +32,7 @@ def run(arguments: list[str]) -> int:
 
 def run_olm(arguments: list[str]) -> int:
     """Run the tests by OLM alone."""
-    made = olm.up()
+    made = olm.up(cluster.TEST_NAME)
     return _pytest(_TESTS / "olm", made.kubeconfig, arguments)
 
 

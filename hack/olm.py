@@ -55,9 +55,9 @@ USER 1001
 """
 
 
-def up() -> Cluster:
+def up(name: str = cluster.NAME) -> Cluster:
     """Give the cluster OLM and catalogd; a few seconds where they are there."""
-    made = cluster.up()
+    made = cluster.up(name)
     if made.registry is None:
         raise HackError(
             "CLUSTER=existing: OLM is only put into a cluster that is made here. Leave CLUSTER "

@@ -23,8 +23,8 @@ _BEGAN = pytest.StashKey[str]()
 
 @pytest.fixture(scope="session")
 def hack_made() -> hack_cluster.Cluster:
-    """The cluster as the project's own tools give it, be it kind's or an existing one."""
-    return hack_cluster.up()
+    """The tests' own kind cluster, or an existing one, as the project's tools give it."""
+    return hack_cluster.up(hack_cluster.TEST_NAME)
 
 
 @pytest.fixture(scope="session")

@@ -38,8 +38,8 @@ class Offers:
 
 @pytest.fixture(scope="session")
 def hack_made() -> hack_cluster.Cluster:
-    """The cluster, with OLM in it."""
-    return olm.up()
+    """The tests' own cluster, with OLM in it."""
+    return olm.up(hack_cluster.TEST_NAME)
 
 
 @pytest.fixture(scope="session")

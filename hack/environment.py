@@ -1,0 +1,39 @@
+"""The environment, without what a user has set for other programs and other clusters.
+
+`python -m hack` and the tests call this first, so that a variable such as `HELM_KUBECONTEXT` or
+`KUBECONFIG` never sends a command to another cluster than the one that was asked for.
+"""
+
+import os
+from collections.abc import MutableMapping
+
+#: What kubectl and Helm read; every command here names its cluster and namespace itself.
+_TOOLS = ("HELM_", "KUBECTL_", "KUBERC", "KUBE_")
+#: What the operator reads.
+_OPERATOR = ("MESSAGE_OPERATOR_", "WATCH_NAMESPACE", "POD_NAME", "KUBERNETES_SERVICE_")
+#: A proxy reaches none of these; the last is the registry's name within kind's network.
+_DIRECT = ("localhost", "127.0.0.1", "::1", "message-operator-registry")
+
+
+def scrub(environ: MutableMapping[str, str] = os.environ) -> None:
+    """Remove what chooses a cluster or changes how kubectl and Helm behave.
+
+    `KUBECONFIG` stays with CLUSTER=existing alone, where it is how a user names the cluster.
+    """
+    _remove(environ, _TOOLS)
+    if environ.get("CLUSTER") != "existing":
+        environ["KUBECONFIG"] = os.devnull
+    for proxies in ("NO_PROXY", "no_proxy"):
+        names = [name for name in environ.get(proxies, "").split(",") if name]
+        environ[proxies] = ",".join(dict.fromkeys([*names, *_DIRECT]))
+
+
+def scrub_for_tests(environ: MutableMapping[str, str] = os.environ) -> None:
+    """Remove the operator's own settings, too: the tests choose them."""
+    scrub(environ)
+    _remove(environ, _OPERATOR)
+
+
+def _remove(environ: MutableMapping[str, str], prefixes: tuple[str, ...]) -> None:
+    for name in [name for name in environ if name.startswith(prefixes)]:
+        del environ[name]
