@@ -1,23 +1,22 @@
-"""What a Message is: its record, its paths, and the status that it is given.
+"""What a Message is, and how one fares by its Pod."""
 
-``controller`` keeps the records, ``reconcile`` decides by them and writes the status.
-Whoever copies this project replaces this module, ``pods`` and ``reconcile``.
-"""
-
-import re
-import sys
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from message_operator.cache import Key
-from message_operator.pods import Pod
+import msgspec
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
-GROUP, VERSION, PLURAL, KIND = "myorg.dev", "v1", "messages", "Message"
-API_VERSION = f"{GROUP}/{VERSION}"
+import kopf_runtime as kr
+from message_operator.pods import PodState
+
+KIND = kr.Kind("myorg.dev", "v1", "messages", "Message")
 
 #: Seconds after the end of its grace when a Pod is not about to end any more, but stuck.
 OVERDUE = 30.0
+#: Characters of the text that the status repeats, for the table of `kubectl get`.
+SUMMARY = 40
 
 #: What a container waits for when no waiting will help: somebody has to act.
 STUCK = frozenset({
@@ -26,127 +25,87 @@ STUCK = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A Message as it was last seen."""
+class Spec(msgspec.Struct, rename="camel", frozen=True):
+    """What a user declares; the API server has filled in the defaults."""
 
-    key: Key
-    uid: str
-    version: int
-    generation: int
-    text: str
-    interval: int
-    deleting: bool
-    #: The status subresource, as it is in the API server.
-    status: dict[str, Any]
-
-    @property
-    def reference(self) -> dict[str, Any]:
-        """The object reference by which Events name it."""
-        return {
-            "apiVersion": API_VERSION, "kind": KIND, "namespace": self.key[0],
-            "name": self.key[1], "uid": self.uid, "resourceVersion": str(self.version),
-        }  # fmt: skip
+    text: str = ""
+    interval_seconds: int = 10
 
 
-def record(raw: dict[str, Any]) -> Message:
-    """Make the record of a raw Message; the API server has filled in the defaults."""
-    meta, spec = raw["metadata"], raw.get("spec") or {}
-    return Message(
-        key=(meta["namespace"], meta["name"]),
-        uid=meta["uid"],
-        version=int(meta["resourceVersion"]),
-        generation=meta["generation"],
-        text=spec.get("text", ""),
-        interval=spec.get("intervalSeconds", 10),
-        deleting="deletionTimestamp" in meta,
-        status=_shared(raw.get("status") or {}),
+class Message(kr.Object):
+    """A Message."""
+
+    spec: Spec = Spec()
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+def summary(message: Message) -> str:
+    """Return the beginning of the text, fit for a cell of a table."""
+    start = message.spec.text[: SUMMARY + 1]
+    plain = "".join(c if c.isprintable() else " " for c in start)
+    return plain if len(start) <= SUMMARY else f"{plain[: SUMMARY - 1]}…"
+
+
+def status(seen: kr.Observed) -> kr.Status:
+    """Return how a Message fares."""
+    child = seen.child
+    pod: PodState | None = child.view if child is not None else None
+    phase, reason, text, again = _state(seen, child, pod)
+    fields = {
+        "phase": phase,
+        "summary": seen.object.view,
+        "podName": child.key[1] if child is not None else None,  # null takes the field away
+        "nodeName": pod.node if pod is not None else None,
+    }
+    return kr.Status(
+        phase == "Processed", reason, text, fields, passing=phase == "Pending", again=again
     )
 
 
-def _shared(value: Any) -> Any:
-    """Copy what JSON gave, with each string kept once: thousands of statuses say the same."""
-    if isinstance(value, str):
-        return sys.intern(value)
-    if isinstance(value, dict):
-        return {sys.intern(name): _shared(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_shared(part) for part in value]
-    return value
-
-
-def path(namespace: str | None, name: str = "", subresource: str = "") -> str:
-    """Give the path of all Messages, of a namespace's, or of one and its subresource."""
-    scope = f"/namespaces/{namespace}" if namespace else ""
-    rest = "".join(f"/{part}" for part in (name, subresource) if part)
-    return f"/apis/{API_VERSION}{scope}/{PLURAL}{rest}"
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """How a Message fares: the phase, and the Ready condition's reason and message."""
-
-    phase: str  # Pending | Processed | Failed
-    reason: str
-    message: str
-
-
-def state(pod: Pod | None, now: float = 0.0) -> State:
-    """Tell how a Message fares by its Pod; ``now`` in seconds of Unix time."""
-    if pod is None:
-        return State("Pending", "PodMissing", "The Pod is about to be created.")
-    if pod.deleting and now > pod.deadline + OVERDUE:
-        return State(
-            "Failed", "PodStuckTerminating",
-            f"The former Pod does not end: its node {pod.node} does not answer. It is replaced as "
-            "soon as it has gone. If that node is lost, delete the Node, or the Pod by force.",
-        )  # fmt: skip
-    if pod.deleting:
-        return State("Pending", "PodTerminating", "The former Pod is about to end.")
+def _state(
+    seen: kr.Observed, child: kr.Child | None, pod: PodState | None
+) -> tuple[str, str, str, float | None]:
+    """Return the phase, the Ready condition's reason and message, and when to look again."""
+    if (trouble := seen.trouble) is not None:
+        phase = "Failed" if trouble.final else "Pending"
+        return phase, trouble.reason, trouble.message, None
+    if child is None or pod is None:
+        return "Pending", "PodMissing", "The Pod is about to be created.", None
+    if child.deleting:
+        overdue = child.deadline + OVERDUE - seen.now
+        if overdue > 0:
+            return "Pending", "PodTerminating", "The former Pod is about to end.", overdue + 1.0
+        return "Failed", "PodStuckTerminating", _why_stuck(child, pod), None
     if pod.ready:
-        return State("Processed", "PodRunning", "The Pod prints the text.")
+        return "Processed", "PodRunning", "The Pod prints the text.", None
     if pod.reason in STUCK:
-        return State("Failed", pod.reason, pod.note or "The Pod's container does not start.")
-    return State("Pending", pod.reason or "PodPending", pod.note or "The Pod is starting.")
+        return "Failed", pod.reason, pod.note or "The Pod's container does not start.", None
+    note = pod.note or "The Pod is starting."
+    return "Pending", pod.reason or "PodPending", note, None
 
 
-def status(message: Message, pod: Pod | None, now: State) -> dict[str, Any]:
-    """Build the whole status: what a reader of the Message is told.
-
-    A condition's lastTransitionTime moves only when its status does (Kubernetes API conventions).
-    """
-    ready = {
-        "type": "Ready",
-        "status": "True" if now.phase == "Processed" else "False",
-        # Most reasons are the API server's or the kubelet's; a condition's must be one word.
-        "reason": re.sub(r"[^A-Za-z0-9]", "", now.reason).lstrip("0123456789") or "Unknown",
-        "message": now.message[:1024],
-        "observedGeneration": message.generation,
-    }
-    conditions = message.status.get("conditions") or []
-    former = _ready(message.status)
-    if former.get("status") == ready["status"] and "lastTransitionTime" in former:
-        ready["lastTransitionTime"] = former["lastTransitionTime"]
-    else:
-        ready["lastTransitionTime"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {
-        "phase": now.phase,
-        "observedGeneration": message.generation,
-        "podName": pod.key[1] if pod else None,  # null: a merge patch takes the key away
-        "nodeName": pod.node if pod else None,
-        "conditions": [c for c in conditions if c.get("type") != "Ready"] + [ready],
-    }
+def _why_stuck(child: kr.Child, pod: PodState) -> str:
+    if child.finalizers:
+        return (
+            f"The former Pod is held by the finalizer {', '.join(child.finalizers)}. It is "
+            "replaced as soon as whoever set that removes it."
+        )
+    return (
+        f"The former Pod does not end: its node {pod.node} has not confirmed it. It is replaced as "
+        "soon as it has gone. If that node is lost, delete the Node, or the Pod by force."
+    )
 
 
-def _ready(status: dict[str, Any]) -> dict[str, Any]:
-    return next((c for c in status.get("conditions") or () if c.get("type") == "Ready"), {})
+class Phases(Collector):
+    """Counts the Messages by phase when somebody asks."""
 
+    def __init__(self, name: str, known: Callable[[], Iterator[kr.Primary]]) -> None:
+        self._name, self._known = name, known
 
-def ready_reason(status: dict[str, Any]) -> str:
-    """Give the reason of a status's Ready condition, empty without one."""
-    return str(_ready(status).get("reason", ""))
-
-
-def differs(message: Message, wanted: dict[str, Any]) -> bool:
-    """Tell whether the status has to be written."""
-    return any(message.status.get(name) != value for name, value in wanted.items())
+    def collect(self) -> Iterator[Metric]:
+        """Return the gauge."""
+        family = GaugeMetricFamily(self._name, "Messages, by phase.", labels=["phase"])
+        phases = Counter(message.status.get("phase") or "Pending" for message in self._known())
+        for phase in ("Pending", "Processed", "Failed"):
+            family.add_metric([phase], phases[phase])
+        yield family

@@ -1,47 +1,53 @@
-"""Leader election by a Lease: of several replicas one works, the others stand by.
+"""Leader election by a Lease: one of several replicas works, the others stand by.
 
-``controller`` hands ``Election.lead`` the work to do while leading. The rules are client-go's:
-a candidate judges a leader's silence by its own monotonic clock, from when it last saw the Lease
-change, so clocks need not agree; the leader stops its work before the others may begin.
-Knows nothing of Messages.
+`manager` hands `Election.lead` the work to do while leading. The rules are client-go's: a candidate
+judges a leader's silence by its own clock, from when it last saw the Lease change, so clocks need
+not agree; the leader stops its work before the others may begin.
 """
 
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
 
-from message_operator import metrics
-from message_operator.kube import Api, ApiError
-from message_operator.settings import Settings
+from kopf_runtime.client import ApiError, Client
+from kopf_runtime.metrics import Metrics
+from kopf_runtime.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 
+def clock() -> float:
+    """Return seconds that go on while the process is stopped or, on Linux, its host suspended."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class Election:
     """One candidate for the Lease."""
 
-    def __init__(self, api: Api, settings: Settings) -> None:
-        self._api = api
+    def __init__(self, client: Client, settings: Settings, metrics: Metrics) -> None:
+        self._client = client
+        self._metrics = metrics
         self._settings = settings
         self._collection = (
             f"/apis/coordination.k8s.io/v1/namespaces/{settings.lease_namespace}/leases"
         )
         self._lease: dict[str, Any] | None = None  # as it was last seen
-        self._changed = 0.0  # when it was last seen to change, on the monotonic clock
+        self._changed = 0.0  # when it was last seen to change, by `clock`
         self._renewed = 0.0  # when we last asked for a renewal that was granted
 
     def leads(self) -> bool:
-        """Tell whether this replica may write at this moment, by the monotonic clock.
+        """Tell whether this replica may write at this moment.
 
-        That clock goes on while the process is stopped, or stuck: it knows before any task does.
+        The clock goes on while the process is stopped or stuck, so it knows before any task does.
         """
-        held = time.monotonic() - self._renewed < self._settings.lease_renew_deadline
+        held = clock() - self._renewed < self._settings.lease_renew_deadline
         return held and self._holder() == self._settings.identity
 
     async def lead(self, work: Work) -> None:
@@ -50,11 +56,11 @@ class Election:
             while True:
                 await self._acquire()
                 logger.info("This replica (%s) leads", self._settings.identity)
-                metrics.LEADER.set(1)
+                self._metrics.leader.set(1)
                 try:
                     await self._while_renewing(work)
                 finally:
-                    metrics.LEADER.set(0)
+                    self._metrics.leader.set(0)
                 logger.warning("The Lease was not renewed in time: this replica stops working")
         finally:
             await self._release()
@@ -67,14 +73,14 @@ class Election:
         """Work until the Lease is lost, or was not renewed until the deadline."""
         async with asyncio.TaskGroup() as group:
             working = group.create_task(work())
-            while time.monotonic() - self._renewed < self._settings.lease_renew_deadline:
+            while clock() - self._renewed < self._settings.lease_renew_deadline:
                 await asyncio.sleep(self._settings.lease_retry_period)
-                left = self._renewed + self._settings.lease_renew_deadline - time.monotonic()
+                left = self._renewed + self._settings.lease_renew_deadline - clock()
                 try:
                     async with asyncio.timeout(max(0.0, left)):
                         renewed = await self._try()
                 except TimeoutError:
-                    metrics.LEASE_FAILURES.inc()
+                    self._metrics.lease_failures.inc()
                     break
                 if not renewed and self._holder() not in ("", self._settings.identity):
                     break
@@ -82,7 +88,7 @@ class Election:
 
     def _pause(self) -> float:
         """Give the seconds until the next try: when the Lease runs out, if that is sooner."""
-        left = self._changed + self._duration() - time.monotonic()
+        left = self._changed + self._duration() - clock()
         period = self._settings.lease_retry_period
         return min(period, left + 0.001) if left > 0 else period
 
@@ -94,19 +100,19 @@ class Election:
 
     async def _try(self) -> bool:
         """Get or renew the Lease; False if it is another's, or the API server did not answer."""
-        asked = time.monotonic()
+        asked = clock()
         try:
             if not await self._look() or not self._free(asked):
                 return False
             await self._write(self._settings.identity, self._settings.lease_duration)
         except ApiError as error:
             if error.status != 409:  # 409: somebody was quicker
-                metrics.LEASE_FAILURES.inc()
+                self._metrics.lease_failures.inc()
                 logger.warning("The Lease could not be read or written: %s", error)
             self._lease = None if error.status in (404, 409) else self._lease
             return False
         self._renewed = asked
-        metrics.LEASE_RENEWED.set_to_current_time()
+        self._metrics.lease_renewed.set_to_current_time()
         return True
 
     async def _look(self) -> bool:
@@ -115,7 +121,7 @@ class Election:
             return True
         name = self._settings.lease_name
         try:
-            lease = await self._api.request("GET", f"{self._collection}/{name}")
+            lease = await self._client.ask("GET", f"{self._collection}/{name}")
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -124,10 +130,10 @@ class Election:
                 "metadata": {"name": name, "namespace": self._settings.lease_namespace},
                 "spec": {},
             }  # fmt: skip
-            lease = await self._api.request("POST", self._collection, empty, fenced=False)
+            lease = await self._client.ask("POST", self._collection, empty, fenced=False)
         version = lease["metadata"]["resourceVersion"]
         if self._lease is None or self._lease["metadata"]["resourceVersion"] != version:
-            self._changed = time.monotonic()
+            self._changed = clock()
         self._lease = lease
         return True
 
@@ -137,7 +143,7 @@ class Election:
         return now - self._changed > self._duration()
 
     async def _write(self, holder: str, duration: float) -> None:
-        """Write the Lease over the version that was seen; ``ApiError`` 409 if it changed."""
+        """Write the Lease over the version that was seen; `ApiError` 409 if it changed."""
         assert self._lease is not None
         former = self._lease.get("spec") or {}
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -146,7 +152,7 @@ class Election:
             **self._lease,
             "spec": {
                 "holderIdentity": holder,
-                "leaseDurationSeconds": max(1, round(duration)),
+                "leaseDurationSeconds": math.ceil(duration),
                 "renewTime": now,
                 "acquireTime": now if taken else former.get("acquireTime", now),
                 "leaseTransitions": int(former.get("leaseTransitions") or 0)
@@ -154,12 +160,16 @@ class Election:
             },
         }
         path = f"{self._collection}/{self._settings.lease_name}"
-        self._lease = await self._api.request("PUT", path, body, fenced=False)
+        self._lease = await self._client.ask("PUT", path, body, fenced=False)
 
     async def _release(self) -> None:
-        """Let the others begin at once."""
-        if self._holder() == self._settings.identity:
-            with contextlib.suppress(ApiError, TimeoutError):
-                async with asyncio.timeout(1.0):
+        """Let the others begin at once; a renewal that was under way may have been granted."""
+        if self._lease is None:
+            return
+        with contextlib.suppress(ApiError, TimeoutError):
+            async with asyncio.timeout(1.0):
+                path = f"{self._collection}/{self._settings.lease_name}"
+                self._lease = await self._client.ask("GET", path)
+                if self._holder() == self._settings.identity:
                     await self._write("", 1)
-            self._lease = None
+        self._lease = None

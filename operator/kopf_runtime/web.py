@@ -1,6 +1,6 @@
 """Serves /metrics, /healthz and /readyz.
 
-``controller`` starts it and tells it what is well and what is ready.
+`manager` starts it and tells it what is healthy and what is ready.
 """
 
 from collections.abc import Awaitable, Callable
@@ -8,16 +8,11 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from prometheus_client import generate_latest
 
-from message_operator import metrics
+from kopf_runtime.metrics import Metrics
 
-#: Tells what is wrong; empty: nothing.
+#: Returns what is wrong, an empty text if nothing is.
 Check = Callable[[], str]
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-
-async def _metrics(_: web.Request) -> web.Response:
-    body = generate_latest(metrics.REGISTRY)
-    return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
 
 
 def _probe(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
@@ -31,7 +26,8 @@ def _probe(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
 class Server:
     """The HTTP endpoints, on one or two addresses."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
         self._runners: list[web.AppRunner] = []
 
     async def start(
@@ -41,12 +37,16 @@ class Server:
         healthy: Check,
         ready: Check,
     ) -> None:
-        """Serve; raises ``OSError`` where an address cannot be had."""
-        await self._serve(metrics_address, [web.get("/metrics", _metrics)])
+        """Serve; raise `OSError` if an address cannot be had."""
+        await self._serve(metrics_address, [web.get("/metrics", self._answer)])
         await self._serve(
             health_address,
             [web.get("/healthz", _probe(healthy)), web.get("/readyz", _probe(ready))],
         )
+
+    async def _answer(self, _: web.Request) -> web.Response:
+        body = generate_latest(self._metrics.registry)
+        return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
 
     async def _serve(self, address: tuple[str, int] | None, routes: list[web.RouteDef]) -> None:
         if address is None:

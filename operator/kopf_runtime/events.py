@@ -1,9 +1,8 @@
-"""Events: the story that ``kubectl describe`` tells of an object.
+"""Events: the story that `kubectl describe` tells of an object.
 
-``reconcile`` records, a task of ``controller`` posts. Recording never waits and never fails; the
-same Event again within ten minutes counts up the first one (as client-go's recorder does), one
-object gets no more than a handful at once, and what is too much is dropped and counted.
-Knows nothing of Messages.
+`reconcile` records, a task of `manager` posts. Recording never waits and never fails. The same
+Event again within ten minutes counts up the first one (as client-go's recorder does), one object
+gets no more than a handful at once, and what is too much is dropped and counted.
 """
 
 import asyncio
@@ -15,8 +14,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from message_operator import logs, metrics
-from message_operator.kube import MANAGER, MERGE_PATCH, Api, ApiError
+from kopf_runtime import logs
+from kopf_runtime.client import MERGE_PATCH, ApiError, Client
+from kopf_runtime.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -46,17 +46,18 @@ class _Posted:
 
 
 class Recorder:
-    """Takes Events in and posts them, in order, behind the operator's back."""
+    """Takes Events in, and posts them in order."""
 
-    def __init__(self, api: Api, instance: str) -> None:
-        self._api = api
+    def __init__(self, client: Client, instance: str, metrics: Metrics) -> None:
+        self._client = client
+        self._metrics = metrics
         self._instance = instance
         self._queue: asyncio.Queue[_Event] = asyncio.Queue(PENDING)
         self._posted: OrderedDict[tuple[str, str, str, str], _Posted] = OrderedDict()
         self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def normal(self, about: dict[str, Any], reason: str, message: str) -> None:
-        """Record what went as it should."""
+        """Record what went as planned."""
         self._record(_Event(about, "Normal", reason, message[:1024]))
 
     def warning(self, about: dict[str, Any], reason: str, message: str) -> None:
@@ -65,7 +66,7 @@ class Recorder:
 
     def _record(self, event: _Event) -> None:
         if not self._affordable(event.about["uid"]) or self._queue.full():
-            metrics.EVENTS_DROPPED.inc()
+            self._metrics.events_dropped.inc()
             return
         self._queue.put_nowait(event)
 
@@ -86,7 +87,7 @@ class Recorder:
             try:
                 await self._post(event)
             except ApiError as error:
-                metrics.EVENTS_DROPPED.inc()
+                self._metrics.events_dropped.inc()
                 with logs.about((event.about["namespace"], event.about["name"])):
                     logger.debug("An Event was not posted: %s", error)
             finally:
@@ -103,14 +104,14 @@ class Recorder:
             former.count += 1
             patch = {"count": former.count, "lastTimestamp": now}
             try:
-                await self._api.request("PATCH", former.path, patch, content_type=MERGE_PATCH)
+                await self._client.request("PATCH", former.path, patch, content_type=MERGE_PATCH)
             except ApiError as error:
                 if error.status != 404:
                     raise
             else:
                 self._remember(event, former)
                 return
-        namespace = event.about["namespace"]
+        namespace = event.about["namespace"] or "default"  # as for a Node
         collection = f"/api/v1/namespaces/{namespace}/events"
         # An Event's name: the object's, cut to what a name may have, and something of its own.
         name = f"{event.about['name'][:230].rstrip('.-')}.{secrets.token_hex(8)}"
@@ -120,10 +121,10 @@ class Recorder:
             "involvedObject": event.about,
             "type": event.type, "reason": event.reason, "message": event.message,
             "count": 1, "firstTimestamp": now, "lastTimestamp": now,
-            "source": {"component": MANAGER},
-            "reportingComponent": MANAGER, "reportingInstance": self._instance,
+            "source": {"component": self._client.manager},
+            "reportingComponent": self._client.manager, "reportingInstance": self._instance,
         }  # fmt: skip
-        await self._api.request("POST", collection, body)
+        await self._client.request("POST", collection, body)
         self._remember(event, _Posted(f"{collection}/{name}", 1, time.monotonic()))
 
     def _remember(self, event: _Event, posted: _Posted) -> None:

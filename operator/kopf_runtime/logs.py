@@ -1,9 +1,8 @@
 """Log lines, as text or JSON, each with the namespace and name of the object that it is about.
 
-``__main__`` sets it up; ``about`` says what the lines within are about (``queue`` calls it).
-What users wrote may come back in an error of the API server: so control characters are escaped,
-for a text must neither forge a line nor steer a terminal, and endless lines are cut.
-Knows nothing of Messages.
+`manager` sets it up; `queue` calls `about` to say what the lines within are about. What users wrote
+may come back in an error of the API server, so control characters are escaped and endless lines are
+cut: a text must neither forge a line nor steer a terminal.
 """
 
 import json
@@ -14,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
-from message_operator.cache import Key
+from kopf_runtime.kinds import Key
 
 MOST = 2000  # characters of a line's message
 

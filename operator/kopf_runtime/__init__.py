@@ -1,0 +1,25 @@
+"""Level-triggered reconciling for kopf: what controller-runtime is to client-go.
+
+An author declares the kind, what it owns, and two pure functions; the runtime does the rest, and
+keeps every promise of docs/reliability.md. docs/runtime.md shows an operator of twenty lines.
+"""
+
+from kopf_runtime import kinds
+from kopf_runtime.client import ApiError, Client
+from kopf_runtime.controller import Controller
+from kopf_runtime.kinds import Kind
+from kopf_runtime.manager import Manager
+from kopf_runtime.objects import Meta, Object
+from kopf_runtime.queue import RetryError
+from kopf_runtime.records import Child, PlanError, Primary, Update
+from kopf_runtime.settings import Settings, at_least, flag, one_of, truth
+from kopf_runtime.status import Observed, Status, Trouble, by_default
+from kopf_runtime.templates import short_hash
+
+APPLY, REPLACE = Update.APPLY, Update.REPLACE
+
+__all__ = [
+    "APPLY", "REPLACE", "ApiError", "Child", "Client", "Controller", "Kind", "Manager", "Meta",
+    "Object", "Observed", "PlanError", "Primary", "RetryError", "Settings", "Status", "Trouble",
+    "at_least", "by_default", "flag", "kinds", "one_of", "short_hash", "truth",
+]  # fmt: skip

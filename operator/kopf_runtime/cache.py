@@ -1,0 +1,126 @@
+"""What the API server is known to hold: one slim record an object, the newest that was seen.
+
+Three sources feed a cache: watches, full lists (both by `source`), and the answers to our own
+writes (`apply`). They overtake one another, so each record carries its resource version, and an
+older one never replaces a newer one. A full list is authoritative: what it lacks is gone.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Generic, Protocol, TypeVar
+
+from kopf_runtime.kinds import Key
+
+#: Seconds within which a late answer may still bring a dead object back.
+LATE = 70.0
+
+
+class Record(Protocol):
+    """What every record has."""
+
+    @property
+    def key(self) -> Key:
+        """The namespace and the name."""
+
+    @property
+    def uid(self) -> str:
+        """The object's uid; another object of the same name has another."""
+
+    @property
+    def version(self) -> int:
+        """The resource version."""
+
+    @property
+    def owner(self) -> str:
+        """The uid of the object that controls this one, empty without one."""
+
+
+R = TypeVar("R", bound=Record)
+
+
+class Cache(Generic[R]):
+    """Records by key, and by the uid of their owner."""
+
+    def __init__(self) -> None:
+        self._records: dict[Key, R] = {}
+        self._owned: dict[str, tuple[Key, ...]] = {}
+        # Versions at which objects went: those of this minute, and those of the one before.
+        self._deleted: tuple[dict[Key, int], dict[Key, int]] = ({}, {})
+        self._turned = time.monotonic()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self._records.values())
+
+    def get(self, key: Key) -> R | None:
+        """Return the newest record of the key, None if there is no object."""
+        return self._records.get(key)
+
+    def owned(self, uid: str) -> list[R]:
+        """Return the records of all objects that this uid controls."""
+        return [self._records[key] for key in self._owned.get(uid, ())]
+
+    def put(self, record: R) -> bool:
+        """Take in a record; False if what is known is as new."""
+        known = self._records.get(record.key)
+        if known is not None and record.version <= known.version:
+            return False
+        if any(record.version <= gone.get(record.key, -1) for gone in self._deleted):
+            return False
+        self._drop(record.key)
+        self._records[record.key] = record
+        if record.owner:
+            self._owned[record.owner] = (*self._owned.get(record.owner, ()), record.key)
+        return True
+
+    def remove(self, key: Key, uid: str, version: int) -> bool:
+        """Take in that an object is gone; False if a newer one of that name is known."""
+        known = self._records.get(key)
+        if known is not None and known.uid != uid and known.version > version:
+            return False
+        self._drop(key)
+        if time.monotonic() - self._turned > LATE:
+            self._deleted = ({}, self._deleted[0])
+            self._turned = time.monotonic()
+        self._deleted[0][key] = max(version, known.version if known else 0)
+        return True
+
+    def drop(self, record: R) -> None:
+        """Forget a record that the API server does not know any more."""
+        if self._records.get(record.key) is record:
+            self._drop(record.key)
+
+    def replace(self, seen: Mapping[Key, int], version: int, namespace: str | None) -> list[R]:
+        """Drop what a full list at this version lacks, and return it.
+
+        `namespace` is the one that was listed, None for all.
+        """
+        ghosts = [
+            record
+            for key, record in self._records.items()
+            if namespace in (None, key[0]) and key not in seen and record.version <= version
+        ]
+        for ghost in ghosts:
+            self._drop(ghost.key)
+        return ghosts
+
+    def clear(self, namespace: str | None) -> list[R]:
+        """Forget a namespace, None for all, as if it had never been seen; return what was there."""
+        for gone in self._deleted:
+            for key in [key for key in gone if namespace in (None, key[0])]:
+                del gone[key]
+        records = [r for r in self._records.values() if namespace in (None, r.key[0])]
+        for record in records:
+            self._drop(record.key)
+        return records
+
+    def _drop(self, key: Key) -> None:
+        known = self._records.pop(key, None)
+        if known is not None and known.owner:
+            rest = tuple(k for k in self._owned.get(known.owner, ()) if k != key)
+            if rest:
+                self._owned[known.owner] = rest
+            else:
+                self._owned.pop(known.owner, None)

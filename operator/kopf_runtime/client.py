@@ -1,0 +1,211 @@
+"""Requests to the API server: each counted, bounded in time, and answered or refused.
+
+One session serves the whole runtime, so there is one pool of connections and one place for
+credentials. Writes pass a fence at the last moment: a replica that no longer leads sends none.
+"""
+
+import contextlib
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextvars import ContextVar
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from kopf_runtime.credentials import Credentials
+from kopf_runtime.metrics import Metrics
+from kopf_runtime.objects import Failure
+
+logger = logging.getLogger(__name__)
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+#: Seconds without a line after which a watch is taken for dead; bookmarks come each minute.
+SILENCE = 75.0
+#: Seconds that a request may take whose predecessor ran out of time: the API server's own limit
+#: is 60, and a webhook may take 30 of them.
+PATIENT = 65.0
+#: Seconds between two looks at the API server's clock.
+_CLOCK = 10.0
+
+_patience: ContextVar[float] = ContextVar("patience", default=0.0)
+
+
+class ApiError(Exception):
+    """The API server refused a request, or gave no answer (status 0)."""
+
+    def __init__(
+        self, method: str, path: str, status: int, reason: str, message: str, after: float = 0.0
+    ) -> None:
+        super().__init__(f"{method} {path}: {status or 'no answer'} {reason}: {message}")
+        #: The HTTP status, 0 without an answer.
+        self.status = status
+        #: The machine-readable reason of the Status object, such as `AlreadyExists`.
+        self.reason = reason
+        #: What the server says to a person.
+        self.message = message
+        #: The seconds of its Retry-After header.
+        self.after = after
+
+    @property
+    def final(self) -> bool:
+        """Whether waiting alone does not help: somebody has to change something."""
+        return self.status in (400, 403, 413, 422)
+
+
+@contextlib.contextmanager
+def patience(seconds: float) -> Iterator[None]:
+    """Let each request within the block, in this task, take at least so many seconds."""
+    token = _patience.set(seconds)
+    try:
+        yield
+    finally:
+        _patience.reset(token)
+
+
+class Client:
+    """Talks to one API server; opened by `open`, closed by `close`."""
+
+    def __init__(self, manager: str, version: str, timeout: float, metrics: Metrics) -> None:
+        #: The field manager and the user agent.
+        self.manager = manager
+        self._agent = f"{manager}/{version or '0'}"
+        self._timeout = timeout
+        self._metrics = metrics
+        self._session: aiohttp.ClientSession | None = None
+        self._credentials: Credentials | None = None
+        #: Tells at the last moment before each write whether it may be sent; an election's.
+        self.may_write: Callable[[], bool] = lambda: True
+        self._clock = (0.0, time.time() - time.monotonic())
+
+    def open(self, credentials: Credentials) -> None:
+        """Open the session."""
+        self._credentials = credentials
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            headers={"User-Agent": self._agent, "Accept": JSON},
+            proxy=credentials.proxy,
+        )
+
+    async def close(self) -> None:
+        """Close the session."""
+        if self._session is not None:
+            await self._session.close()
+
+    def now(self) -> float:
+        """Return the time by the API server's clock, in seconds of Unix time."""
+        return time.monotonic() + self._clock[1]
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = JSON,
+        params: dict[str, str] | None = None,
+        fenced: bool = True,
+    ) -> bytes:
+        """Send one request and return the JSON that answers it; raise `ApiError`.
+
+        A body of bytes is sent as it is. A write that may not be sent has the reason `Fenced`;
+        `fenced=False` sends it anyway.
+        """
+        data = body if isinstance(body, bytes | None) else msgspec.json.encode(body)
+        started = time.monotonic()
+        code = 0
+        try:
+            timeout = aiohttp.ClientTimeout(total=max(self._timeout, _patience.get()))
+            async with self._send(method, path, data, params, content_type, timeout, fenced) as r:
+                payload = await r.read()
+                code = r.status
+                self._look_at_clock(r)
+                if code >= 400:
+                    raise _error(method, path, r, payload)
+                return bytes(payload)
+        except (aiohttp.ClientError, TimeoutError, RuntimeError, ValueError) as error:
+            raise await self._failed(method, path, code, error) from error
+        finally:
+            self._metrics.api_requests.labels(method, str(code)).inc()
+            self._metrics.api_time.labels(method).observe(time.monotonic() - started)
+
+    async def ask(self, method: str, path: str, body: Any = None, **options: Any) -> dict[str, Any]:
+        """Send one request and return the object that answers it; raise `ApiError`."""
+        payload = await self.request(method, path, body, **options)
+        try:
+            return msgspec.json.decode(payload, type=dict[str, Any]) if payload else {}
+        except (msgspec.MsgspecError, RecursionError) as error:  # a proxy's page, half an answer
+            raise ApiError(method, path, 0, "BadAnswer", str(error)) from error
+
+    async def lines(self, path: str, params: dict[str, str]) -> AsyncGenerator[bytes, None]:
+        """Open a watch and yield its lines until the server ends it; raise `ApiError`."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout, sock_read=SILENCE)
+        code = 0
+        try:
+            async with self._send("GET", path, None, params, JSON, timeout, False) as response:
+                code = response.status
+                if code >= 400:
+                    raise _error("GET", path, response, await response.read())
+                rest = b""
+                async for chunk in response.content.iter_any():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        if line:
+                            yield line
+        except (aiohttp.ClientError, TimeoutError, RuntimeError, ValueError) as error:
+            raise await self._failed("GET", path, code, error) from error
+        finally:
+            self._metrics.api_requests.labels("WATCH", str(code)).inc()
+
+    def _send(
+        self, method: str, path: str, data: bytes | None, params: dict[str, str] | None,
+        content_type: str, timeout: aiohttp.ClientTimeout, fenced: bool,
+    ) -> Any:  # fmt: skip
+        if self._session is None or self._credentials is None:
+            raise ApiError(method, path, 0, "NotConnected", "the session is not open yet")
+        return self._session.request(
+            method, self._credentials.server + path, data=data, params=params, timeout=timeout,
+            headers={"Content-Type": content_type}, ssl=self._credentials.ssl,
+            middlewares=(self._credentials, self._fence) if fenced else (self._credentials,),
+        )  # fmt: skip
+
+    async def _fence(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Stop a write that may not be sent: a process may have slept since it was decided on."""
+        if request.method != "GET" and not self.may_write():
+            raise ApiError(request.method, request.url.path, 0, "Fenced", "no longer the leader")
+        return await handler(request)
+
+    async def _failed(self, method: str, path: str, code: int, error: Exception) -> ApiError:
+        """Return the error of a request without a usable answer."""
+        if isinstance(error, aiohttp.ClientConnectorCertificateError) and self._credentials:
+            await self._credentials.refresh()  # perhaps the CA was rotated
+        said = str(error) or "no answer in time"
+        return ApiError(method, path, 0, type(error).__name__.removesuffix("Error"), said)
+
+    def _look_at_clock(self, response: aiohttp.ClientResponse) -> None:
+        """Learn the API server's time, which need not be ours."""
+        now = time.monotonic()
+        if now - self._clock[0] > _CLOCK and (date := response.headers.get("Date")):
+            with contextlib.suppress(ValueError, OverflowError):
+                self._clock = now, parsedate_to_datetime(date).timestamp() - now
+
+
+def _error(method: str, path: str, response: aiohttp.ClientResponse, payload: bytes) -> ApiError:
+    try:
+        said = _FAILURE.decode(payload)
+    except (msgspec.MsgspecError, RecursionError):  # not the API server's: a proxy's page
+        said = Failure(payload[:500].decode(errors="replace"))
+    after = response.headers.get("Retry-After", "")
+    return ApiError(
+        method, path, response.status, said.reason or response.reason or "", said.message[:2000],
+        min(float(after), 600.0) if after.isdecimal() and len(after) < 10 else 0.0,
+    )  # fmt: skip
+
+
+_FAILURE = msgspec.json.Decoder(Failure)

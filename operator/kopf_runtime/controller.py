@@ -1,0 +1,165 @@
+"""Serves one kind: its sources, its queue, and what an author declares of it.
+
+An author declares a kind (`Manager.controller_for`), says what it owns, and gives two pure
+functions: `desired` returns the children that an object should have, `status` how it fares.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+from kopf_runtime import status as statuses
+from kopf_runtime.apply import Applier
+from kopf_runtime.client import Client
+from kopf_runtime.events import Recorder
+from kopf_runtime.kinds import Key, Kind
+from kopf_runtime.metrics import Metrics
+from kopf_runtime.objects import Identity, Object
+from kopf_runtime.pace import Pace
+from kopf_runtime.queue import WorkQueue
+from kopf_runtime.reading import Reader
+from kopf_runtime.reconcile import Reconciler
+from kopf_runtime.records import Child, Owned, Primary, Update, Wanted
+from kopf_runtime.settings import Settings
+from kopf_runtime.source import Source
+from kopf_runtime.status import Observed, Status
+from kopf_runtime.templates import Marks, Templates
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Controller:
+    """Serves one kind."""
+
+    def __init__(self, kind: Kind, type_: type[Object], keep: Callable[[Any], Any]) -> None:
+        self.kind = kind
+        self._type, self._keep = type_, keep
+        self._owned: dict[Kind, Owned] = {}
+        self._desired: Callable[[Any, Any], Iterable[dict[str, Any]]] = lambda *_: ()
+        self._status: Callable[[Observed], Status] = statuses.by_default
+
+    # --- what an author declares --------------------------------------------------------------
+
+    def owns(
+        self, kind: Kind, type_: type[Object] = Object, *, update: Update = Update.APPLY,
+        keep: Callable[[Any], Any] = lambda _: None, ended: Callable[[Any], str] = lambda _: "",
+    ) -> None:  # fmt: skip
+        """Declare a kind of children.
+
+        `keep` returns what `status` is to see of a child, and should be small; `ended` tells by
+        that why a child has ended, and returns an empty text while it may run.
+        """
+        self._owned[kind] = Owned(kind, type_, update, keep, ended)
+
+    def desired(self, function: F) -> F:
+        """Register the function that returns the children's manifests, given object and settings.
+
+        It must be pure. Labels, owner reference and namespace of the children are added.
+        """
+        self._desired = function
+        return function
+
+    def status(self, function: F) -> F:
+        """Register the function that returns how an object fares (`Observed` -> `Status`)."""
+        self._status = function
+        return function
+
+    # --- what the manager calls ---------------------------------------------------------------
+
+    def set_up(
+        self, client: Client, settings: Settings, metrics: Metrics, recorder: Recorder
+    ) -> None:
+        """Make the parts."""
+        self._client, self._settings = client, settings
+        marks, self._pace = Marks(client.manager, self.kind), Pace()
+        templates = Templates(
+            self.kind, marks, list(self._owned.values()), lambda one: self._desired(one, settings)
+        )
+        reader = Reader(marks, self.kind, self._keep, templates, self._wanted)
+        self.primaries: Source[Primary] = Source(
+            self.kind, self._type, reader.primary, self._primary_changed, self._unreadable, metrics
+        )
+        self.children: dict[Kind, Source[Child]] = {
+            owned.kind: Source(
+                owned.kind, owned.type, reader.child(owned), self._child_changed(owned.kind),
+                lambda *_: None, metrics, marks.selector,
+            )
+            for owned in self._owned.values()
+        }  # fmt: skip
+        applier = Applier(
+            client, templates, marks, self.primaries, self._type, self.children, self._pace
+        )
+        self._reconciler = Reconciler(
+            client, self.primaries, self.children, self._owned, applier, self._pace, recorder,
+            self._status, self.serves,
+        )  # fmt: skip
+        self.queue = WorkQueue(
+            self.kind.plural, self._reconciler.reconcile, settings.workers, metrics
+        )
+        self._telling: set[asyncio.Task[None]] = set()
+
+    def reflect(self, namespace: str | None) -> list[Coroutine[Any, Any, None]]:
+        """Return what keeps the caches of a namespace filled, None for all namespaces."""
+        return [
+            source.reflect(
+                self._client, namespace if source.kind.namespaced else None,
+                self._settings.sweep_period, lambda: self._synced(namespace),
+            ).run()
+            for source in self.sources
+            if not (source.reflectors and not source.kind.namespaced)
+        ]  # fmt: skip
+
+    @property
+    def sources(self) -> list[Source[Any]]:
+        """All kinds that are watched."""
+        return [self.primaries, *self.children.values()]
+
+    def serves(self, namespace: str) -> bool:
+        """Tell whether all that a namespace's objects need is known."""
+        return all(source.serves(namespace) for source in self.sources)
+
+    def unserved(self) -> tuple[list[str], int]:
+        """Return what cannot be served, and how many paths can be."""
+        reflectors = [one for source in self.sources for one in source.reflectors.values()]
+        waiting = [one for one in reflectors if not one.synced]
+        told = [f"{one.path}: {one.trouble or 'is being listed'}" for one in waiting]
+        served = [n for n in self.primaries.reflectors if self.serves(n or "")]
+        first = [one for one in waiting if one.trouble is None]
+        return told, 0 if first else len(served)
+
+    def keys(self, namespace: str | None = None) -> list[Key]:
+        """Return the keys of all objects, or of a namespace's."""
+        return [p.key for p in self.primaries.cache if namespace in (None, p.key[0])]
+
+    def _synced(self, namespace: str | None) -> None:
+        """Have the objects of a namespace reconciled, after each full list."""
+        for key in self.keys(namespace):
+            self.queue.add(key)
+
+    def _wanted(self, parent: Key, kind: Kind, key: Key) -> Wanted | None:
+        primary = self.primaries.cache.get(parent)
+        wanted = primary.wanted if primary is not None else ()
+        return next((one for one in wanted if one.key == key and one.kind == kind), None)
+
+    def _primary_changed(self, record: Primary | None, known: Primary | None) -> None:
+        if (one := record or known) is not None:
+            self.queue.add(one.key)
+
+    def _child_changed(self, kind: Kind) -> Callable[[Child | None, Child | None], None]:
+        def changed(record: Child | None, known: Child | None) -> None:
+            if known is not None and (record is None or record.uid != known.uid):
+                self._pace.lost(kind, known, self._client.now())
+            for child in (record, known):
+                if child is not None and child.parent:
+                    self.queue.add((child.key[0] if self.kind.namespaced else "", child.parent))
+
+        return changed
+
+    def _unreadable(self, identity: Identity.Meta, reason: str) -> None:
+        """Tell of an object that is left out by a condition, if this replica leads."""
+        if self.queue.running:
+            telling = asyncio.ensure_future(
+                self._reconciler.writer.tell_unreadable(identity, reason)
+            )
+            self._telling.add(telling)
+            telling.add_done_callback(self._telling.discard)

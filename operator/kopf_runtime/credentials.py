@@ -1,0 +1,111 @@
+"""How the API server is reached, and who this process is to it; kept fresh.
+
+Used by `client` for the runtime's own session, and by `manager` for kopf's.
+"""
+
+import asyncio
+import dataclasses
+import hashlib
+import importlib.util
+import logging
+import os
+import ssl
+import time
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import kopf
+
+logger = logging.getLogger(__name__)
+
+TOKEN_AGE = 60.0  # seconds; the kubelet rotates a token at 80% of its hour or more
+UNAUTHORIZED = 1.0  # seconds at least between two attempts to mend a 401
+
+
+def find() -> kopf.ConnectionInfo:
+    """Return how to reach the cluster: the service account's way, else the kubeconfig's.
+
+    Where the Kubernetes client package is installed (on a developer's machine, never in the
+    image), it reads the kubeconfig, because it knows the clouds' exec plugins.
+    Raise `kopf.LoginError` with what to do.
+    """
+    arguments: dict[str, Any] = {"settings": kopf.OperatorSettings(), "logger": logger}
+    info = kopf.login_with_service_account(**arguments)
+    if info is not None:
+        host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
+        host = f"[{host}]" if ":" in host else host
+        return dataclasses.replace(info, server=f"https://{host}:{port}")  # needs no DNS
+    source = os.environ.get("KUBECONFIG") or "~/.kube/config"
+    try:
+        if importlib.util.find_spec("kubernetes"):
+            info = kopf.login_via_client(**arguments)
+        else:
+            info = kopf.login_with_kubeconfig(**arguments)
+    except Exception as error:
+        raise kopf.LoginError(f"cannot use the kubeconfig {source}: {error}") from error
+    if info is None or not info.server:
+        raise kopf.LoginError(
+            f"no cluster: this process is not in a Pod, and there is no kubeconfig at {source}; "
+            "make a cluster (make cluster) or set KUBECONFIG"
+        )
+    return info
+
+
+class Credentials:
+    """The credentials of all requests; an aiohttp middleware puts them on each.
+
+    Within a cluster the files of token and CA are read again each minute. Anywhere, a 401 or a
+    certificate that is not trusted makes them be read at once, but at most once a second.
+    """
+
+    def __init__(self, info: kopf.ConnectionInfo) -> None:
+        self.server = info.server.rstrip("/")
+        self.proxy = info.proxy_url
+        self._rotates = info.token is not None
+        self._take(info)
+
+    def _take(self, info: kopf.ConnectionInfo) -> None:
+        self._read = time.monotonic()
+        self._headers = info.as_http_headers()
+        trust = _fingerprint(info)
+        if trust != getattr(self, "_trust", b""):
+            self._trust = trust
+            #: What connections are made with; another one once the CA was rotated.
+            self.ssl: ssl.SSLContext = info.as_ssl_context()
+
+    async def __call__(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Send the request with the credentials; after a 401 once more, with others."""
+        if self._rotates and time.monotonic() - self._read > TOKEN_AGE:
+            await self.refresh()
+        sent = self._headers
+        request.headers.update(sent)
+        response = await handler(request)
+        if response.status == 401:
+            await self.refresh()
+            if self._headers != sent:
+                response.release()
+                request.headers.update(self._headers)
+                response = await handler(request)
+        return response
+
+    async def refresh(self) -> None:
+        """Read the credentials again, unless that was done within the last second."""
+        if time.monotonic() - self._read < UNAUTHORIZED:
+            return
+        self._read = time.monotonic()
+        try:
+            self._take(await asyncio.to_thread(find))
+        except Exception as error:  # a token's file may be away while it rotates
+            logger.warning("The credentials could not be read again: %s", error)
+
+
+def _fingerprint(info: kopf.ConnectionInfo) -> bytes:
+    """Hash what connections are made with: the CA and the client's certificate."""
+    total = hashlib.sha256(repr((info.ca_data, info.certificate_data, info.insecure)).encode())
+    for path in (info.ca_path, info.certificate_path):
+        if path is not None:
+            total.update(Path(os.fsdecode(path)).read_bytes())
+    return total.digest()

@@ -1,0 +1,143 @@
+"""Who owns a child's fields: tells whether somebody altered what the operator set.
+
+The API server records who set which field (`metadata.managedFields`). A child was altered exactly
+if a field of its manifest is not the operator's any more: a field that somebody else changed is
+theirs, a field that somebody removed is nobody's. What an admission webhook changed while the child
+was created counts as its creator's, and what others add is theirs to keep. So neither defaults nor
+a rewritten image nor a label of somebody else's makes a child look altered.
+
+Used by `children`, for each event of a child; see
+https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management.
+"""
+
+import hashlib
+from collections import OrderedDict
+from typing import Any
+
+import msgspec
+
+from kopf_runtime.objects import ManagedFields
+
+#: Verdicts that are remembered; the children of a thousand objects share one.
+_REMEMBERED = 256
+
+#: Bytes of an encoded shape; of larger manifests only template and owner are compared.
+_LARGEST = 16384
+#: The fields that name the items of Kubernetes' lists (`x-kubernetes-list-map-keys`).
+_KEYS = frozenset({
+    "name", "type", "key", "ip", "uid", "port", "protocol", "containerPort", "mountPath",
+    "devicePath", "topologyKey", "whenUnsatisfiable",
+})  # fmt: skip
+
+#: What a manifest sets, without its values: dictionaries, lists of items, and None for a value.
+Shape = Any
+
+
+def shape(manifest: dict[str, Any]) -> bytes:
+    """Return the encoded shape of a manifest, empty if it is too large to be remembered.
+
+    Left out are its kind and name, and its owner reference, which is compared by itself.
+    """
+    ignored = ("name", "namespace", "ownerReferences")
+    meta = {k: v for k, v in manifest["metadata"].items() if k not in ignored}
+    rest = {k: v for k, v in manifest.items() if k not in ("apiVersion", "kind", "metadata")}
+    encoded = msgspec.json.encode(_shape({"metadata": meta, **rest}))
+    return encoded if len(encoded) <= _LARGEST else b""
+
+
+def _shape(part: Any) -> Shape:
+    """Leave out empty values, too: the API does not tell most of them from absent ones."""
+    if isinstance(part, dict):
+        return {name: _shape(value) for name, value in part.items() if value}
+    if isinstance(part, list):
+        return [(_names(item), _shape(item)) for item in part]
+    return None
+
+
+def _names(item: Any) -> Any:
+    """Return what names a list item: its key fields (map lists), or itself (sets)."""
+    if isinstance(item, dict):
+        return {name: value for name, value in item.items() if name in _KEYS}
+    return item
+
+
+def covers(owned: Any, wanted: Shape) -> bool:
+    """Tell whether the owned fields (`fieldsV1`) include all that the shape sets."""
+    if not owned:  # a value, or what is only ever set as a whole, such as a node selector
+        return True
+    if isinstance(wanted, dict):
+        return all(
+            f"f:{name}" in owned and covers(owned[f"f:{name}"], part)
+            for name, part in wanted.items()
+        )
+    if isinstance(wanted, list):
+        keyed = [(name, part) for name, part in owned.items() if name[:2] in ("k:", "v:")]
+        return all(_covers_item(keyed, names, part) for names, part in wanted)
+    return True
+
+
+def _covers_item(keyed: list[tuple[str, Any]], names: Any, wanted: Shape) -> bool:
+    for key, owned in keyed:
+        named = msgspec.json.decode(key[2:])
+        if key.startswith("v:"):
+            if named == names:
+                return True
+        elif isinstance(names, dict) and all(
+            # A key that the manifest leaves to its default, such as a port's protocol.
+            names.get(k, v) == v
+            for k, v in named.items()
+        ):
+            return covers(owned, wanted)
+    return False
+
+
+class Ownership:
+    """Remembers verdicts, for most children of a kind have the same fields."""
+
+    def __init__(self, manager: str) -> None:
+        self._manager = manager
+        self._verdicts: OrderedDict[tuple[bytes, bytes], bool] = OrderedDict()
+
+    def intact(self, entries: list[ManagedFields] | None, owner: str, wanted: bytes) -> bool:
+        """Tell whether the operator still owns all of an encoded shape.
+
+        `owner` is the uid of the object's owner, which stands in its fields.
+        """
+        mine = [
+            bytes(entry.fields_v1)
+            for entry in entries or ()
+            if entry.manager == self._manager and not entry.subresource
+        ]
+        total = hashlib.blake2b(digest_size=16)
+        for fields in mine:
+            total.update(fields.replace(owner.encode(), b"uid"))
+        mark = total.digest(), wanted
+        verdict = self._verdicts.pop(mark, None)
+        if verdict is None:
+            verdict = not wanted or _decide(mine, wanted)
+        self._verdicts[mark] = verdict
+        if len(self._verdicts) > _REMEMBERED:
+            self._verdicts.popitem(last=False)
+        return verdict
+
+    def others(self, entries: list[ManagedFields] | None) -> str:
+        """Name who else changed an object, for an Event."""
+        names = {e.manager[:64] for e in entries or () if e.subresource != "status"}
+        return ", ".join(sorted(names - {self._manager, ""})[:3])
+
+
+def _decide(mine: list[bytes], wanted: bytes) -> bool:
+    owned: dict[str, Any] = {}
+    for fields in mine:
+        try:
+            _merge(owned, msgspec.json.decode(fields))
+        except (msgspec.MsgspecError, RecursionError):
+            return False
+    return covers(owned, msgspec.json.decode(wanted))
+
+
+def _merge(into: dict[str, Any], more: Any) -> None:
+    """Unite the fields of two entries: one of a create, one of an apply."""
+    for name, part in more.items() if isinstance(more, dict) else ():
+        if isinstance(part, dict):
+            _merge(into.setdefault(name, {}), part)

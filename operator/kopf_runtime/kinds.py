@@ -1,0 +1,49 @@
+"""Kinds of the Kubernetes API, and the paths at which the API server serves them.
+
+Every module that talks to the API server names its objects by a `Kind`.
+"""
+
+from dataclasses import dataclass
+
+#: Namespace and name; the namespace of a cluster-scoped object is empty.
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of object; `group` is empty for the core API."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` of its manifests."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
+        """Return the path of all objects, of those in a namespace, or of one object."""
+        root = f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
+        scope = f"/namespaces/{namespace}" if namespace else ""
+        rest = "".join(f"/{part}" for part in (name, subresource) if part)
+        return f"{root}{scope}/{self.plural}{rest}"
+
+    def at(self, key: Key, subresource: str = "") -> str:
+        """Return the path of one object."""
+        return self.path(key[0], key[1], subresource)
+
+    def __str__(self) -> str:
+        """Return `messages.myorg.dev`, as in the name of a CRD."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+POD = Kind("", "v1", "pods", "Pod")
+CONFIG_MAP = Kind("", "v1", "configmaps", "ConfigMap")
+SECRET = Kind("", "v1", "secrets", "Secret")
+SERVICE = Kind("", "v1", "services", "Service")
+DEPLOYMENT = Kind("apps", "v1", "deployments", "Deployment")
+STATEFUL_SET = Kind("apps", "v1", "statefulsets", "StatefulSet")
+JOB = Kind("batch", "v1", "jobs", "Job")

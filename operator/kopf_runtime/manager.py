@@ -1,0 +1,212 @@
+"""The process: starts the controllers on kopf, elects a leader, serves the endpoints, and stops.
+
+kopf keeps the process, its signals, `kopf run`, and any handler that an author adds beside it. The
+runtime watches, reconciles and writes by itself, on a session of its own.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import click
+import kopf
+
+from kopf_runtime import credentials, logs
+from kopf_runtime.client import Client
+from kopf_runtime.controller import Controller
+from kopf_runtime.events import Recorder
+from kopf_runtime.kinds import Kind
+from kopf_runtime.lease import Election
+from kopf_runtime.metrics import Metrics
+from kopf_runtime.objects import Object
+from kopf_runtime.settings import Program, Settings, parse
+from kopf_runtime.web import Server
+
+logger = logging.getLogger(__name__)
+
+#: Seconds after which a reconcile is stuck; it makes a few requests, each bounded in time.
+STUCK = 300.0
+
+S = TypeVar("S", bound=Settings)
+
+
+class Manager(Generic[S]):
+    """An operator: its name, its settings, and a controller for each kind that it serves."""
+
+    def __init__(
+        self, name: str, settings: type[S], *, version: str = "", description: str = ""
+    ) -> None:  # fmt: skip
+        self.program = Program(name, version, description)
+        self._kind_of_settings = settings
+        self._configured: S | None = None
+        self.metrics = Metrics(name, version)
+        self.controllers: list[Controller] = []
+        self._server = Server(self.metrics)
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._stopped: asyncio.Task[None] | None = None
+        kopf.on.startup()(self._start)
+        kopf.on.cleanup()(self._clean_up)
+        kopf.on.login(backoff=5)(self._login)
+
+    def controller_for(
+        self, kind: Kind, type_: type[Object] = Object, *, keep: Callable[[Any], Any] = lambda _: None
+    ) -> Controller:  # fmt: skip
+        """Declare a kind to serve; `keep` returns what `status` is to see of an object."""
+        controller = Controller(kind, type_, keep)
+        self.controllers.append(controller)
+        return controller
+
+    def run(self, argv: Sequence[str] | None = None) -> int:
+        """Run the operator until it is told to stop; return the exit code."""
+        settings = self._configured = parse(self.program, self._kind_of_settings, argv)
+        logs.configure(settings.log_level, settings.log_format)
+        try:
+            credentials.find()
+        except kopf.LoginError as error:
+            print(f"{self.program.name}: {error}", file=sys.stderr)  # noqa: T201
+            return 1
+        kopf.run(
+            standalone=True,
+            clusterwide=not settings.namespaces,
+            namespaces=settings.namespaces,
+            stop_flag=self._stopping,
+        )
+        return self._exit_code()
+
+    # --- kopf's activities --------------------------------------------------------------------
+
+    async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
+        configured = self._configured or self._from_environment()
+        settings.networking.request_timeout = configured.request_timeout
+        # What kopf itself would watch, the CRDs and the namespaces, only its own handlers need.
+        settings.scanning.disabled = True
+        info = await asyncio.to_thread(credentials.find)
+        self.client = Client(
+            self.program.name, self.program.version, configured.request_timeout, self.metrics
+        )
+        self.client.open(credentials.Credentials(info))
+        self._recorder = Recorder(self.client, configured.identity, self.metrics)
+        for controller in self.controllers:
+            controller.set_up(self.client, configured, self.metrics, self._recorder)
+        try:
+            await self._server.start(
+                configured.metrics_bind_address, configured.health_probe_bind_address,
+                self._healthy, self._ready,
+            )  # fmt: skip
+        except OSError as error:  # kopf would try again without end; a supervisor knows better
+            sys.exit(
+                f"{self.program.name}: {error.strerror}. Choose another --metrics-bind-address or "
+                "--health-probe-bind-address, or end the process that uses it."
+            )
+        self._task = asyncio.create_task(self._run(configured), name=self.program.name)
+        self._task.add_done_callback(self._ended)
+        if self._configured is not None:  # not under `kopf run`
+            asyncio.get_running_loop().call_soon(self._catch_signals)  # after kopf has set its own
+
+    async def _clean_up(self, **_: Any) -> None:
+        await self._stop()
+
+    async def _login(self, **_: Any) -> kopf.ConnectionInfo:
+        return await asyncio.to_thread(credentials.find)
+
+    def _from_environment(self) -> S:
+        """Return the settings under `kopf run`, whose own flags say which namespaces to watch."""
+        context = click.get_current_context(silent=True)
+        parameters = context.params if context else {}
+        names = [f"--namespace={name}" for name in parameters.get("namespaces") or ()]
+        everywhere = ["-A"] if parameters.get("clusterwide") else []
+        return parse(self.program, self._kind_of_settings, names or everywhere)
+
+    def _catch_signals(self) -> None:
+        """Stop at the first signal, end at the second; kopf's own handlers fail at the second."""
+
+        def caught(number: int) -> None:
+            if self._stopping.is_set():
+                os._exit(128 + number)
+            self._stopping.set()
+            # Not only once kopf has stopped: the next leader waits for the Lease.
+            self._release = asyncio.ensure_future(self._stop())
+
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, caught, number)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """End the process if the controllers end by themselves: its supervisor starts it again."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.critical("The operator failed", exc_info=error)
+            signal.raise_signal(signal.SIGTERM)
+
+    def _exit_code(self) -> int:
+        """Return 1 if the controllers ended by themselves, else 0."""
+        task = self._task
+        return int(
+            task is not None and task.done() and not task.cancelled() and bool(task.exception())
+        )
+
+    async def _stop(self) -> None:
+        """Stop working and release the Lease; may be called again."""
+        if self._stopped is None:
+            self._stopped = asyncio.create_task(self._stop_once(), name="stop")
+        await asyncio.shield(self._stopped)
+
+    async def _stop_once(self) -> None:
+        if self._task is not None:
+            self._task.remove_done_callback(self._ended)
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await self._task
+            await self.client.close()
+        await self._server.stop()
+
+    # --- work ---------------------------------------------------------------------------------
+
+    async def _run(self, settings: S) -> None:
+        async with asyncio.TaskGroup() as group:
+            for controller in self.controllers:
+                for namespace in settings.namespaces or (None,):
+                    for reflecting in controller.reflect(namespace):
+                        group.create_task(reflecting)
+            group.create_task(self._recorder.run(), name="events")
+            group.create_task(self._tell_ready(), name="ready")
+            if settings.leader_elect:
+                election = Election(self.client, settings, self.metrics)
+                self.client.may_write = election.leads
+                group.create_task(election.lead(self._work), name="election")
+            else:
+                self.metrics.leader.set(1)
+                group.create_task(self._work(), name="work")
+
+    async def _work(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for controller in self.controllers:
+                group.create_task(controller.queue.run(controller.keys))
+
+    async def _tell_ready(self) -> None:
+        while self._ready():  # noqa: ASYNC110 (every source's doing)
+            await asyncio.sleep(0.05)
+        sources = [source for controller in self.controllers for source in controller.sources]
+        told = ", ".join(f"{len(source.cache)} {source.kind.plural}" for source in sources)
+        logger.info("Ready; there are %s", told)
+
+    def _healthy(self) -> str:
+        if self._task is None or self._task.done():
+            return "the operator has ended"
+        age = max(controller.queue.longest_running() for controller in self.controllers)
+        return f"a reconcile has been under way for {age:.0f} s" if age > STUCK else ""
+
+    def _ready(self) -> str:
+        """Return why nothing is served; what else is not served, metrics and logs tell."""
+        unserved: list[str] = []
+        for controller in self.controllers:
+            waiting, served = controller.unserved()
+            if served:
+                return self._healthy()
+            unserved += waiting
+        return "; ".join(unserved[:5]) or "nothing is served yet"

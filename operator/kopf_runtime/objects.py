@@ -1,0 +1,183 @@
+"""Objects as they are decoded: only the fields that are read, and refused where they do not fit.
+
+An object that cannot be decoded is one `UnreadableError`: it is told and left out, and the others
+go on. An author's classes for a kind derive from `Object`.
+"""
+
+import sys
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from kopf_runtime.kinds import Key
+
+#: A number in an annotation or a resource version; longer ones are nobody's (2**64 has 20 digits).
+_DIGITS = 20
+
+
+class OwnerReference(Struct, rename="camel", frozen=True):
+    """A reference to the object that this one belongs to."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class ManagedFields(Struct, rename="camel"):
+    """What one manager of an object's fields has set."""
+
+    manager: str = ""
+    subresource: str = ""
+    fields_v1: Raw = Raw(b"{}")
+
+
+class Meta(Struct, rename="camel"):
+    """The metadata of an object."""
+
+    name: str
+    uid: str
+    resource_version: str
+    namespace: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+    finalizers: list[str] | None = None
+    managed_fields: list[ManagedFields] | None = None
+
+    @property
+    def key(self) -> Key:
+        """The namespace and the name."""
+        return self.namespace, self.name
+
+    @property
+    def version(self) -> int:
+        """The resource version; those of one resource are ordered (KEP-5504)."""
+        return number(self.resource_version)
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that controls the object, None without one."""
+        return next((o for o in self.owner_references or () if o.controller), None)
+
+
+class Object(Struct, rename="camel"):
+    """Any object; a class for a kind adds the fields that it reads, such as `spec`."""
+
+    metadata: Meta
+
+
+class Identity(Struct, rename="camel"):
+    """What names an object of which nothing more can be read."""
+
+    class Meta(Struct, rename="camel"):
+        """The part of the metadata that the API server itself writes."""
+
+        name: str
+        resource_version: str
+        namespace: str = ""
+        uid: str = ""
+        generation: int = 0
+
+    metadata: Meta
+
+
+class Position(Struct, rename="camel"):
+    """The metadata of a list or of a bookmark."""
+
+    resource_version: str = ""
+    continue_: str | None = msgspec.field(name="continue", default=None)
+
+
+class Page(Struct):
+    """A page of a list; its items are decoded one by one."""
+
+    metadata: Position
+    items: list[Raw] | None = None
+
+
+class Event(Struct):
+    """A line of a watch."""
+
+    type: str
+    object: Raw
+
+
+class Bookmark(Struct):
+    """The object of a bookmark."""
+
+    metadata: Position
+
+
+class Failure(Struct):
+    """A `Status` with which the API server refuses."""
+
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+
+
+class UnreadableError(Exception):
+    """An object does not have the fields that its kind should have."""
+
+    def __init__(self, identity: Identity.Meta | None, reason: str) -> None:
+        super().__init__(reason)
+        #: What names the object; None if not even that can be read.
+        self.identity = identity
+
+
+T = TypeVar("T")
+
+
+def decode(decoder: msgspec.json.Decoder[T], raw: bytes | Raw) -> T:
+    """Decode an object; raise `UnreadableError` if it does not fit."""
+    try:
+        return decoder.decode(raw)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        reason = str(error)[:500] or type(error).__name__
+    try:
+        identity = _IDENTITY.decode(raw).metadata
+        number(identity.resource_version)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError, ValueError):
+        identity = None
+    raise UnreadableError(identity, reason)
+
+
+_IDENTITY = msgspec.json.Decoder(Identity)
+
+
+def number(text: str | None, default: int | None = None) -> int:
+    """Return the number that a text writes in digits; a bad one is the default or a `ValueError`.
+
+    Python refuses to read more than 4,300 digits; anybody may write them into an annotation.
+    """
+    if text and len(text) <= _DIGITS and text.isascii() and text.isdecimal():
+        return int(text)
+    if default is None:
+        raise ValueError(f"{text!r:.40} is not a number")
+    return default
+
+
+def seconds(timestamp: str | None) -> float:
+    """Return a timestamp of the API server in seconds of Unix time, 0 without one."""
+    try:
+        return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def shared(value: Any) -> Any:
+    """Copy JSON values with each string kept once: thousands of statuses say the same."""
+    if isinstance(value, str):
+        return sys.intern(value)
+    if isinstance(value, dict):
+        return {sys.intern(name): shared(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [shared(part) for part in value]
+    return value

@@ -1,0 +1,241 @@
+"""The work queue: a key waits at most once, is worked on by one task at a time, and fairly.
+
+Sources, sweeps and the queue itself add keys; `controller` runs it, and only while this replica
+leads. The semantics are those of client-go's work queue with its back-off per item, plus jitter,
+Retry-After, and fairness:
+
+- Namespaces take turns, so a thousand keys of one do not hold up the one key of another.
+- A reconcile that takes longer than a second gives its slot back and counts against its namespace
+  alone, which then gets only a few at once for a while. So a namespace whose webhook hangs costs
+  the others nothing.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable
+
+from kopf_runtime import client, logs
+from kopf_runtime.kinds import Key
+from kopf_runtime.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+#: Seconds after which a reconcile is slow, and for which its namespace then counts as slow.
+SLOW, SLOW_FOR = 1.0, 30.0
+#: Slow reconciles at once in a namespace, and in all of them for each worker.
+SLOW_EACH, SLOW_PER_WORKER = 4, 4
+
+#: Reconciles a key; returns the seconds after which to look again, None for no need.
+Reconcile = Callable[[Key], Awaitable[float | None]]
+
+
+class RetryError(Exception):
+    """Work on the key again later: the longer, the more often it was asked for in a row."""
+
+    def __init__(
+        self, reason: str, *, after: float = 0.0, pause: float = 0.0, timed_out: bool = False
+    ) -> None:
+        super().__init__(reason)
+        #: Seconds within which nothing may bring the key back (an API server's Retry-After).
+        self.after = after
+        #: Seconds after which it comes back at the earliest by itself.
+        self.pause = pause
+        #: Whether a request ran out of time: the next one gets more.
+        self.timed_out = timed_out
+
+
+class WorkQueue:
+    """Deduplicating fair queue with back-off per key (`base` doubling up to `cap`, in seconds)."""
+
+    def __init__(
+        self, kind: str, reconcile: Reconcile, workers: int, metrics: Metrics, *,
+        base: float = 0.005, cap: float = 60.0, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._reconcile, self._workers = reconcile, workers
+        self._base, self._cap, self._clock = base, cap, clock
+        self._waiting: dict[Key, float] = {}  # key -> when it was added
+        self._lanes: dict[str, deque[Key]] = {}  # by namespace, in the order of their turns
+        self._held: dict[str, deque[Key]] = {}  # those of namespaces that count as slow
+        self._busy: dict[Key, float] = {}  # key -> when its reconcile began
+        self._slow: dict[Key, None] = {}  # busy keys that gave their slots back
+        self._slow_in: Counter[str] = Counter()
+        self._slow_until: dict[str, float] = {}  # namespaces that count as slow
+        self._again: set[Key] = set()  # busy keys that were added meanwhile
+        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._not_before: dict[Key, float] = {}  # what a Retry-After asks for
+        self._failures: dict[Key, int] = {}
+        self._timed_out: set[Key] = set()
+        self._group: asyncio.TaskGroup | None = None
+        self._reconciles, self._time, self._adds, self._latency = (
+            metrics.reconciles, metrics.reconcile_time.labels(kind), metrics.queue_adds.labels(kind),
+            metrics.queue_latency.labels(kind),
+        )  # fmt: skip
+        self._kind = kind
+        metrics.queue_depth.labels(kind).set_function(lambda: len(self._waiting))
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def running(self) -> bool:
+        """Whether keys are taken in: a standby's queue stays empty."""
+        return self._group is not None
+
+    def add(self, key: Key) -> None:
+        """Have the key reconciled soon."""
+        if self._group is None or key in self._waiting:
+            return
+        if key in self._busy:
+            self._again.add(key)
+            return
+        now = self._clock()
+        if (wait := self._not_before.get(key, 0.0) - now) > 0:
+            self.add_after(key, wait)
+            return
+        self._waiting[key] = now
+        lanes = self._held if key[0] in self._slow_until else self._lanes
+        lanes.setdefault(key[0], deque()).append(key)
+        self._adds.inc()
+        self._pump()
+
+    def add_after(self, key: Key, seconds: float) -> None:
+        """Have the key reconciled in so many seconds; the earliest wish wins."""
+        loop = asyncio.get_running_loop()
+        when = loop.time() + seconds
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= when:
+                return
+            timer.cancel()
+        self._timers[key] = loop.call_at(when, self._due, key)
+
+    def _due(self, key: Key) -> None:
+        self._timers.pop(key, None)
+        self.add(key)
+
+    def longest_running(self) -> float:
+        """Return for how many seconds the oldest reconcile has been under way, 0 without one."""
+        return self._clock() - min(self._busy.values()) if self._busy else 0.0
+
+    async def run(self, keys: Callable[[], list[Key]]) -> None:
+        """Work until cancelled, first on these keys: all that there are."""
+        try:
+            async with asyncio.TaskGroup() as self._group:
+                for key in keys():
+                    self.add(key)
+                while True:
+                    await asyncio.sleep(SLOW / 2)
+                    self._find_slow()
+        finally:
+            self._group = None
+            for timer in self._timers.values():
+                timer.cancel()
+            for state in (
+                self._waiting, self._lanes, self._held, self._again, self._timers, self._not_before,
+                self._failures, self._timed_out, self._slow_until,
+            ):  # fmt: skip
+                state.clear()
+
+    # --- who is next --------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        """Start what may start; each namespace with waiting keys has its turn."""
+        while self._lanes and len(self._busy) - len(self._slow) < self._workers:
+            namespace = next(iter(self._lanes))
+            self._turn(self._lanes, namespace, slow=False)
+        for namespace in list(self._held):
+            while (
+                namespace in self._held
+                and self._slow_in[namespace] < SLOW_EACH
+                and len(self._slow) < self._workers * SLOW_PER_WORKER
+            ):
+                self._turn(self._held, namespace, slow=True)
+
+    def _turn(self, lanes: dict[str, deque[Key]], namespace: str, *, slow: bool) -> None:
+        lane = lanes.pop(namespace)
+        self._start(lane.popleft(), slow=slow)
+        if lane:
+            lanes[namespace] = lane  # at the end: the others come first now
+
+    def _start(self, key: Key, *, slow: bool) -> None:
+        assert self._group is not None
+        now = self._clock()
+        self._latency.observe(now - self._waiting.pop(key))
+        self._busy[key] = now
+        if slow:
+            self._is_slow(key)
+        self._group.create_task(self._work(key), name=f"{self._kind} {key[0]}/{key[1]}")
+
+    def _is_slow(self, key: Key) -> None:
+        self._slow[key] = None
+        self._slow_in[key[0]] += 1
+
+    def _find_slow(self) -> None:
+        now = self._clock()
+        for key, began in self._busy.items():
+            if now - began > SLOW:
+                self._slow_until[key[0]] = now + SLOW_FOR
+                if key[0] in self._lanes:
+                    self._held[key[0]] = self._lanes.pop(key[0])
+                if key not in self._slow:
+                    self._is_slow(key)
+        for namespace in [n for n, until in self._slow_until.items() if until < now]:
+            del self._slow_until[namespace]
+            if namespace in self._held:
+                self._lanes[namespace] = self._held.pop(namespace)
+        self._pump()
+
+    # --- work ---------------------------------------------------------------------------------
+
+    async def _work(self, key: Key) -> None:
+        result = "success"
+        began = self._busy[key]
+        with logs.about(key), client.patience(client.PATIENT if key in self._timed_out else 0.0):
+            try:
+                after = await self._reconcile(key)
+                self._failures.pop(key, None)
+                self._timed_out.discard(key)
+                self._not_before.pop(key, None)
+                if after is not None:
+                    result = "requeue_after"
+                    self.add_after(key, after)
+            except RetryError as error:
+                result = "requeue"
+                if error.timed_out:
+                    self._timed_out.add(key)
+                self._retry(key, error.after, error.pause)
+                logger.info("%s", error)
+            except Exception:
+                result = "error"
+                self._retry(key)
+                logger.exception("The reconcile failed; it will be tried again")
+            finally:
+                del self._busy[key]
+                if key in self._slow:
+                    del self._slow[key]
+                    self._slow_in[key[0]] -= 1
+                    if not self._slow_in[key[0]]:
+                        del self._slow_in[key[0]]
+                self._reconciles.labels(self._kind, result).inc()
+                self._time.observe(self._clock() - began)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+        self._pump()
+
+    def _retry(self, key: Key, after: float = 0.0, pause: float = 0.0) -> None:
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        backoff = min(self._cap, self._base * 2 ** min(failures, 32))
+        if after:
+            self._not_before[key] = self._clock() + after
+        # Jitter, so that keys that failed together do not come back together.
+        self.add_after(key, max(after, pause, backoff * random.uniform(0.5, 1.0)))  # noqa: S311
+
+    def forget(self, key: Key) -> None:
+        """Forget how a key fared: its object is gone."""
+        self._failures.pop(key, None)
+        self._timed_out.discard(key)
+        self._not_before.pop(key, None)

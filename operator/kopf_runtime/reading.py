@@ -1,0 +1,100 @@
+"""Reads objects into records: of a primary what is wanted of it, of a child what became of it.
+
+`source` calls a `Reader` for each object that comes by. What did not change is not computed again.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from kopf_runtime.apply import differing
+from kopf_runtime.fields import Ownership
+from kopf_runtime.kinds import Key, Kind
+from kopf_runtime.objects import Meta, Object, number, seconds, shared
+from kopf_runtime.records import Child, Owned, PlanError, Primary, Wanted
+from kopf_runtime.templates import Marks, Templates
+
+
+class Reader:
+    """Makes the records of one kind and of its children.
+
+    `wanted` returns a child as its parent wants it, None if it does not.
+    """
+
+    def __init__(
+        self, marks: Marks, kind: Kind, keep: Callable[[Any], Any], templates: Templates,
+        wanted: Callable[[Key, Kind, Key], Wanted | None],
+    ) -> None:  # fmt: skip
+        self._marks, self._kind, self._keep = marks, kind, keep
+        self._templates, self._wanted = templates, wanted
+        self._ownership = Ownership(marks.manager)
+
+    def primary(self, thing: Object, known: Primary | None) -> Primary:
+        """Return the record of an object."""
+        meta = thing.metadata
+        labels = hash((_items(meta.labels), _items(meta.annotations)))
+        if known is not None and (known.uid, known.generation, known.labels) == (
+            meta.uid, meta.generation, labels,
+        ):  # fmt: skip
+            view, wanted, problem = known.view, known.wanted, known.problem
+        else:
+            view, problem, wanted = self._keep(thing), "", ()
+            if meta.deletion_timestamp is None:
+                try:
+                    wanted = self._templates.make(thing)
+                except PlanError as error:
+                    problem = str(error)
+        status = getattr(thing, "status", None)
+        return Primary(
+            known.key if known is not None else meta.key, meta.uid, meta.version, meta.generation,
+            meta.deletion_timestamp is not None, tuple(meta.finalizers or ()),
+            shared(status) if isinstance(status, dict) else {},
+            view, wanted, problem, labels,
+        )  # fmt: skip
+
+    def child(self, owned: Owned) -> Callable[[Object, Child | None], Child]:
+        """Return what makes the records of a kind of children."""
+
+        def read(thing: Object, known: Child | None) -> Child:
+            meta = thing.metadata
+            owner = meta.controller
+            parent = ""
+            if owner is not None and owner.kind == self._kind.kind:
+                group = owner.api_version.rpartition("/")[0]
+                parent = owner.name if group == self._kind.group else ""
+            labels, annotations = meta.labels or {}, meta.annotations or {}
+            uid = owner.uid if owner is not None else ""
+            return Child(
+                key=known.key if known is not None else meta.key,
+                uid=meta.uid,
+                version=meta.version,
+                owner=uid,
+                made_for=labels.get(self._marks.uid, ""),
+                parent=parent,
+                deleting=meta.deletion_timestamp is not None,
+                deadline=seconds(meta.deletion_timestamp),
+                created=seconds(meta.creation_timestamp),
+                finalizers=tuple(meta.finalizers or ()),
+                template=annotations.get(self._marks.template, "")[:64],
+                generation=number(annotations.get(self._marks.generation), 0),
+                replaced=min(number(annotations.get(self._marks.replaced), 0), 99),
+                unlabelled=differing(labels, self._marks, uid) if parent else (),
+                altered=self._altered(meta, owned.kind, parent, uid),
+                editors=self._ownership.others(meta.managed_fields),
+                view=owned.keep(thing),
+            )
+
+        return read
+
+    def _altered(self, meta: Meta, kind: Kind, parent: str, uid: str) -> bool:
+        """Tell whether a field that the operator set is not the operator's any more."""
+        if not parent:
+            return False
+        namespace = meta.namespace if self._kind.namespaced else ""
+        wanted = self._wanted((namespace, parent), kind, meta.key)
+        if wanted is None:
+            return False
+        return not self._ownership.intact(meta.managed_fields, uid, wanted.shape)
+
+
+def _items(values: dict[str, str] | None) -> frozenset[tuple[str, str]]:
+    return frozenset((values or {}).items())

@@ -1,0 +1,256 @@
+"""Keeps a cache like the API server: lists by pages, watches from there, and lists again.
+
+There is one reflector for each kind and namespace, and each is a failure domain of its own: one
+whose namespace was deleted, or whose rights are missing, keeps trying, backs off, and holds up
+nobody else. `source` takes in what it brings; `controller` runs it.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+from msgspec import Raw
+
+from kopf_runtime.client import ApiError, Client
+from kopf_runtime.kinds import Key
+from kopf_runtime.metrics import Metrics
+from kopf_runtime.objects import Bookmark, Event, Failure, Page, number
+
+logger = logging.getLogger(__name__)
+
+#: Objects a LIST page; client-go's 500 took 20 MB more at a start with 10,000 Messages.
+PAGE = 100
+#: Bytes a page should have: a page of large objects is followed by smaller ones.
+PAGE_BYTES = 2_000_000
+#: Seconds that a watch lasts; the server ends it then, and another one goes on.
+WATCH = (240.0, 300.0)
+#: Seconds of the first pause after a failure, and of the longest.
+FIRST, LONGEST = 0.2, 30.0
+
+
+class Sink(Protocol):
+    """What takes in the objects of one kind."""
+
+    def take(self, raw: Raw) -> tuple[Key, int, bool] | None:
+        """Take in an object: its key, its version and whether it was news; None if unreadable."""
+
+    def gone(self, raw: Raw) -> tuple[Key, int] | None:
+        """Take in that an object is gone."""
+
+    def replace(self, seen: dict[Key, int], version: int, namespace: str | None) -> list[Key]:
+        """Take in a full list; return the keys of what was known and is gone."""
+
+    def reset(self, namespace: str | None) -> None:
+        """Forget a namespace, None for all: what follows is another history."""
+
+
+class HistoryError(Exception):
+    """The API server is behind what it said before: etcd was restored, or the answer is stale."""
+
+
+class Reflector:
+    """Follows one path of the API server."""
+
+    def __init__(
+        self, client: Client, metrics: Metrics, sink: Sink, path: str, *,
+        resource: str, namespace: str | None, selector: str, sweep_period: float,
+        changed: Callable[[], object],
+    ) -> None:  # fmt: skip
+        self._client, self._metrics, self._sink = client, metrics, sink
+        self.path, self._resource, self._namespace = path, resource, namespace
+        self._query = {"labelSelector": selector} if selector else {}
+        self._sweep_period = sweep_period
+        self._changed = changed
+        self._position = 0  # the version up to which everything is known
+        self._listed = False  # whether the next watch follows a full list
+        self._unconfirmed: set[Key] = set()  # ghosts whose deletion no event has told yet
+        #: Why the path is not served, empty while it is; None until the first attempt has ended.
+        self.trouble: str | None = None
+        #: Whether the cache was filled by a full list at least once since it was last lost.
+        self.synced = False
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        pause = FIRST
+        stale = False
+        while True:
+            began = time.monotonic()
+            after = 0.0
+            try:
+                if not self.synced:
+                    await self._list()
+                    stale = False
+                self._well()
+                await self._follow()
+            except HistoryError as error:
+                logger.warning("%s; listing again", error)
+                if stale:  # twice in a row: this is the history now
+                    self._sink.reset(self._namespace)
+                    self._position = 0
+                stale = not stale
+                self.synced = False
+                pause = FIRST
+            except ApiError as error:
+                after = error.after
+                self._failed(error)
+            if time.monotonic() - began > LONGEST:
+                pause = FIRST
+            await asyncio.sleep(max(after, pause * random.uniform(0.5, 1.0)))  # noqa: S311
+            pause = min(LONGEST, pause * 2)
+
+    def _well(self) -> None:
+        if self.trouble:
+            logger.info("%s is served again", self.path)
+        self._metrics.unserved.labels(self._resource, self._namespace or "").set(0)
+        if self.trouble != "":
+            self.trouble = ""
+            self._changed()
+
+    def _failed(self, error: ApiError) -> None:
+        if error.status == 410:  # the version is too old to watch from
+            self.synced = False
+            return
+        if error.status in (401, 403, 404):
+            said = {
+                404: "the API server does not know it; install its CRD",
+                403: f"the operator has no right to it: {error.message}",
+            }.get(error.status, str(error))
+            if error.status == 404:
+                self._sink.reset(self._namespace)
+            self.synced = False
+        else:
+            said = str(error)
+        if self.trouble != said and (not self.synced or self.trouble is None):
+            logger.warning("%s cannot be served: %s", self.path, said)
+        if not self.synced:
+            self._metrics.unserved.labels(self._resource, self._namespace or "").set(1)
+            self.trouble = said
+            self._changed()
+        else:
+            logger.info("The watch of %s is opened again: %s", self.path, error)
+
+    # --- lists --------------------------------------------------------------------------------
+
+    async def _list(self, *, sweep: bool = False) -> None:
+        """Take in all that is there, page by page; a page that fails is asked for again."""
+        before = self._position
+        seen: dict[Key, int] = {}
+        repairs = 0
+        query = {**self._query, "limit": str(PAGE)}
+        pause = FIRST
+        while True:
+            try:
+                page, size = await self._page(query)
+            except ApiError as error:
+                if "continue" not in query or error.status in (401, 403, 404, 410):
+                    raise
+                await asyncio.sleep(max(error.after, pause))
+                pause = min(LONGEST, pause * 2)
+                continue
+            version = number(page.metadata.resource_version)
+            if version < before:
+                raise HistoryError(f"{self.path} is at {version}, and was at {before} before")
+            for raw in page.items or ():
+                if (taken := self._sink.take(raw)) is not None:
+                    key, at, news = taken
+                    seen[key] = at
+                    repairs += news and at <= before
+            if not page.metadata.continue_:
+                break
+            limit = int(query["limit"]) * PAGE_BYTES // max(size, 1)
+            query["limit"] = str(max(5, min(PAGE, limit)))
+            query["continue"] = page.metadata.continue_
+            await asyncio.sleep(0)
+        ghosts = self._sink.replace(seen, version, self._namespace)
+        if sweep:
+            # A deletion that is still under way is told by an event soon: only one that no event
+            # has told until the next sweep was missed.
+            self._metrics.sweep_repairs.labels(self._resource).inc(repairs + len(self._unconfirmed))
+            self._unconfirmed = set(ghosts)
+        else:
+            self._position = version
+            self._listed = True
+        self.synced = True
+        self._metrics.last_sweep.set_to_current_time()
+        self._changed()
+
+    async def _page(self, query: dict[str, str]) -> tuple[Page, int]:
+        payload = await self._client.request("GET", self.path, params=query)
+        try:
+            return _PAGE.decode(payload), len(payload)
+        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+            raise ApiError("GET", self.path, 0, "BadAnswer", str(error)) from error
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(self._sweep_period * random.uniform(0.9, 1.0))  # noqa: S311
+            try:
+                await self._list(sweep=True)
+            except ApiError as error:
+                logger.warning("The sweep of %s failed: %s", self.path, error)
+
+    # --- watches ------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Watch until something is wrong, and compare with full lists meanwhile."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._sweep())
+                group.create_task(self._watch_on())
+        except* (ApiError, HistoryError) as group_error:
+            raise group_error.exceptions[0] from None
+
+    async def _watch_on(self) -> None:
+        while True:
+            if not self._listed:
+                await self._check_history()
+                self._metrics.watch_restarts.labels(self._resource).inc()
+            self._listed = False
+            await self._watch()
+
+    async def _check_history(self) -> None:
+        """Raise `HistoryError` if etcd was restored: a watch from the future would stay silent."""
+        page, _ = await self._page({**self._query, "limit": "1"})
+        version = number(page.metadata.resource_version)
+        if version < self._position:
+            raise HistoryError(f"{self.path} is at {version}, and was at {self._position} before")
+
+    async def _watch(self) -> None:
+        seconds = random.uniform(*WATCH)  # noqa: S311
+        query = {
+            **self._query, "watch": "1", "allowWatchBookmarks": "true",
+            "resourceVersion": str(self._position), "timeoutSeconds": str(int(seconds)),
+        }  # fmt: skip
+        async with contextlib.aclosing(self._client.lines(self.path, query)) as lines:
+            async for line in lines:
+                self._event(line)
+
+    def _event(self, line: bytes) -> None:
+        try:
+            event = _EVENT.decode(line)
+            if event.type == "BOOKMARK":
+                self._position = number(_BOOKMARK.decode(event.object).metadata.resource_version)
+                return
+            if event.type == "ERROR":
+                said = _FAILURE.decode(event.object)
+                raise ApiError("GET", self.path, said.code, said.reason, said.message)
+        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+            raise ApiError("GET", self.path, 0, "BadAnswer", str(error)) from error
+        if event.type == "DELETED":
+            gone = self._sink.gone(event.object)
+            if gone is not None:
+                self._unconfirmed.discard(gone[0])
+                self._position = max(self._position, gone[1])
+        elif (taken := self._sink.take(event.object)) is not None:
+            self._position = max(self._position, taken[1])
+
+
+_PAGE = msgspec.json.Decoder(Page)
+_EVENT = msgspec.json.Decoder(Event)
+_BOOKMARK = msgspec.json.Decoder(Bookmark)
+_FAILURE = msgspec.json.Decoder(Failure)

@@ -1,0 +1,160 @@
+"""Turns what the API server says of one kind into records, and tells the controller of news.
+
+There is a `Source` for the kind that a controller serves and one for each kind that it owns. It has
+a reflector for each namespace; `apply` hands it the answers to our own writes, too.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from kopf_runtime.cache import Cache
+from kopf_runtime.client import Client
+from kopf_runtime.kinds import Key, Kind
+from kopf_runtime.metrics import Metrics
+from kopf_runtime.objects import Identity, Object, UnreadableError, decode
+from kopf_runtime.records import Child, Primary
+from kopf_runtime.reflector import Reflector
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R", Primary, Child)
+
+
+class Source(Generic[R]):
+    """The objects of one kind."""
+
+    def __init__(
+        self, kind: Kind, type_: type[Object], read: Callable[[Any, R | None], R],
+        changed: Callable[[R | None, R | None], object],
+        unreadable: Callable[[Identity.Meta, str], object],
+        metrics: Metrics, selector: str = "",
+    ) -> None:  # fmt: skip
+        self.kind = kind
+        self.cache: Cache[R] = Cache()
+        self._decoder = msgspec.json.Decoder(type_)
+        self._read: Callable[[Any, R | None], R] = read
+        self._changed: Callable[[R | None, R | None], object] = changed
+        self._told_unreadable = unreadable
+        self._metrics = metrics
+        self._selector = selector
+        self._poisoned: dict[Key, int] = {}  # objects left out, with their version
+        self.reflectors: dict[str | None, Reflector] = {}
+
+    def reflect(
+        self, client: Client, namespace: str | None, sweep_period: float,
+        changed: Callable[[], object],
+    ) -> Reflector:  # fmt: skip
+        """Return a reflector that fills the cache with a namespace's objects, None for all."""
+        reflector = self.reflectors[namespace] = Reflector(
+            client, self._metrics, self, self.kind.path(namespace),
+            resource=self.kind.plural, namespace=namespace, selector=self._selector,
+            sweep_period=sweep_period, changed=changed,
+        )  # fmt: skip
+        return reflector
+
+    def serves(self, namespace: str) -> bool:
+        """Tell whether the cache knows a namespace."""
+        reflector = self.reflectors.get(namespace) or self.reflectors.get(None)
+        return reflector is not None and reflector.synced
+
+    def read(self, raw: bytes | Raw) -> R:
+        """Return the record of an object without remembering it; raise `UnreadableError`."""
+        thing = decode(self._decoder, raw)
+        return self._record(thing)
+
+    def learn(self, raw: bytes | Raw) -> R:
+        """Take in an object, such as the answer to a write; raise `UnreadableError`."""
+        record = self.read(raw)
+        self._put(record)
+        return record
+
+    def _put(self, record: R) -> bool:
+        known = self.cache.get(record.key)
+        news = self.cache.put(record)
+        if news:
+            self._changed(record, known)
+        return news
+
+    def _record(self, thing: Object) -> R:
+        try:
+            return self._read(thing, self.cache.get(thing.metadata.key))
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            meta = thing.metadata
+            identity = Identity.Meta(
+                meta.name, meta.resource_version, meta.namespace, meta.uid, meta.generation
+            )
+            raise UnreadableError(identity, f"{type(error).__name__}: {error}"[:500]) from error
+
+    # --- what reflectors bring ----------------------------------------------------------------
+
+    def take(self, raw: Raw) -> tuple[Key, int, bool] | None:
+        """Take in an object; one that cannot be read is told and left out."""
+        try:
+            record = self.read(raw)
+        except UnreadableError as error:
+            self._leave_out(error)
+            if error.identity is None:
+                return None
+            key = error.identity.namespace, error.identity.name
+            return key, int(error.identity.resource_version), False
+        if self._poisoned.pop(record.key, None) is not None:
+            self._count()
+        return record.key, record.version, self._put(record)
+
+    def gone(self, raw: Raw) -> tuple[Key, int] | None:
+        """Take in that an object is gone."""
+        try:
+            thing = decode(self._decoder, raw)
+            key, uid, version = thing.metadata.key, thing.metadata.uid, thing.metadata.version
+        except (UnreadableError, ValueError) as error:
+            identity = getattr(error, "identity", None)
+            if identity is None:
+                return None
+            key, uid = (identity.namespace, identity.name), identity.uid
+            version = int(identity.resource_version)
+        if self._poisoned.pop(key, None) is not None:
+            self._count()
+        known = self.cache.get(key)
+        if self.cache.remove(key, uid, version) and known is not None:
+            self._changed(None, known)
+        return key, version
+
+    def replace(self, seen: dict[Key, int], version: int, namespace: str | None) -> list[Key]:
+        """Take in a full list: what it lacks is gone."""
+        ghosts = self.cache.replace(seen, version, namespace)
+        for key in [k for k in self._poisoned if k not in seen and namespace in (None, k[0])]:
+            del self._poisoned[key]
+        self._count()
+        for ghost in ghosts:
+            self._changed(None, ghost)
+        return [ghost.key for ghost in ghosts]
+
+    def reset(self, namespace: str | None) -> None:
+        """Forget a namespace, None for all."""
+        for record in self.cache.clear(namespace):
+            self._changed(None, record)
+
+    # --- what cannot be read ------------------------------------------------------------------
+
+    def _leave_out(self, error: UnreadableError) -> None:
+        identity = error.identity
+        if identity is None:
+            logger.warning("An object of %s cannot be read and is left out: %s", self.kind, error)
+            return
+        key, version = (identity.namespace, identity.name), int(identity.resource_version)
+        if self._poisoned.get(key) == version:
+            return
+        self._poisoned[key] = version
+        self._count()
+        known = self.cache.get(key)
+        if known is not None:
+            self.cache.drop(known)
+        logger.warning("%s %s/%s cannot be read and is left out: %s", self.kind.kind, *key, error)
+        self._told_unreadable(identity, str(error))
+
+    def _count(self) -> None:
+        self._metrics.unreadable.labels(self.kind.plural).set(len(self._poisoned))

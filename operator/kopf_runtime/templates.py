@@ -1,0 +1,167 @@
+"""Makes of a manifest what is sent: a child that names its owner and the template it came from.
+
+`source` calls `Templates.make` whenever an object changes. What it makes is hashed, and the bytes
+are kept for a while in a small store: most children are created right after that.
+"""
+
+import hashlib
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from kopf_runtime import fields
+from kopf_runtime.kinds import Key, Kind
+from kopf_runtime.objects import Meta, Object
+from kopf_runtime.records import Owned, PlanError, Wanted
+
+logger = logging.getLogger(__name__)
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+#: Bytes of manifests that are kept; those of larger or older objects are made again from a GET.
+KEPT = 4 * 1024 * 1024
+#: Children that one object may have.
+MOST = 1000
+
+#: Returns the manifests of the children that an object should have.
+Desired = Callable[[Any], Iterable[dict[str, Any]]]
+
+_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+class Marks:
+    """The labels and annotations by which an operator knows the children of a kind again."""
+
+    def __init__(self, manager: str, kind: Kind) -> None:
+        self.manager = manager
+        word = kind.kind.lower()
+        #: The label with the uid of the object that a child was made for.
+        self.uid = f"{kind.group}/{word}-uid"
+        #: The annotation with the generation that it was made for.
+        self.generation = f"{kind.group}/{word}-generation"
+        #: The annotation with the hash of the manifest that it was made from.
+        self.template = f"{kind.group}/template-hash"
+        #: The annotation that counts replacements that followed one another soon.
+        self.replaced = f"{kind.group}/replacements"
+
+    @property
+    def selector(self) -> str:
+        """Selects the children on the server."""
+        return f"{MANAGED_BY}={self.manager},{self.uid}"
+
+
+class Templates:
+    """The children that objects of one kind should have."""
+
+    def __init__(self, kind: Kind, marks: Marks, owned: Sequence[Owned], desired: Desired) -> None:
+        self._kind, self._marks = kind, marks
+        self._owned = {(one.kind.api_version, one.kind.kind): one.kind for one in owned}
+        self._desired = desired
+        self._kept: OrderedDict[tuple[Kind, Key, str], bytes] = OrderedDict()
+        self._size = 0
+
+    def make(self, thing: Object) -> tuple[Wanted, ...]:
+        """Return the children that an object should have; raise `PlanError`."""
+        meta = thing.metadata
+        try:
+            manifests = list(self._desired(thing))
+        except PlanError:
+            raise
+        except Exception as error:
+            logger.exception("The plan for %s/%s failed", *meta.key)
+            raise PlanError(f"the plan failed: {type(error).__name__}: {error}"[:500]) from error
+        if len(manifests) > MOST:
+            raise PlanError(f"the plan has {len(manifests)} children; at most {MOST} are allowed")
+        wanted: dict[tuple[Kind, Key], Wanted] = {}
+        for manifest in manifests:
+            child, body = self._child(meta, manifest)
+            if (child.kind, child.key) in wanted:
+                raise PlanError(f"the plan has two children {child.kind.kind} {child.key[1]}")
+            wanted[child.kind, child.key] = child
+            self._keep(child, body)
+        return tuple(wanted.values())
+
+    def body(self, wanted: Wanted) -> bytes | None:
+        """Return the manifest to send, None if it was not kept."""
+        return self._kept.get((wanted.kind, wanted.key, wanted.template))
+
+    def _keep(self, wanted: Wanted, body: bytes) -> None:
+        at = wanted.kind, wanted.key, wanted.template
+        self._size += len(body) - len(self._kept.pop(at, b""))
+        self._kept[at] = body
+        while self._size > KEPT and len(self._kept) > 1:
+            self._size -= len(self._kept.popitem(last=False)[1])
+
+    def _child(self, meta: Meta, manifest: Any) -> tuple[Wanted, bytes]:
+        kind, key = self._check(meta, manifest)
+        marks = self._marks
+        given = manifest["metadata"]
+        metadata = {
+            **given,
+            "labels": {
+                **(given.get("labels") or {}), MANAGED_BY: marks.manager, marks.uid: meta.uid
+            },
+            # Without blockOwnerDeletion: setting it takes the right to finalize the owner
+            # (admission plugin OwnerReferencesPermissionEnforcement, which OpenShift enables).
+            "ownerReferences": [
+                {
+                    "apiVersion": self._kind.api_version, "kind": self._kind.kind,
+                    "name": meta.name, "uid": meta.uid, "controller": True,
+                }
+            ],
+        }  # fmt: skip
+        if kind.namespaced:
+            metadata["namespace"] = key[0]
+        whole = {**manifest, "metadata": metadata}
+        try:
+            template = hashlib.sha256(msgspec.json.encode(whole, order="sorted")).hexdigest()[:16]
+        except (TypeError, msgspec.MsgspecError, RecursionError) as error:
+            raise PlanError(f"{kind.kind} {key[1]} is not JSON: {error}") from error
+        metadata["annotations"] = {
+            **(given.get("annotations") or {}),
+            marks.generation: str(meta.generation), marks.template: template,
+        }  # fmt: skip
+        shape = _SHAPES.setdefault(shape := fields.shape(whole), shape)
+        if len(_SHAPES) > _MOST_SHAPES:
+            _SHAPES.clear()
+        return Wanted(kind, key, template, shape), msgspec.json.encode(whole)
+
+    def _check(self, meta: Meta, manifest: Any) -> tuple[Kind, Key]:
+        """Return what a manifest is of; raise `PlanError` if it cannot be a child."""
+        if not isinstance(manifest, dict) or not isinstance(manifest.get("metadata"), dict):
+            raise PlanError(f"the plan has a {type(manifest).__name__} that is not a manifest")
+        given = manifest["metadata"]
+        kind = self._owned.get((manifest.get("apiVersion"), manifest.get("kind")))  # type: ignore[arg-type]
+        if kind is None:
+            raise PlanError(
+                f"the plan has a {manifest.get('kind')} of {manifest.get('apiVersion')}, "
+                "a kind that the operator does not own; declare it with owns()"
+            )
+        name = given.get("name")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise PlanError(f"the plan has a {kind.kind} whose name {name!r:.80} is not valid")
+        namespace = given.get("namespace") or meta.namespace
+        if not kind.namespaced:
+            if meta.namespace:
+                raise PlanError(f"{kind.kind} {name} has no namespace: its owner must have none")
+            return kind, ("", name)
+        if not namespace:
+            raise PlanError(f"the plan must say the namespace of {kind.kind} {name}")
+        if meta.namespace and namespace != meta.namespace:
+            raise PlanError(
+                f"{kind.kind} {name} is planned for the namespace {namespace}; a child has the "
+                f"namespace of its owner, {meta.namespace} (Kubernetes' garbage collector)"
+            )
+        return kind, (namespace, name)
+
+
+def short_hash(text: str) -> str:
+    """Return ten hexadecimal digits that tell one text from another, for names and labels."""
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+_SHAPES: dict[bytes, bytes] = {}
+_MOST_SHAPES = 256

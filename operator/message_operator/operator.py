@@ -1,0 +1,30 @@
+"""The operator: which kind it serves, what that owns, and the functions that decide.
+
+`__main__` runs it; `kopf run --standalone -A -m message_operator.operator` does so, too.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import kopf_runtime as kr
+from message_operator import __version__, messages, pods
+from message_operator.messages import Message
+from message_operator.settings import Settings
+
+manager = kr.Manager(
+    "message-operator", Settings,
+    version=__version__, description="Turns every Message into a Pod that prints it.",
+)  # fmt: skip
+controller = manager.controller_for(messages.KIND, Message, keep=messages.summary)
+controller.owns(kr.kinds.POD, pods.Pod, update=kr.REPLACE, keep=pods.keep, ended=pods.ended)
+controller.status(messages.status)
+manager.metrics.registry.register(
+    messages.Phases(f"{manager.metrics.prefix}_messages", lambda: iter(controller.primaries.cache))
+)
+
+
+@controller.desired
+def desired(message: Message, settings: Settings) -> Iterable[dict[str, Any]]:
+    """Return the one Pod of a Message."""
+    spec = message.spec
+    yield pods.manifest(message.metadata.name, spec.text, spec.interval_seconds, settings)
