@@ -11,6 +11,7 @@ RUN python3 -m pip install --quiet --no-cache-dir --disable-pip-version-check --
  && rm -rf /out/app/bin \
  && find /out/app -depth \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.c' -o -name '*.h' \
         -o -type d -name tests \) -exec rm -rf {} +
+COPY operator/kopf_runtime /out/app/kopf_runtime
 COPY operator/message_operator /out/app/message_operator
 # One time stamp, so that the same sources make the same files.
 RUN find /out/app -exec touch --no-dereference --date=@0 {} +

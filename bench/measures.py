@@ -17,6 +17,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from bench import api as bench_api
 from bench import environment, peers, shipped
 from bench.api import MESSAGES, NAMESPACE, Api, message
@@ -26,7 +28,14 @@ from bench.world import World
 from hack import paths
 from hack.control_plane import ControlPlane
 from hack.run import HackError
+from kopf_runtime import Status
+from kopf_runtime import status as statuses
+from kopf_runtime.kinds import POD
+from kopf_runtime.objects import decode
+from kopf_runtime.records import Owned, Update
+from kopf_runtime.templates import Marks, Templates
 from message_operator import messages, pods
+from message_operator.operator import desired
 from message_operator.settings import Settings
 
 Numbers = dict[str, float | None]
@@ -153,21 +162,35 @@ async def floor(count: int) -> Numbers:
 
 def _floor_writes(raw: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     """Give the writes that a Message takes, as our operator makes them."""
-    known = messages.record(raw)
-    pod = pods.build(known, Settings())
-    state = messages.State("Processed", "PodRunning", "The Pod prints the text.")
-    status = messages.status(known, None, state)
-    status |= {"podName": pods.pod_name(known.key[1]), "nodeName": environment.NODE}
+    known = decode(msgspec.json.Decoder(messages.Message), msgspec.json.encode(raw))
+    meta = known.metadata
+    kind = messages.KIND
+    owned = Owned(POD, pods.Pod, Update.REPLACE, pods.keep, pods.ended)
+    templates = Templates(
+        kind, Marks("message-operator", kind), [owned], lambda one: desired(one, Settings())
+    )
+    (wanted,) = templates.make(known)
+    pod = json.loads(templates.body(wanted) or b"{}")
+    fields = {
+        "phase": "Processed", "summary": messages.summary(known),
+        "podName": wanted.key[1], "nodeName": environment.NODE,
+    }  # fmt: skip
+    running = Status(True, "PodRunning", "The Pod prints the text.", fields)
+    status = statuses.build({}, meta.generation, running)
     now = status["conditions"][0]["lastTransitionTime"]
+    about = {
+        "apiVersion": kind.api_version, "kind": kind.kind, "namespace": meta.namespace,
+        "name": meta.name, "uid": meta.uid, "resourceVersion": meta.resource_version,
+    }  # fmt: skip
     event = {
-        "metadata": {"name": f"{known.key[1]}.0", "namespace": NAMESPACE},
-        "involvedObject": known.reference, "type": "Normal", "reason": "Created",
-        "message": f"Created Pod {pods.pod_name(known.key[1])}.", "count": 1,
+        "metadata": {"name": f"{meta.name}.0", "namespace": NAMESPACE},
+        "involvedObject": about, "type": "Normal", "reason": "Created",
+        "message": f"Created Pod {wanted.key[1]}.", "count": 1,
         "firstTimestamp": now, "lastTimestamp": now, "source": {"component": "floor"},
     }  # fmt: skip
     return [
         ("POST", bench_api.PODS, pod),
-        ("PATCH", f"{MESSAGES}/{known.key[1]}/status", {"status": status}),
+        ("PATCH", f"{MESSAGES}/{meta.name}/status", {"status": status}),
         ("POST", f"/api/v1/namespaces/{NAMESPACE}/events", event),
     ]
 

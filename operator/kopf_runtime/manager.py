@@ -55,8 +55,12 @@ class Manager(Generic[S]):
         kopf.on.login(backoff=5)(self._login)
 
     def controller_for(
-        self, kind: Kind, type_: type[Object] = Object, *, keep: Callable[[Any], Any] = lambda _: None
-    ) -> Controller:  # fmt: skip
+        self,
+        kind: Kind,
+        type_: type[Object] = Object,
+        *,
+        keep: Callable[[Any], Any] = lambda _: None,
+    ) -> Controller:
         """Declare a kind to serve; `keep` returns what `status` is to see of an object."""
         controller = Controller(kind, type_, keep)
         self.controllers.append(controller)

@@ -69,10 +69,10 @@ class WorkQueue:
         self._failures: dict[Key, int] = {}
         self._timed_out: set[Key] = set()
         self._group: asyncio.TaskGroup | None = None
-        self._reconciles, self._time, self._adds, self._latency = (
-            metrics.reconciles, metrics.reconcile_time.labels(kind), metrics.queue_adds.labels(kind),
-            metrics.queue_latency.labels(kind),
-        )  # fmt: skip
+        self._reconciles = metrics.reconciles
+        self._time = metrics.reconcile_time.labels(kind)
+        self._adds = metrics.queue_adds.labels(kind)
+        self._latency = metrics.queue_latency.labels(kind)
         self._kind = kind
         metrics.queue_depth.labels(kind).set_function(lambda: len(self._waiting))
 

@@ -104,36 +104,40 @@ class Reconciler:
                 await self._applier.delete(owned.kind, child, why)
 
     async def _child(self, primary: Primary, wanted: Wanted) -> None:
+        """Take the next steps for one child: what is there, a second look, its successor."""
         owned = self._owned[wanted.kind]
         child = self._children[wanted.kind].cache.get(wanted.key)
-        for _ in range(3):  # what is there, what is found on a second look, its successor
+        for _ in range(3):
             step = plan(primary, wanted, child, owned, self._lives, self._word)
             if step.step is Step.VERIFY and child is not None:
                 await self._applier.verify(primary, child)
                 step = Plan(Step.DELETE, step.reason, step.why)
-            match step.step:
-                case Step.CONFLICT:
-                    raise self._conflict(wanted)
-                case Step.DELETE if child is not None:
-                    child = await self._delete(wanted, child, step)
-                    if child is not None:
-                        return
-                case Step.CREATE | Step.APPLY:
-                    done = await self._write(primary, wanted, child, owned)
-                    if done is not None:
-                        self._announce(primary, wanted, step)
-                        return
-                    child = await self._applier.look(wanted.kind, wanted)
-                    if child is None:
-                        raise RetryError(f"{wanted.kind.kind} {wanted.key[1]} came and went")
-                case Step.WAIT if child is not None and child.owner != primary.uid:
-                    text = f"The former {self._word}'s {wanted.kind.kind} is about to go."
-                    waiting = Trouble(f"{wanted.kind.kind}Terminating", text, False)
-                    raise _StopError(waiting, again=CONFLICT)
-                case _:
-                    if child is not None:
-                        self._applier.check(child)
+            if step.step is Step.DELETE and child is not None:
+                child = await self._delete(wanted, child, step)
+                if child is not None:
                     return
+            elif step.step in (Step.CREATE, Step.APPLY):
+                if await self._write(primary, wanted, child, owned) is not None:
+                    self._announce(primary, wanted, step)
+                    return
+                child = await self._applier.look(wanted.kind, wanted)
+                if child is None:
+                    raise RetryError(f"{wanted.kind.kind} {wanted.key[1]} came and went")
+            else:
+                self._leave(primary, wanted, child, step)
+                return
+
+    def _leave(self, primary: Primary, wanted: Wanted, child: Child | None, step: Plan) -> None:
+        """Leave a child as it is; raise what keeps it from being right."""
+        if step.step is Step.CONFLICT:
+            raise self._conflict(wanted)
+        if child is None:
+            return
+        if step.step is Step.WAIT and child.owner != primary.uid:
+            text = f"The former {self._word}'s {wanted.kind.kind} is about to go."
+            reason = f"{wanted.kind.kind}Terminating"
+            raise _StopError(Trouble(reason, text, False), again=CONFLICT)
+        self._applier.check(child)
 
     async def _delete(self, wanted: Wanted, child: Child, step: Plan) -> Child | None:
         self._applier.check(child)

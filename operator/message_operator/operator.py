@@ -7,14 +7,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import kopf_runtime as kr
-from message_operator import __version__, messages, pods
+from message_operator import messages, pods
 from message_operator.messages import Message
-from message_operator.settings import Settings
+from message_operator.settings import PROGRAM, Settings
 
 manager = kr.Manager(
-    "message-operator", Settings,
-    version=__version__, description="Turns every Message into a Pod that prints it.",
-)  # fmt: skip
+    PROGRAM.name, Settings, version=PROGRAM.version, description=PROGRAM.description
+)
 controller = manager.controller_for(messages.KIND, Message, keep=messages.summary)
 controller.owns(kr.kinds.POD, pods.Pod, update=kr.REPLACE, keep=pods.keep, ended=pods.ended)
 controller.status(messages.status)

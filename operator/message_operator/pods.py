@@ -22,39 +22,35 @@ done
 """
 
 
-class _Struct(msgspec.Struct, rename="camel", frozen=True):
-    pass
-
-
-class _State(_Struct):
+class _State(msgspec.Struct, rename="camel", frozen=True):
     reason: str = ""
     message: str = ""
     exit_code: int = 0
 
 
-class _States(_Struct):
+class _States(msgspec.Struct, rename="camel", frozen=True):
     waiting: _State | None = None
     terminated: _State | None = None
 
 
-class _Container(_Struct):
+class _Container(msgspec.Struct, rename="camel", frozen=True):
     name: str = ""
     ready: bool = False
     state: _States = _States()
 
 
-class _Condition(_Struct):
+class _Condition(msgspec.Struct, rename="camel", frozen=True):
     type: str = ""
     status: str = ""
     reason: str = ""
     message: str = ""
 
 
-class _Spec(_Struct):
+class _Spec(msgspec.Struct, rename="camel", frozen=True):
     node_name: str | None = None
 
 
-class _Status(_Struct):
+class _Status(msgspec.Struct, rename="camel", frozen=True):
     phase: str = "Pending"
     reason: str = ""
     conditions: list[_Condition] = []

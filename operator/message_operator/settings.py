@@ -1,13 +1,18 @@
 """The operator's own settings: what the message Pods are like, beside the runtime's flags."""
 
 import argparse
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 import kopf_runtime as kr
-from kopf_runtime.settings import SUBDOMAIN
+from kopf_runtime import settings as runtime
+from kopf_runtime.settings import SUBDOMAIN, Program
+from message_operator import __version__
+
+PROGRAM = Program("message-operator", __version__, "Turns every Message into a Pod that prints it.")
 
 LINUX = {"kubernetes.io/os": "linux"}
 #: Lets the Cluster Autoscaler remove a node: a message Pod is made again elsewhere.
@@ -82,3 +87,8 @@ class Settings(kr.Settings):
         "", "what the cluster asks of the message Pods, as JSON: nodeSelector, tolerations, "
         "resources, labels, annotations and more", _template, "JSON",
     )  # fmt: skip
+
+
+def parse(argv: Sequence[str] | None = None, env: Mapping[str, str] | None = None) -> Settings:
+    """Return the settings that a command line and an environment make."""
+    return runtime.parse(PROGRAM, Settings, argv, env)

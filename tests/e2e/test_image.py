@@ -58,7 +58,7 @@ def test_what_we_add_to_the_base_is_small(ref: str) -> None:
 
 def test_nothing_is_compiled_when_it_starts(ref: str) -> None:
     code = (
-        "import sys, os, message_operator.handlers; print([s.origin for m in "
+        "import sys, os, message_operator.operator; print([s.origin for m in "
         "list(sys.modules.values()) if (s := getattr(m, '__spec__', None)) and s.has_location "
         "and s.origin.endswith('.py') and not os.path.exists(s.cached)])"
     )
