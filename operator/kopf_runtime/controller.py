@@ -97,6 +97,7 @@ class Controller:
             self.kind.plural, self._reconciler.reconcile, settings.workers, metrics
         )
         self._telling: set[asyncio.Task[None]] = set()
+        self._told: dict[Key, tuple[int, str]] = {}  # unreadable objects, and what was said
 
     def reflect(self, namespace: str | None) -> list[Coroutine[Any, Any, None]]:
         """Return what keeps the caches of a namespace filled, None for all namespaces."""
@@ -143,6 +144,7 @@ class Controller:
 
     def _primary_changed(self, record: Primary | None, known: Primary | None) -> None:
         if (one := record or known) is not None:
+            self._told.pop(one.key, None)
             self.queue.add(one.key)
 
     def _child_changed(self, kind: Kind) -> Callable[[Child | None, Child | None], None]:
@@ -156,8 +158,10 @@ class Controller:
         return changed
 
     def _unreadable(self, identity: Identity.Meta, reason: str) -> None:
-        """Tell of an object that is left out by a condition, if this replica leads."""
-        if self.queue.running:
+        """Tell of an object that is left out by a condition, once, if this replica leads."""
+        key, news = (identity.namespace, identity.name), (identity.generation, reason)
+        if self.queue.running and self._told.get(key) != news:
+            self._told[key] = news
             telling = asyncio.ensure_future(
                 self._reconciler.writer.tell_unreadable(identity, reason)
             )

@@ -47,7 +47,9 @@ class Reconciler:
         self._owned, self._applier, self._pace, self._recorder = owned, applier, pace, recorder
         self._status, self._serves = status, serves
         self.writer = StatusWriter(client, primaries)
-        self._causes: dict[tuple[Kind, Key], Plan] = {}  # why children were deleted
+        # Why children were deleted, until the next ones are there.
+        self._causes: dict[Key, dict[Key, Plan]] = {}
+        self._taken: dict[Key, set[Key]] = {}  # names of children that somebody else has
         self._troubles: dict[Key, str] = {}  # what was logged of an object last
         self._word = primaries.kind.kind
 
@@ -84,8 +86,8 @@ class Reconciler:
         """Forget an object that is gone."""
         self.writer.forget(key)
         self._troubles.pop(key, None)
-        for kind in self._owned:
-            self._causes.pop((kind, key), None)
+        self._causes.pop(key, None)
+        self._taken.pop(key, None)
 
     async def _steps(self, primary: Primary) -> None:
         """Take a step for each child; one that fails does not hold up the others."""
@@ -107,13 +109,15 @@ class Reconciler:
         """Take the next steps for one child: what is there, a second look, its successor."""
         owned = self._owned[wanted.kind]
         child = self._children[wanted.kind].cache.get(wanted.key)
+        if child is None and wanted.key in self._taken.pop(primary.key, ()):
+            child = await self._applier.look(wanted.kind, wanted)
         for _ in range(3):
             step = plan(primary, wanted, child, owned, self._lives, self._word)
             if step.step is Step.VERIFY and child is not None:
                 await self._applier.verify(primary, child)
                 step = Plan(Step.DELETE, step.reason, step.why)
             if step.step is Step.DELETE and child is not None:
-                child = await self._delete(wanted, child, step)
+                child = await self._delete(primary, wanted, child, step)
                 if child is not None:
                     return
             elif step.step in (Step.CREATE, Step.APPLY):
@@ -130,6 +134,7 @@ class Reconciler:
     def _leave(self, primary: Primary, wanted: Wanted, child: Child | None, step: Plan) -> None:
         """Leave a child as it is; raise what keeps it from being right."""
         if step.step is Step.CONFLICT:
+            self._taken.setdefault(primary.key, set()).add(wanted.key)
             raise self._conflict(wanted)
         if child is None:
             return
@@ -139,17 +144,19 @@ class Reconciler:
             raise _StopError(Trouble(reason, text, False), again=CONFLICT)
         self._applier.check(child)
 
-    async def _delete(self, wanted: Wanted, child: Child, step: Plan) -> Child | None:
+    async def _delete(
+        self, primary: Primary, wanted: Wanted, child: Child, step: Plan
+    ) -> Child | None:
         self._applier.check(child)
         self._pause(self._pace.wait(child, self._client.now()), wanted, step)
-        self._causes[wanted.kind, wanted.key] = step
+        self._causes.setdefault(primary.key, {})[wanted.key] = step
         return await self._applier.delete(wanted.kind, child, step)
 
     async def _write(
         self, primary: Primary, wanted: Wanted, child: Child | None, owned: Owned
     ) -> Child | None:
         now = self._client.now()
-        cause = self._causes.get((wanted.kind, wanted.key))
+        cause = self._causes.get(primary.key, {}).get(wanted.key)
         step = cause or Plan(Step.CREATE, "Healed", f"its {wanted.kind.kind} was gone")
         self._pause(self._pace.wait_to_make(wanted.kind, wanted.key, now), wanted, step)
         if owned.update is Update.APPLY:
@@ -190,7 +197,7 @@ class Reconciler:
     def _announce(self, primary: Primary, wanted: Wanted, step: Plan) -> None:
         """Record the Event of a child that was made or changed."""
         name = f"{wanted.kind.kind} {wanted.key[1]}"
-        cause = self._causes.pop((wanted.kind, wanted.key), None)
+        cause = self._causes.get(primary.key, {}).pop(wanted.key, None)
         reference = self.reference(primary)
         if step.step is Step.APPLY:
             self._recorder.normal(reference, step.reason, f"Changed {name}: {step.why}.")

@@ -145,6 +145,7 @@ class Source(Generic[R]):
         if identity is None:
             logger.warning("An object of %s cannot be read and is left out: %s", self.kind, error)
             return
+        self._told_unreadable(identity, str(error))
         key, version = (identity.namespace, identity.name), int(identity.resource_version)
         if self._poisoned.get(key) == version:
             return
@@ -154,7 +155,6 @@ class Source(Generic[R]):
         if known is not None:
             self.cache.drop(known)
         logger.warning("%s %s/%s cannot be read and is left out: %s", self.kind.kind, *key, error)
-        self._told_unreadable(identity, str(error))
 
     def _count(self) -> None:
         self._metrics.unreadable.labels(self.kind.plural).set(len(self._poisoned))
