@@ -7,11 +7,12 @@ MAKEFLAGS += --no-print-directory
 # --- What a user may set --------------------------------------------------------------------------
 # CLUSTER=existing     use the current kubeconfig; never create or delete a cluster
 # KIND_CLUSTER_NAME=…  the kind cluster's name, for a second checkout; the tests add -test to it
+# IMAGES=build         build all images here, though a registry may be in reach; IMAGES=pull: never
 # IMG=…                the operator's image, as the cluster pulls it
 # MESSAGE_IMG=…        the message Pods' image, and BUNDLE_IMG=… the OLM bundle's, of a release
 CLUSTER ?= kind
 IMG ?=
-export CLUSTER IMG MESSAGE_IMG BUNDLE_IMG
+export CLUSTER IMAGES IMG MESSAGE_IMG BUNDLE_IMG
 
 # --------------------------------------------------------------------------------------------------
 PYTHON ?= python3

@@ -9,7 +9,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from hack import cache, engine, registry, versions
+from hack import cache, engine, public_images, registry, versions
 from hack.debian import RootFs
 
 _NO_DOCS = (
@@ -93,9 +93,8 @@ def busybox() -> str:
     registry.up()
     if registry.has(tag):
         return name
-    if engine.reaches_registry():
-        source = tag
-        engine.docker("pull", "-q", source, timeout=300)
+    if public_images.are_in_reach():
+        source = public_images.pull(public_images.BUSYBOX)
     else:
         source = engine.import_image("message-operator/busybox", _BUSYBOX, 'CMD ["sh"]')
     engine.docker("tag", source, name)

@@ -14,7 +14,17 @@ from pathlib import Path
 
 import yaml
 
-from hack import base_images, cache, engine, golang, node_image, paths, registry, tools
+from hack import (
+    base_images,
+    cache,
+    engine,
+    golang,
+    node_image,
+    paths,
+    public_images,
+    registry,
+    tools,
+)
 from hack.run import Argument, HackError, Step, answer, output, say, step, together
 
 #: kind's own variable: several checkouts of the project may each have a cluster.
@@ -147,7 +157,7 @@ def _prepare() -> None:
     What the operator's image and the Pods need later is fetched here, too, while the
     processors are busy with Kubernetes.
     """
-    if engine.reaches_registry():
+    if public_images.are_in_reach():
         together(*(lambda name=name: tools.path(name) for name in tools.NAMES))
         return
 
@@ -162,6 +172,10 @@ def _prepare() -> None:
         base_images.fetch_packages()
 
     if not engine.has_image(node_image.reference()):
+        say(
+            "    all images are built here instead, of Debian packages and Go modules: "
+            f"{public_images.BUILD_TIME} on two processors, once"
+        )
         golang.go()
         together(compile_programs, fetch_packages)
         node_image.make()
@@ -213,7 +227,7 @@ def _configuration() -> dict[str, object]:
     config: dict[str, object] = {
         "kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4", "networking": networking,
     }  # fmt: skip
-    if engine.reaches_registry():
+    if public_images.are_in_reach():
         return config
     # The node's own resolver is Docker's, on a loopback address that no Pod can reach.
     kubelet = {"kind": "KubeletConfiguration", "resolvConf": _RESOLV_CONF}

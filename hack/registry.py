@@ -9,7 +9,7 @@ import time
 import urllib.request
 from email.message import Message
 
-from hack import cache, engine, versions
+from hack import cache, engine, public_images, versions
 from hack.debian import RootFs
 from hack.run import HackError, answer, step, tail
 
@@ -108,8 +108,8 @@ def fetch_packages() -> None:
 
 
 def _image() -> str:
-    if engine.reaches_registry():
-        return f"registry:{versions.REGISTRY}"
+    if public_images.are_in_reach():
+        return public_images.pull(f"docker.io/library/registry:{versions.REGISTRY}")
     command = '["/usr/bin/docker-registry", "serve", "/etc/docker/registry/config.yml"]'
     return engine.import_image(
         "message-operator/registry", _ROOT, f"CMD {command}", "VOLUME /var/lib/registry"

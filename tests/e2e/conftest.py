@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from hack import cluster as hack_cluster
-from hack import deploy
+from hack import deploy, tools
 from tests.e2e import release
 from tests.e2e.kube import Cluster, CommandError, Kube
 from tests.e2e.messages import LABELS, Namespace, make_namespace
@@ -30,7 +30,7 @@ def hack_made() -> hack_cluster.Cluster:
 @pytest.fixture(scope="session")
 def kube(hack_made: hack_cluster.Cluster, cluster: Cluster) -> Kube:
     """The cluster, to talk to."""
-    return Kube(cluster, hack_made.helm)
+    return Kube(cluster, tools.path("helm3"))
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from hack import cluster as hack_cluster
-from hack import deploy, olm
+from hack import deploy, olm, tools
 from hack.bundle import Release
 from hack.deploy import Published
 from tests.e2e import release
@@ -45,7 +45,7 @@ def hack_made() -> hack_cluster.Cluster:
 @pytest.fixture(scope="session")
 def kube(hack_made: hack_cluster.Cluster, cluster: Cluster) -> Iterator[Kube]:
     """The cluster, to talk to; without an operator, before and after."""
-    kube = Kube(cluster, hack_made.helm)
+    kube = Kube(cluster, tools.path("helm3"))
     _clean(kube)
     yield kube
     _clean(kube)
