@@ -98,7 +98,7 @@ fmt: $(READY) ## format the Python code
 	@$(VENV)/bin/ruff format .
 
 .PHONY: run
-run: $(READY) install ## run the operator here, against the cluster (ARGS="--namespace demo")
+run: $(READY) ## run the operator here, against the cluster (ARGS="--namespace demo")
 	@$(PY) -m hack run -- $(ARGS)
 
 .PHONY: lock

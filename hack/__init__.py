@@ -18,6 +18,8 @@ Nothing here is part of the operator or of its image. The modules, lowest first:
     registry          the registry beside the cluster, on localhost:5001
     image             the operator's image
     cluster           all of it together: a cluster for every target of the Makefile
+    artifacts         image and chart, in the registry
+    crd, deploy       the CRD alone; the operator with it, by Helm
     olm               the Operator Lifecycle Manager, in the cluster
     bundle, catalog   what OLM installs, made of the chart
     rules             what must hold for both

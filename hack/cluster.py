@@ -54,6 +54,16 @@ class Cluster:
     registry: str | None
     existing: bool
 
+    @property
+    def kubectl_command(self) -> tuple[str | Path, ...]:
+        """The beginning of a kubectl command for this cluster; no request waits endlessly."""
+        return self.kubectl, "--kubeconfig", self.kubeconfig, "--request-timeout=60s"
+
+    @property
+    def helm_command(self) -> tuple[str | Path, ...]:
+        """The beginning of a helm command for this cluster."""
+        return self.helm, "--kubeconfig", self.kubeconfig
+
 
 def is_existing() -> bool:
     """Tell whether CLUSTER asks for the cluster that is there; refuse what it cannot mean."""

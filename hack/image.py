@@ -7,7 +7,7 @@ import os
 import re
 
 from hack import base_images, engine, paths, public_images, registry
-from hack.run import answer, step
+from hack.run import HackError, answer, step
 from message_operator import __version__
 
 
@@ -40,6 +40,8 @@ def push(ref: str | None = None) -> str:
     """Push the image and return its name; the local registry is started for its own."""
     ref = ref or reference()
     engine.up()
+    if not engine.has_image(ref):
+        raise HackError(f"{ref} is not built here; `make docker-build IMG={ref}` builds it")
     if ref.startswith(f"{registry.ADDRESS}/"):
         registry.up()
     with step(f"Push {ref}") as work:

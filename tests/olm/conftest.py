@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from hack import artifacts, olm, tools
 from hack import cluster as hack_cluster
-from hack import deploy, olm, tools
+from hack.artifacts import Published
 from hack.bundle import Release
-from hack.deploy import Published
 from tests.e2e import release
 from tests.e2e.kube import Cluster, CommandError, Kube
 from tests.e2e.messages import Namespace, make_namespace
@@ -54,7 +54,7 @@ def kube(hack_made: hack_cluster.Cluster, cluster: Cluster) -> Iterator[Kube]:
 @pytest.fixture(scope="session")
 def published(hack_made: hack_cluster.Cluster, kube: Kube) -> Published:
     """The operator's image, the message Pods' and the chart."""
-    return deploy.publish(hack_made)
+    return artifacts.publish(hack_made)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import yaml
 
 from hack import cluster as hack_cluster
 from hack import tools
-from hack.deploy import Published
+from hack.artifacts import Published
 from tests.e2e import release
 from tests.e2e.chart.conftest import OLDER, Releases
 from tests.e2e.kube import Cluster, CommandError, Kube, Object

@@ -17,6 +17,7 @@ USERS = {
     "WATCH_NAMESPACE": "elsewhere",
     "POD_NAMESPACE": "elsewhere",
     "KUBERNETES_SERVICE_HOST": "10.0.0.1",
+    "MAKEFLAGS": " -- KIND_CLUSTER_NAME=other",
 }
 KEPT = {"PATH": "/bin", "DOCKER_HOST": "tcp://127.0.0.1:2375", "HTTPS_PROXY": "http://proxy:3128"}
 
