@@ -8,7 +8,7 @@ import json
 import os
 import sys
 
-from hack import artifacts, base_images, crd
+from hack import artifacts, base_images, crd, tools
 from hack import cluster as clusters
 from hack.artifacts import Published
 from hack.cluster import Cluster
@@ -95,6 +95,8 @@ def _helm_upgrade(cluster: Cluster, published: Published) -> list[Argument]:
         *("--namespace", NAMESPACE, "--create-namespace"),
         *("--wait", "--timeout", _TIMEOUT, "--reset-values"),
         "--take-ownership",  # of a CRD that `make install` or a former release put there
+        # Helm 4 applies on the server, which tells its fields from those of `make install`.
+        *(["--force-conflicts"] if _is_helm_4(cluster) else []),
         *published.options,
     ]
 
@@ -104,6 +106,10 @@ def _helm_uninstall(cluster: Cluster) -> list[Argument]:
         *(*cluster.helm_command, "uninstall", RELEASE, "--namespace", NAMESPACE),
         *("--ignore-not-found", "--wait", "--timeout", _TIMEOUT),
     ]
+
+
+def _is_helm_4(cluster: Cluster) -> bool:
+    return tools.fits("helm4", output([cluster.helm, "version", "--short"]))
 
 
 def _is_half_done(cluster: Cluster) -> bool:

@@ -4,6 +4,7 @@ Each ends well or with one sentence that says what to do. All can be repeated, i
 """
 
 import contextlib
+import json
 import os
 import secrets
 import signal
@@ -13,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from hack import artifacts, deploy, registry, tools
 from hack import cluster as hack_cluster
+from hack import deploy, registry, tools
 from hack.artifacts import Published
 from tests.e2e import release
 from tests.e2e.kube import Kube, Object
 from tests.e2e.messages import Namespace, uid
 from tests.e2e.release import Operator
 from tests.e2e.waiting import wait_until
-from tests.make.conftest import Make
+from tests.make.conftest import CHECKOUT, Make
 
 #: A port that the user needs is none of the tests' business.
 WITHOUT_PORTS = "--metrics-bind-address=0 --health-probe-bind-address=0"
@@ -115,6 +116,24 @@ def test_run_serves_messages_without_the_crd_with_it_and_beside_a_deployed_opera
     with running(make, log):
         assert f"{deploy.NAMESPACE}/{deploy.RELEASE} runs, too" in log.read_text()
         namespace.create("second", "second").wait_until_ready()
+
+
+def test_a_crd_that_was_edited_by_hand_is_put_right_with_helm_4_on_the_path(
+    kube: Kube, namespace: Namespace, tmp_path: Path
+) -> None:
+    (tmp_path / "helm").symlink_to(tools.path("helm4"))
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    make = Make(CHECKOUT, KIND_CLUSTER_NAME=hack_cluster.TEST_NAME, PATH=path)
+    where = "/spec/versions/0/additionalPrinterColumns/0/description"
+    by_hand = json.dumps([{"op": "replace", "path": where, "value": "by hand"}])
+    edit = ("patch", "crd", release.CRD, "--type=json", "-p", by_hand)
+
+    for verb in ("install", "deploy"):
+        make("install")
+        kube.kubectl(*edit)
+        make(verb)
+        assert "by hand" not in json.dumps(crd(kube))
+    make("undeploy", "uninstall")
 
 
 # --- while the CRD is being deleted -------------------------------------------------------------
@@ -226,7 +245,7 @@ def test_an_existing_cluster_is_used_as_it_is(
     kube: Kube, namespace: Namespace, hack_made: hack_cluster.Cluster, published: Published
 ) -> None:
     existing = Make(
-        artifacts.CHART.parents[1],
+        CHECKOUT,
         CLUSTER="existing",
         KUBECONFIG=str(hack_made.kubeconfig),
         HELM_KUBECONTEXT="no-such-context",
