@@ -9,10 +9,8 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-
-import pytest
 
 from hack import cluster as hack_cluster
 from hack import deploy, registry, tools
@@ -195,28 +193,46 @@ def test_what_another_release_installed_is_left_alone(
     message.wait_until_ready(instead_of=pod)
 
 
-@pytest.fixture
-def interrupted(kube: Kube, namespace: Namespace, published: Published) -> None:
-    """A release that Helm was killed at the installation of."""
-    missing = f"--set-string=image.digest=sha256:{'0' * 64}"
-    command: list[str | Path] = [
-        *(tools.path("helm"), "install", deploy.RELEASE, published.chart),
-        *("--namespace", deploy.NAMESPACE, "--create-namespace", "--wait"),
-        *(*published.options, missing),
-    ]
+def kill_helm(kube: Kube, *arguments: str, when: Callable[[Object], object]) -> None:
+    """Run Helm, and kill it once the operator's Deployment is as told."""
     env = {**os.environ, "KUBECONFIG": str(kube.cluster.kubeconfig_path)}
+    helm = str(tools.path("helm3"))
+    command = [helm, *arguments, "--namespace", deploy.NAMESPACE, "--wait"]
     process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
     wait_until(
-        "Helm to have made the Deployment",
-        lambda: kube.get("Deployment", deploy.RELEASE, deploy.NAMESPACE),
-        bool,
+        "Helm to have come to the Deployment",
+        lambda: kube.get("Deployment", deploy.RELEASE, deploy.NAMESPACE) or {},
+        when,
     )
     process.kill()
     process.wait(10)
 
 
-@pytest.mark.usefixtures("interrupted")
-def test_deploy_takes_up_what_an_interrupted_one_left(make: Make, namespace: Namespace) -> None:
+def test_deploy_takes_up_an_installation_that_was_killed(
+    make: Make, kube: Kube, namespace: Namespace, published: Published
+) -> None:
+    missing = f"--set-string=image.digest=sha256:{'0' * 64}"
+    install = ("install", deploy.RELEASE, published.chart, "--create-namespace")
+    kill_helm(kube, *install, *published.options, missing, when=bool)
+
+    make("deploy")
+
+    namespace.create("hello", "hello").wait_until_ready()
+
+
+def test_deploy_takes_up_an_uninstallation_that_was_killed(
+    make: Make, kube: Kube, namespace: Namespace
+) -> None:
+    make("deploy")
+    finalizers = {"metadata": {"finalizers": ["example.org/slow"]}}
+    kube.patch("Deployment", deploy.RELEASE, finalizers, deploy.NAMESPACE)
+    kill_helm(
+        kube,
+        *("uninstall", deploy.RELEASE),
+        when=lambda deployment: "deletionTimestamp" in deployment.get("metadata", {}),
+    )
+    kube.patch("Deployment", deploy.RELEASE, {"metadata": {"finalizers": None}}, deploy.NAMESPACE)
+
     make("deploy")
 
     namespace.create("hello", "hello").wait_until_ready()

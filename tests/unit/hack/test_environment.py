@@ -13,6 +13,7 @@ USERS = {
     "HELM_DRIVER": "sql",
     "KUBECTL_EXTERNAL_DIFF": "meld",
     "KUBERC": "/home/user/.kuberc",
+    "KIND_EXPERIMENTAL_PROVIDER": "podman",
     "MESSAGE_OPERATOR_WORKERS": "none",
     "WATCH_NAMESPACE": "elsewhere",
     "POD_NAMESPACE": "elsewhere",
