@@ -6,6 +6,7 @@ cluster`, by the demo and deploy commands, and by the end-to-end tests.
 """
 
 import os
+import shutil
 import tempfile
 import time
 from dataclasses import dataclass
@@ -98,17 +99,29 @@ def up(name: str = NAME) -> Cluster:
         )
 
 
+def find() -> Cluster | None:
+    """Return the cluster if there is one: to remove something from it, none is made."""
+    if not is_existing() and not _is_there(NAME):
+        say(f"There is no cluster {NAME}, so there is nothing to remove.")
+        return None
+    return up()
+
+
 def down() -> None:
     """Delete both clusters and their registry; images and other parts that were built stay."""
     if is_existing():
         raise HackError(
             "CLUSTER=existing: this cluster was not made here, so it is not deleted here."
         )
+    if not shutil.which("docker"):
+        say("There is no Docker engine here, so there is nothing to delete.")
+        return
     with cache.lock("cluster"):
         engine.up()
         with step(f"Delete the clusters {NAME} and {TEST_NAME}, and their registry") as work:
             for name in (NAME, TEST_NAME):
-                _delete(name, work)
+                if _is_there(name):
+                    _delete(name, work)
                 _kubeconfig(name).unlink(missing_ok=True)
             registry.down()
 
@@ -119,6 +132,14 @@ def down() -> None:
 def _node(name: str) -> str:
     """Return the container that is the cluster's node."""
     return f"{name}-control-plane"
+
+
+def _is_there(name: str) -> bool:
+    """Tell whether a cluster was made, be it running or not."""
+    if not shutil.which("docker"):
+        return False
+    engine.up()
+    return engine.container(_node(name), "{{.Id}}") is not None
 
 
 def _kubeconfig(name: str) -> Path:

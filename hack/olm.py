@@ -69,7 +69,14 @@ def up(name: str = cluster.NAME) -> Cluster:
 
 def down() -> None:
     """Remove OLM and catalogd, first of all what was installed by a Subscription."""
-    made = cluster.up()
+    if cluster.is_existing():
+        raise HackError(
+            "CLUSTER=existing: OLM was not put into this cluster from here, so it is not removed "
+            "from here, nor is anything that was installed by it."
+        )
+    made = cluster.find()
+    if made is None:
+        return
     _remove_olm(made)
     with step("catalogd, away") as work:
         work.run(

@@ -12,6 +12,8 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+
 from hack import cluster as hack_cluster
 from hack import deploy, registry, tools
 from hack.artifacts import Published
@@ -60,6 +62,17 @@ def running(make: Make, log: Path) -> Iterator[None]:
             os.killpg(process.pid, signal.SIGINT)
         process.wait(60)
     assert "Traceback" not in log.read_text()
+
+
+# --- nothing there ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["undeploy", "uninstall", "olm-down"])
+def test_no_cluster_is_made_to_remove_something_from_it(verb: str) -> None:
+    name = f"none-{secrets.token_hex(4)}"
+    nowhere = Make(CHECKOUT, KIND_CLUSTER_NAME=name)
+
+    assert f"There is no cluster {name}" in nowhere(verb, timeout=60)
 
 
 # --- one after the other ------------------------------------------------------------------------
@@ -273,7 +286,7 @@ def test_an_existing_cluster_is_used_as_it_is(
     assert "make uninstall" in existing.refused("e2e")
     existing("deploy")
     assert operators_image(kube) == published.image
-    for verb in ("cluster-down", "olm"):
+    for verb in ("cluster-down", "olm", "olm-down"):
         assert "CLUSTER=existing" in existing.refused(verb)
     existing("undeploy", "uninstall")
 
