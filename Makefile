@@ -1,6 +1,6 @@
 # Every command of the project. `make` alone lists them.
-SHELL := /bin/bash
-.SHELLFLAGS := -eu -o pipefail -c
+# Each line of a recipe says itself what it does when a command fails: macOS's make, 3.81, knows no
+# .SHELLFLAGS, and its shell may be any POSIX one.
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
@@ -148,6 +148,10 @@ e2e: $(READY) ## end-to-end tests on the cluster (ARGS="-k create")
 .PHONY: e2e-olm
 e2e-olm: $(READY) ## those of them by OLM alone, on the cluster (ARGS="-k upgrade")
 	@$(PY) -m hack e2e-olm -- $(ARGS)
+
+.PHONY: test-online
+test-online: $(READY) ## the demo on a machine that pulls its images: not as root, with Helm 3 and 4
+	@$(PY) -m pytest tests/online $(ARGS)
 
 .PHONY: bench
 bench: $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)

@@ -114,7 +114,7 @@ def _with_certificates(image: str) -> str:
     A machine that reaches no image registry often reaches the package index through a proxy
     whose authority only it knows. They end in the base to build on, and in nothing that ships.
     """
-    bundle = _certificates()
+    bundle = certificates()
     if bundle is None:
         return image
     inside = "/etc/ssl/certs/ca-certificates.crt"
@@ -134,7 +134,7 @@ def _with_certificates(image: str) -> str:
     return name
 
 
-def _certificates() -> bytes | None:
+def certificates() -> bytes | None:
     """Return the certificate authorities that this machine trusts, as PEM."""
     places = [os.environ.get(name) for name in ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")]
     for place in (*places, "/etc/ssl/certs/ca-certificates.crt"):

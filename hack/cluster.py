@@ -222,13 +222,14 @@ def _create(name: str) -> None:
         _delete(name, work)
         config = Path(folder) / "kind.yaml"
         config.write_text(yaml.safe_dump(_configuration()))
-        work.run(
-            [
-                *(kind, "create", "cluster", "--name", name, "--config", config),
-                *("--kubeconfig", _kubeconfig(name), "--wait", "3m"),
-            ],
-            timeout=15 * 60,
-        )
+        with public_images.explained("docker.io/kindest/node"):
+            work.run(
+                [
+                    *(kind, "create", "cluster", "--name", name, "--config", config),
+                    *("--kubeconfig", _kubeconfig(name), "--wait", "3m"),
+                ],
+                timeout=public_images.LIMIT,
+            )
         _keep_in_services(name, work)
         work.run(
             [

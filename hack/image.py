@@ -22,7 +22,7 @@ def build(ref: str | None = None) -> str:
     engine.up()
     arguments = {"VERSION": __version__, "REVISION": _revision()}
     if public_images.are_in_reach():
-        for base in _public_bases():
+        for base in public_bases():
             public_images.pull(base)
     else:
         arguments["BUILD_BASE"], arguments["RUNTIME_BASE"] = base_images.python()
@@ -49,7 +49,7 @@ def push(ref: str | None = None) -> str:
     return ref
 
 
-def _public_bases() -> list[str]:
+def public_bases() -> list[str]:
     """Return the images that the Dockerfile builds on by default."""
     text = (paths.CHECKOUT / "Dockerfile").read_text()
     return re.findall(r"^ARG \w+_BASE=(\S+)$", text, re.MULTILINE)

@@ -22,10 +22,11 @@ BUSYBOX = f"docker.io/library/busybox:{versions.BUSYBOX}"
 #: How long building takes on two processors; measured, see the README.
 BUILD_TIME = "about a quarter of an hour"
 
-#: Seconds after which a pull counts as slow, and is said to be.
+#: Seconds after which a pull counts as slow, and is said to be; a node's image is large.
 _SLOW = 20.0
+_SLOW_FOR_NODE = 150.0
 #: Seconds for one image; the largest, a node's, is about 400 MB.
-_LIMIT = 60 * 60.0
+LIMIT = 60 * 60.0
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Trouble:
     is_unreachable: bool = False
 
 
+_FROM_ENGINE = "Error response from daemon: "
 _AGAIN = "Then run the same command again."
 
 #: What the engine says, and what it means; the first that matches.
@@ -102,7 +104,7 @@ def are_in_reach() -> bool:
         trouble = diagnose(said)
         if choice == "pull" or not trouble.is_unreachable:
             raise HackError(_explain(BUSYBOX, said))
-    say(f"    {_host(BUSYBOX)}: {trouble.reason} ({_last_line(said)})")
+    say(f"    {_host(BUSYBOX)}: {trouble.reason} ({_reason(said)})")
     preflight.check(preflight.FROM_SOURCE)
     return False
 
@@ -117,9 +119,21 @@ def pull(reference: str) -> str:
     return reference
 
 
+@contextlib.contextmanager
+def explained(reference: str) -> Iterator[None]:
+    """Explain why a program is slow or fails that pulls an image by itself, as kind does."""
+    try:
+        with _told_if_slow(reference, _SLOW_FOR_NODE):
+            yield
+    except HackError as error:
+        if "failed to pull image" not in str(error):
+            raise
+        raise HackError(f"{error}\n{_explain(reference, str(error))}") from error
+
+
 def diagnose(said: str) -> Trouble:
-    """Return why an image cannot be pulled, from what the engine said at the end."""
-    reason = _last_line(said)
+    """Return why an image cannot be pulled, from what was printed."""
+    reason = _reason(said)
     matching = (trouble for sign, trouble in _TROUBLES if re.search(sign, reason, re.IGNORECASE))
     return next(matching, _UNKNOWN)
 
@@ -138,20 +152,20 @@ def _choice() -> str:
 def _pull(reference: str, work: Step) -> str | None:
     """Pull an image; return what the engine says where it cannot."""
     try:
-        with _told_if_slow(reference):
-            work.run(["docker", "pull", reference], timeout=_LIMIT)
+        with _told_if_slow(reference, _SLOW):
+            work.run(["docker", "pull", reference], timeout=LIMIT)
     except HackError as error:
         return str(error)
     return None
 
 
 @contextlib.contextmanager
-def _told_if_slow(reference: str) -> Iterator[None]:
+def _told_if_slow(reference: str, after: float) -> Iterator[None]:
     """Say that a pull is slow, and what else there is, while it goes on."""
     line = f"    {_host(reference)}, or the line to it, is slow; waiting for {reference}"
     if preflight.are_met(preflight.FROM_SOURCE):
         line += f". To build all images here instead, {BUILD_TIME}: Ctrl-C, then IMAGES=build"
-    timer = threading.Timer(_SLOW, say, [line])
+    timer = threading.Timer(after, say, [line])
     timer.daemon = True
     timer.start()
     try:
@@ -165,7 +179,7 @@ def _explain(reference: str, said: str) -> str:
     trouble = diagnose(said)
     lines = [
         f"{_host(reference)}: {trouble.reason}. {trouble.advice}".rstrip(),
-        f"    {_last_line(said)}",
+        f"    {_reason(said)}",
     ]
     if preflight.are_met(preflight.FROM_SOURCE):
         lines.append(f"To build all images here instead, {BUILD_TIME}, say IMAGES=build.")
@@ -176,5 +190,8 @@ def _host(reference: str) -> str:
     return reference.partition("/")[0]
 
 
-def _last_line(said: str) -> str:
-    return said.strip().splitlines()[-1].strip().removeprefix("Error response from daemon: ")
+def _reason(said: str) -> str:
+    """Return what the engine gave as its reason, of all that was printed."""
+    lines = said.strip().splitlines()
+    of_engine = [line for line in lines if _FROM_ENGINE in line]
+    return (of_engine or lines)[-1].rpartition(_FROM_ENGINE)[2].strip()

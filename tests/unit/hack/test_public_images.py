@@ -153,6 +153,30 @@ def test_the_layers_that_were_pulled_are_not_taken_for_the_reason() -> None:
     assert public_images.diagnose(said).is_unreachable
 
 
+@pytest.mark.usefixtures("cannot_build")
+def test_what_kind_cannot_pull_is_explained_too() -> None:
+    said = (
+        'ERROR: failed to create cluster: failed to pull image "kindest/node:v1": exit status 1'
+        f"\nCommand Output: Error response from daemon: {_REFUSING[0][0]}\n"
+    )
+
+    with (
+        pytest.raises(HackError, match=r"docker.io: it limits"),
+        public_images.explained("docker.io/x"),
+    ):
+        raise HackError(said)
+
+
+@pytest.mark.usefixtures("cannot_build")
+def test_what_else_kind_fails_at_is_not_blamed_on_the_registry() -> None:
+    said = "Command Output: Error response from daemon: port is already allocated"
+
+    with pytest.raises(HackError) as failure, public_images.explained("docker.io/x"):
+        raise HackError(said)
+
+    assert str(failure.value) == said
+
+
 @pytest.mark.usefixtures("can_build")
 def test_a_slow_registry_is_told_while_it_is_waited_for(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
