@@ -1,17 +1,18 @@
 # Every command of the project. `make` alone lists them.
-SHELL := /bin/bash
-.SHELLFLAGS := -eu -o pipefail -c
+# Each line of a recipe says itself what it does when a command fails: macOS's make, 3.81, knows no
+# .SHELLFLAGS, and its shell may be any POSIX one.
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
 # --- What a user may set --------------------------------------------------------------------------
 # CLUSTER=existing     use the current kubeconfig; never create or delete a cluster
 # KIND_CLUSTER_NAME=…  the kind cluster's name, for a second checkout; the tests add -test to it
+# IMAGES=build         build all images here, though a registry may be in reach; IMAGES=pull: never
 # IMG=…                the operator's image, as the cluster pulls it
 # MESSAGE_IMG=…        the message Pods' image, and BUNDLE_IMG=… the OLM bundle's, of a release
 CLUSTER ?= kind
 IMG ?=
-export CLUSTER IMG MESSAGE_IMG BUNDLE_IMG
+export CLUSTER IMAGES IMG MESSAGE_IMG BUNDLE_IMG
 
 # --------------------------------------------------------------------------------------------------
 PYTHON ?= python3
@@ -97,7 +98,7 @@ fmt: $(READY) ## format the Python code
 	@$(VENV)/bin/ruff format .
 
 .PHONY: run
-run: $(READY) install ## run the operator here, against the cluster (ARGS="--namespace demo")
+run: $(READY) ## run the operator here, against the cluster (ARGS="--namespace demo")
 	@$(PY) -m hack run -- $(ARGS)
 
 .PHONY: lock
@@ -147,6 +148,10 @@ e2e: $(READY) ## end-to-end tests on the cluster (ARGS="-k create")
 .PHONY: e2e-olm
 e2e-olm: $(READY) ## those of them by OLM alone, on the cluster (ARGS="-k upgrade")
 	@$(PY) -m hack e2e-olm -- $(ARGS)
+
+.PHONY: test-online
+test-online: $(READY) ## the demo on a machine that pulls its images: not as root, with Helm 3 and 4
+	@$(PY) -m pytest tests/online $(ARGS)
 
 .PHONY: bench
 bench: $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)

@@ -10,12 +10,16 @@ Nothing here is part of the operator or of its image. The modules, lowest first:
     tools             kind, kubectl, helm
     pythons           Pythons with other packages than the development environment's
     control_plane     a control plane of plain processes, where no node is needed
-    engine            the Docker engine, and whether it reaches an image registry
+    preflight         what a machine must have, and how to get it
+    engine            the Docker engine
+    public_images     images that are pulled, where a registry is in reach
     base_images       what the operator's and the message Pods' images stand on
     node_image        the kind node, where there is no registry to pull it from
     registry          the registry beside the cluster, on localhost:5001
     image             the operator's image
     cluster           all of it together: a cluster for every target of the Makefile
+    artifacts         image and chart, in the registry
+    crd, deploy       the CRD alone; the operator with it, by Helm
     olm               the Operator Lifecycle Manager, in the cluster
     bundle, catalog   what OLM installs, made of the chart
     rules             what must hold for both

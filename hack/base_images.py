@@ -9,7 +9,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from hack import cache, engine, registry, versions
+from hack import cache, engine, public_images, registry, versions
 from hack.debian import RootFs
 
 _NO_DOCS = (
@@ -93,9 +93,8 @@ def busybox() -> str:
     registry.up()
     if registry.has(tag):
         return name
-    if engine.reaches_registry():
-        source = tag
-        engine.docker("pull", "-q", source, timeout=300)
+    if public_images.are_in_reach():
+        source = public_images.pull(public_images.BUSYBOX)
     else:
         source = engine.import_image("message-operator/busybox", _BUSYBOX, 'CMD ["sh"]')
     engine.docker("tag", source, name)
@@ -115,7 +114,7 @@ def _with_certificates(image: str) -> str:
     A machine that reaches no image registry often reaches the package index through a proxy
     whose authority only it knows. They end in the base to build on, and in nothing that ships.
     """
-    bundle = _certificates()
+    bundle = certificates()
     if bundle is None:
         return image
     inside = "/etc/ssl/certs/ca-certificates.crt"
@@ -135,7 +134,7 @@ def _with_certificates(image: str) -> str:
     return name
 
 
-def _certificates() -> bytes | None:
+def certificates() -> bytes | None:
     """Return the certificate authorities that this machine trusts, as PEM."""
     places = [os.environ.get(name) for name in ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")]
     for place in (*places, "/etc/ssl/certs/ca-certificates.crt"):

@@ -84,7 +84,7 @@ def _rendered(*namespaces: str) -> list[Manifest]:
     watched = f"watchNamespaces={json.dumps(namespaces)}"
     text = output(
         [
-            *(tools.path("helm"), "template", NAME, chart_docs.CHART, "--namespace", NAME),
+            *(tools.path("helm3"), "template", NAME, chart_docs.CHART, "--namespace", NAME),
             *("--values", WRITTEN / "values.yaml", "--set-json", watched),
         ],
         timeout=60,

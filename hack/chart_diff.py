@@ -130,7 +130,7 @@ def render(chart: Path, values: Path | None) -> str:
     """Return what Helm renders; raise HackError with what it says."""
     options = ["--values", str(values)] if values else []
     done = subprocess.run(
-        [str(tools.path("helm")), "template", "demo", str(chart), "--namespace", "operators",
+        [str(tools.path("helm3")), "template", "demo", str(chart), "--namespace", "operators",
          "--kube-version", "1.34", *options],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip

@@ -6,6 +6,7 @@ cluster`, by the demo and deploy commands, and by the end-to-end tests.
 """
 
 import os
+import shutil
 import tempfile
 import time
 from dataclasses import dataclass
@@ -14,7 +15,17 @@ from pathlib import Path
 
 import yaml
 
-from hack import base_images, cache, engine, golang, node_image, paths, registry, tools
+from hack import (
+    base_images,
+    cache,
+    engine,
+    golang,
+    node_image,
+    paths,
+    public_images,
+    registry,
+    tools,
+)
 from hack.run import Argument, HackError, Step, answer, output, say, step, together
 
 #: kind's own variable: several checkouts of the project may each have a cluster.
@@ -43,6 +54,16 @@ class Cluster:
     #: The local registry, as nodes and this machine name it; None for an existing cluster.
     registry: str | None
     existing: bool
+
+    @property
+    def kubectl_command(self) -> tuple[str | Path, ...]:
+        """The beginning of a kubectl command for this cluster; no request waits endlessly."""
+        return self.kubectl, "--kubeconfig", self.kubeconfig, "--request-timeout=60s"
+
+    @property
+    def helm_command(self) -> tuple[str | Path, ...]:
+        """The beginning of a helm command for this cluster."""
+        return self.helm, "--kubeconfig", self.kubeconfig
 
 
 def is_existing() -> bool:
@@ -78,17 +99,29 @@ def up(name: str = NAME) -> Cluster:
         )
 
 
+def find() -> Cluster | None:
+    """Return the cluster if there is one: to remove something from it, none is made."""
+    if not is_existing() and not _is_there(NAME):
+        say(f"There is no cluster {NAME}, so there is nothing to remove.")
+        return None
+    return up()
+
+
 def down() -> None:
     """Delete both clusters and their registry; images and other parts that were built stay."""
     if is_existing():
         raise HackError(
             "CLUSTER=existing: this cluster was not made here, so it is not deleted here."
         )
+    if not shutil.which("docker"):
+        say("There is no Docker engine here, so there is nothing to delete.")
+        return
     with cache.lock("cluster"):
         engine.up()
         with step(f"Delete the clusters {NAME} and {TEST_NAME}, and their registry") as work:
             for name in (NAME, TEST_NAME):
-                _delete(name, work)
+                if _is_there(name):
+                    _delete(name, work)
                 _kubeconfig(name).unlink(missing_ok=True)
             registry.down()
 
@@ -99,6 +132,14 @@ def down() -> None:
 def _node(name: str) -> str:
     """Return the container that is the cluster's node."""
     return f"{name}-control-plane"
+
+
+def _is_there(name: str) -> bool:
+    """Tell whether a cluster was made, be it running or not."""
+    if not shutil.which("docker"):
+        return False
+    engine.up()
+    return engine.container(_node(name), "{{.Id}}") is not None
 
 
 def _kubeconfig(name: str) -> Path:
@@ -147,7 +188,7 @@ def _prepare() -> None:
     What the operator's image and the Pods need later is fetched here, too, while the
     processors are busy with Kubernetes.
     """
-    if engine.reaches_registry():
+    if public_images.are_in_reach():
         together(*(lambda name=name: tools.path(name) for name in tools.NAMES))
         return
 
@@ -162,6 +203,10 @@ def _prepare() -> None:
         base_images.fetch_packages()
 
     if not engine.has_image(node_image.reference()):
+        say(
+            "    all images are built here instead, of Debian packages and Go modules: "
+            f"{public_images.BUILD_TIME} on two processors, once"
+        )
         golang.go()
         together(compile_programs, fetch_packages)
         node_image.make()
@@ -177,13 +222,14 @@ def _create(name: str) -> None:
         _delete(name, work)
         config = Path(folder) / "kind.yaml"
         config.write_text(yaml.safe_dump(_configuration()))
-        work.run(
-            [
-                *(kind, "create", "cluster", "--name", name, "--config", config),
-                *("--kubeconfig", _kubeconfig(name), "--wait", "3m"),
-            ],
-            timeout=15 * 60,
-        )
+        with public_images.explained("docker.io/kindest/node"):
+            work.run(
+                [
+                    *(kind, "create", "cluster", "--name", name, "--config", config),
+                    *("--kubeconfig", _kubeconfig(name), "--wait", "3m"),
+                ],
+                timeout=public_images.LIMIT,
+            )
         _keep_in_services(name, work)
         work.run(
             [
@@ -213,7 +259,7 @@ def _configuration() -> dict[str, object]:
     config: dict[str, object] = {
         "kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4", "networking": networking,
     }  # fmt: skip
-    if engine.reaches_registry():
+    if public_images.are_in_reach():
         return config
     # The node's own resolver is Docker's, on a loopback address that no Pod can reach.
     kubelet = {"kind": "KubeletConfiguration", "resolvConf": _RESOLV_CONF}

@@ -5,7 +5,7 @@ Used by `hack.engine`, and, where no image registry is reached, by `hack.base_im
 """
 
 import os
-import re
+import platform
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _SLIM = [
 def is_debian() -> bool:
     """Tell whether this machine runs Debian."""
     try:
-        return bool(re.search(r"^ID=debian$", Path("/etc/os-release").read_text(), re.MULTILINE))
+        return platform.freedesktop_os_release().get("ID") == "debian"
     except OSError:
         return False
 

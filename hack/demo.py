@@ -26,7 +26,7 @@ class _Shell:
     """Runs kubectl before the user's eyes."""
 
     def __init__(self, made: Cluster) -> None:
-        self._command = deploy.kubectl(made)
+        self._command = made.kubectl_command
 
     def show(self, *arguments: str) -> None:
         """Print the command and its answer."""
@@ -52,7 +52,7 @@ def run() -> None:
     """Show it all; raise HackError where something is not as it should be."""
     began = time.monotonic()
     made = cluster.up()
-    deploy.install(made, deploy.publish(made))
+    deploy.install(made)
     ready = time.monotonic()
     kubectl = _Shell(made)
 
@@ -79,7 +79,7 @@ def run() -> None:
 
 
 def _prints(made: Cluster, text: str) -> bool:
-    log = answer([*deploy.kubectl(made), "logs", f"msg-{_NAME}"]) or ""
+    log = answer([*made.kubectl_command, "logs", f"msg-{_NAME}"]) or ""
     return text in log.splitlines()
 
 

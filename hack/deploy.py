@@ -1,183 +1,156 @@
 """Puts the operator, or its CRD alone, into the cluster and takes it out again.
 
-`python -m hack deploy|undeploy|crd|run`, and the demo and the end-to-end tests. On the kind
-cluster everything comes from the local registry, as it comes to a user from a public one: the
-image, the chart, the message Pods' image.
+Behind `make deploy`, `undeploy`, `install`, `uninstall` and `run`; also used by the demo. Each can
+be repeated, in any order; what somebody else installed is left alone.
 """
 
+import json
 import os
 import sys
-from dataclasses import dataclass
-from pathlib import Path
 
-from hack import base_images, cluster, image, paths, registry
+from hack import artifacts, base_images, crd, tools
+from hack import cluster as clusters
+from hack.artifacts import Published
 from hack.cluster import Cluster
-from hack.run import HackError, answer, output, say, step
-from message_operator import __version__
+from hack.run import Argument, HackError, output, say, step
 
 NAMESPACE = "message-operator"
 RELEASE = "message-operator"
-CRD = "messages.myorg.dev"
-_SOURCE = paths.CHECKOUT / "charts" / "message-operator"
+_OPERATORS = ("get", "deployments", "-A", "-l", "app.kubernetes.io/name=message-operator")
 _TIMEOUT = "3m"
-
-
-@dataclass(frozen=True)
-class Published:
-    """What an installation needs: the chart, and the values that name the images."""
-
-    chart: str
-    #: Options of helm: how to reach the chart, and --set for each image.
-    options: tuple[str, ...]
-    #: The message Pods' image; None: the one that the chart has.
-    message_image: str | None
-    #: The operator's image, by its digest; None: IMG, or the one that the chart has.
-    image: str | None = None
-
-
-def publish(made: Cluster) -> Published:
-    """Build the operator's image and put all that is installed into the local registry.
-
-    On an existing cluster nothing is published: IMG names an image that it can pull, else it
-    pulls the release's.
-    """
-    if made.registry is None:
-        ref = os.environ.get("IMG")
-        return Published(str(_SOURCE), _image_values("image", ref) if ref else (), None)
-    ref = pinned(image.push(image.build()))
-    message_image = base_images.busybox()
-    chart = _push_chart(made)
-    options = (
-        "--plain-http",
-        *_image_values("image", ref), *_image_values("messagePod.image", message_image),
-    )  # fmt: skip
-    return Published(chart, options, message_image, ref)
-
-
-def pinned(ref: str) -> str:
-    """Return the image by its digest: a tag that was pushed anew would not be pulled anew."""
-    found = answer(["docker", "image", "inspect", "-f", '{{join .RepoDigests "\\n"}}', ref]) or ""
-    repository = ref.rpartition(":")[0]
-    return next((d for d in found.splitlines() if d.startswith(f"{repository}@")), ref)
-
-
-def _image_values(where: str, ref: str) -> tuple[str, ...]:
-    """Return helm's options that set an image, given as REGISTRY/REPOSITORY[:TAG|@DIGEST]."""
-    name, _, digest = ref.partition("@")
-    host, _, rest = name.partition("/")
-    if not rest:
-        raise HackError(f"IMG={ref} names no registry; say it in full, as docker.io/you/name:tag")
-    repository, _, tag = rest.partition(":")
-    values = {"registry": host, "repository": repository, "tag": tag, "digest": digest}
-    return tuple(f"--set-string={where}.{key}={value}" for key, value in values.items())
-
-
-def _push_chart(made: Cluster) -> str:
-    """Push the chart to the local registry; return its reference, by digest for the same reason."""
-    collection = f"oci://{registry.ADDRESS}/charts"
-    with step("Chart into the registry") as work:
-        work.run([made.helm, "package", _SOURCE, "--destination", paths.BUILD], timeout=60)
-        package = paths.BUILD / f"message-operator-{__version__}.tgz"
-        work.run([made.helm, "push", package, collection, "--plain-http"], timeout=60)
-    digest = registry.digest(f"charts/message-operator:{__version__}")
-    return f"{collection}/message-operator@{digest}"
-
-
-def install(made: Cluster, published: Published) -> None:
-    """Install the operator by Helm, or upgrade it, and wait until it is ready."""
-    with step("The operator, by Helm") as work:
-        if _half_installed(made):
-            # Helm refuses to touch what an interrupted run left pending. The CRD is kept.
-            work.run([*helm(made), "uninstall", RELEASE, "--namespace", NAMESPACE], timeout=120)
-        work.run(
-            [
-                *helm(made), "upgrade", "--install", RELEASE, published.chart,
-                "--namespace", NAMESPACE, "--create-namespace",
-                "--wait", "--timeout", _TIMEOUT, "--reset-values",
-                "--take-ownership",  # of a CRD that `make install` put there before
-                *published.options,
-            ],
-            timeout=240,
-        )  # fmt: skip
-
-
-def _half_installed(made: Cluster) -> bool:
-    pending = output([*helm(made), "list", "--namespace", NAMESPACE, "--pending", "--short"])
-    return RELEASE in pending.split()
-
-
-def helm(made: Cluster) -> tuple[str | Path, ...]:
-    """Return the beginning of a helm command for this cluster."""
-    return made.helm, "--kubeconfig", made.kubeconfig
-
-
-def kubectl(made: Cluster) -> tuple[str | Path, ...]:
-    """Return the beginning of a kubectl command for this cluster; no request waits for ever."""
-    return made.kubectl, "--kubeconfig", made.kubeconfig, "--request-timeout=60s"
 
 
 def deploy() -> None:
     """Do `make deploy`."""
-    made = cluster.up()
-    install(made, publish(made))
-    say(f"The operator runs in the namespace {NAMESPACE}. Declare a Message:\n"
-        f"  kubectl --kubeconfig {made.kubeconfig} apply -f examples/hello.yaml")  # fmt: skip
+    cluster = clusters.up()
+    install(cluster)
+    say(
+        f"The operator runs in the namespace {NAMESPACE}. Declare a Message:\n"
+        f"  kubectl --kubeconfig {cluster.kubeconfig} apply -f examples/hello.yaml"
+    )
+
+
+def install(cluster: Cluster) -> None:
+    """Install the operator by Helm, or upgrade it, and wait until it is ready."""
+    _refuse_others(cluster, "two would act on the same Messages")
+    crd.wait_while_deleted(cluster)
+    published = artifacts.publish(cluster)
+    with step("The operator, by Helm") as work:
+        if _is_half_done(cluster):
+            # Helm refuses to touch what an interrupted run left. The CRD is kept.
+            work.run(_helm_uninstall(cluster), timeout=240)
+        work.run(_helm_upgrade(cluster, published), timeout=240)
 
 
 def undeploy() -> None:
     """Do `make undeploy`: the CRD and the Messages stay."""
-    made = cluster.up()
-    with step("The operator's release, away") as work:
-        work.run(
-            [*helm(made), "uninstall", RELEASE, "--namespace", NAMESPACE, "--ignore-not-found",
-             "--wait", "--timeout", _TIMEOUT], timeout=240,
-        )  # fmt: skip
-    say("The Messages and their CRD are still there; `make uninstall` deletes them all.")
+    cluster = clusters.find()
+    if cluster is None:
+        return
+    with step("The operator's release: uninstall") as work:
+        work.run(_helm_uninstall(cluster), timeout=240)
+    for other in _others(cluster):
+        say(f"note: the operator {other} still runs; `make deploy` did not install it.")
+    if crd.is_there(cluster):
+        say("The Messages and their CRD are still there; `make uninstall` deletes them all.")
 
 
-def install_crd() -> Cluster:
-    """Do `make install`: apply the chart's CRD, and nothing else."""
-    made = cluster.up()
-    manifest = output(
-        [*helm(made), "template", RELEASE, _SOURCE, "--namespace", NAMESPACE,
-         "--validate", "--show-only", "templates/crd.yaml"], timeout=60,
-    )  # fmt: skip
-    with step(f"CRD {CRD}") as work:
-        work.run(
-            [*kubectl(made), "apply", "--server-side", "--force-conflicts", "-f", "-"],
-            timeout=90, stdin=manifest.encode(),
-        )  # fmt: skip
-        work.run(
-            [*kubectl(made), "wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=60s"],
-            timeout=90,
-        )
-    return made
+def install_crd() -> None:
+    """Do `make install`."""
+    cluster = clusters.up()
+    crd.install(cluster, RELEASE, NAMESPACE)
 
 
 def uninstall_crd() -> None:
-    """Do `make uninstall`: delete the CRD, and with it every Message and its Pod."""
-    made = cluster.up()
-    with step(f"CRD {CRD} and every Message, away") as work:
-        work.run(
-            [*kubectl(made), "delete", "crd", CRD, "--ignore-not-found", "--timeout=120s"],
-            timeout=150,
-        )
+    """Do `make uninstall`."""
+    cluster = clusters.find()
+    if cluster is None:
+        return
+    _refuse_others(cluster, "it serves the Messages that this command deletes")
+    crd.uninstall(cluster)
+    for operator in _operators(cluster):
+        say(f"note: the operator {operator} still runs, and waits for the CRD: `make undeploy`.")
 
 
-def run(arguments: list[str]) -> int:
-    """Do `make run`: the operator in this process's place, against the cluster; gives its end.
+def run(arguments: list[str]) -> None:
+    """Do `make run`: replace this process by the operator, which works on the cluster from here.
 
-    It stops an operator that runs in the cluster by no means: two would work side by side.
+    An operator in the cluster is not stopped; both then act on the same Messages.
     """
-    made = install_crd()
-    found = answer([*kubectl(made), "get", "deployments", "-A", "-o", "name",
-                    "-l", "app.kubernetes.io/name=message-operator"])  # fmt: skip
-    if found:
-        say("note: an operator is deployed in this cluster, too; `make undeploy` removes it.")
+    cluster = clusters.up()
+    crd.install(cluster, RELEASE, NAMESPACE)
+    for operator in _operators(cluster):
+        say(f"note: the operator {operator} runs, too, and both act on the same Messages.")
     image_option = []
-    if made.registry is not None:
+    if cluster.registry is not None:
         image_option = [f"--message-image={base_images.busybox()}"]
     say("==> The operator, here; Ctrl-C ends it")
-    os.environ["KUBECONFIG"] = str(made.kubeconfig)
+    os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
     command = [sys.executable, "-m", "message_operator", *image_option, *arguments]
     os.execv(command[0], command)  # noqa: S606 (in this process's place: signals reach it)
+
+
+# --- Helm -------------------------------------------------------------------------------------
+
+
+def _helm_upgrade(cluster: Cluster, published: Published) -> list[Argument]:
+    return [
+        *(*cluster.helm_command, "upgrade", "--install", RELEASE, published.chart),
+        *("--namespace", NAMESPACE, "--create-namespace"),
+        *("--wait", "--timeout", _TIMEOUT, "--reset-values"),
+        "--take-ownership",  # of a CRD that `make install` or a former release put there
+        # Helm 4 applies on the server, which tells its fields from those of `make install`.
+        *(["--force-conflicts"] if _is_helm_4(cluster) else []),
+        *published.options,
+    ]
+
+
+def _helm_uninstall(cluster: Cluster) -> list[Argument]:
+    return [
+        *(*cluster.helm_command, "uninstall", RELEASE, "--namespace", NAMESPACE),
+        *("--ignore-not-found", "--wait", "--timeout", _TIMEOUT),
+    ]
+
+
+def _is_helm_4(cluster: Cluster) -> bool:
+    return tools.fits("helm4", output([cluster.helm, "version", "--short"]))
+
+
+def _is_half_done(cluster: Cluster) -> bool:
+    """Tell whether a command of Helm's was interrupted while it worked on the release."""
+    states = ("--pending", "--uninstalling")
+    half_done = output([*cluster.helm_command, "list", "-n", NAMESPACE, *states, "--short"])
+    return RELEASE in half_done.split()
+
+
+# --- other operators --------------------------------------------------------------------------
+
+
+def _operators(cluster: Cluster) -> dict[str, bool]:
+    """Return the operators in the cluster, as NAMESPACE/NAME, and whether each is ours.
+
+    Ours is the one of `make deploy`; what OLM or another release has installed is not.
+    """
+    items = json.loads(output([*cluster.kubectl_command, *_OPERATORS, "-o", "json"]))["items"]
+    return {
+        f"{meta['namespace']}/{meta['name']}": (
+            (meta["namespace"], meta["name"]) == (NAMESPACE, RELEASE)
+            and "olm.owner" not in meta.get("labels", {})
+        )
+        for meta in (item["metadata"] for item in items)
+    }
+
+
+def _others(cluster: Cluster) -> list[str]:
+    return [name for name, ours in _operators(cluster).items() if not ours]
+
+
+def _refuse_others(cluster: Cluster, why: str) -> None:
+    """Raise HackError if the cluster has an operator that `make deploy` did not install."""
+    for other in _others(cluster):
+        namespace, _, name = other.partition("/")
+        raise HackError(
+            f"the cluster already has an operator, {other}, and {why}. Remove it first (helm "
+            f"uninstall {name} --namespace {namespace}; one of OLM's with its Subscription and "
+            "CSV), or use another cluster."
+        )

@@ -1,7 +1,8 @@
 """`make e2e`: the end-to-end tests, on a kind cluster of their own, or on an existing one.
 
-First those by Helm, then those by OLM: each installs the operator and removes it again. OLM's
-programs are compiled while the former run, which mostly wait; the compiler gives way to them.
+First those by Helm, then those by OLM, then those of the Makefile's commands: each installs the
+operator and removes it again. OLM's programs are compiled while the first run, which mostly wait;
+the compiler gives way to them. On an existing cluster only those by Helm run.
 """
 
 import os
@@ -9,16 +10,21 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hack import cluster, olm, paths
-from hack.run import say, together
+from hack import cluster, crd, olm, paths
+from hack.cluster import Cluster
+from hack.run import HackError, say, together
 
 _TESTS = paths.CHECKOUT / "tests"
+#: The release that the tests by Helm install, as NAMESPACE/NAME.
+RELEASE = "message-operator-e2e/message-operator"
 _NOTHING_SELECTED = 5  # pytest's exit code
 
 
 def run(arguments: list[str]) -> int:
     """Run the tests, with these further options of pytest; gives pytest's exit code."""
     made = cluster.up(cluster.TEST_NAME)
+    if made.existing:
+        _refuse_users_crd(made)
     codes: list[int] = []
 
     def by_helm() -> None:
@@ -27,6 +33,7 @@ def run(arguments: list[str]) -> int:
     together(by_helm, *(() if made.existing else (olm.image,)))
     if not made.existing:
         codes.append(_pytest(_TESTS / "olm", made.kubeconfig, arguments))
+        codes.append(_pytest(_TESTS / "make", made.kubeconfig, arguments))
     return result(codes)
 
 
@@ -40,6 +47,19 @@ def result(codes: list[int]) -> int:
     """Return one exit code for several runs: ARGS may select tests of one of them only."""
     told = [code for code in codes if code != _NOTHING_SELECTED]
     return max(told) if told else _NOTHING_SELECTED
+
+
+def _refuse_users_crd(made: Cluster) -> None:
+    """Raise HackError if an existing cluster has the CRD, unless an interrupted run left it."""
+    if not crd.is_there(made) or crd.release(made) == RELEASE:
+        return
+    owner = crd.release(made)
+    origin = f"of the Helm release {owner}" if owner else "that no Helm release owns"
+    raise HackError(
+        f"the cluster already has the CRD {crd.NAME}, {origin}. The tests install an operator of "
+        "their own, which would act on your Messages: use a cluster without the CRD, or delete it "
+        "with every Message (make uninstall CLUSTER=existing)."
+    )
 
 
 def _pytest(folder: Path, kubeconfig: Path, arguments: list[str]) -> int:

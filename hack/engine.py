@@ -1,19 +1,17 @@
-"""The Docker engine: found, or installed and started; and what it can reach.
+"""The Docker engine: found, or installed and started.
 
 `up()` is called before anything else that needs the engine, by `hack.cluster` and
 `hack.image`. A running engine is used as it is. Where there is none, Debian's is installed
-and started, if that is possible here; else the message says what to start.
+and started, if that is possible here; else the message says what to install or start.
 """
 
 import functools
-import os
-import shutil
 import subprocess
 import time
 from pathlib import Path
 
-from hack import cache, debian, paths, versions
-from hack.run import Argument, HackError, Step, answer, output, say, step, tail
+from hack import cache, debian, paths, preflight
+from hack.run import Argument, HackError, Step, answer, output, step, tail
 
 _PID_FILES = {
     Path("/var/run/docker.pid"): "dockerd",
@@ -48,30 +46,23 @@ exec runc "$@"
 """
 _CAP_SYS_RESOURCE = 24
 
-_WHAT_TO_START = """\
-no Docker engine answers{where}. Start one, then run the same command again:
-    Docker Desktop, colima or Rancher Desktop: open it
-    Linux with systemd: sudo systemctl start docker
-    Debian without either: run the same command as root; it installs and starts the engine
-A user who is not root must be in the group `docker` to reach it.
-To use a cluster that is there already, say CLUSTER=existing."""
-
 
 @functools.cache
 def up() -> None:
-    """Make sure that a Docker engine answers; quick where one does."""
-    if _answers():
-        return
-    if host := os.environ.get("DOCKER_HOST"):
-        raise HackError(_WHAT_TO_START.format(where=f" at DOCKER_HOST={host}"))
-    if os.geteuid() != 0 or not debian.is_debian():
-        raise HackError(_WHAT_TO_START.format(where=""))
+    """Make sure that a Docker engine answers and can build; quick where one does."""
+    if preflight.may_install_engine() and not preflight.engine_answers():
+        _install()
+    preflight.check(preflight.ENGINE)
+
+
+def _install() -> None:
+    """Install Debian's Docker engine where it is missing, and start it."""
     with cache.lock("engine"):
-        if _answers():  # another run has started it while this one waited
+        if preflight.engine_answers():  # another run has started it while this one waited
             return
         packages = {"docker.io": "dockerd", "iptables": "iptables"}
         if not _may_limit_resources():
-            packages["jq"] = "jq"  # for the wrapper below
+            packages["jq"] = "jq"  # for the wrapper above
         debian.install("Docker engine", tuple(packages), needs=tuple(packages.values()))
         with step("Docker engine: start") as work:
             _start(work)
@@ -115,40 +106,10 @@ def remove_container(name: str) -> None:
     docker("rm", "-f", "-v", name)
 
 
-@functools.cache
-def reaches_registry() -> bool:
-    """Tell whether the engine reaches an image registry; asked once in a run, by pulling.
-
-    Only the engine knows its proxies, mirrors and credentials, so it is the one to ask; the
-    image is the message Pods' own, which is needed anyway.
-    """
-    said = answer(["docker", "pull", "-q", f"busybox:{versions.BUSYBOX}"], timeout=15)
-    if said is None:
-        say("    no image registry in reach: images are made of Debian packages and Go modules")
-    return said is not None
-
-
-@functools.cache
 def builder() -> str:
-    """Return a docker command that can build with BuildKit.
-
-    Since 23 the command needs a plugin, buildx, for that; an older one has it built in. So
-    the one on the PATH may be unable to build where Debian's own is able.
-    """
-    for candidate in (shutil.which("docker"), "/usr/bin/docker"):
-        if not candidate or not Path(candidate).exists():
-            continue
-        version = answer([candidate, "version", "-f", "{{.Client.Version}}"]) or "0"
-        if int(version.split(".")[0]) < 23 or answer([candidate, "buildx", "version"]):
-            return candidate
-    raise HackError(
-        "the docker command found here cannot build images: it needs its buildx plugin "
-        "(Debian: apt-get install docker-buildx)"
-    )
-
-
-def _answers() -> bool:
-    return answer(["docker", "version", "-f", "{{.Server.Version}}"]) is not None
+    """Return a docker command that can build with BuildKit."""
+    up()
+    return preflight.builder() or "docker"  # `up` has seen that one can
 
 
 def _may_limit_resources() -> bool:
@@ -170,7 +131,7 @@ def _start(work: Step) -> None:
     log = paths.log("dockerd")
     process = None if alive else _launch(log)
     deadline = time.monotonic() + 90
-    while not _answers():
+    while not preflight.engine_answers():
         ended = process is not None and process.poll() is not None
         if ended or time.monotonic() > deadline:
             said = tail(log.read_text(errors="replace")) if log.exists() else ""

@@ -7,16 +7,18 @@
 import os
 from collections.abc import MutableMapping
 
-#: What kubectl and Helm read; every command here names its cluster and namespace itself.
-_TOOLS = ("HELM_", "KUBECTL_", "KUBERC", "KUBE_")
+#: What kubectl, Helm and kind read; every command here names its cluster and namespace itself.
+_TOOLS = ("HELM_", "KUBECTL_", "KUBERC", "KUBE_", "KIND_EXPERIMENTAL_")
 #: What the operator reads.
 _OPERATOR = ("MESSAGE_OPERATOR_", "WATCH_NAMESPACE", "POD_NAME", "KUBERNETES_SERVICE_")
+#: What the `make` that started the tests hands to another `make`.
+_MAKE = ("MAKE", "MFLAGS", "ARGS")
 #: A proxy reaches none of these; the last is the registry's name within kind's network.
 _DIRECT = ("localhost", "127.0.0.1", "::1", "message-operator-registry")
 
 
 def scrub(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Remove what chooses a cluster or changes how kubectl and Helm behave.
+    """Remove what chooses a cluster or changes how kubectl, Helm and kind behave.
 
     `KUBECONFIG` stays with CLUSTER=existing alone, where it is how a user names the cluster.
     """
@@ -29,9 +31,9 @@ def scrub(environ: MutableMapping[str, str] = os.environ) -> None:
 
 
 def scrub_for_tests(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Remove the operator's own settings, too: the tests choose them."""
+    """Remove the operator's own settings and those of `make`, too: the tests choose them."""
     scrub(environ)
-    _remove(environ, _OPERATOR)
+    _remove(environ, _OPERATOR + _MAKE)
 
 
 def _remove(environ: MutableMapping[str, str], prefixes: tuple[str, ...]) -> None:

@@ -4,9 +4,10 @@ IMG names it; without IMG it is this version's in the local registry.
 """
 
 import os
+import re
 
-from hack import base_images, engine, paths, registry
-from hack.run import answer, step
+from hack import base_images, engine, paths, public_images, registry
+from hack.run import HackError, answer, step
 from message_operator import __version__
 
 
@@ -20,7 +21,10 @@ def build(ref: str | None = None) -> str:
     ref = ref or reference()
     engine.up()
     arguments = {"VERSION": __version__, "REVISION": _revision()}
-    if not engine.reaches_registry():
+    if public_images.are_in_reach():
+        for base in public_bases():
+            public_images.pull(base)
+    else:
         arguments["BUILD_BASE"], arguments["RUNTIME_BASE"] = base_images.python()
     options = [f"--build-arg={name}={value}" for name, value in arguments.items()]
     with step(f"Image {ref}") as work:
@@ -36,11 +40,19 @@ def push(ref: str | None = None) -> str:
     """Push the image and return its name; the local registry is started for its own."""
     ref = ref or reference()
     engine.up()
+    if not engine.has_image(ref):
+        raise HackError(f"{ref} is not built here; `make docker-build IMG={ref}` builds it")
     if ref.startswith(f"{registry.ADDRESS}/"):
         registry.up()
     with step(f"Push {ref}") as work:
         work.run(["docker", "push", ref], timeout=10 * 60)
     return ref
+
+
+def public_bases() -> list[str]:
+    """Return the images that the Dockerfile builds on by default."""
+    text = (paths.CHECKOUT / "Dockerfile").read_text()
+    return re.findall(r"^ARG \w+_BASE=(\S+)$", text, re.MULTILINE)
 
 
 def _revision() -> str:

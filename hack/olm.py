@@ -17,7 +17,6 @@ import yaml
 
 from hack import base_images, cache, cluster, debian, engine, golang, paths, registry, versions
 from hack.cluster import Cluster
-from hack.deploy import helm, kubectl
 from hack.run import HackError, Step, answer, output, say, step, together
 
 #: Where OLM runs, and where it looks for catalogs that are for every namespace.
@@ -70,11 +69,18 @@ def up(name: str = cluster.NAME) -> Cluster:
 
 def down() -> None:
     """Remove OLM and catalogd, first of all what was installed by a Subscription."""
-    made = cluster.up()
+    if cluster.is_existing():
+        raise HackError(
+            "CLUSTER=existing: OLM was not put into this cluster from here, so it is not removed "
+            "from here, nor is anything that was installed by it."
+        )
+    made = cluster.find()
+    if made is None:
+        return
     _remove_olm(made)
     with step("catalogd, away") as work:
         work.run(
-            [*kubectl(made), "delete", "--ignore-not-found", "--timeout=120s", "-f", "-"],
+            [*made.kubectl_command, "delete", "--ignore-not-found", "--timeout=120s", "-f", "-"],
             timeout=150,
             stdin=yaml.safe_dump_all(_catalogd(made, "any")).encode(),
         )
@@ -82,17 +88,20 @@ def down() -> None:
 
 def _remove_olm(made: Cluster) -> None:
     with step("OLM, away") as work:
-        if answer([*kubectl(made), "get", "crd", f"subscriptions.{_CRDS}"]):
+        if answer([*made.kubectl_command, "get", "crd", f"subscriptions.{_CRDS}"]):
             # OLM itself takes its finalizer from a CSV: once it is gone, a CSV that is left
             # keeps its namespace in Terminating for ever.
             for kind in ("subscriptions", "clusterserviceversions"):
                 work.run(
-                    [*kubectl(made), "delete", f"{kind}.{_CRDS}", "-A", "--all", "--timeout=120s"],
+                    [
+                        *(*made.kubectl_command, "delete", f"{kind}.{_CRDS}"),
+                        *("-A", "--all", "--timeout=120s"),
+                    ],
                     timeout=150,
                 )
         work.run(
             [
-                *(*helm(made), "uninstall", _RELEASE, "--namespace", _RELEASE_NAMESPACE),
+                *(*made.helm_command, "uninstall", _RELEASE, "--namespace", _RELEASE_NAMESPACE),
                 *("--ignore-not-found", "--wait", "--timeout=3m"),
             ],
             timeout=240,
@@ -100,15 +109,15 @@ def _remove_olm(made: Cluster) -> None:
         _delete_crds(made, work)
         # The roles that OLM makes for an OperatorGroup are nobody's when it is gone.
         groups = ("clusterroles", "-l", "olm.owner.kind=OperatorGroup")
-        work.run([*kubectl(made), "delete", *groups], timeout=60)
+        work.run([*made.kubectl_command, "delete", *groups], timeout=60)
 
 
 def _delete_crds(made: Cluster, work: Step) -> None:
     """Delete OLM's kinds, which Helm leaves: it never deletes what is in a chart's crds/."""
-    found = output([*kubectl(made), "get", "crd", "-o", "name"]).split()
+    found = output([*made.kubectl_command, "get", "crd", "-o", "name"]).split()
     ours = [name for name in found if name.endswith(f".{_CRDS}")]
     if ours:
-        work.run([*kubectl(made), "delete", *ours, "--timeout=120s"], timeout=150)
+        work.run([*made.kubectl_command, "delete", *ours, "--timeout=120s"], timeout=150)
 
 
 # --- the image --------------------------------------------------------------------------------
@@ -189,7 +198,7 @@ def _values(ref: str) -> dict[str, Any]:
 def _install_olm(made: Cluster, ref: str) -> None:
     look = ("get", "deployment,csv", "-n", NAMESPACE, "-o")
     form = "jsonpath={..image} {.items[?(@.metadata.name=='packageserver')].status.phase}"
-    found = answer([*kubectl(made), *look, form]) or ""
+    found = answer([*made.kubectl_command, *look, form]) or ""
     if ref in found and found.endswith(" Succeeded"):
         return
     if found:  # upgraded in place, OLM may wait for its own package server for ever
@@ -200,7 +209,7 @@ def _install_olm(made: Cluster, ref: str) -> None:
         values.write_text(yaml.safe_dump(_values(ref)))
         work.run(
             [
-                *(*helm(made), "upgrade", "--install", _RELEASE, chart),
+                *(*made.helm_command, "upgrade", "--install", _RELEASE, chart),
                 *("--namespace", _RELEASE_NAMESPACE, "--values", values),
                 *("--wait", "--timeout=5m"),
             ],
@@ -209,7 +218,7 @@ def _install_olm(made: Cluster, ref: str) -> None:
         # The package server is installed by OLM itself, by a CSV: so OLM works.
         work.run(
             [
-                *(*kubectl(made), "wait", "-n", NAMESPACE, "csv/packageserver"),
+                *(*made.kubectl_command, "wait", "-n", NAMESPACE, "csv/packageserver"),
                 *("--for=jsonpath={.status.phase}=Succeeded", "--timeout=300s"),
                 "--request-timeout=0",
             ],
@@ -235,13 +244,13 @@ def _module(name: str) -> Path:
 def _install_catalogd(made: Cluster, ref: str) -> None:
     with step(f"catalogd {versions.CATALOGD}") as work:
         work.run(
-            [*kubectl(made), "apply", "--server-side", "--force-conflicts", "-f", "-"],
+            [*made.kubectl_command, "apply", "--server-side", "--force-conflicts", "-f", "-"],
             timeout=120,
             stdin=yaml.safe_dump_all([*_catalogd(made, ref), *_certificate(made, work)]).encode(),
         )
         work.run(
             [
-                *(*kubectl(made), "-n", CATALOGD, "rollout", "status"),
+                *(*made.kubectl_command, "-n", CATALOGD, "rollout", "status"),
                 *("deployment/catalogd-controller-manager", "--timeout=300s"),
                 "--request-timeout=0",
             ],
@@ -258,7 +267,7 @@ def _catalogd(made: Cluster, ref: str) -> list[dict[str, Any]]:
         "options.catalogd.deployment.image": ref,
     }
     options = [f"--set={name}={value}" for name, value in settings.items()]
-    rendered = output([*helm(made), "template", "olmv1", chart, *options], timeout=60)
+    rendered = output([*made.helm_command, "template", "olmv1", chart, *options], timeout=60)
     manifests = [found for found in yaml.safe_load_all(rendered) if found]
     for manifest in manifests:
         if manifest["kind"] == "Deployment":
@@ -276,7 +285,7 @@ def _catalogd(made: Cluster, ref: str) -> list[dict[str, Any]]:
 def _certificate(made: Cluster, work: Step) -> list[dict[str, Any]]:
     """Return the Secret that cert-manager would make; nothing where it is there."""
     name = "catalogd-service-cert-git-version"
-    if answer([*kubectl(made), "-n", CATALOGD, "get", "secret", name]):
+    if answer([*made.kubectl_command, "-n", CATALOGD, "get", "secret", name]):
         return []
     debian.install("Certificates", ["openssl"], needs=("openssl",))
     host = f"catalogd-service.{CATALOGD}.svc"

@@ -9,7 +9,7 @@ import time
 import urllib.request
 from email.message import Message
 
-from hack import cache, engine, versions
+from hack import cache, engine, public_images, versions
 from hack.debian import RootFs
 from hack.run import HackError, answer, step, tail
 
@@ -50,14 +50,14 @@ def up() -> None:
     with cache.lock("registry-container"):
         if _running() and _answers():
             return
-        image = _image()
+        reference = image()
         with step(f"Registry on {ADDRESS}") as work:
             engine.remove_container(NAME)
             network = ["--network", _NETWORK] if _has_network() else []
             work.run(
                 [
                     *("docker", "run", "-d", "--name", NAME, "--restart", "always", *network),
-                    *("-p", f"127.0.0.1:{PORT}:5000", image),
+                    *("-p", f"127.0.0.1:{PORT}:5000", reference),
                 ],
                 timeout=300,
             )
@@ -107,9 +107,10 @@ def fetch_packages() -> None:
     _ROOT.tar()
 
 
-def _image() -> str:
-    if engine.reaches_registry():
-        return f"registry:{versions.REGISTRY}"
+def image() -> str:
+    """Return the registry's image, pulled or made where it is missing."""
+    if public_images.are_in_reach():
+        return public_images.pull(f"docker.io/library/registry:{versions.REGISTRY}")
     command = '["/usr/bin/docker-registry", "serve", "/etc/docker/registry/config.yml"]'
     return engine.import_image(
         "message-operator/registry", _ROOT, f"CMD {command}", "VOLUME /var/lib/registry"

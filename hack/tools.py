@@ -1,5 +1,6 @@
-"""kind, kubectl and helm, 3 and 4: from the PATH where their version fits, else built, pinned.
+"""kind, kubectl and helm: from the PATH where their version fits, else built, pinned.
 
+Helm 3 and Helm 4 serve alike as `helm`; what depends on one of them asks for `helm3` or `helm4`.
 Used by `hack.cluster`, by the tests, and by people as `python -m hack tool helm`.
 """
 
@@ -11,23 +12,31 @@ from pathlib import Path
 from hack import golang, versions
 from hack.run import answer
 
-NAMES = tuple(versions.FITTING)
+#: What a cluster is made and used with.
+NAMES = ("kind", "kubectl", "helm")
 
+_HELM_VERSION = ["version", "--short"]
 _VERSION = {
     "kind": ["version"],
     "kubectl": ["version", "--client"],
-    "helm": ["version", "--short"],
-    "helm4": ["version", "--short"],
+    "helm": _HELM_VERSION,
+    "helm3": _HELM_VERSION,
+    "helm4": _HELM_VERSION,
 }
+#: What a tool may be called on the PATH beside its own name.
+_ALIASES = {"helm3": ("helm",), "helm4": ("helm",)}
+#: What is built where none fits; else the program of the same name.
+_BUILT = {"helm3": "helm"}
 
 
 @functools.cache
 def path(name: str) -> Path:
     """Return where a tool is; it is built, which takes a minute, where none fits."""
-    found = shutil.which(name)
-    if found and fits(name, answer([found, *_VERSION[name]])):
-        return Path(found)
-    return golang.program(name)
+    for candidate in (name, *_ALIASES.get(name, ())):
+        program = shutil.which(candidate)
+        if program and fits(name, answer([program, *_VERSION[name]])):
+            return Path(program)
+    return golang.program(_BUILT.get(name, name))
 
 
 def fits(name: str, said: str | None) -> bool:

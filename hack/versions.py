@@ -43,7 +43,8 @@ FITTING = {
     # server is v1.34 where it is built here, v1.36 in kind's own node image.
     "kubectl": ((1, 33), (1, 38)),
     # helm: 3.17 is the first with --take-ownership, 3.18 with the sentences in which bad values are
-    # refused. Its next major version is tested beside it, under a name of its own.
-    "helm": ((3, 18), (4, 0)),
+    # refused. Its next major version serves as well; what depends on one of them names it.
+    "helm": ((3, 18), (5, 0)),
+    "helm3": ((3, 18), (4, 0)),
     "helm4": ((4, 0), (5, 0)),
 }

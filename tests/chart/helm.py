@@ -37,7 +37,7 @@ class HelmError(Exception):
 def helm(*arguments: str | Path, stdin: str = "") -> str:
     """Run Helm, return what it printed; raise `HelmError` with its error."""
     done = subprocess.run(
-        [tools.path("helm"), *arguments], input=stdin, capture_output=True, text=True, timeout=60
+        [tools.path("helm3"), *arguments], input=stdin, capture_output=True, text=True, timeout=60
     )
     if done.returncode:
         raise HelmError(done.stdout + done.stderr)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from hack import artifacts, tools
 from hack import cluster as hack_cluster
-from hack import deploy
 from tests.e2e import release
 from tests.e2e.kube import Cluster, CommandError, Kube
 from tests.e2e.messages import LABELS, Namespace, make_namespace
@@ -30,7 +30,7 @@ def hack_made() -> hack_cluster.Cluster:
 @pytest.fixture(scope="session")
 def kube(hack_made: hack_cluster.Cluster, cluster: Cluster) -> Kube:
     """The cluster, to talk to."""
-    return Kube(cluster, hack_made.helm)
+    return Kube(cluster, tools.path("helm3"))
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +41,7 @@ def operator(hack_made: hack_cluster.Cluster, kube: Kube) -> Iterator[Operator]:
     metadata = {"name": release.NAMESPACE, "labels": LABELS}
     if kube.get("Namespace", release.NAMESPACE) is None:
         kube.create({"kind": "Namespace", "metadata": metadata})
-    installed = Operator(kube, deploy.publish(hack_made))
+    installed = Operator(kube, artifacts.publish(hack_made))
     # The CRD and its roles may be there already, of another release that was removed just now.
     installed.install(*(["--take-ownership"] if ours else []))
     yield installed

@@ -4,13 +4,13 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hack.deploy import Published
+from hack import e2e
+from hack.artifacts import Published
 from tests.e2e.kube import CommandError, Kube, Object
 from tests.e2e.messages import LABELS, ready
 from tests.e2e.waiting import wait_until
 
-NAME = "message-operator"
-NAMESPACE = "message-operator-e2e"
+NAMESPACE, _, NAME = e2e.RELEASE.partition("/")
 CRD = "messages.myorg.dev"
 #: All that a release may be in; Helm 3's `--all` is Helm 4's default.
 STATES = ("--deployed", "--failed", "--pending", "--uninstalling", "--uninstalled")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from hack import artifacts, olm, tools
 from hack import cluster as hack_cluster
-from hack import deploy, olm
+from hack.artifacts import Published
 from hack.bundle import Release
-from hack.deploy import Published
 from tests.e2e import release
 from tests.e2e.kube import Cluster, CommandError, Kube
 from tests.e2e.messages import Namespace, make_namespace
@@ -45,7 +45,7 @@ def hack_made() -> hack_cluster.Cluster:
 @pytest.fixture(scope="session")
 def kube(hack_made: hack_cluster.Cluster, cluster: Cluster) -> Iterator[Kube]:
     """The cluster, to talk to; without an operator, before and after."""
-    kube = Kube(cluster, hack_made.helm)
+    kube = Kube(cluster, tools.path("helm3"))
     _clean(kube)
     yield kube
     _clean(kube)
@@ -54,7 +54,7 @@ def kube(hack_made: hack_cluster.Cluster, cluster: Cluster) -> Iterator[Kube]:
 @pytest.fixture(scope="session")
 def published(hack_made: hack_cluster.Cluster, kube: Kube) -> Published:
     """The operator's image, the message Pods' and the chart."""
-    return deploy.publish(hack_made)
+    return artifacts.publish(hack_made)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from hack import bundle, catalog, deploy, olm, paths, registry
+from hack import artifacts, bundle, catalog, olm, paths, registry
 from hack.bundle import Release
 from hack.run import step
 from message_operator import __version__
@@ -44,7 +44,7 @@ def publish_bundle(
     )
     with step(f"Bundle {version} into the registry") as work:
         olm.build(work, ref, folder)
-    return replace(release, bundle_image=deploy.pinned(ref))
+    return replace(release, bundle_image=artifacts.pinned(ref))
 
 
 def publish_catalog(releases: Sequence[Release], programs: str, tag: str = "") -> str:
@@ -61,7 +61,7 @@ def publish_catalog(releases: Sequence[Release], programs: str, tag: str = "") -
     )
     with step(f"Catalog with {', '.join(r.version for r in releases)} into the registry") as work:
         olm.build(work, ref, folder, OPM_IMAGE=programs)
-    return deploy.pinned(ref)
+    return artifacts.pinned(ref)
 
 
 def _write(name: str, files: dict[str, str], dockerfile: str) -> Path:

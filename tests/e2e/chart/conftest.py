@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from hack import artifacts, registry
 from hack import cluster as hack_cluster
-from hack import deploy, registry
-from hack.deploy import Published
+from hack.artifacts import Published
 from tests.chart import prometheus_operator
 from tests.chart.helm import CHART, helm, render
 from tests.e2e import release
@@ -35,7 +35,7 @@ def published(hack_made: hack_cluster.Cluster) -> Published:
     """What there is to install."""
     if hack_made.existing:
         pytest.skip("these tests remove the kind and every Message: only in a cluster of our own")
-    return deploy.publish(hack_made)
+    return artifacts.publish(hack_made)
 
 
 @pytest.fixture(scope="session")

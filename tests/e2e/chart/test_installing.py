@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from hack import registry
-from hack.deploy import Published
+from hack.artifacts import Published
 from message_operator import __version__
 from tests.e2e.chart.conftest import Releases, image_digest
 from tests.e2e.kube import Kube

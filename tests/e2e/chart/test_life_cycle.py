@@ -8,7 +8,7 @@ import yaml
 
 from hack import cluster as hack_cluster
 from hack import tools
-from hack.deploy import Published
+from hack.artifacts import Published
 from tests.e2e import release
 from tests.e2e.chart.conftest import OLDER, Releases
 from tests.e2e.kube import Cluster, CommandError, Kube, Object
@@ -17,7 +17,7 @@ from tests.e2e.release import Operator
 from tests.e2e.waiting import wait_until
 
 
-@pytest.fixture(scope="module", params=["helm", "helm4"])
+@pytest.fixture(scope="module", params=["helm3", "helm4"])
 def helm(request: pytest.FixtureRequest) -> str:
     """Helm 3, then Helm 4."""
     name: str = request.param

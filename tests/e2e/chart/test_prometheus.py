@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from hack import chart_dashboard
-from hack.deploy import Published
+from hack.artifacts import Published
 from hack.run import output
 from tests.chart import prometheus_server
 from tests.e2e import release

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from hack import registry
-from hack.deploy import Published
+from hack.artifacts import Published
 from tests.chart import helm, scenarios
 from tests.e2e.chart.conftest import Releases, apply, image_digest, monitoring_kinds, the_kind
 from tests.e2e.kube import Kube

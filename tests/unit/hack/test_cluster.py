@@ -1,10 +1,11 @@
 """hack.cluster: what CLUSTER may say, and what is told where no cluster answers."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from hack import cluster, tools
+from hack import cluster, deploy, olm, tools
 from hack.run import HackError
 
 
@@ -68,3 +69,21 @@ def test_an_existing_cluster_is_never_deleted(monkeypatch: pytest.MonkeyPatch) -
 
     with pytest.raises(HackError, match="not deleted here"):
         cluster.down()
+
+
+@pytest.mark.parametrize("remove", [deploy.undeploy, deploy.uninstall_crd, olm.down, cluster.down])
+def test_where_there_is_no_engine_nothing_is_removed_and_nothing_installed(
+    remove: Callable[[], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    remove()
+
+    assert "There is no" in capsys.readouterr().err
+
+
+def test_olm_is_never_removed_from_an_existing_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLUSTER", "existing")
+
+    with pytest.raises(HackError, match="not removed from here"):
+        olm.down()

@@ -13,10 +13,12 @@ USERS = {
     "HELM_DRIVER": "sql",
     "KUBECTL_EXTERNAL_DIFF": "meld",
     "KUBERC": "/home/user/.kuberc",
+    "KIND_EXPERIMENTAL_PROVIDER": "podman",
     "MESSAGE_OPERATOR_WORKERS": "none",
     "WATCH_NAMESPACE": "elsewhere",
     "POD_NAMESPACE": "elsewhere",
     "KUBERNETES_SERVICE_HOST": "10.0.0.1",
+    "MAKEFLAGS": " -- KIND_CLUSTER_NAME=other",
 }
 KEPT = {"PATH": "/bin", "DOCKER_HOST": "tcp://127.0.0.1:2375", "HTTPS_PROXY": "http://proxy:3128"}
 

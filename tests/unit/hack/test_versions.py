@@ -49,7 +49,10 @@ def test_every_program_has_a_module() -> None:
         ("kubectl", "Client Version: v1.32.4-dispatcher\nKustomize Version: v5.5.0", False),
         ("helm", "v3.22.0+g1234567", True),
         ("helm", "v3.9.4+gdbc6d8e", False),
-        ("helm", "v4.3.1+gdbc6d8e", False),
+        ("helm", "v4.3.1+gdbc6d8e", True),
+        ("helm", "v5.0.0+gdbc6d8e", False),
+        ("helm3", "v3.22.0+g1234567", True),
+        ("helm3", "v4.3.1+gdbc6d8e", False),
         ("helm4", "v4.3.1+gdbc6d8e", True),
         ("helm4", "v3.22.0+gdbc6d8e", False),
         ("helm", "error: no such flag", False),
@@ -90,6 +93,15 @@ def test_a_tool_that_fits_is_taken_as_it_is(path: Path) -> None:
     helm.chmod(0o755)
 
     assert tools.path("helm") == helm
+
+
+@pytest.mark.parametrize("name", ["helm", "helm4"])
+def test_a_helm_4_serves_as_helm_and_as_helm_4(path: Path, name: str) -> None:
+    helm = path / "helm"
+    helm.write_text("#!/bin/sh\necho v4.3.1+gabc\n")
+    helm.chmod(0o755)
+
+    assert tools.path(name) == helm
 
 
 def test_a_tool_that_does_not_fit_is_built(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

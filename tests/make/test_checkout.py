@@ -1,0 +1,110 @@
+"""The Makefile's commands that need no cluster; those that write files do so in a copy."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from message_operator import __version__
+from tests.make.conftest import CHECKOUT, Make
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Make:
+    """A copy of the checkout as it is, with what is not committed yet."""
+    folder = tmp_path / "copy"
+    listed = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    names = subprocess.check_output(listed, cwd=CHECKOUT, text=True).split("\0")
+    for name in names:
+        if (CHECKOUT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(CHECKOUT / name, folder / name)
+    (folder / ".venv").symlink_to(CHECKOUT / ".venv")
+    return Make(folder)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return all files of a checkout that are committed, or could be."""
+    passed = {".venv", "build", "__pycache__", ".git"}
+    return {
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in folder.rglob("*")
+        if file.is_file()
+        and not passed & set(file.relative_to(folder).parts)
+        and not any(part.endswith("_cache") for part in file.relative_to(folder).parts)
+    }
+
+
+def test_bundle_writes_what_is_missing_and_changes_nothing_else(copy: Make) -> None:
+    before = contents(copy.folder)
+    for missing in ("bundle/manifests/myorg.dev_messages.yaml", "catalog/channels.yaml"):
+        (copy.folder / missing).unlink()
+
+    copy("bundle")
+
+    assert contents(copy.folder) == before
+
+
+def test_generate_writes_what_was_edited_by_hand(copy: Make) -> None:
+    before = contents(copy.folder)
+    readme = copy.folder / "charts" / "message-operator" / "README.md"
+    readme.write_text("by hand")
+
+    copy("generate")
+
+    assert contents(copy.folder) == before
+
+
+def test_fmt_formats_what_is_not(copy: Make) -> None:
+    before = contents(copy.folder)
+    module = copy.folder / "operator" / "message_operator" / "__main__.py"
+    module.write_text(module.read_text().replace("\n\n\n", "\n"))
+
+    copy("fmt")
+
+    assert contents(copy.folder) == before
+
+
+def test_lock_keeps_the_versions_that_are_locked(copy: Make) -> None:
+    before = contents(copy.folder)
+
+    copy("lock")
+
+    assert contents(copy.folder) == before
+
+
+def test_bench_writes_the_page_of_the_data_that_are_there(copy: Make) -> None:
+    page = copy.folder / "docs" / "benchmarks.md"
+    before = page.read_text()
+    page.write_text(before.replace("|", "!", 1))
+
+    copy("bench", "ARGS=--report")
+
+    assert page.read_text() == before
+
+
+def test_release_bundle_lays_out_what_is_handed_in(copy: Make) -> None:
+    images = [
+        f"{name}=example.org/{name.lower()}@sha256:{'1' * 64}" for name in ("IMG", "MESSAGE_IMG")
+    ]
+
+    assert "VERSION" in copy.refused("release-bundle")
+    copy("release-bundle", f"VERSION={__version__}", *images)
+
+
+def test_chart_diff_compares_with_the_last_release(make: Make) -> None:
+    said = make("chart-diff")
+
+    assert "no release yet" in said or "changes" in said
+
+
+def test_faults_long_takes_fewer_messages_where_there_is_no_time(make: Make) -> None:
+    assert "1 passed" in make("faults-long", "NUMBER=300", "ARGS=-k ten_thousand")
+
+
+def test_help_lists_the_commands(make: Make) -> None:
+    said = make("help")
+
+    for target in ("demo", "test", "cluster-down"):
+        assert target in said

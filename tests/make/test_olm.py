@@ -1,0 +1,30 @@
+"""`make olm`, `make e2e-olm` and `make olm-down`; the last of all, for OLM is then gone."""
+
+from hack import cluster as hack_cluster
+from hack import olm
+from tests.e2e.kube import Kube
+from tests.make.conftest import CHECKOUT, Make
+
+
+def kinds(kube: Kube) -> list[str]:
+    """Return OLM's kinds that the cluster knows."""
+    crds, _ = kube.objects("CustomResourceDefinition")
+    names = [str(crd["metadata"]["name"]) for crd in crds]
+    return [name for name in names if name.endswith(".operators.coreos.com")]
+
+
+def test_olm_is_put_into_the_cluster_tested_and_removed_without_a_rest(
+    make: Make, kube: Kube
+) -> None:
+    tests = Make(CHECKOUT, KIND_CLUSTER_NAME=hack_cluster.NAME)  # they add -test to it
+
+    make("olm")
+    make("olm")
+    assert kinds(kube)
+    assert "1 passed" in tests("e2e-olm", "ARGS=-k OwnNamespace")
+    make("olm-down")
+    make("olm-down")
+
+    assert kinds(kube) == []
+    for namespace in (olm.NAMESPACE, olm.OPERATORS, olm.CATALOGD):
+        assert kube.get("Namespace", namespace) is None

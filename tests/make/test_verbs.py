@@ -1,0 +1,295 @@
+"""The Makefile's commands on a cluster, in every state that a person can be in.
+
+Each ends well or with one sentence that says what to do. All can be repeated, in any order.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hack import cluster as hack_cluster
+from hack import deploy, registry, tools
+from hack.artifacts import Published
+from tests.e2e import release
+from tests.e2e.kube import Kube, Object
+from tests.e2e.messages import Namespace, uid
+from tests.e2e.release import Operator
+from tests.e2e.waiting import wait_until
+from tests.make.conftest import CHECKOUT, Make
+
+#: A port that the user needs is none of the tests' business.
+WITHOUT_PORTS = "--metrics-bind-address=0 --health-probe-bind-address=0"
+
+
+def crd(kube: Kube) -> Object | None:
+    return kube.get("CustomResourceDefinition", release.CRD)
+
+
+def ours(kube: Kube) -> list[str]:
+    """Return all objects in the cluster that come of the chart."""
+    kinds = "crd,clusterroles,clusterrolebindings,roles,deployments,serviceaccounts,services,pods"
+    labels = "app.kubernetes.io/name=message-operator"
+    return kube.kubectl("get", kinds, "-A", "-l", labels, "-o", "name").split()
+
+
+def operators_image(kube: Kube) -> str:
+    deployment = kube.get("Deployment", deploy.RELEASE, deploy.NAMESPACE) or {}
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return str(container["image"])
+
+
+@contextlib.contextmanager
+def running(make: Make, log: Path) -> Iterator[None]:
+    """Have `make run` for a while, then end it as Ctrl-C does."""
+    process = make.start("run", f"ARGS={WITHOUT_PORTS}", log=log)
+    try:
+        wait_until(
+            "`make run` to start the operator",
+            lambda: (process.poll(), log.read_text()),
+            lambda seen: seen[0] is not None or "==> The operator, here" in seen[1],
+        )
+        assert process.poll() is None, log.read_text()
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+        process.wait(60)
+    assert "Traceback" not in log.read_text()
+
+
+# --- nothing there ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["undeploy", "uninstall", "olm-down"])
+def test_no_cluster_is_made_to_remove_something_from_it(verb: str) -> None:
+    name = f"none-{secrets.token_hex(4)}"
+    nowhere = Make(CHECKOUT, KIND_CLUSTER_NAME=name)
+
+    assert f"There is no cluster {name}" in nowhere(verb, timeout=60)
+
+
+# --- one after the other ------------------------------------------------------------------------
+
+
+def test_all_verbs_can_be_repeated_in_any_order(
+    make: Make, kube: Kube, namespace: Namespace
+) -> None:
+    assert str(kube.cluster.kubeconfig_path) in make("cluster")
+    make("uninstall")
+    make("undeploy")
+    assert ours(kube) == []
+
+    make("install")
+    make("install")
+    message = namespace.create("hello", "hello")
+    make("deploy")
+    make("deploy")
+    pod = message.wait_until_ready()
+    make("install")
+    make("undeploy")
+    make("undeploy")
+    assert uid(message.pod()) == uid(pod)
+
+    make("install")
+    make("uninstall")
+    make("uninstall")
+    assert crd(kube) is None
+    wait_until("the Pod to be gone", message.pod, lambda pod: pod is None)
+
+    make("deploy")
+    assert "make undeploy" in make("uninstall")
+    make("deploy")
+    namespace.create("again", "again").wait_until_ready()
+    make("undeploy", "uninstall")
+    wait_until("nothing to be left", lambda: ours(kube), lambda found: found == [])
+
+
+def test_run_serves_messages_without_the_crd_with_it_and_beside_a_deployed_operator(
+    make: Make, kube: Kube, namespace: Namespace, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+
+    with running(make, log):
+        first = namespace.create("first", "first")
+        first.wait_until_ready()
+    with running(make, log):
+        first.edit(text="edited")
+        first.wait_for_log(b"edited\n")
+        assert "both act" not in log.read_text()
+    make("deploy")
+    with running(make, log):
+        assert f"{deploy.NAMESPACE}/{deploy.RELEASE} runs, too" in log.read_text()
+        namespace.create("second", "second").wait_until_ready()
+
+
+def test_a_crd_that_was_edited_by_hand_is_put_right_with_helm_4_on_the_path(
+    kube: Kube, namespace: Namespace, tmp_path: Path
+) -> None:
+    (tmp_path / "helm").symlink_to(tools.path("helm4"))
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    make = Make(CHECKOUT, KIND_CLUSTER_NAME=hack_cluster.TEST_NAME, PATH=path)
+    where = "/spec/versions/0/additionalPrinterColumns/0/description"
+    by_hand = json.dumps([{"op": "replace", "path": where, "value": "by hand"}])
+    edit = ("patch", "crd", release.CRD, "--type=json", "-p", by_hand)
+
+    for verb in ("install", "deploy"):
+        make("install")
+        kube.kubectl(*edit)
+        make(verb)
+        assert "by hand" not in json.dumps(crd(kube))
+    make("undeploy", "uninstall")
+
+
+# --- while the CRD is being deleted -------------------------------------------------------------
+
+
+def test_while_a_message_holds_the_crd_each_verb_names_it_and_goes_on_once_it_is_free(
+    make: Make, kube: Kube, namespace: Namespace
+) -> None:
+    make("install")
+    former = uid(crd(kube))
+    namespace.create("held", "held")
+    finalizers = {"metadata": {"finalizers": ["example.org/held"]}}
+    kube.patch("Message", "held", finalizers, namespace.name)
+
+    for verb in ("uninstall", "install", "deploy", "run"):
+        refusal = make.refused(verb)
+        assert f"{namespace.name}/held" in refusal
+        assert "Remove the finalizers" in refusal
+    kube.patch("Message", "held", {"metadata": {"finalizers": None}}, namespace.name)
+
+    make("install")
+    assert uid(crd(kube)) != former
+
+
+def test_install_right_after_the_crd_was_deleted_is_not_lost(
+    make: Make, kube: Kube, namespace: Namespace
+) -> None:
+    make("install")
+    namespace.create("hello", "hello")
+    kube.kubectl("delete", "crd", release.CRD, "--wait=false")
+
+    make("install")
+
+    found = crd(kube) or {}
+    assert "deletionTimestamp" not in found["metadata"]
+
+
+# --- what others installed ----------------------------------------------------------------------
+
+
+def test_what_another_release_installed_is_left_alone(
+    make: Make, kube: Kube, namespace: Namespace, home: Namespace, published: Published
+) -> None:
+    operator = Operator(kube, published, name="others", namespace=home.name)
+    operator.install()
+    message = namespace.create("hello", "hello")
+    pod = message.wait_until_ready()
+
+    for verb in ("deploy", "uninstall", "demo"):
+        assert f"{home.name}/others-message-operator" in make.refused(verb)
+    make("install")
+    assert f"{home.name}/others-message-operator still runs" in make("undeploy")
+    operator.upgrade()
+    assert uid(message.wait_until_ready()) == uid(pod)
+
+    operator.uninstall()
+    make("deploy")
+    message.edit(text="edited")
+    message.wait_until_ready(instead_of=pod)
+
+
+def kill_helm(kube: Kube, *arguments: str, when: Callable[[Object], object]) -> None:
+    """Run Helm, and kill it once the operator's Deployment is as told."""
+    env = {**os.environ, "KUBECONFIG": str(kube.cluster.kubeconfig_path)}
+    helm = str(tools.path("helm3"))
+    command = [helm, *arguments, "--namespace", deploy.NAMESPACE, "--wait"]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
+    wait_until(
+        "Helm to have come to the Deployment",
+        lambda: kube.get("Deployment", deploy.RELEASE, deploy.NAMESPACE) or {},
+        when,
+    )
+    process.kill()
+    process.wait(10)
+
+
+def test_deploy_takes_up_an_installation_that_was_killed(
+    make: Make, kube: Kube, namespace: Namespace, published: Published
+) -> None:
+    missing = f"--set-string=image.digest=sha256:{'0' * 64}"
+    install = ("install", deploy.RELEASE, published.chart, "--create-namespace")
+    kill_helm(kube, *install, *published.options, missing, when=bool)
+
+    make("deploy")
+
+    namespace.create("hello", "hello").wait_until_ready()
+
+
+def test_deploy_takes_up_an_uninstallation_that_was_killed(
+    make: Make, kube: Kube, namespace: Namespace
+) -> None:
+    make("deploy")
+    finalizers = {"metadata": {"finalizers": ["example.org/slow"]}}
+    kube.patch("Deployment", deploy.RELEASE, finalizers, deploy.NAMESPACE)
+    kill_helm(
+        kube,
+        *("uninstall", deploy.RELEASE),
+        when=lambda deployment: "deletionTimestamp" in deployment.get("metadata", {}),
+    )
+    kube.patch("Deployment", deploy.RELEASE, {"metadata": {"finalizers": None}}, deploy.NAMESPACE)
+
+    make("deploy")
+
+    namespace.create("hello", "hello").wait_until_ready()
+
+
+# --- IMG and CLUSTER ----------------------------------------------------------------------------
+
+
+def test_img_names_the_image_that_is_built_pushed_and_deployed(
+    make: Make, kube: Kube, namespace: Namespace
+) -> None:
+    repository = f"{registry.ADDRESS}/of-a-user/operator"
+    image = f"IMG={repository}:{secrets.token_hex(4)}"
+
+    assert f"make docker-build docker-push {image}" in make.refused("deploy", image)
+    assert "write it in full" in make.refused("deploy", "IMG=operator:latest")
+    assert f"make docker-build {image}" in make.refused("docker-push", image)
+    make("docker-build", image)
+    make("docker-push", image)
+    make("deploy", image)
+
+    assert operators_image(kube).startswith(f"{repository}@sha256:")
+
+
+def test_an_existing_cluster_is_used_as_it_is(
+    kube: Kube, namespace: Namespace, hack_made: hack_cluster.Cluster, published: Published
+) -> None:
+    existing = Make(
+        CHECKOUT,
+        CLUSTER="existing",
+        KUBECONFIG=str(hack_made.kubeconfig),
+        HELM_KUBECONTEXT="no-such-context",
+        HELM_NAMESPACE="elsewhere",
+        IMG=f"{published.image}",
+    )
+
+    existing("install")
+    assert "make uninstall" in existing.refused("e2e")
+    existing("deploy")
+    assert operators_image(kube) == published.image
+    for verb in ("cluster-down", "olm", "olm-down"):
+        assert "CLUSTER=existing" in existing.refused(verb)
+    existing("undeploy", "uninstall")
+
+    passed = existing("e2e", "ARGS=-k test_admission")
+    assert " passed" in passed
+    assert crd(kube) is None

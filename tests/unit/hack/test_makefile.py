@@ -1,0 +1,64 @@
+"""Each command that `make` lists is run by CI or by a test, and the README names no other."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[3]
+MAKEFILE = (CHECKOUT / "Makefile").read_text()
+#: The documented targets, each with those that it runs first.
+TARGETS = {
+    match[1]: match[2].split()
+    for match in re.finditer(r"^([a-z0-9-]+):(.*?)## ", MAKEFILE, re.MULTILINE)
+}
+
+
+def run_by_ci() -> set[str]:
+    """Return the targets of .ci/run, and those that they run first."""
+    script = (CHECKOUT / ".ci" / "run").read_text()
+    pending = re.findall(r"^make ([a-z0-9-]+)", script, re.MULTILINE)
+    targets: set[str] = set()
+    while pending:
+        target = pending.pop()
+        targets.add(target)
+        pending.extend(TARGETS.get(target, []))
+    return targets & TARGETS.keys()
+
+
+def run_by_tests() -> set[str]:
+    """Return the targets that tests/make calls `make` with, and that must succeed there."""
+    targets: set[str] = set()
+    for file in (CHECKOUT / "tests" / "make").glob("test_*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and not is_refusal(node.func):
+                words = {a.value for a in node.args if isinstance(a, ast.Constant)}
+                targets.update(TARGETS.keys() & words)
+    return targets
+
+
+def is_refusal(function: ast.expr) -> bool:
+    return isinstance(function, ast.Attribute) and function.attr == "refused"
+
+
+def test_each_target_is_run_by_ci_or_by_a_test() -> None:
+    assert TARGETS.keys() - run_by_ci() - run_by_tests() == set()
+
+
+@pytest.mark.parametrize("document", ["README.md", "README.ko.md"])
+def test_the_readme_names_targets_that_there_are(document: str) -> None:
+    text = (CHECKOUT / document).read_text()
+    commands = re.findall(r"`make ([^`]+)`|^\$ make ([^#\n]+)", text, re.MULTILINE)
+    words = {word for command in commands for word in "".join(command).split()}
+    targets = {word for word in words if re.fullmatch(r"[a-z][a-z0-9-]*", word)}
+
+    assert targets >= {"demo", "test", "check"}
+    assert targets <= TARGETS.keys()
+
+
+def test_make_alone_lists_them_all() -> None:
+    listed = subprocess.check_output(["make"], cwd=CHECKOUT, text=True, timeout=30)
+
+    assert {name for name in TARGETS if f"\x1b[36m{name:<15}\x1b[0m" in listed} == TARGETS.keys()
