@@ -28,7 +28,8 @@ def _cluster(arguments: argparse.Namespace) -> None:
     if arguments.action == "down":
         cluster.down()
         return
-    say(f"The cluster answers: export KUBECONFIG={cluster.up().kubeconfig}")
+    made = cluster.up()
+    say(f"The cluster answers: export KUBECONFIG={made.kubeconfig}")
 
 
 def _image(arguments: argparse.Namespace) -> None:

@@ -189,13 +189,11 @@ def _prepare() -> None:
     processors are busy with Kubernetes.
     """
     if public_images.are_in_reach():
-        together(*(lambda name=name: tools.path(name) for name in tools.NAMES))
+        golang.programs(tools.missing())
         return
 
     def compile_programs() -> None:
-        for name in tools.NAMES:
-            tools.path(name)
-        node_image.compile_programs()
+        golang.programs([*tools.missing(), *node_image.PROGRAMS])
 
     def fetch_packages() -> None:
         node_image.fetch_packages()
@@ -261,8 +259,13 @@ def _configuration() -> dict[str, object]:
     }  # fmt: skip
     if public_images.are_in_reach():
         return config
-    # The node's own resolver is Docker's, on a loopback address that no Pod can reach.
-    kubelet = {"kind": "KubeletConfiguration", "resolvConf": _RESOLV_CONF}
+    kubelet = {
+        "kind": "KubeletConfiguration",
+        # The node's own resolver is Docker's, on a loopback address that no Pod can reach.
+        "resolvConf": _RESOLV_CONF,
+        # A machine may have the first version of cgroups only, which still works.
+        "failCgroupV1": False,
+    }
     networking["disableDefaultCNI"] = True  # the node image brings a simple one
     config["kubeadmConfigPatches"] = [yaml.safe_dump(kubelet)]
     config["nodes"] = [
