@@ -5,6 +5,7 @@ A check takes well under a second, and what is missing is told before minutes ar
 `hack.engine` and `hack.public_images`; the Makefile checks Python itself.
 """
 
+import getpass
 import os
 import platform
 import shutil
@@ -19,6 +20,7 @@ from hack.run import HackError, answer, output
 _ROOM = 15 * 10**9
 
 _DEBIANS_DOCKER = "/usr/bin/docker"
+_SUBORDINATE_IDS = Path("/etc/subuid")
 
 _EXISTING = "To use a cluster that is there already, say CLUSTER=existing."
 
@@ -167,6 +169,15 @@ _PULL = (
     "or say CLUSTER=existing to use a cluster that is there already."
 )
 
+
+def _has_subordinate_ids() -> bool:
+    try:
+        lines = _SUBORDINATE_IDS.read_text().splitlines()
+    except OSError:
+        return False
+    return any(line.split(":")[0] in (getpass.getuser(), str(os.getuid())) for line in lines)
+
+
 FROM_SOURCE = (
     Need(
         "Debian's packages, of which images are built where none can be pulled",
@@ -174,9 +185,17 @@ FROM_SOURCE = (
         {"other": _PULL},
     ),
     Need(
-        "mmdebstrap, which builds images where none can be pulled",
-        lambda: shutil.which("mmdebstrap") is not None or os.geteuid() == 0,
-        {"other": "Install it with: sudo apt-get install mmdebstrap."},
+        "mmdebstrap and newuidmap, which build images where none can be pulled",
+        lambda: os.geteuid() == 0 or all(map(shutil.which, ("mmdebstrap", "newuidmap"))),
+        {"other": "Install them with: sudo apt-get install mmdebstrap uidmap."},
+    ),
+    Need(
+        "subordinate user ids of this user, with which images are built",
+        lambda: os.geteuid() == 0 or _has_subordinate_ids(),
+        {
+            "other": "Say: sudo usermod --add-subuids 100000-165535 "
+            "--add-subgids 100000-165535 $USER."
+        },
     ),
     Need(
         f"{_ROOM // 10**9} GB of free disk space, which building all images takes",
