@@ -28,8 +28,7 @@ def _cluster(arguments: argparse.Namespace) -> None:
     if arguments.action == "down":
         cluster.down()
         return
-    made = cluster.up()
-    say(f"The cluster answers: export KUBECONFIG={made.kubeconfig}")
+    say(f"The cluster answers: export KUBECONFIG={cluster.up().kubeconfig}")
 
 
 def _image(arguments: argparse.Namespace) -> None:

@@ -22,7 +22,7 @@ from tests.e2e.kube import Kube, Object
 from tests.e2e.messages import Namespace, uid
 from tests.e2e.release import Operator
 from tests.e2e.waiting import wait_until
-from tests.make.conftest import CHECKOUT, Make
+from tests.make.commands import CHECKOUT, Make
 
 #: A port that the user needs is none of the tests' business.
 WITHOUT_PORTS = "--metrics-bind-address=0 --health-probe-bind-address=0"
