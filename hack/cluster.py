@@ -19,6 +19,7 @@ from hack import (
     base_images,
     cache,
     engine,
+    existing,
     golang,
     node_image,
     paths,
@@ -26,7 +27,7 @@ from hack import (
     registry,
     tools,
 )
-from hack.run import Argument, HackError, Step, answer, output, say, step, together
+from hack.run import HackError, Step, answer, output, say, step, together
 
 #: kind's own variable: several checkouts of the project may each have a cluster.
 NAME = os.environ.get("KIND_CLUSTER_NAME") or "message-operator"
@@ -97,6 +98,20 @@ def up(name: str = NAME) -> Cluster:
             registry=registry.ADDRESS,
             existing=False,
         )
+
+
+def _existing() -> Cluster:
+    kubectl = tools.path("kubectl")
+    context, kubeconfig = existing.current(kubectl)
+    return Cluster(
+        name=context,
+        kubeconfig=kubeconfig,
+        kind=None,
+        kubectl=kubectl,
+        helm=tools.path("helm"),
+        registry=None,
+        existing=True,
+    )
 
 
 def find() -> Cluster | None:
@@ -313,52 +328,3 @@ def _write_kubeconfig(name: str) -> None:
 def _kubectl(name: str) -> tuple[str | Path, ...]:
     kubeconfig = _kubeconfig(name)
     return (tools.path("kubectl"), "--kubeconfig", kubeconfig, "--request-timeout=10s")
-
-
-# --- CLUSTER=existing -------------------------------------------------------------------------
-
-
-def _existing() -> Cluster:
-    """Return the cluster of the current kubeconfig, or say why there is none to be used."""
-    kubectl = tools.path("kubectl")
-    files = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    there = [Path(f).absolute() for f in files.split(os.pathsep) if Path(f).is_file()]
-    if not there:
-        raise HackError(
-            f"CLUSTER=existing: there is no kubeconfig at {files}. Set KUBECONFIG to the file of "
-            "the cluster to use, or leave CLUSTER out for a kind cluster that is made for you."
-        )
-    file = there[0] if len(there) == 1 else _merged(kubectl)
-    ask: list[Argument] = [kubectl, "--kubeconfig", file]
-    try:
-        output([*ask, "get", "--raw", "/version", "--request-timeout=5s"], timeout=15)
-    except HackError as error:
-        context = answer([*ask, "config", "current-context"]) or "none is chosen"
-        server = answer(
-            [*ask, "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"]
-        )
-        reason = str(error).rstrip().splitlines()[-1].strip()
-        raise HackError(
-            f"CLUSTER=existing: the cluster does not answer ({reason}). Tried kubeconfig {files}, "
-            f"context {context}, server {server or 'unknown'}. Start that cluster, choose another "
-            "context (kubectl config use-context …) or set KUBECONFIG; or leave CLUSTER out for a "
-            "kind cluster that is made for you."
-        ) from error
-    return Cluster(
-        name=answer([*ask, "config", "current-context"]) or "existing",
-        kubeconfig=file,
-        kind=None,
-        kubectl=kubectl,
-        helm=tools.path("helm"),
-        registry=None,
-        existing=True,
-    )
-
-
-def _merged(kubectl: Path) -> Path:
-    """Write what several files in KUBECONFIG say together as one, for who takes only one."""
-    file = paths.BUILD / "kubeconfig-existing"
-    file.parent.mkdir(exist_ok=True)
-    file.touch(0o600)
-    file.write_text(output([kubectl, "config", "view", "--raw", "--flatten"]))
-    return file
