@@ -204,7 +204,13 @@ def _prepare() -> None:
     processors are busy with Kubernetes.
     """
     if public_images.are_in_reach():
-        golang.programs(tools.missing())
+        if missing := tools.missing():
+            say(
+                f"    {', '.join(missing)}: not on the PATH in a version that fits, so built here "
+                "from source, in some minutes; to save them, interrupt this and install what is "
+                "missing"
+            )
+            golang.programs(missing)
         return
 
     def compile_programs() -> None:

@@ -54,7 +54,7 @@ FITTING = {
     # kind: the configuration that hack/cluster.py writes, and the node image's way to boot.
     "kind": ((0, 31), (1, 0)),
     # kubectl: Kubernetes supports one minor version either side of the server's, and the
-    # server is v1.37 where it is built here, v1.36 in kind's own node image.
+    # server is v1.37 where it is built here, and from v1.35 on in the node images of these kinds.
     "kubectl": ((1, 35), (1, 39)),
     # helm: 3.17 is the first with --take-ownership, 3.18 with the sentences in which bad values are
     # refused. Its next major version serves as well; what depends on one of them names it.
