@@ -23,6 +23,7 @@ from hack import (
     golang,
     node_image,
     paths,
+    preflight,
     public_images,
     registry,
     tools,
@@ -222,6 +223,7 @@ def _prepare() -> None:
         base_images.fetch_packages()
 
     if not engine.has_image(node_image.reference()):
+        preflight.check(preflight.ROOM)
         say(
             "    all images are built here instead, of Debian packages and Go modules: "
             f"{public_images.BUILD_TIME} on two processors, once"

@@ -1,8 +1,9 @@
 """What a machine must have before work begins, and the sentence that says how to get it.
 
-`ENGINE` is needed always; `FROM_SOURCE` where no image can be pulled and all are built here.
-A check takes well under a second, and what is missing is told before minutes are spent. Used by
-`hack.engine` and `hack.public_images`; the Makefile checks Python itself.
+`ENGINE` is needed for a cluster; `FROM_SOURCE` and `ROOM` where no image can be pulled and all are
+built here; `TESTS` for `make test`. A check takes well under a second, and what is missing is told
+before minutes are spent. Used by `hack.engine`, `hack.public_images`, `hack.cluster` and `make
+preflight`; the Makefile checks Python itself.
 """
 
 import getpass
@@ -74,9 +75,9 @@ def engine_answers() -> bool:
     return not _engine_error()
 
 
-def may_install_engine() -> bool:
-    """Tell whether an engine may be installed and started here: by root, on Debian."""
-    return os.geteuid() == 0 and debian.is_debian() and not os.environ.get("DOCKER_HOST")
+def may_install() -> bool:
+    """Tell whether what is missing is installed by itself: for root, on Debian."""
+    return os.geteuid() == 0 and debian.is_debian()
 
 
 def builder() -> str | None:
@@ -197,9 +198,40 @@ FROM_SOURCE = (
             "--add-subgids 100000-165535 $USER."
         },
     ),
+)
+
+#: Once it is all built, as much is not needed again.
+ROOM = (
     Need(
         f"{_ROOM // 10**9} GB of free disk space, which building all images takes",
         lambda: shutil.disk_usage(paths.cache()).free >= _ROOM,
-        {"other": f"Free some below {paths.cache()}, or set XDG_CACHE_HOME to another disk."},
+        {
+            "other": "Free some on the disk of ~/.cache, or set XDG_CACHE_HOME to a folder on another."
+        },
+    ),
+)
+
+
+# --- the tests --------------------------------------------------------------------------------
+
+TESTS = (
+    Need(
+        "prometheus and promtool, with which tests look at alerts and dashboard",
+        lambda: debian.is_debian() or all(map(shutil.which, ("prometheus", "promtool"))),
+        {
+            "macos": "Install them with: brew install prometheus.",
+            "debian": "Install them with: sudo apt-get install prometheus.",
+            "other": "Put both on the PATH: https://prometheus.io/download.",
+        },
+    ),
+    Need(
+        "openssl, which makes certificates for OLM",
+        lambda: may_install() or shutil.which("openssl") is not None,
+        {
+            "macos": "Install it with: brew install openssl.",
+            "debian": "Install it with: sudo apt-get install openssl.",
+            "fedora": "Install it with: sudo dnf install openssl.",
+            "other": "Put it on the PATH.",
+        },
     ),
 )

@@ -139,16 +139,11 @@ def test_only_debian_builds_all_images(system: str) -> None:
         preflight.check(preflight.FROM_SOURCE)
 
 
-def test_a_full_disk_is_told_before_anything_is_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _pretend(monkeypatch, "Linux", "6.1.0", {"ID": "debian"})
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
+def test_a_full_disk_is_told_before_anything_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "_ROOM", 10**18)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     with pytest.raises(HackError, match=r"free disk space.*XDG_CACHE_HOME"):
-        preflight.check(preflight.FROM_SOURCE)
+        preflight.check(preflight.ROOM)
 
 
 @pytest.mark.parametrize(
@@ -178,3 +173,15 @@ def test_who_builds_images_without_being_root_is_told_what_that_takes(
 
     with pytest.raises(HackError, match=told):
         preflight.check(preflight.FROM_SOURCE)
+
+
+@pytest.mark.parametrize("lacking", ["prometheus", "promtool", "openssl"])
+def test_what_the_tests_need_is_told_on_each_machine(
+    system: str, lacking: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for program in {"prometheus", "promtool", "openssl"} - {lacking}:
+        (tmp_path / program).touch(0o755)
+
+    with pytest.raises(HackError, match=f"lacks .*{lacking}"):
+        preflight.check(preflight.TESTS)
