@@ -206,7 +206,8 @@ ROOM = (
         f"{_ROOM // 10**9} GB of free disk space, which building all images takes",
         lambda: shutil.disk_usage(paths.cache()).free >= _ROOM,
         {
-            "other": "Free some on the disk of ~/.cache, or set XDG_CACHE_HOME to a folder on another."
+            "other": "Free some on the disk of ~/.cache, or set XDG_CACHE_HOME to a folder on "
+            "another."
         },
     ),
 )
