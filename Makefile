@@ -34,9 +34,13 @@ demo: $(READY) ## run the main job: a cluster, the operator by Helm, a Message i
 	@$(PY) -m hack demo
 
 .PHONY: test
-test: check faults e2e ## all that must pass before a change lands
+test: preflight check faults e2e ## all that must pass before a change lands
 
 ##@ Develop
+
+.PHONY: preflight
+preflight: $(READY) ## tell what this machine lacks for `make test`, before anything is built
+	@$(PY) -m hack preflight
 
 .PHONY: check
 check: lint types verify unit chart bundle-check ## all checks that need no cluster

@@ -77,8 +77,7 @@ PEERS = (OURS, DEFAULT, TUNED, TUTORIAL)
 
 def build() -> None:
     """Build what is missing, before anything is measured."""
-    for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kwok"):
-        golang.program(name)
+    golang.programs(["etcd", "kube-apiserver", "kube-controller-manager", "kwok"])
     for peer in PEERS:
         peer.command()
     environment.crd()

@@ -17,6 +17,7 @@ Nothing here is part of the operator or of its image. The modules, lowest first:
     node_image        the kind node, where there is no registry to pull it from
     registry          the registry beside the cluster, on localhost:5001
     image             the operator's image
+    existing          the cluster of the current kubeconfig
     cluster           all of it together: a cluster for every target of the Makefile
     artifacts         image and chart, in the registry
     crd, deploy       the CRD alone; the operator with it, by Helm

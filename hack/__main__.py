@@ -14,22 +14,31 @@ from hack import (
     demo,
     deploy,
     e2e,
+    engine,
     environment,
     golang,
     image,
     olm,
+    preflight,
+    public_images,
     release_bundle,
     tools,
 )
 from hack.run import HackError, say, stop_all
 
 
+def _preflight(_: argparse.Namespace) -> None:
+    preflight.check(preflight.TESTS)
+    if not cluster.is_existing():
+        engine.up()
+        public_images.are_in_reach()
+
+
 def _cluster(arguments: argparse.Namespace) -> None:
     if arguments.action == "down":
         cluster.down()
         return
-    made = cluster.up()
-    say(f"The cluster answers: export KUBECONFIG={made.kubeconfig}")
+    say(f"The cluster answers: export KUBECONFIG={cluster.up().kubeconfig}")
 
 
 def _image(arguments: argparse.Namespace) -> None:
@@ -93,6 +102,9 @@ def _bench(arguments: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m hack", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
+
+    command = commands.add_parser("preflight", help="tell what this machine lacks for the tests")
+    command.set_defaults(run=_preflight)
 
     command = commands.add_parser("cluster", help="make or delete the kind cluster")
     command.add_argument("action", choices=("up", "down"))

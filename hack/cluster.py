@@ -19,14 +19,16 @@ from hack import (
     base_images,
     cache,
     engine,
+    existing,
     golang,
     node_image,
     paths,
+    preflight,
     public_images,
     registry,
     tools,
 )
-from hack.run import Argument, HackError, Step, answer, output, say, step, together
+from hack.run import HackError, Step, answer, output, say, step, together
 
 #: kind's own variable: several checkouts of the project may each have a cluster.
 NAME = os.environ.get("KIND_CLUSTER_NAME") or "message-operator"
@@ -97,6 +99,20 @@ def up(name: str = NAME) -> Cluster:
             registry=registry.ADDRESS,
             existing=False,
         )
+
+
+def _existing() -> Cluster:
+    kubectl = tools.path("kubectl")
+    context, kubeconfig = existing.current(kubectl)
+    return Cluster(
+        name=context,
+        kubeconfig=kubeconfig,
+        kind=None,
+        kubectl=kubectl,
+        helm=tools.path("helm"),
+        registry=None,
+        existing=True,
+    )
 
 
 def find() -> Cluster | None:
@@ -189,13 +205,17 @@ def _prepare() -> None:
     processors are busy with Kubernetes.
     """
     if public_images.are_in_reach():
-        together(*(lambda name=name: tools.path(name) for name in tools.NAMES))
+        if missing := tools.missing():
+            say(
+                f"    {', '.join(missing)}: not on the PATH in a version that fits, so built here "
+                "from source, in some minutes; to save them, interrupt this and install what is "
+                "missing"
+            )
+            golang.programs(missing)
         return
 
     def compile_programs() -> None:
-        for name in tools.NAMES:
-            tools.path(name)
-        node_image.compile_programs()
+        golang.programs([*tools.missing(), *node_image.PROGRAMS])
 
     def fetch_packages() -> None:
         node_image.fetch_packages()
@@ -203,6 +223,7 @@ def _prepare() -> None:
         base_images.fetch_packages()
 
     if not engine.has_image(node_image.reference()):
+        preflight.check(preflight.ROOM)
         say(
             "    all images are built here instead, of Debian packages and Go modules: "
             f"{public_images.BUILD_TIME} on two processors, once"
@@ -261,8 +282,13 @@ def _configuration() -> dict[str, object]:
     }  # fmt: skip
     if public_images.are_in_reach():
         return config
-    # The node's own resolver is Docker's, on a loopback address that no Pod can reach.
-    kubelet = {"kind": "KubeletConfiguration", "resolvConf": _RESOLV_CONF}
+    kubelet = {
+        "kind": "KubeletConfiguration",
+        # The node's own resolver is Docker's, on a loopback address that no Pod can reach.
+        "resolvConf": _RESOLV_CONF,
+        # A machine may have the first version of cgroups only, which still works.
+        "failCgroupV1": False,
+    }
     networking["disableDefaultCNI"] = True  # the node image brings a simple one
     config["kubeadmConfigPatches"] = [yaml.safe_dump(kubelet)]
     config["nodes"] = [
@@ -310,52 +336,3 @@ def _write_kubeconfig(name: str) -> None:
 def _kubectl(name: str) -> tuple[str | Path, ...]:
     kubeconfig = _kubeconfig(name)
     return (tools.path("kubectl"), "--kubeconfig", kubeconfig, "--request-timeout=10s")
-
-
-# --- CLUSTER=existing -------------------------------------------------------------------------
-
-
-def _existing() -> Cluster:
-    """Return the cluster of the current kubeconfig, or say why there is none to be used."""
-    kubectl = tools.path("kubectl")
-    files = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    there = [Path(f).absolute() for f in files.split(os.pathsep) if Path(f).is_file()]
-    if not there:
-        raise HackError(
-            f"CLUSTER=existing: there is no kubeconfig at {files}. Set KUBECONFIG to the file of "
-            "the cluster to use, or leave CLUSTER out for a kind cluster that is made for you."
-        )
-    file = there[0] if len(there) == 1 else _merged(kubectl)
-    ask: list[Argument] = [kubectl, "--kubeconfig", file]
-    try:
-        output([*ask, "get", "--raw", "/version", "--request-timeout=5s"], timeout=15)
-    except HackError as error:
-        context = answer([*ask, "config", "current-context"]) or "none is chosen"
-        server = answer(
-            [*ask, "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"]
-        )
-        reason = str(error).rstrip().splitlines()[-1].strip()
-        raise HackError(
-            f"CLUSTER=existing: the cluster does not answer ({reason}). Tried kubeconfig {files}, "
-            f"context {context}, server {server or 'unknown'}. Start that cluster, choose another "
-            "context (kubectl config use-context …) or set KUBECONFIG; or leave CLUSTER out for a "
-            "kind cluster that is made for you."
-        ) from error
-    return Cluster(
-        name=answer([*ask, "config", "current-context"]) or "existing",
-        kubeconfig=file,
-        kind=None,
-        kubectl=kubectl,
-        helm=tools.path("helm"),
-        registry=None,
-        existing=True,
-    )
-
-
-def _merged(kubectl: Path) -> Path:
-    """Write what several files in KUBECONFIG say together as one, for who takes only one."""
-    file = paths.BUILD / "kubeconfig-existing"
-    file.parent.mkdir(exist_ok=True)
-    file.touch(0o600)
-    file.write_text(output([kubectl, "config", "view", "--raw", "--flatten"]))
-    return file

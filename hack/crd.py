@@ -42,7 +42,6 @@ def install(cluster: Cluster, release: str, namespace: str) -> None:
     It is rendered without the cluster: Helm would compare it with what is there, and refuse
     what another release, or nobody's, has put there.
     """
-    wait_while_deleted(cluster)
     template = (cluster.helm, "template", release, CHART, "--namespace", namespace)
     manifest = output([*template, "--show-only", "templates/crd.yaml"], timeout=60)
     with step(f"CRD {NAME}") as work:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import yaml
 
-from hack import cluster, deploy, paths
+from hack import cluster as clusters
+from hack import deploy, paths
 from hack.cluster import Cluster
 from hack.run import HackError, answer, output, say
 from hack.run import elapsed as seconds
@@ -23,10 +24,10 @@ _WAIT = 120.0
 
 
 class _Shell:
-    """Runs kubectl before the user's eyes."""
+    """Run kubectl where the user sees it."""
 
-    def __init__(self, made: Cluster) -> None:
-        self._command = made.kubectl_command
+    def __init__(self, cluster: Cluster) -> None:
+        self._command = cluster.kubectl_command
 
     def show(self, *arguments: str) -> None:
         """Print the command and its answer."""
@@ -38,28 +39,28 @@ class _Shell:
         """Return the answer."""
         return output([*self._command, *arguments], timeout=_WAIT + 30, cwd=paths.CHECKOUT)
 
-    def until(self, what: str, holds: Callable[[], bool]) -> None:
-        """Wait for something to hold; raise HackError with how things stand if it never does."""
+    def until(self, condition: str, holds: Callable[[], bool]) -> None:
+        """Wait until something holds; raise HackError with the Message's state if it never does."""
         deadline = time.monotonic() + _WAIT
         while not holds():
             if time.monotonic() > deadline:
-                told = answer([*self._command, "describe", "message", _NAME]) or ""
-                raise HackError(f"after {seconds(_WAIT)} still not so: {what}\n{told}")
+                state = answer([*self._command, "describe", "message", _NAME]) or ""
+                raise HackError(f"waited {seconds(_WAIT)} until {condition}\n{state}")
             time.sleep(0.2)
 
 
 def run() -> None:
-    """Show it all; raise HackError where something is not as it should be."""
+    """Do `make demo`; raise HackError where something is not as it should be."""
     began = time.monotonic()
-    made = cluster.up()
-    deploy.install(made)
+    cluster = clusters.up()
+    deploy.install(cluster)
     ready = time.monotonic()
-    kubectl = _Shell(made)
+    kubectl = _Shell(cluster)
 
     text = yaml.safe_load((paths.CHECKOUT / _EXAMPLE).read_text())["spec"]["text"]
     say("\n==> A Message in Korean, and the Pod that prints it")
     kubectl.show("apply", "-f", _EXAMPLE)
-    kubectl.until("the Pod has printed the text", lambda: _prints(made, text))
+    kubectl.until("the Pod has printed the text", lambda: _prints(cluster, text))
     kubectl.show("wait", "--for=condition=Ready", f"message/{_NAME}", f"--timeout={_WAIT:.0f}s")
     kubectl.show("get", "messages", "-o", "wide")
     kubectl.show("logs", f"msg-{_NAME}")
@@ -68,34 +69,34 @@ def run() -> None:
     say("\n==> The Message is edited, so its Pod is replaced")
     patch = json.dumps({"spec": {"text": _EDITED}}, ensure_ascii=False)
     kubectl.show("patch", "message", _NAME, "--type=merge", "-p", patch)
-    kubectl.until("the new Pod has printed the new text", lambda: _prints(made, _EDITED))
+    kubectl.until("the new Pod has printed the new text", lambda: _prints(cluster, _EDITED))
     kubectl.show("wait", "--for=condition=Ready", f"message/{_NAME}", f"--timeout={_WAIT:.0f}s")
     kubectl.show("logs", f"msg-{_NAME}")
     kubectl.show("get", "messages", "-o", "wide")
 
     now = time.monotonic()
     say(f"\nDone: {seconds(ready - began)} for the cluster and the operator, "
-        f"{seconds(now - ready)} for the Message.\n{_farewell(made)}")  # fmt: skip
+        f"{seconds(now - ready)} for the Message.\n{_farewell(cluster)}")  # fmt: skip
 
 
-def _prints(made: Cluster, text: str) -> bool:
-    log = answer([*made.kubectl_command, "logs", f"msg-{_NAME}"]) or ""
+def _prints(cluster: Cluster, text: str) -> bool:
+    log = answer([*cluster.kubectl_command, "logs", f"msg-{_NAME}"]) or ""
     return text in log.splitlines()
 
 
-def _farewell(made: Cluster) -> str:
-    remove = "make undeploy uninstall" if made.existing else "make cluster-down"
-    gone = "the operator, its CRD and every Message" if made.existing else "the cluster"
-    suffix = " CLUSTER=existing" if made.existing else ""
+def _farewell(cluster: Cluster) -> str:
+    remove = "make undeploy uninstall" if cluster.existing else "make cluster-down"
+    removed = "the operator, its CRD and every Message" if cluster.existing else "the cluster"
+    suffix = " CLUSTER=existing" if cluster.existing else ""
     # A kubectl that was built here, because the PATH has none or one too old, is not on the PATH.
-    found = shutil.which("kubectl") == str(made.kubectl)
-    path = "" if found else f"\n  export PATH={made.kubectl.parent}:$PATH"
+    on_path = shutil.which("kubectl") == str(cluster.kubectl)
+    path = "" if on_path else f"\n  export PATH={cluster.kubectl.parent}:$PATH"
     return f"""\
 Try next:
-  export KUBECONFIG={made.kubeconfig}{path}
+  export KUBECONFIG={cluster.kubeconfig}{path}
   kubectl edit message {_NAME}         # change the text, and see the Pod replaced
   kubectl delete pod msg-{_NAME}       # and see it come back
-  kubectl describe message {_NAME}     # the story so far
+  kubectl describe message {_NAME}     # its state and Events
   kubectl apply -f examples/               # more Messages
-Remove {gone}:
+Remove {removed}:
   {remove}{suffix}"""

@@ -57,8 +57,17 @@ def undeploy() -> None:
 
 def install_crd() -> None:
     """Do `make install`."""
-    cluster = clusters.up()
-    crd.install(cluster, RELEASE, NAMESPACE)
+    _install_crd(clusters.up())
+
+
+def _install_crd(cluster: Cluster) -> None:
+    """Apply the CRD, unless it belongs to an operator that `make deploy` did not install."""
+    crd.wait_while_deleted(cluster)
+    others = _others(cluster)
+    if others and crd.is_there(cluster):
+        say(f"note: the CRD {crd.NAME} belongs to the operator {others[0]}, and stays as it is.")
+    else:
+        crd.install(cluster, RELEASE, NAMESPACE)
 
 
 def uninstall_crd() -> None:
@@ -78,7 +87,7 @@ def run(arguments: list[str]) -> None:
     An operator in the cluster is not stopped; both then act on the same Messages.
     """
     cluster = clusters.up()
-    crd.install(cluster, RELEASE, NAMESPACE)
+    _install_crd(cluster)
     for operator in _operators(cluster):
         say(f"note: the operator {operator} runs, too, and both act on the same Messages.")
     image_option = []

@@ -10,7 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hack import cluster, crd, olm, paths
+from hack import cluster as clusters
+from hack import crd, olm, paths
 from hack.cluster import Cluster
 from hack.run import HackError, say, together
 
@@ -21,39 +22,39 @@ _NOTHING_SELECTED = 5  # pytest's exit code
 
 
 def run(arguments: list[str]) -> int:
-    """Run the tests, with these further options of pytest; gives pytest's exit code."""
-    made = cluster.up(cluster.TEST_NAME)
-    if made.existing:
-        _refuse_users_crd(made)
+    """Run the tests, with these further options of pytest; return pytest's exit code."""
+    cluster = clusters.up(clusters.TEST_NAME)
+    if cluster.existing:
+        _refuse_users_crd(cluster)
     codes: list[int] = []
 
     def by_helm() -> None:
-        codes.append(_pytest(_TESTS / "e2e", made.kubeconfig, arguments))
+        codes.append(_pytest(_TESTS / "e2e", cluster.kubeconfig, arguments))
 
-    together(by_helm, *(() if made.existing else (olm.image,)))
-    if not made.existing:
-        codes.append(_pytest(_TESTS / "olm", made.kubeconfig, arguments))
-        codes.append(_pytest(_TESTS / "make", made.kubeconfig, arguments))
+    together(by_helm, *(() if cluster.existing else (olm.image,)))
+    if not cluster.existing:
+        codes.append(_pytest(_TESTS / "olm", cluster.kubeconfig, arguments))
+        codes.append(_pytest(_TESTS / "make", cluster.kubeconfig, arguments))
     return result(codes)
 
 
 def run_olm(arguments: list[str]) -> int:
     """Run the tests by OLM alone."""
-    made = olm.up(cluster.TEST_NAME)
-    return _pytest(_TESTS / "olm", made.kubeconfig, arguments)
+    cluster = olm.up(clusters.TEST_NAME)
+    return _pytest(_TESTS / "olm", cluster.kubeconfig, arguments)
 
 
 def result(codes: list[int]) -> int:
     """Return one exit code for several runs: ARGS may select tests of one of them only."""
-    told = [code for code in codes if code != _NOTHING_SELECTED]
-    return max(told) if told else _NOTHING_SELECTED
+    ran = [code for code in codes if code != _NOTHING_SELECTED]
+    return max(ran) if ran else _NOTHING_SELECTED
 
 
-def _refuse_users_crd(made: Cluster) -> None:
+def _refuse_users_crd(cluster: Cluster) -> None:
     """Raise HackError if an existing cluster has the CRD, unless an interrupted run left it."""
-    if not crd.is_there(made) or crd.release(made) == RELEASE:
+    if not crd.is_there(cluster) or crd.release(cluster) == RELEASE:
         return
-    owner = crd.release(made)
+    owner = crd.release(cluster)
     origin = f"of the Helm release {owner}" if owner else "that no Helm release owns"
     raise HackError(
         f"the cluster already has the CRD {crd.NAME}, {origin}. The tests install an operator of "

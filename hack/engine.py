@@ -6,6 +6,7 @@ and started, if that is possible here; else the message says what to install or 
 """
 
 import functools
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -50,7 +51,8 @@ _CAP_SYS_RESOURCE = 24
 @functools.cache
 def up() -> None:
     """Make sure that a Docker engine answers and can build; quick where one does."""
-    if preflight.may_install_engine() and not preflight.engine_answers():
+    elsewhere = os.environ.get("DOCKER_HOST")
+    if preflight.may_install() and not elsewhere and not preflight.engine_answers():
         _install()
     preflight.check(preflight.ENGINE)
 

@@ -37,16 +37,8 @@ _PROXY_BASE = RootFs(
     ),
 )
 
-_ON_THE_NODE = ("kubeadm", "kubelet", "kubectl")
-_IN_IMAGES = (
-    *("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"),
-    *("etcd", "coredns", "pause"),
-)
-
-
-def compile_programs() -> None:
-    """Build what runs on the node; minutes of work for all processors, once."""
-    golang.programs([*_ON_THE_NODE, *_IN_IMAGES])
+#: What is on the node, and in its images.
+PROGRAMS = ("kubernetes", "kubectl", "etcd", "coredns", "pause")
 
 
 def fetch_packages() -> None:
@@ -65,7 +57,7 @@ def reference() -> str:
     recipe = cache.digest(
         _BASE.recipe,
         _PROXY_BASE.recipe,
-        *(golang.recipe(name) for name in (*_ON_THE_NODE, *_IN_IMAGES)),
+        golang.recipe("kubernetes"),
         paths.RECIPES / "node",
         Path(__file__),
         Path(archive.__file__),
@@ -114,9 +106,8 @@ def _make(name: str) -> None:
 
 def _fill(work: Step, container: str, images: list[archive.Image]) -> None:
     """Copy programs and files into the container, and let it import the control plane."""
-    for program in _ON_THE_NODE:
-        target = f"{container}:/usr/bin/{program}"
-        work.run(["docker", "cp", golang.program(program), target], timeout=120)
+    for name in ("kubernetes", "kubectl"):
+        work.run(["docker", "cp", golang.program(name), f"{container}:/usr/bin/"], timeout=120)
     for part in ("etc", "kind", "usr"):
         files = f"{paths.RECIPES}/node/{part}/."
         work.run(["docker", "cp", files, f"{container}:/{part}"], timeout=60)
@@ -137,17 +128,20 @@ def _control_plane(kubeadm: Path) -> list[archive.Image]:
     wanted = output(
         [kubeadm, "config", "images", "list", "--kubernetes-version", versions.KUBERNETES]
     ).split()
-    images = []
-    for name in wanted:
-        program = name.rpartition(":")[0].rpartition("/")[2]
-        if program not in _IN_IMAGES:
-            raise HackError(f"kubeadm asks for an image that hack/node_image.py lacks: {name}")
-        images.append(
-            archive.Image(
-                name,
-                golang.program(program),
-                base=_PROXY_BASE.tar() if program == "kube-proxy" else None,
-                entrypoint=program in ("pause", "coredns"),
-            )
+    return [_image(name) for name in wanted]
+
+
+def _image(reference: str) -> archive.Image:
+    program = reference.rpartition(":")[0].rpartition("/")[2]
+    if program in golang.KUBERNETES:
+        return archive.Image(
+            reference,
+            golang.program("kubernetes"),
+            links=golang.KUBERNETES,
+            base=_PROXY_BASE.tar() if program == "kube-proxy" else None,
         )
-    return images
+    if program not in PROGRAMS:
+        raise HackError(f"kubeadm asks for an image that hack/node_image.py lacks: {reference}")
+    return archive.Image(
+        reference, golang.program(program), entrypoint=program in ("pause", "coredns")
+    )

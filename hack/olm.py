@@ -231,7 +231,7 @@ def _module(name: str) -> Path:
     """Return the folder of a Go module's sources, of the version that is pinned."""
     said = output(
         [golang.go(), "mod", "download", "-json", name],
-        cwd=paths.RECIPES / "go" / "operator-framework",
+        cwd=paths.RECIPES / "go",
         env={"GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local", "GOWORK": "off"},
         timeout=10 * 60,
     )

@@ -1,10 +1,12 @@
 """What a machine must have before work begins, and the sentence that says how to get it.
 
-`ENGINE` is needed always; `FROM_SOURCE` where no image can be pulled and all are built here.
-A check takes well under a second, and what is missing is told before minutes are spent. Used by
-`hack.engine` and `hack.public_images`; the Makefile checks Python itself.
+`ENGINE` is needed for a cluster; `FROM_SOURCE` and `ROOM` where no image can be pulled and all are
+built here; `TESTS` for `make test`. A check takes well under a second, and what is missing is told
+before minutes are spent. Used by `hack.engine`, `hack.public_images`, `hack.cluster` and `make
+preflight`; the Makefile checks Python itself.
 """
 
+import getpass
 import os
 import platform
 import shutil
@@ -19,6 +21,7 @@ from hack.run import HackError, answer, output
 _ROOM = 15 * 10**9
 
 _DEBIANS_DOCKER = "/usr/bin/docker"
+_SUBORDINATE_IDS = Path("/etc/subuid")
 
 _EXISTING = "To use a cluster that is there already, say CLUSTER=existing."
 
@@ -72,9 +75,9 @@ def engine_answers() -> bool:
     return not _engine_error()
 
 
-def may_install_engine() -> bool:
-    """Tell whether an engine may be installed and started here: by root, on Debian."""
-    return os.geteuid() == 0 and debian.is_debian() and not os.environ.get("DOCKER_HOST")
+def may_install() -> bool:
+    """Tell whether what is missing is installed by itself: for root, on Debian."""
+    return os.geteuid() == 0 and debian.is_debian()
 
 
 def builder() -> str | None:
@@ -167,6 +170,15 @@ _PULL = (
     "or say CLUSTER=existing to use a cluster that is there already."
 )
 
+
+def _has_subordinate_ids() -> bool:
+    try:
+        lines = _SUBORDINATE_IDS.read_text().splitlines()
+    except OSError:
+        return False
+    return any(line.split(":")[0] in (getpass.getuser(), str(os.getuid())) for line in lines)
+
+
 FROM_SOURCE = (
     Need(
         "Debian's packages, of which images are built where none can be pulled",
@@ -174,13 +186,53 @@ FROM_SOURCE = (
         {"other": _PULL},
     ),
     Need(
-        "mmdebstrap, which builds images where none can be pulled",
-        lambda: shutil.which("mmdebstrap") is not None or os.geteuid() == 0,
-        {"other": "Install it with: sudo apt-get install mmdebstrap."},
+        "mmdebstrap and newuidmap, which build images where none can be pulled",
+        lambda: os.geteuid() == 0 or all(map(shutil.which, ("mmdebstrap", "newuidmap"))),
+        {"other": "Install them with: sudo apt-get install mmdebstrap uidmap."},
     ),
+    Need(
+        "subordinate user ids of this user, with which images are built",
+        lambda: os.geteuid() == 0 or _has_subordinate_ids(),
+        {
+            "other": "Say: sudo usermod --add-subuids 100000-165535 "
+            "--add-subgids 100000-165535 $USER."
+        },
+    ),
+)
+
+#: Once it is all built, as much is not needed again.
+ROOM = (
     Need(
         f"{_ROOM // 10**9} GB of free disk space, which building all images takes",
         lambda: shutil.disk_usage(paths.cache()).free >= _ROOM,
-        {"other": f"Free some below {paths.cache()}, or set XDG_CACHE_HOME to another disk."},
+        {
+            "other": "Free some on the disk of ~/.cache, or set XDG_CACHE_HOME to a folder on "
+            "another."
+        },
+    ),
+)
+
+
+# --- the tests --------------------------------------------------------------------------------
+
+TESTS = (
+    Need(
+        "prometheus and promtool, with which tests look at alerts and dashboard",
+        lambda: debian.is_debian() or all(map(shutil.which, ("prometheus", "promtool"))),
+        {
+            "macos": "Install them with: brew install prometheus.",
+            "debian": "Install them with: sudo apt-get install prometheus.",
+            "other": "Put both on the PATH: https://prometheus.io/download.",
+        },
+    ),
+    Need(
+        "openssl, which makes certificates for OLM",
+        lambda: may_install() or shutil.which("openssl") is not None,
+        {
+            "macos": "Install it with: brew install openssl.",
+            "debian": "Install it with: sudo apt-get install openssl.",
+            "fedora": "Install it with: sudo dnf install openssl.",
+            "other": "Put it on the PATH.",
+        },
     ),
 )

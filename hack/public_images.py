@@ -38,6 +38,8 @@ class Trouble:
     advice: str = ""
     #: Whether no registry answers at all: then all can be built here.
     is_unreachable: bool = False
+    #: Whether the next try may well succeed.
+    is_passing: bool = False
 
 
 _FROM_ENGINE = "Error response from daemon: "
@@ -63,9 +65,17 @@ _TROUBLES = (
         ),
     ),
     (
+        r"timeout|deadline exceeded|no end after",
+        Trouble(
+            "it does not answer in time: the line is slow, or a firewall drops what is sent",
+            f"Find a better line, or see to the firewall. {_AGAIN}",
+            is_unreachable=True,
+            is_passing=True,
+        ),
+    ),
+    (
         r"no such host|server misbehaving|name resolution|connection refused|unreachable|"
-        r"no route to host|connection reset|timeout|deadline exceeded|Client\.Timeout|"
-        r"no end after|: EOF",
+        r"no route to host|connection reset|: EOF",
         Trouble(
             "it cannot be reached",
             f"See to the network, or to the Docker engine's proxy settings. {_AGAIN}",
@@ -99,6 +109,9 @@ def are_in_reach() -> bool:
         return True
     with step("Look for an image registry") as work:
         said = _pull(BUSYBOX, work)
+        if said and diagnose(said).is_passing:
+            say(f"    {_host(BUSYBOX)} does not answer in time ({_reason(said)}); asking once more")
+            said = _pull(BUSYBOX, work)
         if said is None:
             return True
         trouble = diagnose(said)

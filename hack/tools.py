@@ -29,14 +29,23 @@ _ALIASES = {"helm3": ("helm",), "helm4": ("helm",)}
 _BUILT = {"helm3": "helm"}
 
 
-@functools.cache
 def path(name: str) -> Path:
     """Return where a tool is; it is built, which takes a minute, where none fits."""
+    return _found(name) or golang.program(_BUILT.get(name, name))
+
+
+def missing() -> list[str]:
+    """Return which tools of a cluster are not on the PATH in a version that fits."""
+    return [name for name in NAMES if _found(name) is None]
+
+
+@functools.cache
+def _found(name: str) -> Path | None:
     for candidate in (name, *_ALIASES.get(name, ())):
         program = shutil.which(candidate)
         if program and fits(name, answer([program, *_VERSION[name]])):
             return Path(program)
-    return golang.program(_BUILT.get(name, name))
+    return None
 
 
 def fits(name: str, said: str | None) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from message_operator import __version__
-from tests.make.conftest import CHECKOUT, Make
+from tests.make.commands import CHECKOUT, Make
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from hack import cluster as hack_cluster
 from hack import olm
 from tests.e2e.kube import Kube
-from tests.make.conftest import CHECKOUT, Make
+from tests.make.commands import CHECKOUT, Make
 
 
 def kinds(kube: Kube) -> list[str]:

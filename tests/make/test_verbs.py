@@ -22,7 +22,7 @@ from tests.e2e.kube import Kube, Object
 from tests.e2e.messages import Namespace, uid
 from tests.e2e.release import Operator
 from tests.e2e.waiting import wait_until
-from tests.make.conftest import CHECKOUT, Make
+from tests.make.commands import CHECKOUT, Make
 
 #: A port that the user needs is none of the tests' business.
 WITHOUT_PORTS = "--metrics-bind-address=0 --health-probe-bind-address=0"
@@ -195,9 +195,10 @@ def test_what_another_release_installed_is_left_alone(
 
     for verb in ("deploy", "uninstall", "demo"):
         assert f"{home.name}/others-message-operator" in make.refused(verb)
-    make("install")
+    before = crd(kube)
+    assert "stays as it is" in make("install")
     assert f"{home.name}/others-message-operator still runs" in make("undeploy")
-    operator.upgrade()
+    assert crd(kube) == before
     assert uid(message.wait_until_ready()) == uid(pod)
 
     operator.uninstall()

@@ -2,8 +2,10 @@
 
 import pytest
 
+from hack import cluster as hack_cluster
 from tests.e2e.kube import WAIT
 from tests.e2e.messages import Namespace, restarts, uid
+from tests.make.commands import CHECKOUT, Make
 from tests.olm import releases
 from tests.olm.conftest import MakeNamespace
 from tests.olm.subscription import CRD, Subscription
@@ -67,3 +69,22 @@ def test_uninstalled_it_leaves_messages_that_can_be_deleted_and_adopted_but_noth
     edited.wait_for_log(b"after\n")
     adopted = kept.wait_until_ready()
     assert (uid(adopted), restarts(adopted)) == (uid(pod), 0)
+
+
+def test_the_commands_of_the_makefile_leave_what_olm_installed_alone(
+    subscription: Subscription, home: Namespace
+) -> None:
+    commands = Make(CHECKOUT, KIND_CLUSTER_NAME=hack_cluster.TEST_NAME)
+    subscription.group()
+    subscription.subscribe()
+    subscription.wait_until_installed(releases.PRESENT)
+    message = home.create("hello", "hello")
+    pod = message.wait_until_ready()
+
+    for verb in ("deploy", "uninstall"):
+        refusal = commands.refused(verb)
+        assert f"{home.name}/message-operator" in refusal
+        assert "Subscription" in refusal
+
+    assert uid(message.wait_until_ready()) == uid(pod)
+    subscription.wait_until_installed(releases.PRESENT)

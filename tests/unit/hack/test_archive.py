@@ -1,6 +1,7 @@
 """hack.archive: what is written is what `docker load` and containerd read."""
 
 import hashlib
+import io
 import json
 import tarfile
 from pathlib import Path
@@ -61,3 +62,30 @@ def test_the_same_program_makes_the_same_layer(tmp_path: Path) -> None:
 
         layers.append(_content(target)["manifest.json"])
     assert layers[0] == layers[1]
+
+
+def test_images_of_one_program_share_its_layer(tmp_path: Path) -> None:
+    program = tmp_path / "kubernetes"
+    program.write_bytes(b"\x7fELF")
+    base = tmp_path / "rootfs.tar"
+    with tarfile.open(base, "w"):
+        pass
+    links = ("kubelet", "kube-proxy")
+    target = tmp_path / "images.tar"
+
+    archive.write(
+        target,
+        [
+            archive.Image("example.org/kubelet:1", program, links),
+            archive.Image("example.org/kube-proxy:1", program, links, base=base),
+        ],
+    )
+
+    content = _content(target)
+    kubelet, proxy = json.loads(content["manifest.json"])
+    assert kubelet["Layers"] == proxy["Layers"][:1]
+    with tarfile.open(fileobj=io.BytesIO(content[kubelet["Layers"][0]])) as layer:
+        for name in links:
+            reader = layer.extractfile(f"usr/local/bin/{name}")
+            assert reader is not None
+            assert reader.read() == b"\x7fELF"

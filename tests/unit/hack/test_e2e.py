@@ -1,4 +1,4 @@
-"""The end-to-end tests run twice, by Helm and by OLM, and end with one exit code."""
+"""The end-to-end tests are several runs of pytest, and end with one exit code."""
 
 import pytest
 

@@ -1,5 +1,6 @@
 """hack.preflight: what is missing is told in a sentence that fits the machine."""
 
+import getpass
 import os
 import platform
 from collections.abc import Callable, Mapping
@@ -138,13 +139,49 @@ def test_only_debian_builds_all_images(system: str) -> None:
         preflight.check(preflight.FROM_SOURCE)
 
 
-def test_a_full_disk_is_told_before_anything_is_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _pretend(monkeypatch, "Linux", "6.1.0", {"ID": "debian"})
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
+def test_a_full_disk_is_told_before_anything_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "_ROOM", 10**18)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     with pytest.raises(HackError, match=r"free disk space.*XDG_CACHE_HOME"):
+        preflight.check(preflight.ROOM)
+
+
+@pytest.mark.parametrize(
+    ("programs", "users", "told"),
+    [
+        ([], "", r"apt-get install mmdebstrap uidmap"),
+        (["mmdebstrap"], "", r"apt-get install mmdebstrap uidmap"),
+        (["mmdebstrap", "newuidmap"], "somebody:100000:65536", r"usermod --add-subuids"),
+    ],
+)
+def test_who_builds_images_without_being_root_is_told_what_that_takes(
+    programs: list[str],
+    users: str,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _pretend(monkeypatch, "Linux", "6.1.0", {"ID": "debian"})
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(getpass, "getuser", lambda: "ada")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for program in programs:
+        (tmp_path / program).touch(0o755)
+    subordinate = tmp_path / "subuid"
+    subordinate.write_text(users)
+    monkeypatch.setattr(preflight, "_SUBORDINATE_IDS", subordinate)
+
+    with pytest.raises(HackError, match=told):
         preflight.check(preflight.FROM_SOURCE)
+
+
+@pytest.mark.parametrize("lacking", ["prometheus", "promtool", "openssl"])
+def test_what_the_tests_need_is_told_on_each_machine(
+    system: str, lacking: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for program in {"prometheus", "promtool", "openssl"} - {lacking}:
+        (tmp_path / program).touch(0o755)
+
+    with pytest.raises(HackError, match=f"lacks .*{lacking}"):
+        preflight.check(preflight.TESTS)

@@ -178,6 +178,20 @@ def test_what_else_kind_fails_at_is_not_blamed_on_the_registry() -> None:
 
 
 @pytest.mark.usefixtures("can_build")
+def test_a_registry_that_did_not_answer_in_time_is_asked_once_more(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine("net/http: TLS handshake timeout")
+    docker, asked = tmp_path / "docker", tmp_path / "asked"
+    second = f'[ "$1" = pull ] && [ -e {asked} ] && exit; [ "$1" != pull ] || touch {asked}'
+    docker.write_text(docker.read_text().replace("cat", f"{second}\ncat"))
+
+    assert public_images.are_in_reach()
+
+    assert "docker.io does not answer in time" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("can_build")
 def test_a_slow_registry_is_told_while_it_is_waited_for(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

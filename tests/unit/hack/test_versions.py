@@ -1,4 +1,4 @@
-"""Versions: what is pinned twice agrees, and what is found on the PATH is judged rightly."""
+"""Versions: those of Kubernetes agree, and what is found on the PATH is judged rightly."""
 
 import re
 from collections.abc import Iterator
@@ -10,29 +10,22 @@ from hack import golang, tools, versions
 from hack.run import HackError
 
 _GO = Path(golang.__file__).parent / "go"
-_OPERATORS = "operator-framework"
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "version"),
-    [
-        ("kubernetes", "k8s.io/kubernetes", versions.KUBERNETES),
-        ("kind", "sigs.k8s.io/kind", versions.KIND),
-        ("helm", "helm.sh/helm/v3", versions.HELM),
-        ("helm4", "helm.sh/helm/v4", versions.HELM4),
-        ("etcd", "go.etcd.io/etcd/server/v3", versions.ETCD),
-        ("coredns", "github.com/coredns/coredns", versions.COREDNS),
-        ("kwok", "sigs.k8s.io/kwok", versions.KWOK),
-        (_OPERATORS, "github.com/operator-framework/operator-lifecycle-manager", versions.OLM),
-        (_OPERATORS, "github.com/operator-framework/operator-registry", versions.OPM),
-        (_OPERATORS, "github.com/operator-framework/operator-controller", versions.CATALOGD),
-        (_OPERATORS, "github.com/operator-framework/api", versions.OPERATOR_API),
-        (_OPERATORS, "github.com/operator-framework/operator-sdk", versions.SCORECARD),
-        (_OPERATORS, "github.com/grpc-ecosystem/grpc-health-probe", versions.GRPC_HEALTH_PROBE),
-    ],
-)
-def test_the_go_modules_are_of_the_pinned_versions(module: str, name: str, version: str) -> None:
-    assert re.search(rf"{name} {re.escape(version)}\b", (_GO / module / "go.mod").read_text())
+def test_every_library_of_kubernetes_is_of_its_version() -> None:
+    libraries = versions.KUBERNETES.replace("v1.", "v0.")
+    replaced = re.findall(r"(k8s\.io/\S+) => \1 (\S+)", (_GO / "go.mod").read_text())
+
+    assert len(replaced) > 30
+    assert {version for _, version in replaced} == {libraries}
+
+
+def test_the_peer_is_built_with_the_same_libraries() -> None:
+    """So that what they share is compiled once."""
+    peer = golang.PROGRAMS["controller-runtime-peer"].folder / "go.mod"
+    libraries = re.findall(r"k8s\.io/(?:api|apimachinery|client-go) (\S+)", peer.read_text())
+
+    assert set(libraries) == {versions.KUBERNETES.replace("v1.", "v0.")}
 
 
 def test_every_program_has_a_module() -> None:
@@ -45,8 +38,8 @@ def test_every_program_has_a_module() -> None:
     [
         ("kind", "kind v0.33.0 go1.26.8 linux/amd64", True),
         ("kind", "kind v0.20.0 go1.20.4 linux/amd64", False),
-        ("kubectl", "Client Version: v1.34.1\nKustomize Version: v5.7.1", True),
-        ("kubectl", "Client Version: v1.32.4-dispatcher\nKustomize Version: v5.5.0", False),
+        ("kubectl", "Client Version: v1.36.1\nKustomize Version: v5.7.1", True),
+        ("kubectl", "Client Version: v1.34.4-dispatcher\nKustomize Version: v5.5.0", False),
         ("helm", "v3.22.0+g1234567", True),
         ("helm", "v3.9.4+gdbc6d8e", False),
         ("helm", "v4.3.1+gdbc6d8e", True),
@@ -82,9 +75,9 @@ def test_an_old_go_is_not_used(said: str | None, recent: bool) -> None:
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    tools.path.cache_clear()
+    tools._found.cache_clear()
     yield tmp_path
-    tools.path.cache_clear()
+    tools._found.cache_clear()
 
 
 def test_a_tool_that_fits_is_taken_as_it_is(path: Path) -> None:

@@ -1,3 +1,0 @@
-module message-operator/hack/go/pause
-
-go 1.26
