@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import copy
 import functools
 import json
@@ -19,6 +20,7 @@ from tests.faults.control_plane import OPERATOR
 Raw = dict[str, Any]
 
 MESSAGES = "/apis/myorg.dev/v1"
+CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/messages.myorg.dev"
 NODE = "node-1"
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
@@ -40,7 +42,12 @@ class Cluster:
         self.session = session
 
     async def ask(
-        self, method: str, path: str, body: Any = None, kind: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        kind: str = "application/json",
+        accept: str = "application/json",
     ) -> Raw:
         """Send one request; ``RefusedError`` if it is refused.
 
@@ -48,17 +55,20 @@ class Cluster:
         """
         for _ in range(100):
             try:
-                return await self._ask(method, path, body, kind)
+                return await self._ask(method, path, body, kind, accept)
             except RefusedError as error:
                 if error.status != 429:
                     raise
             await asyncio.sleep(0.1)
-        return await self._ask(method, path, body, kind)
+        return await self._ask(method, path, body, kind, accept)
 
-    async def _ask(self, method: str, path: str, body: Any, kind: str) -> Raw:
+    async def _ask(self, method: str, path: str, body: Any, kind: str, accept: str) -> Raw:
         data = None if body is None else json.dumps(body).encode()
         async with self.session.request(
-            method, self.plane.server + path, data=data, headers={"Content-Type": kind}
+            method,
+            self.plane.server + path,
+            data=data,
+            headers={"Content-Type": kind, "Accept": accept},
         ) as response:
             payload = await response.read()
             if response.content_type != "application/json":  # "404 page not found"
@@ -77,6 +87,11 @@ class Cluster:
                 return None
             raise
 
+    async def attempt(self, method: str, path: str, body: Any = None) -> None:
+        """Send one request that may be refused."""
+        with contextlib.suppress(RefusedError):
+            await self.ask(method, path, body)
+
     async def items(self, path: str) -> list[Raw]:
         """Give all objects of a collection."""
         found: list[Raw] = (await self.ask("GET", path)).get("items") or []
@@ -94,6 +109,12 @@ class Cluster:
         except RefusedError as error:
             if error.status != 404:
                 raise
+
+    async def end_pods(self, namespace: str) -> None:
+        """End the Pods of a namespace, as its kubelets do once they are to be deleted."""
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        for pod in await self.items(path):
+            await self.remove(f"{path}/{pod['metadata']['name']}", grace=0)
 
     async def put(self, manifest: Raw) -> None:
         """Create an object of one of the kinds that are set up here, unless it exists."""

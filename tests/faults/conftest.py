@@ -36,3 +36,14 @@ async def here(cluster: Cluster) -> AsyncIterator[World]:
     """Have a namespace of one's own, and no operator yet."""
     async with world(cluster) as one:
         yield one
+
+
+@pytest.fixture
+async def own_world() -> AsyncIterator[World]:
+    """Have a control plane of one's own, to change its kinds, and a namespace on it."""
+    with control_plane.running() as one:
+        async with connected(one) as cluster:
+            await cluster.install()
+            one.start_controllers(*control_plane.CONTROLLERS)
+            async with world(cluster) as here:
+                yield here

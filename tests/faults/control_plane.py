@@ -18,9 +18,9 @@ CONTROLLERS = (
 
 
 @contextlib.contextmanager
-def running() -> Iterator[ControlPlane]:
+def running(*flags: str) -> Iterator[ControlPlane]:
     """Have a control plane while the block lasts; its controllers are yet to be started."""
-    plane = ControlPlane(_USERS, _FLAGS)
+    plane = ControlPlane(_USERS, (*_FLAGS, *flags))
     try:
         plane.start()
         plane.wait()

@@ -21,6 +21,10 @@ class Kubelet:
         self._path = f"/api/v1{scope}/pods"
         self._limit = asyncio.Semaphore(at_once)
         self._tasks: set[asyncio.Task[None]] = set()
+        #: Why the node rejects each Pod at once, such as `OutOfpods`; empty: it takes them.
+        self.rejects = ""
+        #: Whether the first init container of each Pod crashes.
+        self.init_fails = False
         #: Whether the node is lost: nothing starts, nothing ends.
         self.lost = False
 
@@ -79,12 +83,30 @@ class Kubelet:
         await self._cluster.ask("POST", f"{self._place(pod)}/binding", binding)
 
     async def _ready(self, pod: Raw) -> None:
-        conditions = [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Ready")]
-        now = {"phase": "Running", "conditions": conditions}
+        if self.rejects:
+            now: Raw = {"phase": "Failed", "reason": self.rejects}
+        elif self.init_fails:
+            waiting = {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting"}
+            init = pod["spec"]["initContainers"][0]["name"]
+            now = {
+                "phase": "Pending",
+                "initContainerStatuses": [
+                    {
+                        "name": init, "image": "i", "imageID": "", "ready": False,
+                        "restartCount": 1, "state": {"waiting": waiting},
+                    }
+                ],
+            }  # fmt: skip
+        else:
+            now = self._running()
         await self._cluster.patch(
             f"{self._place(pod)}/status",
             {"metadata": {"uid": pod["metadata"]["uid"]}, "status": now},
         )
+
+    def _running(self) -> Raw:
+        conditions = [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Ready")]
+        return {"phase": "Running", "conditions": conditions}
 
     async def _end(self, pod: Raw) -> None:
         only = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}

@@ -21,13 +21,16 @@ CHECKOUT = Path(__file__).parents[2]
 class Operator:
     """One replica; it is started again whenever it ends, until it is told to stay down."""
 
-    def __init__(self, server: str, *flags: str, clock: float | None = None) -> None:
+    def __init__(
+        self, server: str, *flags: str, clock: float | None = None, log_to: int | None = None
+    ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="message-operator-process-"))
         (self._folder / "kubeconfig").write_text(kubeconfig(server, OPERATOR))
         self.port = _free_port()
         self.flags = (
             "--metrics-bind-address=0", f"--health-probe-bind-address=127.0.0.1:{self.port}", *flags
         )  # fmt: skip
+        self._log_to = log_to
         self._clock = self._folder / "clock"
         self._clock.write_text(str(clock or 0.0))
         self._process: asyncio.subprocess.Process | None = None
@@ -51,7 +54,8 @@ class Operator:
             "PYTHONDONTWRITEBYTECODE": os.environ.get("PYTHONDONTWRITEBYTECODE", ""),
             "CLOCK": str(self._clock),
         }
-        with self.log.open("ab") as log:
+        with self.log.open("ab") as file:
+            log = file if self._log_to is None else self._log_to
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "message_operator", *self.flags,
                 stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
@@ -76,6 +80,13 @@ class Operator:
         """The process id of the one that runs now."""
         assert self._process is not None
         return self._process.pid
+
+    def memory(self) -> int:
+        """Return the bytes of memory that it has in use."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError(f"process {self.pid} is gone")
 
     def shift_clock(self, seconds: float) -> None:
         """Move its wall clock."""

@@ -289,6 +289,17 @@ def delay(seconds: float) -> Fault:
     return fault
 
 
+def late(seconds: float) -> Fault:
+    """Have the server do it at once, and the operator hear of it late."""
+
+    async def fault(_: Call, forward: Forward) -> Answer:
+        answer = await forward()
+        await asyncio.sleep(seconds)
+        return answer
+
+    return fault
+
+
 async def swallow(_: Call, __: Forward) -> None:
     """Take it, and never answer: a black hole."""
     await asyncio.sleep(3600)

@@ -61,14 +61,18 @@ async def alter_the_status(world: World, name: str) -> None:
     await world.cluster.patch(f"{world.message(name)}/status", {"status": wrong})
 
 
-def foreign_pod(name: str) -> Raw:
-    """Somebody else's Pod with the name that ours would have."""
+def foreign_pod(name: str, owner: Raw | None = None) -> Raw:
+    """Return somebody else's Pod with the name that ours would have."""
     strict = {
         "allowPrivilegeEscalation": False, "runAsNonRoot": True,
         "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"},
     }  # fmt: skip
     return {
-        "metadata": {"name": f"msg-{name}", "labels": {"whose": "somebody"}},
+        "metadata": {
+            "name": f"msg-{name}",
+            "labels": {"whose": "somebody"},
+            "ownerReferences": [owner] if owner else [],
+        },
         "spec": {"containers": [{"name": "c", "image": "i", "securityContext": strict}]},
     }
 

@@ -10,10 +10,8 @@ import pytest
 from hack.control_plane import ControlPlane
 from tests.chart import helm
 from tests.faults import control_plane
-from tests.faults.cluster import MESSAGES, Cluster, connected
+from tests.faults.cluster import CRD, MESSAGES, Cluster, connected
 from tests.faults.world import World, world
-
-CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/messages.myorg.dev"
 
 
 @pytest.fixture

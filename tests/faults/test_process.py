@@ -61,7 +61,9 @@ async def test_it_is_not_ready_before_its_caches_are_filled(here: World) -> None
             await asyncio.sleep(0.1)
     await starting
 
-    assert any(health == 200 and ready == 503 and "is being listed" in why for health, ready, why in said)
+    assert any(
+        health == 200 and ready == 503 and "is being listed" in why for health, ready, why in said
+    )
 
 
 async def test_a_stuck_loop_does_not_answer(here: World) -> None:

@@ -9,6 +9,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from signal import Signals
 from typing import Any
 
 from tests.faults.cluster import MESSAGES, Cluster, Raw
@@ -51,12 +52,13 @@ class World:
         *flags: str,
         harm: Callable[[Proxy], object] = lambda _: None,
         everywhere: bool = False,
+        log_to: int | None = None,
     ) -> Operator:
         """Start one more replica behind a proxy of its own, and wait until it is ready.
 
         Its proxy may be harmed from the beginning.
         """
-        operator = await self.launch(*flags, harm=harm, everywhere=everywhere)
+        operator = await self.launch(*flags, harm=harm, everywhere=everywhere, log_to=log_to)
         async with self.within(120, "ready"):
             await operator.ready()
         return operator
@@ -66,8 +68,9 @@ class World:
         *flags: str,
         harm: Callable[[Proxy], object] = lambda _: None,
         everywhere: bool = False,
+        log_to: int | None = None,
     ) -> Operator:
-        """Start one more replica behind a proxy of its own."""
+        """Start one more replica behind a proxy of its own; it logs to a file, or where told."""
         if everywhere:
             await self.cluster.allow_everywhere()
         who = f"replica {len(self.proxies) + 1}"
@@ -79,12 +82,29 @@ class World:
         scope = "--all-namespaces" if everywhere else f"--namespace={self.namespace}"
         operator = Operator(
             proxy.url, scope, f"--lease-namespace={self.namespace}", "--sweep-period=300",
-            "--log-level=debug", *flags,
+            "--log-level=debug", *flags, log_to=log_to,
         )  # fmt: skip
         self.operators.append(operator)
         self._stack.push_async_callback(operator.close)
         await operator.start()
         return operator
+
+    async def restart(self) -> None:
+        """Kill the operator, and wait until its supervisor has it ready again."""
+        count = len(self.operator.exits)
+        self.operator.send(Signals.SIGKILL)
+        async with self.within(60, "killed"):
+            while len(self.operator.exits) == count:
+                await asyncio.sleep(0.05)
+        async with self.within(120, "ready again"):
+            await self.operator.ready()
+
+    async def another_namespace(self) -> str:
+        """Make one more namespace, in which the operator has its rights; gone with the test."""
+        namespace = await self.cluster.new_namespace()
+        await self.cluster.allow_here(namespace)
+        self._stack.push_async_callback(self.cluster.remove, f"/api/v1/namespaces/{namespace}")
+        return namespace
 
     # --- the users' doings ------------------------------------------------------------------------
 
@@ -99,11 +119,14 @@ class World:
         return f"{root}/namespaces/{self.namespace}/{plural}"
 
     async def create(self, text: str, name: str = "hello") -> Raw:
+        return await self.create_in(self.namespace, text, name)
+
+    async def create_in(self, namespace: str, text: str, name: str = "hello") -> Raw:
         body = {
             "apiVersion": "myorg.dev/v1", "kind": "Message",
             "metadata": {"name": name}, "spec": {"text": text},
         }  # fmt: skip
-        return await self.cluster.ask("POST", self.collection("messages"), body)
+        return await self.cluster.ask("POST", f"{MESSAGES}/namespaces/{namespace}/messages", body)
 
     async def edit(self, text: str, name: str = "hello") -> Raw:
         return await self.cluster.patch(self.message(name), {"spec": {"text": text}})
@@ -111,21 +134,41 @@ class World:
     async def delete(self, name: str = "hello") -> None:
         await self.cluster.remove(self.message(name))
 
-    async def condition(self, name: str = "hello") -> Raw:
-        """Give the Message's Ready condition, empty without one."""
-        found = await self.cluster.find(self.message(name)) or {}
-        conditions = (found.get("status") or {}).get("conditions") or [{}]
-        condition: Raw = conditions[0]
-        return condition
+    async def condition(self, name: str = "hello", namespace: str = "") -> Raw:
+        """Return the Message's Ready condition, empty without one."""
+        path = f"{MESSAGES}/namespaces/{namespace or self.namespace}/messages/{name}"
+        found = await self.cluster.find(path) or {}
+        conditions: list[Raw] = (found.get("status") or {}).get("conditions") or []
+        return next((one for one in conditions if one["type"] == "Ready"), {})
 
     async def until_reason(
-        self, reason: str, name: str = "hello", patience: float = PATIENCE
+        self, reason: str, name: str = "hello", patience: float = PATIENCE, namespace: str = ""
     ) -> Raw:
         """Wait until the Message's Ready condition gives this reason."""
         async with self.within(patience, f"reason {reason}"):
-            while (await self.condition(name)).get("reason") != reason:
+            while (told := await self.condition(name, namespace)).get("reason") != reason:
                 await asyncio.sleep(0.05)
-        return await self.condition(name)
+        return told
+
+    async def is_ready(self, name: str = "hello") -> None:
+        """Wait until the Message says that its Pod prints the text."""
+        await self.until_reason("PodRunning", name)
+
+    async def quiet(self, seconds: float = QUIET) -> None:
+        """Wait until nothing was written for so many seconds."""
+        async with self.within(PATIENCE, "quiet"):
+            count = -1
+            while count != len(self.relevant()):
+                count = len(self.relevant())
+                await asyncio.sleep(seconds)
+
+    def pods_made(self) -> int:
+        """Count the Pods that the operator has made."""
+        return sum(is_pod_write(write, "POST") and write.status == 201 for write in self.relevant())
+
+    def lists(self, plural: str) -> int:
+        """Count how often the operator has listed a kind."""
+        return sum(call.lists and call.plural == plural for call in self.proxy.calls)
 
     # --- the oracle -------------------------------------------------------------------------------
 
@@ -198,6 +241,14 @@ class World:
                 yield
         except TimeoutError:
             raise AssertionError(self.story(f"not within {patience} s: {what}")) from None
+
+
+def is_pod_write(write: Write, method: str) -> bool:
+    """Tell whether a write makes or deletes a Pod, rather than one of its subresources."""
+    return (
+        write.method == method
+        and write.path.rstrip("/").split("/")[-1 if method == "POST" else -2] == "pods"
+    )
 
 
 def _wrong(message: Raw, pod: Raw, text: str) -> list[str]:

@@ -1,0 +1,248 @@
+"""Objects that a tenant may write and that no operator expects; findings C1, L5, L9, L10, M3."""
+
+import asyncio
+
+from tests.faults.cluster import CRD, Raw
+from tests.faults.world import World
+
+STRICT = {
+    "allowPrivilegeEscalation": False, "runAsNonRoot": True,
+    "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"},
+}  # fmt: skip
+
+
+def poisoned(name: str, annotations: dict[str, str]) -> Raw:
+    """Return a Pod that looks like one of ours, made by somebody else."""
+    return {
+        "metadata": {
+            "name": name, "annotations": annotations,
+            "labels": {
+                "app.kubernetes.io/managed-by": "message-operator",
+                "myorg.dev/message-uid": "0e5f7a52-0000-4000-8000-000000000000",
+            },
+        },
+        "spec": {"containers": [{"name": "c", "image": "i", "securityContext": STRICT}]},
+    }  # fmt: skip
+
+
+async def test_c1_an_annotation_of_5000_digits_stops_nobody(here: World) -> None:
+    await here.start("--sweep-period=1")
+    many = {
+        "myorg.dev/message-generation": "9" * 5000,
+        "myorg.dev/replacements": "9" * 5000,
+        "myorg.dev/template-hash": "x" * 5000,
+    }
+    await here.cluster.ask("POST", here.collection("pods"), poisoned("msg-hello", many))
+    await here.cluster.ask("POST", here.collection("pods"), poisoned("other", many))
+    seen = here.lists("pods")
+    async with here.within(30, "two more sweeps"):
+        while here.lists("pods") < seen + 2:
+            await asyncio.sleep(0.1)
+
+    await here.create("둘", "well")
+    await here.is_right("well", "둘")
+
+    assert here.operator.exits == []
+    assert "Traceback" not in here.operator.log.read_text()
+    await here.cluster.remove(here.pod(), grace=0)
+    await here.cluster.remove(here.pod().replace("msg-hello", "other"), grace=0)
+    await here.converges({"well": "둘"})
+
+
+async def test_c1_the_poisoned_pod_of_a_living_message_is_healed(here: World) -> None:
+    await here.start()
+    await here.create("하나")
+    await here.is_ready()
+    before = (await here.cluster.ask("GET", here.pod()))["metadata"]["uid"]
+
+    notes = {"annotations": {"myorg.dev/message-generation": "9" * 5000}}
+    await here.cluster.patch(f"{here.pod()}?fieldManager=somebody", {"metadata": notes})
+
+    await here.converges({"hello": "하나"})
+    after = (await here.cluster.ask("GET", here.pod()))["metadata"]["uid"]
+    assert after != before
+    assert here.operator.exits == []
+
+
+async def test_c1_a_message_that_cannot_be_read_is_told_and_the_others_go_on(
+    own_world: World,
+) -> None:
+    here = own_world
+    await here.start()
+    await here.create("하나")
+    await here.is_ready()
+
+    # An administrator replaces the CRD by one that checks nothing.
+    crd = await here.cluster.ask("GET", CRD)
+    for version in crd["spec"]["versions"]:
+        version["schema"]["openAPIV3Schema"] = {
+            "type": "object", "x-kubernetes-preserve-unknown-fields": True,
+        }  # fmt: skip
+    await here.cluster.ask("PUT", CRD, crd)
+    bad: dict[str, object] = {
+        "number": {"text": 7}, "list": ["text"], "nested": {"text": {"a": {"b": [[[[]]]]}}},
+        "interval": {"text": "a", "intervalSeconds": "often"},
+    }  # fmt: skip
+    async with here.within(60, "the new CRD is served"):
+        while True:
+            body = {"apiVersion": "myorg.dev/v1", "kind": "Message", "metadata": {"name": "probe"}}
+            await here.cluster.attempt(
+                "POST", here.collection("messages"), {**body, "spec": {"text": 7}}
+            )
+            if await here.cluster.find(here.message("probe")):
+                break
+            await asyncio.sleep(0.2)
+    for name, spec in bad.items():
+        await here.cluster.ask(
+            "POST", here.collection("messages"),
+            {
+                "apiVersion": "myorg.dev/v1", "kind": "Message",
+                "metadata": {"name": name}, "spec": spec,
+            },
+        )  # fmt: skip
+
+    told = await here.until_reason("Unreadable", "number")
+    await here.create("둘", "well")
+
+    await here.is_right("well", "둘")
+    assert "text" in told["message"]
+    await here.quiet()
+    assert here.operator.exits == []
+    await here.restart()
+    await here.edit("셋", "well")
+    await here.is_right("well", "셋")
+
+
+async def test_c1_an_object_that_is_nested_too_deeply_to_read_is_left_out(
+    own_world: World,
+) -> None:
+    here = own_world
+    crd = await here.cluster.ask("GET", CRD)
+    for version in crd["spec"]["versions"]:
+        spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        spec["x-kubernetes-preserve-unknown-fields"] = True
+    await here.cluster.ask("PUT", CRD, crd)
+    deep: object = 1
+    for _ in range(900):
+        deep = {"a": deep}
+    async with here.within(60, "the new CRD is served"):
+        while not (await here.cluster.find(here.message("deep")) or {}).get("spec", {}).get("x"):
+            await here.cluster.remove(here.message("deep"))
+            await here.cluster.attempt(
+                "POST", here.collection("messages"),
+                {
+                    "apiVersion": "myorg.dev/v1", "kind": "Message",
+                    "metadata": {"name": "deep"}, "spec": {"text": "a", "x": deep},
+                },
+            )  # fmt: skip
+            await asyncio.sleep(0.2)
+    await here.start()
+    await here.create("하나")
+
+    await here.is_right("hello", "하나")
+    assert here.operator.exits == []
+
+
+async def test_l9_a_message_held_by_a_finalizer_does_not_say_that_it_is_ready(
+    here: World,
+) -> None:
+    await here.start()
+    await here.create("하나")
+    await here.is_ready()
+    hold = {"metadata": {"finalizers": ["example.com/hold"]}}
+    await here.cluster.patch(here.message(), hold)
+
+    await here.delete()
+
+    told = await here.until_reason("Terminating")
+    assert told["status"] == "False"
+    assert "example.com/hold" in told["message"]
+    message = await here.cluster.ask("GET", here.message())
+    assert message["status"]["observedGeneration"] == message["metadata"]["generation"]
+    await here.cluster.patch(here.message(), {"metadata": {"finalizers": None}})
+    await here.converges({})
+
+
+async def test_l10_sixteen_conditions_of_others_leave_room_for_ours(here: World) -> None:
+    await here.start()
+    await here.create("하나")
+    await here.is_ready()
+    foreign = [
+        {
+            "type": f"example.com/{number}", "status": "True", "reason": "Because",
+            "message": "", "lastTransitionTime": f"2026-01-01T00:00:{number:02}Z",
+        }
+        for number in range(16)
+    ]  # fmt: skip
+    await here.cluster.patch(f"{here.message()}/status", {"status": {"conditions": foreign}})
+
+    await here.edit("둘")
+
+    async with here.within(60, "the status is written"):
+        while True:
+            message = await here.cluster.ask("GET", here.message())
+            generation = message["metadata"]["generation"]
+            ready = await here.condition()
+            if ready.get("observedGeneration") == generation and ready["status"] == "True":
+                break
+            await asyncio.sleep(0.1)
+    assert len(message["status"]["conditions"]) <= 16
+
+
+async def test_l5_a_long_text_does_not_widen_the_table(here: World) -> None:
+    await here.start()
+    await here.create("길" * 10000)
+    await here.is_ready()
+
+    table = await here.cluster.ask(
+        "GET", here.collection("messages"),
+        accept="application/json;as=Table;v=v1;g=meta.k8s.io",
+    )  # fmt: skip
+
+    cells = [str(cell) for row in table["rows"] for cell in row["cells"]]
+    assert any(cell.startswith("길길") for cell in cells)
+    assert max(map(len, cells)) <= 64
+
+
+async def test_m3_large_texts_cost_no_memory(here: World) -> None:
+    await here.start()
+    await here.create("작다", "small")
+    await here.is_right("small", "작다")
+    before = here.operator.memory()
+
+    text = "x" * 32000 + "🎉"  # Python keeps each character of such a text in four bytes
+    wanted = {f"m{number:03}": text for number in range(150)}
+    for name in wanted:
+        await here.create(text, name)
+    await here.converges({"small": "작다", **wanted})
+    for name in wanted:
+        await here.edit("짧다", name)
+    await here.converges({"small": "작다", **dict.fromkeys(wanted, "짧다")})
+    await here.restart()
+    await here.quiet()
+
+    # 150 such texts would be 20 MB.
+    assert here.operator.memory() - before < 12 * 2**20
+
+
+async def test_l8_without_its_status_subresource_the_pod_still_comes_back(
+    own_world: World,
+) -> None:
+    here = own_world
+    crd = await here.cluster.ask("GET", CRD)
+    for version in crd["spec"]["versions"]:
+        version["subresources"] = {}
+    await here.cluster.ask("PUT", CRD, crd)
+    await here.start()
+    await here.create("하나")
+
+    async with here.within(60, "the Pod is there"):
+        while not await here.cluster.find(here.pod()):
+            await asyncio.sleep(0.1)
+    async with here.within(60, "it says so"):
+        while "no status subresource" not in here.operator.log.read_text():
+            await asyncio.sleep(0.1)
+    await here.cluster.remove(here.pod(), grace=0)
+    async with here.within(60, "the Pod is back"):
+        while not await here.cluster.find(here.pod()):
+            await asyncio.sleep(0.1)

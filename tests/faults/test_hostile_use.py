@@ -1,0 +1,136 @@
+"""What people and pipelines do to a cluster; findings C2, M6, and use without measure."""
+
+import asyncio
+
+from tests.faults.cluster import Raw
+from tests.faults.world import World, is_pod_write
+
+_RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces"
+
+
+async def test_c2_a_namespace_that_is_deleted_stops_no_other(here: World) -> None:
+    other = await here.another_namespace()
+    await here.start(f"--namespace={other}", "--sweep-period=1")
+    await here.create("하나")
+    await here.create_in(other, "둘")
+    await here.is_ready()
+    await here.until_reason("PodRunning", namespace=other)
+
+    await here.cluster.ask("DELETE", f"/api/v1/namespaces/{other}")
+    async with here.within(120, "the namespace is gone"):
+        while await here.cluster.find(f"/api/v1/namespaces/{other}"):
+            await here.cluster.end_pods(other)
+            await asyncio.sleep(0.2)
+    async with here.within(60, "its loss is told"):
+        while "cannot be served" not in here.operator.log.read_text():
+            await asyncio.sleep(0.1)
+
+    await here.edit("셋")
+    await here.is_right("hello", "셋")
+    await here.restart()
+    await here.edit("넷")
+    await here.is_right("hello", "넷")
+    assert (await here.operator.probe("/readyz"))[0] == 200
+
+    # It comes back, with its rights, and is served again without anybody's touch.
+    await here.cluster.ask("POST", "/api/v1/namespaces", {"metadata": {"name": other}})
+    await here.cluster.allow_here(other)
+    await here.create_in(other, "다섯")
+    async with here.within(120, "it is served again"):
+        while not await here.cluster.find(f"/api/v1/namespaces/{other}/pods/msg-hello"):
+            await asyncio.sleep(0.2)
+
+
+async def test_c2_rights_that_come_and_go_in_one_namespace_stop_no_other(here: World) -> None:
+    other = await here.another_namespace()
+    await here.start(f"--namespace={other}", "--sweep-period=1")
+    binding = f"{_RBAC}/{other}/rolebindings/demo-message-operator"
+    kept = await here.cluster.ask("GET", binding)
+    fresh = {
+        **{part: kept[part] for part in ("apiVersion", "kind", "roleRef", "subjects")},
+        "metadata": {"name": "demo-message-operator", "namespace": other},
+    }
+    for turn in range(3):
+        await here.cluster.remove(binding)
+        await here.create("하나", f"without-{turn}")
+        await here.is_right(f"without-{turn}", "하나")
+        await here.cluster.put(fresh)
+        await here.create("하나", f"with-{turn}")
+        await here.is_right(f"with-{turn}", "하나")
+
+    await here.create_in(other, "둘")
+    async with here.within(120, "it is served again"):
+        while not await here.cluster.find(f"/api/v1/namespaces/{other}/pods/msg-hello"):
+            await asyncio.sleep(0.2)
+    assert here.operator.exits == []
+
+
+async def test_m6_pods_restored_from_a_backup_are_replaced_once(here: World) -> None:
+    """Velero restores Pods before custom resources, and without their owner references."""
+    operator = await here.start()
+    await here.create("하나")
+    await here.is_ready()
+    pod = await here.cluster.ask("GET", here.pod())
+    here.frozen.add(operator)
+    await operator.stop()
+    await here.delete()
+    async with here.within(60, "all is gone"):
+        while await here.cluster.find(here.pod()):
+            await asyncio.sleep(0.1)
+
+    meta = pod["metadata"]
+    restored: Raw = {
+        "metadata": {part: meta[part] for part in ("name", "labels", "annotations")},
+        "spec": {k: v for k, v in pod["spec"].items() if k not in ("nodeName", "tolerations")},
+    }
+    await here.cluster.ask("POST", f"{here.collection('pods')}?fieldManager=velero", restored)
+    await here.create("하나")
+    await here.start()
+
+    await here.converges({"hello": "하나"})
+
+
+async def test_m6_the_pod_that_an_orphaning_deletion_left_is_replaced(here: World) -> None:
+    await here.start()
+    await here.create("하나")
+    await here.is_ready()
+    await here.cluster.ask("DELETE", here.message(), {"propagationPolicy": "Orphan"})
+    async with here.within(60, "the Message is gone, and its Pod an orphan"):
+        while await here.cluster.find(here.message()) or (
+            (await here.cluster.ask("GET", here.pod()))["metadata"].get("ownerReferences")
+        ):
+            await asyncio.sleep(0.1)
+
+    await here.create("둘")
+
+    await here.converges({"hello": "둘"})
+
+
+async def test_a_storm_of_edits_to_one_message_makes_few_pods(here: World) -> None:
+    await here.start()
+    await here.create("0")
+    await here.is_ready()
+    before = here.pods_made()
+
+    for number in range(600):
+        await here.edit(f"{number}")
+
+    await here.converges({"hello": "599"})
+    assert here.pods_made() - before <= 15
+
+
+async def test_a_hundred_namespaces_come_and_go(here: World) -> None:
+    await here.start("--sweep-period=2", everywhere=True)
+    await here.create("하나")
+    for _ in range(10):
+        names = [await here.cluster.new_namespace() for _ in range(10)]
+        for name in names:
+            await here.create_in(name, "둘", "short-lived")
+        for name in names:
+            await here.cluster.ask("DELETE", f"/api/v1/namespaces/{name}")
+    await here.edit("셋")
+
+    await here.is_right("hello", "셋")
+    assert here.operator.exits == []
+    assert not [write for write in here.relevant() if write.status == 0]
+    assert any(is_pod_write(write, "POST") for write in here.relevant())

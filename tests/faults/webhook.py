@@ -1,0 +1,129 @@
+"""An admission webhook of somebody else's: it changes, refuses, delays or fails."""
+
+import asyncio
+import base64
+import json
+import secrets
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from tests.faults.cluster import Cluster, Raw
+
+_ROOT = "/apis/admissionregistration.k8s.io/v1"
+
+#: Returns the JSON patch with which an object is admitted, or a text why it is not.
+Opinion = Callable[[Raw], Awaitable[list[Raw] | str]]
+
+
+async def admits(_: Raw) -> list[Raw]:
+    """Admit everything as it is."""
+    return []
+
+
+@dataclass
+class Webhook:
+    """A webhook that is asked about the Pods of one namespace."""
+
+    opinion: Opinion
+    #: The requests that it was asked, in order; a fault that was never met is no fault.
+    asked: list[Raw] = field(default_factory=list)
+    #: How many of them have ended: were answered, or given up by the API server.
+    ended: int = 0
+
+    async def handle(self, request: web.Request) -> web.Response:
+        """Answer a review."""
+        review = json.loads(await request.read())["request"]
+        self.asked.append(review)
+        try:
+            opinion = await self.opinion(review)
+        finally:
+            self.ended += 1
+        answer: dict[str, Any] = {"uid": review["uid"], "allowed": not isinstance(opinion, str)}
+        if isinstance(opinion, str):
+            answer["status"] = {"code": 403, "message": opinion}
+        elif opinion:
+            answer["patchType"] = "JSONPatch"
+            answer["patch"] = base64.b64encode(json.dumps(opinion).encode()).decode()
+        return web.json_response(
+            {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer}
+        )
+
+
+@asynccontextmanager
+async def webhook(
+    cluster: Cluster,
+    namespace: str,
+    opinion: Opinion,
+    *,
+    operations: tuple[str, ...] = ("CREATE",),
+    seconds: int = 30,
+) -> AsyncIterator[Webhook]:
+    """Have a mutating webhook for a namespace's Pods while the block lasts."""
+    certificates = cluster.plane.folder / "certificates"
+    trust = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    trust.load_cert_chain(certificates / "apiserver.crt", certificates / "apiserver.key")
+    hook = Webhook(opinion)
+    application = web.Application(client_max_size=2**24)
+    application.router.add_post("/", hook.handle)
+    runner = web.AppRunner(
+        application, access_log=None, shutdown_timeout=0.1, handler_cancellation=True
+    )
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=trust, backlog=1024).start()
+    async with registered(
+        cluster, namespace, f"https://127.0.0.1:{runner.addresses[0][1]}/", operations, seconds
+    ):
+        try:
+            yield hook
+        finally:
+            await runner.cleanup()
+
+
+@asynccontextmanager
+async def registered(
+    cluster: Cluster,
+    namespace: str,
+    url: str,
+    operations: tuple[str, ...] = ("CREATE",),
+    seconds: int = 30,
+) -> AsyncIterator[None]:
+    """Have the API server ask a URL about a namespace's Pods, until the block ends."""
+    name = f"{namespace}-{secrets.token_hex(3)}"
+    bundle = (cluster.plane.folder / "certificates" / "apiserver.crt").read_bytes()
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": list(operations),
+        "resources": ["pods"],
+    }
+    hook = {
+        "name": f"{name}.example.com",
+        "clientConfig": {"url": url, "caBundle": base64.b64encode(bundle).decode()},
+        "rules": [rule],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+        "timeoutSeconds": seconds,
+    }
+    path = f"{_ROOT}/mutatingwebhookconfigurations"
+    await cluster.ask("POST", path, {"metadata": {"name": name}, "webhooks": [hook]})
+    try:
+        await _until_asked(cluster, namespace)
+        yield
+    finally:
+        await cluster.remove(f"{path}/{name}")
+
+
+async def _until_asked(cluster: Cluster, namespace: str) -> None:
+    """Wait until the API server has heard of the webhook, which takes it about a second.
+
+    Nothing tells when: what was created before the last change of the configurations was seen is
+    not asked about, and a dry run would meet the fault itself.
+    """
+    await asyncio.sleep(1.5)
