@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 #: Seconds after which somebody else's object is looked at again at the earliest: it is not watched.
 CONFLICT = 5.0
+#: Seconds that an API server may ask for before the status tells of it at once.
+LONG = 10.0
 
 
 class _StopError(Exception):
@@ -95,7 +97,10 @@ class Reconciler:
         for wanted in primary.wanted:
             try:
                 await self._child(primary, wanted)
-            except (ApiError, MutatedError, UnreadableError, _StopError) as error:
+            except MutatedError as error:
+                self._taken.setdefault(primary.key, set()).add(wanted.key)
+                failed = failed or error
+            except (ApiError, UnreadableError, _StopError) as error:
                 failed = failed or error
         if failed is not None:
             raise failed
@@ -248,7 +253,7 @@ class Reconciler:
         if self._troubles.get(primary.key) != trouble.reason:
             self._troubles[primary.key] = trouble.reason
             logger.warning("%s: %s", trouble.reason, error)
-        wait = await self._tell(primary.key, trouble, event=event, at_once=retry.after > SETTLE)
+        wait = await self._tell(primary.key, trouble, event=event, at_once=retry.after > LONG)
         if isinstance(error, _StopError) and error.paused:
             return min(error.again, wait or error.again)
         if wait is not None:  # the status is yet to settle

@@ -279,9 +279,18 @@ async def test_l10_a_replica_set_that_adopts_a_stripped_pod_keeps_it(here: World
     await here.is_ready()
     here.frozen.add(operator)
     await operator.stop()
+    labels = {"matchLabels": {"app.kubernetes.io/name": "message"}}
+    template = {
+        "metadata": {"labels": labels["matchLabels"]},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    thief = await here.cluster.ask(
+        "POST", f"/apis/apps/v1/namespaces/{here.namespace}/replicasets",
+        {"metadata": {"name": "thief"}, "spec": {"selector": labels, "template": template}},
+    )  # fmt: skip
     owner = {
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "thief",
-        "uid": "0e5f7a52-0000-4000-8000-000000000000", "controller": True,
+        "uid": thief["metadata"]["uid"], "controller": True,
     }  # fmt: skip
     await here.cluster.patch(here.pod(), {"metadata": {"ownerReferences": [owner]}})
     before = len([w for w in here.relevant() if is_pod_write(w, "DELETE")])
