@@ -132,6 +132,9 @@ class Cluster:
         await self.established()
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
         await self.put(node)
+        room = {"cpu": "64", "memory": "64Gi", "pods": "20000"}
+        status = {"status": {"capacity": room, "allocatable": room}}
+        await self.patch(f"/api/v1/nodes/{NODE}/status", status)
 
     async def established(self) -> None:
         """Wait until Messages are served."""

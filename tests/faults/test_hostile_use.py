@@ -14,7 +14,9 @@ async def test_c2_a_namespace_that_is_deleted_stops_no_other(here: World) -> Non
     await here.create("하나")
     await here.create_in(other, "둘")
     await here.is_ready()
-    await here.until_reason("PodRunning", namespace=other)
+    async with here.within(60, "the other namespace is served"):
+        while not await here.cluster.find(f"/api/v1/namespaces/{other}/pods/msg-hello"):
+            await asyncio.sleep(0.1)
 
     await here.cluster.ask("DELETE", f"/api/v1/namespaces/{other}")
     async with here.within(120, "the namespace is gone"):
