@@ -19,7 +19,7 @@ from msgspec import Raw
 from kopf_runtime.client import ApiError, Client
 from kopf_runtime.kinds import Key
 from kopf_runtime.metrics import Metrics
-from kopf_runtime.objects import Bookmark, Event, Failure, Page, number
+from kopf_runtime.objects import Bookmark, Event, Failure, Page, number, parse
 
 logger = logging.getLogger(__name__)
 
@@ -182,8 +182,8 @@ class Reflector:
     async def _page(self, query: dict[str, str]) -> tuple[Page, int]:
         payload = await self._client.request("GET", self.path, params=query)
         try:
-            return _PAGE.decode(payload), len(payload)
-        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+            return parse(_PAGE, payload), len(payload)
+        except (msgspec.MsgspecError, ValueError) as error:
             raise ApiError("GET", self.path, 0, "BadAnswer", str(error)) from error
 
     async def _sweep(self) -> None:
@@ -232,14 +232,14 @@ class Reflector:
 
     def _event(self, line: bytes) -> None:
         try:
-            event = _EVENT.decode(line)
+            event = parse(_EVENT, line)
             if event.type == "BOOKMARK":
                 self._position = number(_BOOKMARK.decode(event.object).metadata.resource_version)
                 return
             if event.type == "ERROR":
                 said = _FAILURE.decode(event.object)
                 raise ApiError("GET", self.path, said.code, said.reason, said.message)
-        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        except (msgspec.MsgspecError, ValueError) as error:
             raise ApiError("GET", self.path, 0, "BadAnswer", str(error)) from error
         if event.type == "DELETED":
             gone = self._sink.gone(event.object)
