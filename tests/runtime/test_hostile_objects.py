@@ -189,7 +189,7 @@ class Sources:
 SOURCES, VERSIONS = Sources(), itertools.count(2)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     kind=st.sampled_from([WIDGET, CONFIG_MAP]), meta=META, spec=JSON, status=JSON,
     name=st.sampled_from(["one", "w-one", "other"]),
