@@ -131,7 +131,7 @@ def _decide(mine: list[bytes], wanted: bytes) -> bool:
     try:
         for fields in mine:
             _merge(owned, msgspec.json.decode(fields))
-        return covers(owned, msgspec.json.decode(wanted))
+        return bool(owned) and covers(owned, msgspec.json.decode(wanted))
     except (msgspec.MsgspecError, RecursionError):  # somebody wrote what are no fields
         return False
 
