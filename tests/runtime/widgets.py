@@ -88,6 +88,7 @@ def edit(text: str) -> Callable[[Raw], None]:
 
 def ready(raw: Raw | None) -> Raw:
     """Return an object's Ready condition, empty without one."""
-    conditions = ((raw or {}).get("status") or {}).get("conditions") or []
-    found: Raw = next((c for c in conditions if c["type"] == "Ready"), {})
+    conditions = ((raw or {}).get("status") or {}).get("conditions")
+    listed = conditions if isinstance(conditions, list) else []
+    found: Raw = next((c for c in listed if c["type"] == "Ready"), {})
     return found
