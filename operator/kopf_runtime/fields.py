@@ -78,7 +78,7 @@ def covers(owned: Any, wanted: Shape) -> bool:
 
 def _covers_item(keyed: list[tuple[str, Any]], names: Any, wanted: Shape) -> bool:
     for key, owned in keyed:
-        named = msgspec.json.decode(key[2:])
+        named = msgspec.json.decode(key[2:], type=dict[str, Any] if key[0] == "k" else Any)
         if key.startswith("v:"):
             if named == names:
                 return True
@@ -128,12 +128,12 @@ class Ownership:
 
 def _decide(mine: list[bytes], wanted: bytes) -> bool:
     owned: dict[str, Any] = {}
-    for fields in mine:
-        try:
+    try:
+        for fields in mine:
             _merge(owned, msgspec.json.decode(fields))
-        except (msgspec.MsgspecError, RecursionError):
-            return False
-    return covers(owned, msgspec.json.decode(wanted))
+        return bool(owned) and covers(owned, msgspec.json.decode(wanted))
+    except (msgspec.MsgspecError, RecursionError):  # somebody wrote what are no fields
+        return False
 
 
 def _merge(into: dict[str, Any], more: Any) -> None:

@@ -4,6 +4,7 @@ An object that cannot be decoded is one `UnreadableError`: it is told and left o
 go on. An author's classes for a kind derive from `Object`.
 """
 
+import re
 import sys
 from datetime import datetime
 from typing import Any, TypeVar
@@ -15,6 +16,9 @@ from kopf_runtime.kinds import Key
 
 #: A number in an annotation or a resource version; longer ones are nobody's (2**64 has 20 digits).
 _DIGITS = 20
+#: Levels of nesting that are kept of JSON which is nested too deeply to be parsed as a whole.
+_LEVELS = 200
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[][{}]')
 
 
 class OwnerReference(Struct, rename="camel", frozen=True):
@@ -135,16 +139,42 @@ class UnreadableError(Exception):
 T = TypeVar("T")
 
 
+def parse(decoder: msgspec.json.Decoder[T], payload: bytes | Raw) -> T:
+    """Decode JSON, however deeply it is nested: what is too deep counts as null.
+
+    The API server takes 10,000 levels, Python a thousand; one object must not hide its page.
+    Raise `MsgspecError`, or `UnicodeError`.
+    """
+    try:
+        return decoder.decode(payload)
+    except RecursionError:
+        return decoder.decode(_shallow(bytes(payload)))
+
+
+def _shallow(payload: bytes) -> bytes:
+    parts, depth, start = [], 0, 0
+    for token in _TOKENS.finditer(payload):
+        if token[0] in b"[{":
+            depth += 1
+            if depth == _LEVELS:
+                parts += [payload[start : token.start()], b"null"]
+        elif token[0] in b"]}":
+            if depth == _LEVELS:
+                start = token.end()
+            depth -= 1
+    return b"".join((*parts, payload[start:]))
+
+
 def decode(decoder: msgspec.json.Decoder[T], raw: bytes | Raw) -> T:
     """Decode an object; raise `UnreadableError` if it does not fit."""
     try:
-        return decoder.decode(raw)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        return parse(decoder, raw)
+    except (msgspec.MsgspecError, UnicodeError) as error:
         reason = str(error)[:500] or type(error).__name__
     try:
-        identity = _IDENTITY.decode(raw).metadata
+        identity = parse(_IDENTITY, raw).metadata
         number(identity.resource_version)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError, ValueError):
+    except (msgspec.MsgspecError, ValueError):
         identity = None
     raise UnreadableError(identity, reason)
 

@@ -123,14 +123,17 @@ class WorkQueue:
     async def run(self, keys: Callable[[], list[Key]]) -> None:
         """Work until cancelled, first on these keys: all that there are."""
         try:
-            async with asyncio.TaskGroup() as self._group:
-                for key in keys():
-                    self.add(key)
-                while True:
-                    await asyncio.sleep(SLOW / 2)
-                    self._find_slow()
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                try:
+                    for key in keys():
+                        self.add(key)
+                    while True:
+                        await asyncio.sleep(SLOW / 2)
+                        self._find_slow()
+                finally:
+                    self._group = None  # the group takes no task while it waits for the last ones
         finally:
-            self._group = None
             for timer in self._timers.values():
                 timer.cancel()
             for state in (
@@ -143,6 +146,8 @@ class WorkQueue:
 
     def _pump(self) -> None:
         """Start what may start; each namespace with waiting keys has its turn."""
+        if self._group is None:
+            return
         while self._lanes and len(self._busy) - len(self._slow) < self._workers:
             namespace = next(iter(self._lanes))
             self._turn(self._lanes, namespace, slow=False)
@@ -193,6 +198,7 @@ class WorkQueue:
     async def _work(self, key: Key) -> None:
         result = "success"
         began = self._busy[key]
+        self._again.discard(key)  # what came before the first line is seen now
         with logs.about(key), client.patience(client.PATIENT if key in self._timed_out else 0.0):
             try:
                 after = await self._reconcile(key)

@@ -19,7 +19,7 @@ from kopf_runtime.plan import Plan, Step, plan, surplus
 from kopf_runtime.queue import RetryError
 from kopf_runtime.records import Child, Owned, Primary, Update, Wanted
 from kopf_runtime.source import Source
-from kopf_runtime.status import SETTLE, Observed, Status, StatusWriter, Trouble
+from kopf_runtime.status import SETTLE, Observed, Status, StatusWriter, Trouble, ready
 
 logger = logging.getLogger(__name__)
 
@@ -215,8 +215,12 @@ class Reconciler:
             self._recorder.normal(reference, cause.reason, f"{done}: {cause.why}.")
 
     def _was_there(self, primary: Primary, wanted: Wanted) -> bool:
-        """Tell whether the status names the child: it was there when it was written."""
-        return wanted.key[1] in primary.status.values()
+        """Tell whether the child was there when the status was written."""
+        condition = ready(primary.status)
+        all_were = condition.get("status") == "True"
+        return wanted.key[1] in primary.status.values() or (
+            all_were and condition.get("observedGeneration") == primary.generation
+        )
 
     def reference(self, primary: Primary) -> dict[str, Any]:
         """Return the object reference by which Events name an object."""

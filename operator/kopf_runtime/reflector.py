@@ -19,7 +19,7 @@ from msgspec import Raw
 from kopf_runtime.client import ApiError, Client
 from kopf_runtime.kinds import Key
 from kopf_runtime.metrics import Metrics
-from kopf_runtime.objects import Bookmark, Event, Failure, Page, number
+from kopf_runtime.objects import Bookmark, Event, Failure, Page, number, parse
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +29,8 @@ PAGE = 100
 PAGE_BYTES = 2_000_000
 #: Seconds that a watch lasts; the server ends it then, and another one goes on.
 WATCH = (240.0, 300.0)
+#: Seconds of a watch so short that another one follows only after a pause.
+SHORT = 1.0
 #: Seconds of the first pause after a failure, and of the longest.
 FIRST, LONGEST = 0.2, 30.0
 
@@ -145,14 +147,13 @@ class Reflector:
         pause = FIRST
         while True:
             try:
-                page, size = await self._page(query)
+                page, version, size = await self._page(query)
             except ApiError as error:
                 if "continue" not in query or error.status in (401, 403, 404, 410):
                     raise
                 await asyncio.sleep(max(error.after, pause))
                 pause = min(LONGEST, pause * 2)
                 continue
-            version = number(page.metadata.resource_version)
             if version < before:
                 raise HistoryError(f"{self.path} is at {version}, and was at {before} before")
             for raw in page.items or ():
@@ -179,11 +180,13 @@ class Reflector:
         self._metrics.last_sweep.set_to_current_time()
         self._changed()
 
-    async def _page(self, query: dict[str, str]) -> tuple[Page, int]:
+    async def _page(self, query: dict[str, str]) -> tuple[Page, int, int]:
+        """Return a page of a list, its version, and its size in bytes."""
         payload = await self._client.request("GET", self.path, params=query)
         try:
-            return _PAGE.decode(payload), len(payload)
-        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+            page = parse(_PAGE, payload)
+            return page, number(page.metadata.resource_version), len(payload)
+        except (msgspec.MsgspecError, ValueError) as error:
             raise ApiError("GET", self.path, 0, "BadAnswer", str(error)) from error
 
     async def _sweep(self) -> None:
@@ -206,17 +209,23 @@ class Reflector:
             raise group_error.exceptions[0] from None
 
     async def _watch_on(self) -> None:
+        pause = FIRST
         while True:
             if not self._listed:
                 await self._check_history()
                 self._metrics.watch_restarts.labels(self._resource).inc()
             self._listed = False
+            began = time.monotonic()
             await self._watch()
+            if time.monotonic() - began > SHORT:
+                pause = FIRST
+                continue
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+            pause = min(LONGEST, pause * 2)
 
     async def _check_history(self) -> None:
         """Raise `HistoryError` if etcd was restored: a watch from the future would stay silent."""
-        page, _ = await self._page({**self._query, "limit": "1"})
-        version = number(page.metadata.resource_version)
+        _, version, _ = await self._page({**self._query, "limit": "1"})
         if version < self._position:
             raise HistoryError(f"{self.path} is at {version}, and was at {self._position} before")
 
@@ -232,14 +241,14 @@ class Reflector:
 
     def _event(self, line: bytes) -> None:
         try:
-            event = _EVENT.decode(line)
+            event = parse(_EVENT, line)
             if event.type == "BOOKMARK":
                 self._position = number(_BOOKMARK.decode(event.object).metadata.resource_version)
                 return
             if event.type == "ERROR":
                 said = _FAILURE.decode(event.object)
                 raise ApiError("GET", self.path, said.code, said.reason, said.message)
-        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        except (msgspec.MsgspecError, ValueError) as error:
             raise ApiError("GET", self.path, 0, "BadAnswer", str(error)) from error
         if event.type == "DELETED":
             gone = self._sink.gone(event.object)

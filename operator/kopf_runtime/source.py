@@ -82,7 +82,7 @@ class Source(Generic[R]):
     def _record(self, thing: Object) -> R:
         try:
             return self._read(thing, self.cache.get(thing.metadata.key))
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
+        except Exception as error:  # an author's code, too, may fail on what it did not expect
             meta = thing.metadata
             identity = Identity.Meta(
                 meta.name, meta.resource_version, meta.namespace, meta.uid, meta.generation

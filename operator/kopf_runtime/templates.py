@@ -58,7 +58,7 @@ class Templates:
 
     def __init__(self, kind: Kind, marks: Marks, owned: Sequence[Owned], desired: Desired) -> None:
         self._kind, self._marks = kind, marks
-        self._owned = {(one.kind.api_version, one.kind.kind): one.kind for one in owned}
+        self._owned = [one.kind for one in owned]
         self._desired = desired
         self._kept: OrderedDict[tuple[Kind, Key, str], bytes] = OrderedDict()
         self._size = 0
@@ -134,15 +134,19 @@ class Templates:
         if not isinstance(manifest, dict) or not isinstance(manifest.get("metadata"), dict):
             raise PlanError(f"the plan has a {type(manifest).__name__} that is not a manifest")
         given = manifest["metadata"]
-        kind = self._owned.get((manifest.get("apiVersion"), manifest.get("kind")))  # type: ignore[arg-type]
+        said = manifest.get("apiVersion"), manifest.get("kind")
+        kind = next((one for one in self._owned if (one.api_version, one.kind) == said), None)
         if kind is None:
             raise PlanError(
-                f"the plan has a {manifest.get('kind')} of {manifest.get('apiVersion')}, "
+                f"the plan has a {said[1]} of {said[0]}, "
                 "a kind that the operator does not own; declare it with owns()"
             )
         name = given.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise PlanError(f"the plan has a {kind.kind} whose name {name!r:.80} is not valid")
+        for part in ("labels", "annotations"):
+            if not isinstance(given.get(part) or {}, dict):
+                raise PlanError(f"the {part} of {kind.kind} {name} are not a mapping")
         namespace = given.get("namespace") or meta.namespace
         if not kind.namespaced:
             if meta.namespace:

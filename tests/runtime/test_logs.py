@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from message_operator import logs
+from kopf_runtime import logs
 
 NASTY = "\x1b[2J\r\nERROR forged\x00\u202e\x9b"
 

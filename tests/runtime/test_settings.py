@@ -1,7 +1,25 @@
+from dataclasses import dataclass, fields
+
 import pytest
 
-from message_operator import settings
-from message_operator.settings import parse
+import kopf_runtime as kr
+from kopf_runtime import settings
+from kopf_runtime.settings import Program
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own(kr.Settings):
+    """An operator's own settings."""
+
+    greeting: str = kr.flag("hello", "what is said")
+    count: int = kr.flag("3", "how often", kr.at_least(1, int), "N")
+
+
+PROGRAM = Program("widget-operator", "1.2.3", "Makes widgets")
+
+
+def parse(argv: list[str], env: dict[str, str]) -> Own:
+    return settings.parse(PROGRAM, Own, argv, env)
 
 
 def test_without_flags_all_namespaces_are_watched_with_production_defaults() -> None:
@@ -9,9 +27,16 @@ def test_without_flags_all_namespaces_are_watched_with_production_defaults() -> 
 
     assert found.namespaces == ()
     assert found.workers == 16
-    assert found.message_image == "docker.io/library/busybox:1.37"
     assert found.metrics_bind_address == ("", 8080)
     assert found.leader_elect is False
+    assert (found.greeting, found.count) == ("hello", 3)
+
+
+def test_an_operators_own_settings_are_flags_and_variables_too() -> None:
+    env = {"WIDGET_OPERATOR_COUNT": "5"}
+
+    assert parse(["--greeting=hi"], env).greeting == "hi"
+    assert parse([], env).count == 5
 
 
 def test_namespaces_may_be_repeated_or_listed() -> None:
@@ -32,12 +57,13 @@ def test_a_flag_for_all_namespaces_wins_over_the_variable() -> None:
 
 
 def test_each_flag_has_a_variable_and_wins_over_it() -> None:
-    env = {"MESSAGE_OPERATOR_WORKERS": "3", "MESSAGE_OPERATOR_LEADER_ELECT": "true"}
+    env = {"WIDGET_OPERATOR_WORKERS": "3", "WIDGET_OPERATOR_LEADER_ELECT": "true"}
 
     assert parse([], env).workers == 3
     assert parse([], env).leader_elect is True
     assert parse(["--workers=4", "--leader-elect=false"], env).workers == 4
     assert parse(["--leader-elect=false"], env).leader_elect is False
+    assert parse(["--leader-elect"], {}).leader_elect is True
 
 
 @pytest.mark.parametrize(
@@ -51,24 +77,22 @@ def test_addresses(text: str, address: tuple[str, int] | None) -> None:
 @pytest.mark.parametrize(
     ("argv", "env", "complaint"),
     [
-        (["--workers=0"], {}, "--workers: '0' is no whole number of at least 1"),
-        (["--workers=many"], {}, "--workers: 'many' is no whole number"),
-        (["--sweep-period=nan"], {}, "--sweep-period: 'nan' is no number"),
-        (["--sweep-period=inf"], {}, "--sweep-period: 'inf' is no number"),
-        (["--namespace=Not_One"], {}, "'Not_One' is no namespace"),
+        (["--workers=0"], {}, "--workers: '0' is not a whole number of at least 1"),
+        (["--workers=many"], {}, "--workers: 'many' is not a whole number"),
+        (["--count=0"], {}, "--count: '0' is not a whole number of at least 1"),
+        (["--sweep-period=nan"], {}, "--sweep-period: 'nan' is not a number"),
+        (["--sweep-period=inf"], {}, "--sweep-period: 'inf' is not a number"),
+        (["--namespace=Not_One"], {}, "'Not_One' is not a valid namespace"),
         (["-A", "-n", "one"], {}, "not allowed with"),
-        (["--metrics-bind-address=8080"], {}, "'8080' is no [HOST]:PORT"),
-        (["--metrics-bind-address=:99999"], {}, "':99999' is no [HOST]:PORT"),
-        (["--message-pull-policy=Often"], {}, "'Often' is none of Always, IfNotPresent, Never"),
-        (["--message-pull-secrets=a,B"], {}, "'B' is no Secret's name"),
-        (["--message-user=root"], {}, "--message-user: 'root' is no whole number"),
-        (["--log-level=loud"], {}, "'loud' is none of debug, info, warning, error"),
+        (["--metrics-bind-address=8080"], {}, "'8080' is not a valid [HOST]:PORT"),
+        (["--metrics-bind-address=:99999"], {}, "':99999' is not a valid [HOST]:PORT"),
+        (["--log-level=loud"], {}, "'loud' is not one of debug, info, warning, error"),
         (["--lease-duration=5"], {}, "must grow"),
         (["--nonsense"], {}, "--nonsense"),
         (["--log=info"], {}, "--log"),  # no abbreviations: a later flag would break them
-        ([], {"MESSAGE_OPERATOR_WORKERS": "-1"}, "MESSAGE_OPERATOR_WORKERS: '-1' is no whole"),
-        ([], {"MESSAGE_OPERATOR_LEADER_ELECT": "1"}, "neither true nor false"),
-        ([], {"WATCH_NAMESPACE": "A"}, "WATCH_NAMESPACE: 'A' is no namespace"),
+        ([], {"WIDGET_OPERATOR_WORKERS": "-1"}, "WIDGET_OPERATOR_WORKERS: '-1' is not a whole"),
+        ([], {"WIDGET_OPERATOR_LEADER_ELECT": "1"}, "is not true or false"),
+        ([], {"WATCH_NAMESPACE": "A"}, "WATCH_NAMESPACE: 'A' is not a valid namespace"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_starts(
@@ -86,16 +110,17 @@ def test_the_help_explains_each_flag_with_its_default(capsys: pytest.CaptureFixt
         parse(["--help"], {})
 
     text = " ".join(capsys.readouterr().out.split())
-    for name in settings.Settings.__dataclass_fields__:
-        if name not in {"namespaces", "identity"}:
-            assert f"--{name.replace('_', '-')}" in text
+    for one in fields(Own):
+        if one.name not in {"namespaces", "identity"}:
+            assert f"--{one.name.replace('_', '-')}" in text
     assert "(default: 16)" in text
 
 
-def test_the_lease_lives_in_the_operators_own_namespace() -> None:
+def test_the_lease_lives_in_the_operators_own_namespace_under_its_name() -> None:
+    assert parse([], {}).lease_name == "widget-operator"
     assert parse([], {"POD_NAMESPACE": "mine"}).lease_namespace == "mine"
     assert parse(["--lease-namespace=other"], {"POD_NAMESPACE": "mine"}).lease_namespace == "other"
 
 
 def test_a_replica_is_named_after_its_pod() -> None:
-    assert parse([], {"POD_NAME": "message-operator-abc"}).identity == "message-operator-abc"
+    assert parse([], {"POD_NAME": "widget-operator-abc"}).identity == "widget-operator-abc"

@@ -1,0 +1,19 @@
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.runtime.widgets import WIDGET
+from tests.support.api_server import ApiServer
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer(WIDGET).running() as one:
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the pauses short that a person would hardly notice."""
+    for name in ("kopf_runtime.status.SETTLE", "kopf_runtime.reconcile.SETTLE"):
+        monkeypatch.setattr(name, 0.05)

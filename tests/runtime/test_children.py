@@ -1,0 +1,427 @@
+"""What is made, replaced, changed in place, left alone and deleted; and what is told of it."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+import kopf_runtime as kr
+from kopf_runtime.kinds import CONFIG_MAP, POD
+from tests.runtime import widgets
+from tests.runtime.widgets import UID, WIDGET, Raw, Widget, edit, ready, widget
+from tests.support.api_server import ApiServer, RefusedError
+from tests.support.running import operating
+from tests.support.waiting import until
+
+KEY, CHILD = ("ns", "one"), ("ns", "w-one")
+MANAGED = "app.kubernetes.io/managed-by"
+
+
+def child(server: ApiServer) -> Any:
+    return server.get(CONFIG_MAP, CHILD) or server.get(POD, CHILD) or {}
+
+
+def text(server: ApiServer) -> Any:
+    one = child(server)
+    if "spec" in one:
+        return one["spec"]["containers"][0]["env"][0]["value"]
+    return (one.get("data") or {}).get("text")
+
+
+def told(server: ApiServer) -> Any:
+    return ready(server.get(WIDGET, KEY))
+
+
+def events(server: ApiServer) -> list[tuple[str, str]]:
+    return [(event["reason"], event["message"]) for event in server.events]
+
+
+async def quiet(server: ApiServer) -> None:
+    """Wait until nothing is written any more."""
+    async with asyncio.timeout(10):
+        while True:
+            before = len(server.writes)
+            await asyncio.sleep(0.25)
+            if len(server.writes) == before:
+                return
+
+
+@pytest.fixture
+async def made(server: ApiServer, how: Any) -> Any:
+    """A Widget with its child, and the operator that made it."""
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(how)) as operator:
+        await until(lambda: text(server) == "hello" and told(server).get("status") == "True")
+        yield operator
+
+
+both = pytest.mark.parametrize("how", [widgets.config_map, widgets.pod], ids=["apply", "replace"])
+applied = pytest.mark.parametrize("how", [widgets.config_map], ids=["apply"])
+replaced = pytest.mark.parametrize("how", [widgets.pod], ids=["replace"])
+
+
+@both
+@pytest.mark.usefixtures("made")
+async def test_a_child_is_made_with_its_owner_and_told_once(server: ApiServer) -> None:
+    await quiet(server)
+    owner = server.get(WIDGET, KEY) or {}
+    (reference,) = child(server)["metadata"]["ownerReferences"]
+
+    assert (reference["uid"], reference["controller"]) == (owner["metadata"]["uid"], True)
+    assert owner["status"]["observedGeneration"] == 1
+    assert len(server.writes) == 2  # the child and the status
+    assert [reason for reason, _ in events(server)] == ["Created"]
+
+
+@both
+@pytest.mark.usefixtures("made")
+async def test_an_edit_ends_in_the_child(server: ApiServer) -> None:
+    before = child(server)["metadata"]["uid"]
+    for last in ("2", "3", "edited"):
+        server.edit(WIDGET, KEY, edit(last))
+
+    await until(lambda: text(server) == "edited")
+    await until(lambda: (server.get(WIDGET, KEY) or {})["status"]["observedGeneration"] == 4)
+    await quiet(server)
+    in_place = child(server)["metadata"]["uid"] == before
+    assert in_place == (server.get(CONFIG_MAP, CHILD) is not None)
+    assert events(server)[-1][0] == "Replaced"
+    assert events(server)[-1][1].endswith("the Widget was edited.")
+
+
+@both
+@pytest.mark.usefixtures("made")
+async def test_a_lost_child_comes_back(server: ApiServer, how: Any) -> None:
+    kind = POD if how is widgets.pod else CONFIG_MAP
+    server.remove(kind, CHILD)
+
+    await until(lambda: text(server) == "hello")
+    await until(lambda: any("was gone" in message for _, message in events(server)))
+
+
+@both
+@pytest.mark.usefixtures("made")
+async def test_m1_what_others_add_stays(server: ApiServer, how: Any) -> None:
+    kind = POD if how is widgets.pod else CONFIG_MAP
+    before = child(server)["metadata"]["uid"]
+    writes = len(server.writes)
+
+    def add(raw: Raw) -> None:
+        raw["metadata"]["labels"]["team"] = "blue"
+        raw["metadata"]["annotations"]["seen"] = "yes"
+
+    server.edit(kind, CHILD, add)
+    await quiet(server)
+
+    assert child(server)["metadata"]["labels"]["team"] == "blue"
+    assert child(server)["metadata"]["uid"] == before
+    assert len(server.writes) == writes
+
+
+@replaced
+async def test_m1_an_image_that_a_webhook_rewrites_is_kept_whatever_is_added_later(
+    server: ApiServer, how: Any
+) -> None:
+    def rewrite(kind: kr.Kind, raw: Raw) -> None:
+        if kind == POD:
+            raw["spec"]["containers"][0]["image"] = "mirror/busybox"
+
+    server.admission = rewrite
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(how)):
+        await until(lambda: text(server))
+        before = child(server)["metadata"]["uid"]
+        for manager in ("kube-ovn", "kubectl-label"):
+            server.edit(POD, CHILD, lambda raw: raw["metadata"]["annotations"].update(ip="1"), manager)
+        await quiet(server)
+
+        assert child(server)["metadata"]["uid"] == before
+
+
+@both
+@pytest.mark.usefixtures("made")
+async def test_m1_a_field_that_somebody_else_changed_is_put_right(
+    server: ApiServer, how: Any
+) -> None:
+    kind = POD if how is widgets.pod else CONFIG_MAP
+
+    def alter(raw: Raw) -> None:
+        if kind == POD:
+            raw["spec"]["containers"][0]["env"][0]["value"] = "altered"
+        else:
+            raw["data"]["text"] = "altered"
+
+    server.edit(kind, CHILD, alter)
+
+    await until(lambda: text(server) == "hello")
+    await until(lambda: "altered by kubectl-edit" in events(server)[-1][1])
+    assert events(server)[-1][0] == "Healed"
+
+
+@both
+@pytest.mark.parametrize("label", [MANAGED, UID, "app"])
+@pytest.mark.usefixtures("made")
+async def test_a_label_that_somebody_removed_comes_back(
+    server: ApiServer, how: Any, label: str
+) -> None:
+    kind = POD if how is widgets.pod else CONFIG_MAP
+    server.edit(kind, CHILD, lambda raw: raw["metadata"]["labels"].pop(label))
+
+    await until(lambda: label in child(server).get("metadata", {}).get("labels", {}))
+    await quiet(server)
+    assert text(server) == "hello"
+
+
+@both
+@pytest.mark.usefixtures("made")
+async def test_an_owner_reference_that_somebody_removed_comes_back(
+    server: ApiServer, how: Any
+) -> None:
+    kind = POD if how is widgets.pod else CONFIG_MAP
+    server.edit(kind, CHILD, lambda raw: raw["metadata"].pop("ownerReferences"))
+
+    await until(lambda: child(server).get("metadata", {}).get("ownerReferences"))
+
+
+@replaced
+@pytest.mark.usefixtures("made")
+async def test_a_child_that_has_ended_is_replaced(server: ApiServer) -> None:
+    server.edit(POD, CHILD, lambda raw: raw.update(status={"phase": "Failed"}), "kubelet", "status")
+
+    await until(lambda: not child(server).get("status") and text(server) == "hello")
+    await until(lambda: any("had ended (Failed)" in message for _, message in events(server)))
+
+
+@replaced
+async def test_m2_a_child_that_ends_at_once_is_not_replaced_as_fast_as_the_server_answers(
+    server: ApiServer, how: Any
+) -> None:
+    def reject(kind: kr.Kind, raw: Raw) -> None:
+        if kind == POD:
+            raw["status"] = {"phase": "Failed", "reason": "OutOfpods"}
+
+    server.admission = reject
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(how)):
+        await until(lambda: told(server).get("reason") == "BackOff")
+        before = len([write for write in server.writes if write.startswith("POST")])
+        assert before <= 8
+
+    async with operating(server, widgets.controller(how)):  # a restart does not begin again
+        await asyncio.sleep(1.0)
+        after = len([write for write in server.writes if write.startswith("POST")])
+        assert after <= before + 1
+    assert "replaced too often" in told(server)["message"]
+
+
+@both
+async def test_steady_state_writes_nothing(server: ApiServer, how: Any) -> None:
+    server.put(WIDGET, widget())
+    settings = kr.Settings(sweep_period=0.05)
+    async with operating(server, widgets.controller(how), settings=settings):
+        await until(lambda: told(server).get("status") == "True")
+        await quiet(server)
+        writes = list(server.writes)
+        await asyncio.sleep(0.5)
+
+    async with operating(server, widgets.controller(how)):
+        await asyncio.sleep(0.5)
+        assert server.writes == writes
+
+
+# --- somebody else's ----------------------------------------------------------------------------
+
+
+def theirs(how: Any, **meta: Any) -> tuple[kr.Kind, Raw]:
+    kind = POD if how is widgets.pod else CONFIG_MAP
+    return kind, {"metadata": {"namespace": "ns", "name": "w-one", **meta}, "data": {"text": "x"}}
+
+
+CONTROLLED = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r",
+               "controller": True}]  # fmt: skip
+
+
+@both
+@pytest.mark.parametrize(
+    "meta", [{}, {"ownerReferences": CONTROLLED}, {"labels": {MANAGED: "message-operator"}}]
+)
+async def test_what_is_not_ours_is_left_alone_and_told_once(
+    server: ApiServer, how: Any, meta: Raw
+) -> None:
+    kind, foreign = theirs(how, **meta)
+    server.put(kind, foreign)
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(how)):
+        await until(lambda: told(server).get("reason") == "Conflict")
+        await until(lambda: events(server))
+        assert child(server)["data"] == {"text": "x"}
+        assert [reason for reason, _ in events(server)] == ["Conflict"]
+        assert [write for write in server.writes if write.startswith("DELETE")] == []
+
+        server.remove(kind, CHILD)  # and a conflict ends by itself
+        server.edit(WIDGET, KEY, edit("mine"))
+        await until(lambda: text(server) == "mine")
+
+
+@replaced
+async def test_l10_a_child_of_another_living_object_is_a_conflict(
+    server: ApiServer, how: Any
+) -> None:
+    other = server.put(WIDGET, widget("other"))
+    owner = {"apiVersion": "example.dev/v1", "kind": "Widget", "name": "other",
+             "uid": other["metadata"]["uid"], "controller": True}  # fmt: skip
+    kind, foreign = theirs(how, ownerReferences=[owner])
+    server.put(kind, foreign)
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(how)):
+        await until(lambda: told(server).get("reason") == "Conflict")
+
+
+@both
+async def test_a_child_of_a_former_object_of_the_name_is_waited_for(
+    server: ApiServer, how: Any
+) -> None:
+    owner = {"apiVersion": "example.dev/v1", "kind": "Widget", "name": "one", "uid": "former",
+             "controller": True}  # fmt: skip
+    labels = {MANAGED: "message-operator", UID: "former"}
+    kind, former = theirs(how, ownerReferences=[owner], labels=labels)
+    server.put(kind, former)
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(how)):
+        await until(lambda: told(server).get("reason", "").endswith("Terminating"))
+        assert server.writes == [w for w in server.writes if "DELETE" not in w]
+        server.remove(kind, CHILD)  # the garbage collector
+
+        await until(lambda: text(server) == "hello")
+
+
+# --- M6 -----------------------------------------------------------------------------------------
+
+
+def left_behind(server: ApiServer, uid: str) -> None:
+    """Put the Pod there that a backup restored: our marks, an old uid, and no owner."""
+    server.put(
+        POD,
+        {
+            "metadata": {
+                "namespace": "ns", "name": "w-one",
+                "labels": {MANAGED: "message-operator", UID: uid},
+                "annotations": {widgets.TEMPLATE: "0123456789abcdef"},
+            },
+            "spec": {"containers": [{"name": "main", "env": [{"name": "TEXT", "value": "old"}]}]},
+        },
+        "velero",
+    )  # fmt: skip
+
+
+@replaced
+async def test_m6_a_child_that_a_backup_restored_is_replaced(server: ApiServer, how: Any) -> None:
+    left_behind(server, "uid-before-the-restore")
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(how)):
+        await until(lambda: text(server) == "hello")
+
+    requests = [str(request) for request in server.requests]
+    asked = requests.index(f"GET {WIDGET.at(KEY)}")
+    assert asked < requests.index(f"DELETE {POD.at(CHILD)}")  # after a live look
+
+
+@replaced
+async def test_m6_never_that_of_an_object_that_lives(server: ApiServer, how: Any) -> None:
+    other = server.put(WIDGET, widget("other"))
+    left_behind(server, other["metadata"]["uid"])
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(how)):
+        await until(lambda: told(server).get("reason") == "Conflict")
+
+        assert text(server) == "old"
+
+
+# --- old news -----------------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.usefixtures("made")
+async def test_an_answer_that_was_lost_makes_no_second_child(server: ApiServer, how: Any) -> None:
+    async def lose(request: Any) -> Any:
+        if request.method in ("POST", "PATCH") and request.path.endswith(("pods", "w-two")):
+            server.answers.clear()
+            await server._serve(request)
+            return RefusedError(500, "InternalError", "the answer was lost").response()
+        return None
+
+    server.answers.append(lose)
+    server.put(WIDGET, widget("two"))
+
+    await until(lambda: ready(server.get(WIDGET, ("ns", "two"))).get("status") == "True")
+    assert [write for write in server.writes if write.startswith("DELETE")] == []
+
+
+@replaced
+@pytest.mark.usefixtures("made")
+async def test_a_generation_that_a_hand_altered_does_not_hold_up_an_edit(server: ApiServer) -> None:
+    server.edit(
+        POD, CHILD, lambda raw: raw["metadata"]["annotations"].update({widgets.GENERATION: "99"})
+    )
+    server.edit(WIDGET, KEY, edit("edited"))
+
+    await until(lambda: text(server) == "edited")
+
+
+# --- several children ---------------------------------------------------------------------------
+
+
+def one_a_word(thing: Widget, _: object) -> Iterable[Raw]:
+    for word in thing.spec.text.split():
+        yield {
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": word}, "data": {"a": word}
+        }  # fmt: skip
+
+
+async def test_an_object_may_have_several_children_and_lose_some(server: ApiServer) -> None:
+    def names() -> set[str]:
+        return {one["metadata"]["name"] for one in server.all(CONFIG_MAP)}
+
+    server.put(WIDGET, widget(text="a b c"))
+    async with operating(server, widgets.controller(one_a_word)):
+        await until(lambda: names() == {"a", "b", "c"})
+        server.edit(WIDGET, KEY, edit("b d"))
+        await until(lambda: names() == {"b", "d"})
+        await until(lambda: told(server).get("status") == "True")
+
+
+async def test_one_child_that_is_refused_does_not_hold_up_the_others(server: ApiServer) -> None:
+    server.refuse("PATCH", "/configmaps/a$", RefusedError(403, "Forbidden", "not a"), float("inf"))
+    server.put(WIDGET, widget(text="a b"))
+
+    async with operating(server, widgets.controller(one_a_word)):
+        await until(lambda: server.get(CONFIG_MAP, ("ns", "b")))
+        await until(lambda: told(server).get("reason") == "Forbidden")
+
+
+# --- on its way out -----------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.usefixtures("made")
+async def test_l9_an_object_that_is_being_deleted_says_so(server: ApiServer, how: Any) -> None:
+    def delete(raw: Raw) -> None:
+        raw["metadata"]["finalizers"] = ["somebody.else/holds-it"]
+        raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+    server.edit(WIDGET, KEY, delete)
+    await until(lambda: told(server).get("reason") == "Terminating")
+    server.remove(POD if how is widgets.pod else CONFIG_MAP, CHILD)
+    await quiet(server)
+
+    status = (server.get(WIDGET, KEY) or {})["status"]
+    assert told(server)["status"] == "False"
+    assert "somebody.else/holds-it" in told(server)["message"]
+    assert status["observedGeneration"] == 2
+    assert child(server) == {}  # no child follows

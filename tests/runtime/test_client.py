@@ -1,0 +1,330 @@
+"""The client against a real HTTP server that answers as an API server does."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import certifi
+import kopf
+import pytest
+from aiohttp import web
+
+from kopf_runtime import client as clients
+from kopf_runtime import credentials
+from kopf_runtime.client import ApiError, Client
+from kopf_runtime.credentials import Credentials
+from kopf_runtime.metrics import Metrics
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+NOWHERE = kopf.ConnectionInfo(server="http://127.0.0.1:9")  # the discard port
+END = "-----END CERTIFICATE-----\n"
+
+
+@asynccontextmanager
+async def serving(
+    handler: Handler, token: str = "first", timeout: float = 5, metrics: Metrics | None = None
+) -> AsyncIterator[Client]:
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    server = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    client = Client("tester", "1", timeout, metrics or Metrics("tester"))
+    client.open(Credentials(kopf.ConnectionInfo(server=server, token=token)))
+    try:
+        yield client
+    finally:
+        await client.close()
+        await runner.cleanup()
+
+
+def refusal(code: int, reason: str, **headers: str) -> web.Response:
+    body = {"kind": "Status", "reason": reason, "message": f"{reason}: no"}
+    return web.json_response(body, status=code, headers=headers)
+
+
+async def test_an_answer_is_the_object() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"echo": await request.json(), "type": request.content_type})
+
+    async with serving(answer) as client:
+        echo = await client.ask("PATCH", "/x", {"텍스트": 1}, content_type=clients.MERGE_PATCH)
+
+    assert echo == {"echo": {"텍스트": 1}, "type": "application/merge-patch+json"}
+
+
+async def test_a_refusal_tells_its_reason_and_how_long_to_wait() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return refusal(429, "TooManyRequests", **{"Retry-After": "7"})
+
+    async with serving(answer) as client:
+        with pytest.raises(ApiError) as error:
+            await client.request("POST", "/x", {})
+
+    assert (error.value.status, error.value.reason, error.value.after) == (
+        429, "TooManyRequests", 7.0
+    )  # fmt: skip
+    assert "POST /x" in str(error.value)
+
+
+@pytest.mark.parametrize("after", ["-1", "soon", "9" * 5000, "Wed, 21 Oct 2026 07:28:00 GMT"])
+async def test_a_retry_after_that_is_no_number_of_seconds_is_ignored(after: str) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return refusal(429, "TooManyRequests", **{"Retry-After": after})
+
+    async with serving(answer) as client:
+        with pytest.raises(ApiError) as error:
+            await client.request("POST", "/x", {})
+
+    assert error.value.after == 0.0
+
+
+@pytest.mark.parametrize("body", ["<html>", '{"half":', "[1]", "5", '{"a":' * 5000])
+async def test_an_answer_that_is_no_object_is_an_error_like_any_other(body: str) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text=body, content_type="application/json")
+
+    async with serving(answer) as client:
+        with pytest.raises(ApiError, match="BadAnswer"):
+            await client.ask("GET", "/x")
+
+
+@pytest.mark.parametrize("body", ["[1]", '"no"', "5", "null", "<html>", '{"message": {}}', "[" * 5000])
+async def test_minor_11_a_refusal_that_is_no_object_is_an_error_like_any_other(body: str) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text=body, status=502, content_type="application/json")
+
+    async with serving(answer) as client:
+        with pytest.raises(ApiError) as error:
+            await client.ask("POST", "/x", {})
+
+    assert error.value.status == 502
+
+
+async def test_a_server_that_hangs_is_given_up_on() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        await asyncio.sleep(60)
+        return web.Response()
+
+    async with serving(answer, timeout=0.1) as client:
+        with pytest.raises(ApiError) as error:
+            await client.request("GET", "/x")
+
+    assert error.value.status == 0
+
+
+async def test_l2_a_request_that_is_given_more_time_takes_it() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        await asyncio.sleep(0.3)
+        return web.json_response({"slow": True})
+
+    async with serving(answer, timeout=0.1) as client:
+        with clients.patience(5.0):
+            assert await client.ask("POST", "/x", {}) == {"slow": True}
+
+
+async def test_a_server_that_is_away_is_an_error_like_any_other() -> None:
+    client = Client("tester", "1", 1, Metrics("tester"))
+    client.open(Credentials(NOWHERE))
+
+    with pytest.raises(ApiError) as error:
+        await client.request("GET", "/x")
+
+    assert error.value.status == 0
+    await client.close()
+
+
+async def test_before_the_session_is_open_and_after_it_is_closed_there_is_no_request() -> None:
+    client = Client("tester", "1", 1, Metrics("tester"))
+    with pytest.raises(ApiError, match="NotConnected"):
+        await client.request("GET", "/x")
+
+    client.open(Credentials(NOWHERE))
+    await client.close()
+    with pytest.raises(ApiError):
+        await client.request("GET", "/x")
+
+
+async def test_requests_are_counted_by_how_they_were_answered() -> None:
+    metrics = Metrics("tester")
+
+    async def answer(_: web.Request) -> web.Response:
+        return refusal(403, "Forbidden")
+
+    async with serving(answer, metrics=metrics) as client:
+        with pytest.raises(ApiError):
+            await client.request("POST", "/x", {})
+
+    labels = {"verb": "POST", "code": "403"}
+    assert metrics.registry.get_sample_value("tester_api_requests_total", labels) == 1
+
+
+# --- the server's clock -------------------------------------------------------------------------
+
+
+async def test_minor_9_the_time_is_the_api_servers() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({}, headers={"Date": "Tue, 01 Jan 2030 00:00:00 GMT"})
+
+    async with serving(answer) as client:
+        await client.request("GET", "/x")
+
+        assert 0 <= client.now() - 1893456000 < 60
+
+
+# --- credentials --------------------------------------------------------------------------------
+
+
+def found(token: str) -> Callable[[], kopf.ConnectionInfo]:
+    return lambda: kopf.ConnectionInfo(server="http://unused", token=token)
+
+
+@pytest.fixture
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credentials, "UNAUTHORIZED", 0.0)
+
+
+@pytest.mark.usefixtures("_at_once")
+async def test_a_rotated_token_is_read_again_and_nothing_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        if request.headers["Authorization"] != "Bearer second":
+            return refusal(401, "Unauthorized")
+        return web.json_response({"ok": await request.text()})
+
+    monkeypatch.setattr(credentials, "find", found("second"))
+    async with serving(answer) as client:
+        first, second = await asyncio.gather(
+            client.ask("POST", "/a", {"a": 1}), client.ask("POST", "/b", {"b": 2})
+        )
+
+    assert (first, second) == ({"ok": '{"a":1}'}, {"ok": '{"b":2}'})
+
+
+@pytest.mark.usefixtures("_at_once")
+async def test_m4_a_token_that_stays_wrong_is_refused_not_tried_again_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = 0
+
+    async def answer(_: web.Request) -> web.Response:
+        nonlocal asked
+        asked += 1
+        return refusal(401, "Unauthorized")
+
+    monkeypatch.setattr(credentials, "find", found("first"))
+    async with serving(answer) as client:
+        with pytest.raises(ApiError) as error:
+            await client.request("GET", "/x")
+
+    assert error.value.status == 401
+    assert asked == 1
+
+
+async def test_m4_credentials_are_read_again_once_a_second_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads = 0
+
+    def find() -> kopf.ConnectionInfo:
+        nonlocal reads
+        reads += 1
+        return found("first")()
+
+    async def answer(_: web.Request) -> web.Response:
+        return refusal(401, "Unauthorized")
+
+    monkeypatch.setattr(credentials, "find", find)
+    monkeypatch.setattr(credentials, "UNAUTHORIZED", 3600.0)
+    async with serving(answer) as client:
+        for _ in range(50):
+            with pytest.raises(ApiError):
+                await client.request("GET", "/x")
+
+    assert reads == 0  # they were read when the session was opened
+
+
+@pytest.mark.usefixtures("_at_once")
+async def test_a_token_file_that_is_away_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find() -> kopf.ConnectionInfo:
+        raise FileNotFoundError("token")
+
+    async def answer(_: web.Request) -> web.Response:
+        return refusal(401, "Unauthorized")
+
+    monkeypatch.setattr(credentials, "find", find)
+    async with serving(answer) as client:
+        with pytest.raises(ApiError, match="401"):
+            await client.request("GET", "/x")
+
+
+# --- the fence ----------------------------------------------------------------------------------
+
+
+async def test_a_write_is_stopped_at_the_fence_and_a_question_is_not() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    async with serving(answer) as client:
+        client.may_write = lambda: False
+
+        with pytest.raises(ApiError, match="Fenced"):
+            await client.request("DELETE", "/x", {})
+        await client.request("GET", "/x")
+        await client.request("PUT", "/lease", {}, fenced=False)
+
+
+# --- watches ------------------------------------------------------------------------------------
+
+
+async def test_a_watch_is_read_line_by_line_however_it_arrives() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for part in (b'{"a"', b":1}\n\n{", b'"b":2}\n{"c":', b"3}\n"):
+            await response.write(part)
+            await asyncio.sleep(0.01)
+        return response
+
+    async with serving(answer) as client:
+        lines = [line async for line in client.lines("/x", {"watch": "1"})]
+
+    assert lines == [b'{"a":1}', b'{"b":2}', b'{"c":3}']
+
+
+async def test_a_watch_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"{}\n")
+        await asyncio.sleep(60)
+        return response
+
+    monkeypatch.setattr(clients, "SILENCE", 0.2)
+    async with serving(answer) as client:
+        with pytest.raises(ApiError):
+            async for _ in client.lines("/x", {"watch": "1"}):
+                pass
+
+
+async def test_minor_8_a_rotated_ca_is_trusted_without_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (f"{part}{END}" for part in certifi.contents().split(END)[:2])
+    ca = tmp_path / "ca.crt"
+    ca.write_text(first)
+    info = kopf.ConnectionInfo(server="https://127.0.0.1:9", ca_path=ca, token="first")
+    monkeypatch.setattr(credentials, "find", lambda: info)
+    monkeypatch.setattr(credentials, "UNAUTHORIZED", 0.0)
+    mine = Credentials(info)
+    before = mine.ssl
+
+    await mine.refresh()
+    assert mine.ssl is before  # connections are kept while nothing changes
+    ca.write_text(second)
+    await mine.refresh()
+
+    assert mine.ssl.get_ca_certs() != before.get_ca_certs()

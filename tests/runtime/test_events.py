@@ -1,0 +1,121 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from kopf_runtime import events
+from kopf_runtime.events import Recorder
+from kopf_runtime.metrics import Metrics
+from tests.support.api_server import EVENT, ApiServer, RefusedError
+from tests.support.running import connected
+
+ABOUT = {
+    "apiVersion": "example.dev/v1", "kind": "Widget", "namespace": "ns", "name": "one",
+    "uid": "uid-1", "resourceVersion": "7",
+}  # fmt: skip
+
+
+@asynccontextmanager
+async def posting(server: ApiServer) -> AsyncIterator[Recorder]:
+    async with connected(server) as client:
+        recorder = Recorder(client, "replica-1", Metrics("tester"))
+        task = asyncio.create_task(recorder.run())
+        try:
+            yield recorder
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+def told(server: ApiServer) -> list[Any]:
+    return [(event["reason"], event["count"]) for event in server.events]
+
+
+async def test_an_event_names_its_object_and_who_tells(server: ApiServer) -> None:
+    async with posting(server) as recorder:
+        recorder.normal(ABOUT, "Created", "Created Pod w-one.")
+        await recorder.flush()
+
+    (event,) = server.events
+    assert event["involvedObject"]["uid"] == ABOUT["uid"]
+    assert (event["type"], event["reason"], event["count"]) == ("Normal", "Created", 1)
+    assert event["reportingInstance"] == "replica-1"
+    assert event["metadata"]["namespace"] == "ns"
+
+
+async def test_the_same_again_counts_up_the_first(server: ApiServer) -> None:
+    async with posting(server) as recorder:
+        for _ in range(3):
+            recorder.warning(ABOUT, "Conflict", "taken")
+        await recorder.flush()
+
+    assert told(server) == [("Conflict", 3)]
+
+
+async def test_another_event_is_posted_beside_it(server: ApiServer) -> None:
+    async with posting(server) as recorder:
+        recorder.normal(ABOUT, "Created", "one")
+        recorder.normal(ABOUT, "Replaced", "two")
+        await recorder.flush()
+
+    assert told(server) == [("Created", 1), ("Replaced", 1)]
+
+
+async def test_an_event_that_somebody_deleted_is_posted_again(server: ApiServer) -> None:
+    async with posting(server) as recorder:
+        recorder.normal(ABOUT, "Created", "one")
+        await recorder.flush()
+        (event,) = server.events
+        server.remove(EVENT, ("ns", event["metadata"]["name"]))
+        recorder.normal(ABOUT, "Created", "one")
+        await recorder.flush()
+
+    assert told(server) == [("Created", 1)]
+
+
+async def test_a_refused_event_is_dropped_and_the_next_one_posted(server: ApiServer) -> None:
+    server.refuse("POST", "/events", RefusedError(403, "Forbidden"))
+
+    async with posting(server) as recorder:
+        recorder.normal(ABOUT, "Created", "one")
+        recorder.normal(ABOUT, "Replaced", "two")
+        await recorder.flush()
+
+    assert told(server) == [("Replaced", 1)]
+
+
+async def test_one_object_cannot_flood(server: ApiServer) -> None:
+    async with posting(server) as recorder:
+        for number in range(200):
+            recorder.normal(ABOUT, "Healed", f"again {number}")
+        recorder.normal({**ABOUT, "uid": "another"}, "Created", "one")
+        await recorder.flush()
+
+    assert told(server).count(("Healed", 1)) == events.BURST
+    assert ("Created", 1) in told(server)
+
+
+async def test_recording_never_waits_however_much_is_recorded(server: ApiServer) -> None:
+    async with connected(server) as client:
+        metrics = Metrics("tester")
+        recorder = Recorder(client, "replica-1", metrics)  # and nobody posts
+
+        for number in range(events.PENDING * 2):
+            recorder.normal({**ABOUT, "uid": str(number)}, "Created", "one")
+
+    dropped = metrics.registry.get_sample_value("tester_events_dropped_total")
+    assert dropped == events.PENDING
+
+
+@pytest.mark.parametrize("name", ["a" * 150, "a" * 229 + "..b"])
+async def test_long_names_still_make_names_of_events(server: ApiServer, name: str) -> None:
+    async with posting(server) as recorder:
+        recorder.normal({**ABOUT, "name": name}, "Created", "one")
+        await recorder.flush()
+
+    (event,) = server.events
+    assert len(event["metadata"]["name"]) <= 253
+    assert ".." not in event["metadata"]["name"]

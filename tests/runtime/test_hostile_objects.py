@@ -1,0 +1,207 @@
+"""C1: what anybody may write into an object stops nobody but that object."""
+
+import itertools
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kopf_runtime as kr
+from kopf_runtime.client import Client
+from kopf_runtime.controller import Controller
+from kopf_runtime.events import Recorder
+from kopf_runtime.kinds import CONFIG_MAP, Kind
+from kopf_runtime.metrics import Metrics
+from tests.runtime import widgets
+from tests.runtime.widgets import WIDGET, widget
+from tests.support.api_server import ApiServer
+from tests.support.running import operating
+from tests.support.waiting import until
+
+CHILD = ("ns", "w-one")
+LABELS = {"app.kubernetes.io/managed-by": "message-operator", widgets.UID: "uid-of-nobody"}
+DEEP = b'{"a":' * 9000 + b"1" + b"}" * 9000
+POISON = {
+    "a number of 5,000 digits": {"annotations": {widgets.GENERATION: "9" * 5000}},
+    "other digits": {"annotations": {widgets.GENERATION: "٣", widgets.REPLACED: "²"}},
+    "no template": {"annotations": {widgets.TEMPLATE: "\u0000" * 4096}},
+    "an owner without a kind": {"ownerReferences": [{"uid": "u", "controller": True}]},
+    "an owner of nothing": {"ownerReferences": [{}]},
+    "fields that are no fields": {"managedFields": [{"manager": "message-operator",
+                                                     "fieldsV1": {"f:metadata": {"k:x": {}}}}]},
+    "fields of a null": {"managedFields": [{"manager": "message-operator", "fieldsV1": None}]},
+    "a wrong type": {"labels": {**LABELS, "a": 1}},
+    "a time that is none": {"creationTimestamp": "yesterday", "deletionTimestamp": "9" * 400},
+}  # fmt: skip
+
+
+def poisoned(kind: Kind, meta: dict[str, Any], **rest: Any) -> bytes:
+    metadata = {
+        "namespace": "ns", "name": "bad", "uid": "uid-bad", "resourceVersion": "VERSION",
+        "labels": LABELS, **meta,
+    }  # fmt: skip
+    return json.dumps({"kind": kind.kind, "metadata": metadata, **rest}).encode()
+
+
+@pytest.mark.parametrize("moment", ["before the start", "while watched"])
+@pytest.mark.parametrize("kind", [CONFIG_MAP, WIDGET], ids=str)
+@pytest.mark.parametrize("poison", [*POISON, "nesting", "nesting in what is read"])
+async def test_a_poisoned_object_holds_up_no_other(
+    server: ApiServer, poison: str, kind: Kind, moment: str
+) -> None:
+    if poison == "nesting":
+        text = poisoned(kind, {}).removesuffix(b"}") + b',"extra":' + DEEP + b"}"
+    elif poison == "nesting in what is read":
+        text = poisoned(kind, {}).removesuffix(b"}") + b',"status":' + DEEP + b"}"
+    else:
+        text = poisoned(kind, POISON[poison])
+    if moment == "before the start":
+        server.put_text(kind, ("ns", "bad"), text, LABELS)
+
+    async with operating(server, widgets.controller()) as operator:
+        await until(lambda: operator.synced)
+        server.put_text(kind, ("ns", "bad"), text, LABELS)
+        server.put(WIDGET, widget())
+        await until(lambda: server.get(CONFIG_MAP, CHILD))
+        server.edit(WIDGET, ("ns", "one"), widgets.edit("edited"))
+        await until(lambda: (server.get(CONFIG_MAP, CHILD) or {})["data"]["text"] == "edited")
+
+
+async def test_a_poisoned_object_is_told_by_metric_and_condition_until_it_is_mended(
+    server: ApiServer,
+) -> None:
+    text = poisoned(WIDGET, {"generation": 3}, spec={"text": {"not": "a text"}})
+    server.put_text(WIDGET, ("ns", "bad"), text, {})
+
+    async with operating(server, widgets.controller()) as operator:
+        await until(lambda: operator.metric("unreadable_objects", resource="widgets") == 1)
+        await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "bad"))))
+        told = widgets.ready(server.get(WIDGET, ("ns", "bad")))
+
+        server.put(WIDGET, widget("bad"))
+        await until(lambda: server.get(CONFIG_MAP, ("ns", "w-bad")))
+        await until(lambda: operator.metric("unreadable_objects", resource="widgets") == 0)
+
+    assert (told["status"], told["reason"]) == ("False", "Unreadable")
+    assert "spec.text" in told["message"]
+
+
+async def test_a_poisoned_object_that_is_deleted_is_not_counted_any_more(
+    server: ApiServer,
+) -> None:
+    text = poisoned(WIDGET, {}, spec={"text": 1})
+    server.put_text(WIDGET, ("ns", "bad"), text, {})
+
+    async with operating(server, widgets.controller()) as operator:
+        await until(lambda: operator.metric("unreadable_objects", resource="widgets") == 1)
+        server.remove(WIDGET, ("ns", "bad"))
+
+        await until(lambda: operator.metric("unreadable_objects", resource="widgets") == 0)
+
+
+async def test_an_authors_code_that_fails_on_one_object_holds_up_no_other(
+    server: ApiServer,
+) -> None:
+    def keep(thing: widgets.Widget) -> float:
+        return 1 / len(thing.spec.text)
+
+    controller = Controller(WIDGET, widgets.Widget, keep)
+    controller.owns(CONFIG_MAP)
+    controller.desired(widgets.config_map)
+    server.put(WIDGET, widget("bad", text=""))
+    server.put(WIDGET, widget())
+
+    async with operating(server, controller) as operator:
+        await until(lambda: server.get(CONFIG_MAP, CHILD))
+
+        assert operator.metric("unreadable_objects", resource="widgets") == 1
+
+
+# --- any JSON -----------------------------------------------------------------------------------
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda part: st.lists(part, max_size=4) | st.dictionaries(st.text(), part, max_size=4),
+    max_leaves=12,
+)
+FIELDS = st.recursive(
+    st.just({}) | JSON,
+    lambda part: st.dictionaries(
+        st.sampled_from(["f:metadata", "f:labels", "f:app", "f:data", "f:text", ".", "v:1", "k:{"])
+        | st.text(),
+        part, max_size=4,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+TEXTS = st.text() | st.integers(min_value=0).map(str) | st.just("9" * 5000)
+META = st.fixed_dictionaries(
+    {},
+    optional={
+        "labels": st.dictionaries(st.sampled_from([*LABELS, "app"]) | st.text(), TEXTS) | JSON,
+        "annotations": st.dictionaries(
+            st.sampled_from([widgets.TEMPLATE, widgets.GENERATION, widgets.REPLACED]) | st.text(),
+            TEXTS,
+        ) | JSON,
+        "ownerReferences": JSON | st.lists(
+            st.fixed_dictionaries(
+                {"uid": st.text() | st.just("uid-w")},
+                optional={
+                    "controller": st.booleans(), "name": st.text() | st.just("one"),
+                    "kind": st.text() | st.just("Widget"),
+                    "apiVersion": st.text() | st.just("example.dev/v1"),
+                },
+            )
+        ),
+        "managedFields": JSON | st.lists(
+            st.fixed_dictionaries(
+                {"manager": st.text() | st.just("message-operator"), "fieldsV1": FIELDS}
+            )
+        ),
+        "finalizers": JSON, "generation": st.integers(0, 2**62),
+        "deletionTimestamp": JSON | st.text(),
+        "creationTimestamp": JSON | st.text(),
+    },
+)  # fmt: skip
+
+
+class Sources:
+    """The sources of a controller that is not connected to anything."""
+
+    def __init__(self) -> None:
+        metrics = Metrics("message-operator")
+        client = Client("message-operator", "1", 1.0, metrics)
+        self.controller = widgets.controller()
+        self.controller.set_up(client, kr.Settings(), metrics, Recorder(client, "me", metrics))
+        self.take(WIDGET, {**widget(), "status": {}}, 1, "one", "uid-w")
+
+    def take(self, kind: Kind, raw: Any, version: int, name: str, uid: str) -> Any:
+        raw = {**raw, "metadata": {
+            **raw.get("metadata", {}), "namespace": "ns", "name": name, "uid": uid,
+            "resourceVersion": str(version),
+        }}  # fmt: skip
+        source = next(s for s in self.controller.sources if s.kind == kind)
+        return source.take(msgspec.Raw(json.dumps(raw).encode()))
+
+
+SOURCES, VERSIONS = Sources(), itertools.count(2)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    kind=st.sampled_from([WIDGET, CONFIG_MAP]), meta=META, spec=JSON, status=JSON,
+    name=st.sampled_from(["one", "w-one", "other"]),
+)  # fmt: skip
+def test_any_json_that_an_api_server_accepts_is_taken_in_or_left_out(
+    kind: Kind, meta: Any, spec: Any, status: Any, name: str
+) -> None:
+    version = next(VERSIONS)
+    raw = {"metadata": meta, "spec": spec, "status": status, "data": spec}
+
+    taken = SOURCES.take(kind, raw, version, name, "uid-w")
+
+    assert taken is not None
+    assert taken[:2] == (("ns", name), version)
+

@@ -1,0 +1,251 @@
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from kopf_runtime import lease as leases
+from kopf_runtime.client import Client
+from kopf_runtime.lease import Election
+from kopf_runtime.metrics import Metrics
+from kopf_runtime.settings import Settings
+from tests.support.api_server import LEASE, ApiServer, RefusedError
+from tests.support.running import connected
+from tests.support.waiting import until
+
+KEY = ("ns", "message-operator")
+QUICK = Settings(
+    lease_namespace="ns", lease_name="message-operator", lease_duration=1.0,
+    lease_renew_deadline=0.5, lease_retry_period=0.02,
+)  # fmt: skip
+
+
+class Candidate:
+    """A replica: tells whether it works at this moment."""
+
+    def __init__(self, client: Client, name: str, settings: Settings = QUICK) -> None:
+        self.works = False
+        self.metrics = Metrics("tester")
+        self.election = Election(client, replace(settings, identity=name), self.metrics)
+
+    async def _work(self) -> None:
+        self.works = True
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.works = False
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[asyncio.Task[None]]:
+        task = asyncio.create_task(self.election.lead(self._work))
+        try:
+            yield task
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    def metric(self, name: str) -> float:
+        return self.metrics.registry.get_sample_value(f"tester_{name}") or 0.0
+
+
+@pytest.fixture
+async def client(server: ApiServer) -> AsyncIterator[Client]:
+    async with connected(server) as one:
+        yield one
+
+
+def held(by: str, seconds: int = 3600) -> dict[str, Any]:
+    return {
+        "metadata": {"namespace": KEY[0], "name": KEY[1]},
+        "spec": {"holderIdentity": by, "leaseDurationSeconds": seconds},
+    }  # fmt: skip
+
+
+def spec(server: ApiServer) -> Any:
+    return (server.get(LEASE, KEY) or {"spec": {}})["spec"]
+
+
+async def test_a_single_replica_leads(server: ApiServer, client: Client) -> None:
+    one = Candidate(client, "one")
+
+    async with one.running():
+        await until(lambda: one.works)
+
+        assert spec(server)["holderIdentity"] == "one"
+
+
+async def test_of_two_replicas_one_works(client: Client) -> None:
+    one, two = Candidate(client, "one"), Candidate(client, "two")
+
+    async with one.running():
+        await until(lambda: one.works)
+        async with two.running():
+            await asyncio.sleep(QUICK.lease_duration * 2)
+
+            assert (one.works, two.works) == (True, False)
+
+
+async def test_a_leader_that_stops_hands_over(server: ApiServer, client: Client) -> None:
+    patient = replace(QUICK, lease_duration=3600.0)
+    one, two = Candidate(client, "one", patient), Candidate(client, "two", patient)
+
+    async with two.running() as task:
+        await until(lambda: two.works)
+        async with one.running():
+            await asyncio.sleep(0.1)
+            task.cancel()
+            await until(lambda: one.works)
+
+            assert spec(server)["holderIdentity"] == "one"
+    assert not two.works
+
+
+async def test_a_silent_leader_is_replaced(server: ApiServer, client: Client) -> None:
+    server.put(LEASE, held("dead", seconds=1))
+    one = Candidate(client, "one")
+
+    async with one.running():
+        await until(lambda: one.works)
+
+    assert spec(server)["leaseTransitions"] == 1
+
+
+async def test_a_leader_that_cannot_renew_stops_before_another_may_begin(
+    server: ApiServer, client: Client
+) -> None:
+    one, two = Candidate(client, "one"), Candidate(client, "two")
+
+    async with one.running():
+        await until(lambda: one.works)
+
+        async def refuse_the_first(request: web.Request) -> web.Response | None:
+            if request.method != "PUT" or b'"one"' not in await request.read():
+                return None
+            return RefusedError(500, "InternalError").response()
+
+        server.answers.append(refuse_the_first)
+        both = False
+        async with two.running():
+            async with asyncio.timeout(10):
+                while not two.works:
+                    both = both or (one.works and two.works)
+                    await asyncio.sleep(0.001)
+
+    assert not both
+
+
+async def test_a_leader_whose_lease_was_taken_stops(server: ApiServer, client: Client) -> None:
+    one = Candidate(client, "one")
+
+    async with one.running():
+        await until(lambda: one.works)
+        server.put(LEASE, held("thief"))
+        await until(lambda: not one.works)
+        await asyncio.sleep(0.1)
+
+        assert (one.works, spec(server)["holderIdentity"]) == (False, "thief")
+
+
+async def test_a_deleted_lease_is_made_again(server: ApiServer, client: Client) -> None:
+    one = Candidate(client, "one")
+
+    async with one.running():
+        await until(lambda: one.works)
+        server.remove(LEASE, KEY)
+
+        await until(lambda: spec(server).get("holderIdentity") == "one" and one.works)
+
+
+async def test_the_lease_is_empty_once_everybody_has_left(
+    server: ApiServer, client: Client
+) -> None:
+    one = Candidate(client, "one")
+
+    async with one.running():
+        await until(lambda: one.works)
+
+    assert spec(server)["holderIdentity"] == ""
+
+
+async def test_minor_6_a_leader_that_stops_during_a_renewal_releases_the_lease(
+    server: ApiServer, client: Client
+) -> None:
+    one = Candidate(client, "one")
+    under_way = asyncio.Event()
+
+    async def take_long(request: web.Request) -> None:
+        """Grant the renewal, but let its answer be late."""
+        if request.method == "PUT" and one.works:
+            server.answers.clear()
+            raw = await request.json()
+            server.put(LEASE, {**raw, "metadata": {**raw["metadata"]}})
+            under_way.set()
+            await asyncio.sleep(5)
+
+    async with one.running():
+        await until(lambda: one.works)
+        server.answers.append(take_long)
+        await under_way.wait()
+
+    assert spec(server)["holderIdentity"] == ""
+
+
+async def test_minor_5_the_lease_says_no_less_than_the_duration(
+    server: ApiServer, client: Client
+) -> None:
+    one = Candidate(client, "one", replace(QUICK, lease_duration=2.5))
+
+    async with one.running():
+        await until(lambda: one.works)
+
+        assert spec(server)["leaseDurationSeconds"] == 3
+
+
+async def test_a_leader_that_slept_may_not_write_before_it_has_looked_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Candidate(client, "one")
+    assert not one.election.leads()
+
+    async with one.running():
+        await until(one.election.leads)
+        later = leases.clock() + QUICK.lease_renew_deadline
+        monkeypatch.setattr(leases, "clock", lambda: later)  # and no task has run since
+
+        assert not one.election.leads()
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="only Linux has CLOCK_BOOTTIME")
+def test_minor_7_the_clock_goes_on_while_the_host_is_suspended() -> None:
+    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    assert before <= leases.clock() <= time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+async def test_renewals_and_failures_can_be_watched(server: ApiServer, client: Client) -> None:
+    one = Candidate(client, "one")
+    began = time.time()
+
+    async with one.running():
+        await until(lambda: one.works)
+        assert began <= one.metric("lease_renewed_timestamp_seconds") <= time.time()
+        assert one.metric("lease_failures_total") == 0
+        server.refuse("PUT", "/leases/", RefusedError(500, "InternalError"))
+
+        await until(lambda: one.metric("lease_failures_total") == 1)
+
+
+@pytest.mark.parametrize("lease", [{"spec": None}, {"spec": {"leaseDurationSeconds": None}}, {}])
+async def test_a_lease_that_somebody_emptied_is_taken(
+    server: ApiServer, client: Client, lease: dict[str, Any]
+) -> None:
+    server.put(LEASE, {**lease, "metadata": held("")["metadata"]})
+    one = Candidate(client, "one")
+
+    async with one.running():
+        await until(lambda: one.works)

@@ -1,0 +1,66 @@
+"""M2: replacement backs off."""
+
+from dataclasses import replace
+
+from kopf_runtime import pace
+from kopf_runtime.kinds import POD
+from kopf_runtime.pace import Pace
+from kopf_runtime.records import Child
+
+KEY = ("ns", "w-one")
+CHILD = Child(
+    key=KEY, uid="u", version=1, owner="o", made_for="o", parent="one", deleting=False,
+    deadline=0.0, created=0.0, finalizers=(), template="t", generation=1, replaced=0,
+    unlabelled=(), altered=False, editors="", view=None,
+)  # fmt: skip
+
+
+def replacements(minutes: float, life: float, restart_each: int = 0) -> int:
+    """Return how many children are made in that time if each lives for so many seconds."""
+    pace, made, now = Pace(), 0, 0.0
+    child = replace(CHILD, created=now)
+    while now < minutes * 60:
+        now += life
+        now += pace.wait(child, now)
+        pace.lost(POD, child, now)
+        now += pace.wait_to_make(POD, KEY, now)
+        count = pace.count(POD, KEY)
+        pace.made(POD, KEY)
+        child = replace(child, created=now, replaced=count)
+        made += 1
+        if restart_each and made % restart_each == 0:
+            pace = Pace()  # another replica: it knows only what stands in the child
+    return made
+
+
+def test_m2_a_child_that_ends_at_once_is_made_again_a_few_times_a_minute_at_most() -> None:
+    assert replacements(minutes=1, life=0.1) <= pace.FREE + 8
+    assert replacements(minutes=60, life=0.1) <= 25
+
+
+def test_m2_a_restart_of_the_operator_does_not_begin_again() -> None:
+    assert replacements(minutes=60, life=0.1, restart_each=1) <= 25
+
+
+def test_m2_a_child_that_ends_each_few_minutes_is_replaced_at_once() -> None:
+    assert replacements(minutes=60, life=120) >= 29
+
+
+def test_m2_the_first_replacements_do_not_wait() -> None:
+    assert replacements(minutes=0.01, life=0.1) >= pace.FREE
+
+
+def test_m2_a_child_that_stayed_begins_again_at_none() -> None:
+    pace = Pace()
+    pace.lost(POD, replace(CHILD, replaced=9), now=3600.0)
+
+    assert pace.count(POD, KEY) == 0
+
+
+def test_m3_children_that_never_come_back_are_forgotten() -> None:
+    slow = Pace()
+    for number in range(pace.REMEMBERED + 10):
+        slow.lost(POD, replace(CHILD, key=("ns", str(number)), replaced=9), now=1.0)
+
+    assert not slow.knows(POD, ("ns", "0"))
+    assert slow.knows(POD, ("ns", str(pace.REMEMBERED + 9)))

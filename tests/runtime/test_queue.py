@@ -1,0 +1,367 @@
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from kopf_runtime.kinds import Key
+from kopf_runtime.metrics import Metrics
+from kopf_runtime.queue import RetryError, WorkQueue
+from tests.support.waiting import in_virtual_time, now, until
+
+A, B = ("ns", "a"), ("ns", "b")
+ELSEWHERE = ("elsewhere", "a")
+
+Reconcile = Callable[[Key], Awaitable[float | None]]
+
+
+def queue_of(reconcile: Reconcile, workers: int = 4) -> WorkQueue:
+    return WorkQueue("things", reconcile, workers, Metrics("test"), clock=now)
+
+
+@asynccontextmanager
+async def working(
+    reconcile: Reconcile, workers: int = 4, keys: tuple[Key, ...] = ()
+) -> AsyncIterator[WorkQueue]:
+    queue = queue_of(reconcile, workers)
+    task = asyncio.create_task(queue.run(lambda: list(keys)))
+    await until(lambda: queue.running)
+    try:
+        yield queue
+        if task.done():
+            task.result()
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+class Slow:
+    """Reconciles that take so many seconds in a namespace; remembers when which ended."""
+
+    def __init__(self, **seconds: float) -> None:
+        self._seconds = seconds
+        self.began: dict[Key, float] = {}
+        self.done: dict[Key, float] = {}
+
+    async def __call__(self, key: Key) -> None:
+        self.began[key] = now()
+        await asyncio.sleep(self._seconds.get(key[0], 0.0))
+        self.done[key] = now()
+
+
+@in_virtual_time
+async def test_a_key_that_waits_is_not_queued_twice() -> None:
+    seen: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        seen.append(key)
+
+    async with working(reconcile) as queue:
+        queue.add(A)
+        queue.add(A)
+        queue.add(B)
+        await asyncio.sleep(60)
+
+    assert sorted(seen) == [A, B]
+
+
+@in_virtual_time
+async def test_a_key_has_one_worker_and_is_worked_on_again_if_added_meanwhile() -> None:
+    at_once, most, runs = 0, 0, 0
+    go_on = asyncio.Event()
+
+    async def reconcile(_: Key) -> None:
+        nonlocal at_once, most, runs
+        at_once, runs = at_once + 1, runs + 1
+        most = max(most, at_once)
+        await go_on.wait()
+        at_once -= 1
+
+    async with working(reconcile) as queue:
+        queue.add(A)
+        await until(lambda: runs == 1)
+        queue.add(A)
+        queue.add(A)
+        go_on.set()
+        await asyncio.sleep(60)
+
+    assert (most, runs) == (1, 2)
+
+
+@pytest.mark.parametrize("error", [RetryError("not yet"), ValueError("unforeseen")])
+def test_what_fails_is_tried_again_until_it_succeeds(error: Exception) -> None:
+    runs = 0
+
+    async def reconcile(_: Key) -> None:
+        nonlocal runs
+        runs += 1
+        if runs < 5:
+            raise error
+
+    @in_virtual_time
+    async def scenario() -> None:
+        async with working(reconcile) as queue:
+            queue.add(A)
+            await asyncio.sleep(600)
+
+    scenario()
+
+    assert runs == 5
+
+
+@in_virtual_time
+async def test_each_failure_in_a_row_makes_the_pause_longer_and_a_success_ends_that() -> None:
+    times: list[float] = []
+
+    async def reconcile(_: Key) -> None:
+        times.append(now())
+        if len(times) not in (20, 21):
+            raise RetryError("not yet")
+
+    async with working(reconcile) as queue:
+        queue.add(A)
+        await until(lambda: len(times) == 20, seconds=3600)
+        queue.add(A)
+        await until(lambda: len(times) == 21)
+        queue.add(A)
+        await until(lambda: len(times) == 23)
+
+    pauses = [later - sooner for sooner, later in zip(times, times[1:], strict=False)]
+    assert pauses[0] < 0.02
+    assert 25 <= pauses[18] <= 61  # jitter takes up to a half
+    assert pauses[21] < 0.02
+
+
+@in_virtual_time
+async def test_a_failing_key_does_not_hold_up_another() -> None:
+    done: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        if key == A:
+            raise RetryError("never")
+        done.append(key)
+
+    async with working(reconcile, workers=1) as queue:
+        queue.add(A)
+        queue.add(B)
+        await until(lambda: done == [B])
+
+
+@in_virtual_time
+async def test_minor_4_nothing_brings_a_key_back_before_the_server_allows_it() -> None:
+    times: list[float] = []
+
+    async def reconcile(_: Key) -> None:
+        times.append(now())
+        if len(times) == 1:
+            queue.add_after(A, 0.5)  # an earlier timer
+            raise RetryError("too many requests", after=20.0)
+
+    async with working(reconcile) as queue:
+        queue.add(A)
+        await asyncio.sleep(1)
+        queue.add(A)  # an event
+        await until(lambda: len(times) == 2, seconds=100)
+
+    assert times[1] - times[0] >= 20.0
+
+
+@in_virtual_time
+async def test_a_reconcile_may_ask_to_be_called_again_later() -> None:
+    times: list[float] = []
+
+    async def reconcile(_: Key) -> float | None:
+        times.append(now())
+        return 30.0 if len(times) == 1 else None
+
+    async with working(reconcile) as queue:
+        queue.add(A)
+        await asyncio.sleep(600)
+
+    assert times[1] - times[0] == pytest.approx(30.0, abs=0.1)
+    assert len(times) == 2
+
+
+@in_virtual_time
+async def test_the_next_run_begins_with_all_keys_that_there_are() -> None:
+    runs: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        runs.append(key)
+        await asyncio.Event().wait()
+
+    queue = queue_of(reconcile)
+    first = asyncio.create_task(queue.run(lambda: [A]))
+    await until(lambda: runs == [A])
+    first.cancel()
+    with suppress(asyncio.CancelledError):
+        await first
+    second = asyncio.create_task(queue.run(lambda: [A, B]))
+    await until(lambda: runs == [A, A, B])
+    second.cancel()
+
+
+@in_virtual_time
+async def test_minor_1_a_standbys_queue_stays_empty() -> None:
+    queue = queue_of(Slow())
+
+    for number in range(1000):
+        queue.add(("ns", str(number)))
+        queue.add_after(("ns", str(number)), 1.0)
+    await asyncio.sleep(60)
+
+    assert len(queue) == 0
+
+
+@in_virtual_time
+async def test_minor_1_a_new_leader_does_not_work_on_what_is_long_gone() -> None:
+    slow = Slow()
+    queue = queue_of(slow)
+    queue.add(("ns", "gone"))
+
+    task = asyncio.create_task(queue.run(lambda: [A]))
+    await asyncio.sleep(60)
+    task.cancel()
+
+    assert list(slow.done) == [A]
+
+
+async def test_minor_2_a_sweep_leaves_time_for_other_tasks() -> None:
+    turns = 0
+
+    async def reconcile(_: Key) -> None:
+        """Nothing is to be done, so it never waits."""
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    task = asyncio.create_task(other())
+    keys = tuple(("ns", str(number)) for number in range(500))
+    async with working(reconcile, workers=2, keys=keys) as queue:
+        turns = 0
+        await until(lambda: not len(queue))
+    task.cancel()
+
+    assert turns > 100
+
+
+@in_virtual_time
+async def test_news_that_comes_while_a_leader_steps_down_is_no_error() -> None:
+    async def reconcile(_: Key) -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0)  # such as closing a connection
+
+    queue = queue_of(reconcile)
+    task = asyncio.create_task(queue.run(lambda: [A]))
+    await until(lambda: queue.longest_running() > 0)
+
+    task.cancel()
+    await asyncio.sleep(0)
+    queue.add(B)
+    with suppress(asyncio.CancelledError):
+        await task
+
+    assert not queue.running
+
+
+@in_virtual_time
+async def test_the_age_of_the_oldest_reconcile_tells_of_a_stuck_one() -> None:
+    async with working(Slow(ns=3600.0)) as queue:
+        assert queue.longest_running() == 0.0
+        queue.add(A)
+        await asyncio.sleep(301)
+
+        assert queue.longest_running() >= 300
+
+
+# --- L2: fairness -------------------------------------------------------------------------------
+
+
+@in_virtual_time
+async def test_l2_a_slow_namespace_costs_the_others_nothing() -> None:
+    slow = Slow(slow=10.0)
+    keys = tuple(("slow", str(number)) for number in range(100))
+    async with working(slow, workers=16, keys=keys) as queue:
+        await asyncio.sleep(30)  # by now it is known
+        added = now()
+        for number in range(50):
+            queue.add(("elsewhere", str(number)))
+        await until(lambda: sum(key[0] == "elsewhere" for key in slow.done) == 50)
+
+        assert now() - added < 0.1
+
+
+@in_virtual_time
+async def test_l2_a_namespace_that_turns_slow_holds_up_the_others_for_a_moment_only() -> None:
+    slow = Slow(slow=10.0)
+    keys = tuple(("slow", str(number)) for number in range(100))
+    async with working(slow, workers=16, keys=keys) as queue:
+        queue.add(ELSEWHERE)
+        added = now()
+        await until(lambda: ELSEWHERE in slow.done)
+
+        assert now() - added <= 2.0
+
+
+@in_virtual_time
+async def test_l2_namespaces_take_turns() -> None:
+    slow = Slow(many=0.1, elsewhere=0.1)
+    keys = tuple(("many", str(number)) for number in range(1000))
+    async with working(slow, workers=1, keys=(*keys, ELSEWHERE)):
+        await until(lambda: ELSEWHERE in slow.done)
+
+        assert len(slow.done) <= 3
+
+
+@in_virtual_time
+async def test_l2_a_slow_namespace_gets_on_a_few_at_a_time() -> None:
+    slow = Slow(slow=10.0)
+    keys = tuple(("slow", str(number)) for number in range(100))
+    async with working(slow, workers=16, keys=keys):
+        most = 0
+        await asyncio.sleep(60)
+        while len(slow.done) < 100:
+            most = max(most, len(slow.began) - len(slow.done))
+            await asyncio.sleep(1)
+
+    assert 1 <= most <= 4
+
+
+@in_virtual_time
+async def test_l2_a_namespace_that_is_quick_again_is_treated_like_all() -> None:
+    slow = Slow(slow=10.0)
+    keys = tuple(("slow", str(number)) for number in range(8))
+    async with working(slow, workers=16, keys=keys) as queue:
+        await until(lambda: len(slow.done) == 8, seconds=600)
+        slow._seconds["slow"] = 0.5
+        await asyncio.sleep(60)
+        added = now()
+        for number in range(16):
+            queue.add(("slow", f"later-{number}"))
+        await until(lambda: len(slow.done) == 24)
+
+        assert now() - added < 1.0  # sixteen at once, not four
+
+
+@in_virtual_time
+async def test_l2_a_key_that_timed_out_gets_more_time() -> None:
+    from kopf_runtime import client
+
+    given: list[float] = []
+
+    async def reconcile(_: Key) -> None:
+        given.append(client._patience.get())
+        if len(given) == 1:
+            raise RetryError("no answer in time", timed_out=True)
+
+    async with working(reconcile) as queue:
+        queue.add(A)
+        await until(lambda: len(given) == 2)
+
+    assert given == [0.0, client.PATIENT]

@@ -1,0 +1,325 @@
+"""Each kind and namespace is listed, watched, lost and found again by itself."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+import kopf_runtime as kr
+from kopf_runtime import reflector
+from kopf_runtime.kinds import CONFIG_MAP
+from tests.runtime import widgets
+from tests.runtime.widgets import WIDGET, edit, widget
+from tests.support.api_server import ApiServer, Asked, RefusedError
+from tests.support.running import operating
+from tests.support.waiting import until
+
+A, B = ("a", "w-one"), ("b", "w-one")
+BOTH = kr.Settings(namespaces=("a", "b"))
+FORBIDDEN = RefusedError(403, "Forbidden", "no right in b")
+GONE = RefusedError(404, "NotFound", "no such thing in b")
+AWAY = RefusedError(503, "ServiceUnavailable", "b's shard is away", after=1)
+
+
+def put_both(server: ApiServer) -> None:
+    for namespace in ("a", "b"):
+        server.put(WIDGET, widget(namespace=namespace))
+
+
+def text(server: ApiServer, key: tuple[str, str]) -> Any:
+    return (server.get(CONFIG_MAP, key) or {"data": {}})["data"].get("text")
+
+
+# --- C2 -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [FORBIDDEN, GONE, AWAY], ids=lambda e: str(e.code))
+@pytest.mark.parametrize("which", ["widgets", "configmaps", ".*"])
+async def test_c2_a_namespace_that_cannot_be_listed_holds_up_no_other(
+    server: ApiServer, error: RefusedError, which: str
+) -> None:
+    put_both(server)
+    server.refuse("GET", f"/namespaces/b/{which}$", error, times=float("inf"))
+
+    async with operating(server, one := widgets.controller(), settings=BOTH) as operator:
+        await until(lambda: text(server, A) == "hello")
+        await until(lambda: one.unserved()[0] and one.unserved()[1])
+
+        assert one.unserved()[1] == 1  # it is ready, for it serves what it can
+        assert any("/namespaces/b/" in told for told in one.unserved()[0])
+        labels = {"namespace": "b", "resource": "configmaps" if which == "configmaps" else "widgets"}
+        await until(lambda: operator.metric("unserved", **labels) == 1)
+        assert server.get(CONFIG_MAP, B) is None
+
+        server.answers.clear()  # and it comes back by itself
+        await until(lambda: text(server, B) == "hello")
+        await until(lambda: operator.metric("unserved", **labels) == 0)
+        assert one.unserved() == ([], 2)
+
+
+@pytest.mark.parametrize("error", [FORBIDDEN, GONE], ids=lambda e: str(e.code))
+async def test_c2_a_namespace_that_is_lost_while_it_is_watched_comes_back(
+    server: ApiServer, error: RefusedError
+) -> None:
+    put_both(server)
+    async with operating(server, one := widgets.controller(), settings=BOTH):
+        await until(lambda: text(server, A) and text(server, B))
+
+        server.refuse("GET", "/namespaces/b/", error, times=float("inf"))
+        server.close_watches()
+        await until(lambda: one.unserved()[1] == 1)
+        server.edit(WIDGET, ("a", "one"), edit("served"))
+        server.edit(WIDGET, ("b", "one"), edit("later"))
+        await until(lambda: text(server, A) == "served")
+        assert text(server, B) == "hello"
+
+        server.answers.clear()
+        await until(lambda: text(server, B) == "later")
+
+
+async def test_c2_nothing_is_ready_before_each_namespace_was_tried(server: ApiServer) -> None:
+    put_both(server)
+    go_on = asyncio.Event()
+
+    async def hang(request: web.Request) -> None:
+        if "/namespaces/b/" in request.path:
+            await go_on.wait()
+
+    server.answers.append(hang)
+    async with operating(server, one := widgets.controller(), settings=BOTH):
+        await until(lambda: text(server, A))
+        assert one.unserved()[1] == 0
+
+        go_on.set()
+        await until(lambda: one.unserved()[1] == 2)
+
+
+async def test_a_kind_that_comes_late_needs_no_restart(server: ApiServer) -> None:
+    server.kinds.remove(WIDGET)
+    server.put(WIDGET, widget())
+
+    async with operating(server, one := widgets.controller()):
+        await until(lambda: any("install its CRD" in told for told in one.unserved()[0]))
+        server.kinds.add(WIDGET)
+
+        await until(lambda: text(server, ("ns", "w-one")) == "hello")
+
+
+async def test_an_object_without_right_to_its_namespace_gets_no_second_child(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget())
+    server.refuse("GET", "/configmaps$", FORBIDDEN, times=float("inf"))
+
+    async with operating(server, one := widgets.controller()):
+        await until(lambda: one.primaries.serves("ns"))
+        await asyncio.sleep(0.2)
+
+        assert server.writes == []  # what is there is not known
+
+
+# --- hot loops ----------------------------------------------------------------------------------
+
+
+async def requests_of(server: ApiServer, seconds: float) -> int:
+    """Return how many requests came within so many seconds; slower machines send fewer."""
+    async with operating(server, widgets.controller()):
+        await asyncio.sleep(seconds)
+    return len(server.requests)
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 404, 410, 429, 500, 503])
+async def test_m4_no_refusal_makes_a_hot_loop(server: ApiServer, code: int) -> None:
+    server.refuse("GET", "/", RefusedError(code, "No"), times=float("inf"))
+
+    assert await requests_of(server, 1.5) <= 12  # two paths: 0, 0.2, 0.6, 1.4 s
+
+
+async def test_m4_a_watch_that_ends_at_once_makes_no_hot_loop(server: ApiServer) -> None:
+    async def end(request: web.Request) -> web.Response | None:
+        return web.Response() if request.query.get("watch") else None
+
+    server.answers.append(end)
+
+    assert await requests_of(server, 1.5) <= 30
+
+
+@pytest.mark.parametrize(
+    "body", ["", "{}", "[]", "null", '{"items": 5}', '{"metadata": {"resourceVersion": "x"}}', "<"]
+)
+async def test_m4_a_list_that_is_none_makes_no_hot_loop_and_no_end(
+    server: ApiServer, body: str
+) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text=body, content_type="application/json")
+
+    server.answers.append(answer)
+
+    assert await requests_of(server, 1.5) <= 12
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "", "[]", '{"type":"ADDED"}', '{"type":"BOOKMARK","object":{}}', "<html>", '{"type":',
+        '{"type":"ERROR","object":{"code":"x"}}', '{"type":"ERROR","object":{"code":410}}',
+        '{"type":"ADDED","object":{}}', '{"type":"DELETED","object":{"metadata":{}}}',
+    ],
+)  # fmt: skip
+async def test_m4_a_watch_that_tells_nonsense_makes_no_hot_loop_and_no_end(
+    server: ApiServer, line: str
+) -> None:
+    async def answer(request: web.Request) -> web.Response | None:
+        return web.Response(text=f"{line}\n") if request.query.get("watch") else None
+
+    server.answers.append(answer)
+
+    assert await requests_of(server, 1.0) <= 30
+
+
+# --- M5: history --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("told", ["by an event", "by a bookmark"])
+async def test_m5_a_restore_of_etcd_is_noticed_at_the_next_watch(
+    server: ApiServer, told: str
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller()) as operator:
+        await until(lambda: text(server, ("ns", "w-one")) and operator.synced)
+        await until(lambda: server.watches == 2)
+        restore = server.snapshot()
+        if told == "by an event":
+            server.edit(WIDGET, ("ns", "one"), edit("lost by the restore"))
+            await until(lambda: text(server, ("ns", "w-one")) == "lost by the restore")
+        else:
+            server.version += 1000  # other kinds' writes
+            server.bookmark()
+            await asyncio.sleep(0.1)
+
+        restore()
+        server.edit(WIDGET, ("ns", "one"), edit("after the restore"))
+
+        await until(lambda: text(server, ("ns", "w-one")) == "after the restore")
+
+
+# --- watches and lists --------------------------------------------------------------------------
+
+
+async def test_a_watch_that_ends_is_opened_again_where_it_was(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller()):
+        await until(lambda: text(server, ("ns", "w-one")))
+        for number in range(3):
+            await until(lambda: server.watches == 2)
+            server.close_watches()
+            server.edit(WIDGET, ("ns", "one"), edit(f"{number}"))
+            await until(lambda n=number: text(server, ("ns", "w-one")) == f"{n}")  # type: ignore[misc]
+
+    lists = [one for one in server.requests if one.query.get("limit") == str(reflector.PAGE)]
+    assert len(lists) == 2  # one for each kind
+
+
+async def test_a_version_that_is_too_old_is_followed_by_a_list(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller()):
+        await until(lambda: text(server, ("ns", "w-one")) and server.watches == 2)
+
+        async def expired(request: web.Request) -> web.Response | None:
+            if not request.query.get("watch") or "widgets" not in request.path:
+                return None
+            server.answers.clear()
+            error = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+            return web.json_response({"type": "ERROR", "object": error}, dumps=_line)
+
+        server.answers.append(expired)
+        server.close_watches()
+        server.edit(WIDGET, ("ns", "one"), edit("new"))
+
+        await until(lambda: text(server, ("ns", "w-one")) == "new")
+
+
+def _line(thing: Any) -> str:
+    import json
+
+    return json.dumps(thing) + "\n"
+
+
+def pages(server: ApiServer) -> list[Asked]:
+    return [
+        one for one in server.requests
+        if one.path.endswith("/widgets") and not one.query.get("watch")
+        and one.query.get("limit") != "1"
+    ]  # fmt: skip
+
+
+async def test_minor_3_a_page_that_fails_is_asked_for_again_and_not_the_first(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reflector, "PAGE", 5)
+    monkeypatch.setattr(reflector, "FIRST", 0.02)
+    for number in range(12):
+        server.put(WIDGET, widget(f"w{number}"))
+    failures = 3
+
+    async def fail(request: web.Request) -> web.Response | None:
+        nonlocal failures
+        if request.query.get("continue") == "5" and failures:
+            failures -= 1
+            return RefusedError(500, "InternalError").response()
+        return None
+
+    server.answers.append(fail)
+    async with operating(server, widgets.controller()):
+        await until(lambda: len(server.all(CONFIG_MAP)) == 12)
+
+    asked = [one.query.get("continue") for one in pages(server)]
+    assert asked == [None, "5", "5", "5", "5", "10"]
+
+
+async def test_a_missed_event_is_made_good_by_the_next_sweep_and_counted(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(
+        server, widgets.controller(), settings=kr.Settings(sweep_period=0.3)
+    ) as operator:
+        await until(lambda: text(server, ("ns", "w-one")) and server.watches == 2)
+        server.mute = True
+        server.edit(WIDGET, ("ns", "one"), edit("missed"))
+        server.version += 1
+        server.mute = False
+        server.bookmark()  # the watch believes that it has seen it
+
+        await until(lambda: text(server, ("ns", "w-one")) == "missed")
+        await until(lambda: operator.metric("sweep_repairs_total", resource="widgets") == 1)
+
+
+async def test_minor_10_changes_in_flight_are_no_repairs(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    async with operating(
+        server, widgets.controller(), settings=kr.Settings(sweep_period=0.02)
+    ) as operator:
+        await until(lambda: text(server, ("ns", "w-one")))
+        for number in range(60):
+            server.edit(WIDGET, ("ns", "one"), edit(str(number)))
+            server.put(WIDGET, widget(f"short-{number}"))
+            await asyncio.sleep(0.01)
+            server.remove(WIDGET, ("ns", f"short-{number}"))
+
+        assert operator.metric("sweep_repairs_total", resource="widgets") == 0
+        assert operator.metric("sweep_repairs_total", resource="configmaps") == 0
+
+
+async def test_minor_1_a_standby_watches_and_writes_nothing(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+
+    async with operating(server, one := widgets.controller(), working=False) as operator:
+        await until(lambda: operator.synced)
+        for number in range(20):
+            server.put(WIDGET, widget(f"w{number}"))
+        await until(lambda: len(one.primaries.cache) == 21)
+
+        assert len(one.queue) == 0
+        assert server.writes == []

@@ -1,0 +1,250 @@
+"""What goes wrong is told by a condition and an Event in the API server's words, and made good."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+import kopf_runtime as kr
+from kopf_runtime.kinds import CONFIG_MAP, POD
+from tests.runtime import widgets
+from tests.runtime.widgets import UID, WIDGET, Raw, edit, ready, widget
+from tests.support.api_server import ApiServer, RefusedError
+from tests.support.running import operating
+from tests.support.waiting import until
+
+KEY, CHILD = ("ns", "one"), ("ns", "w-one")
+FOREVER = float("inf")
+
+
+def told(server: ApiServer) -> Any:
+    return ready(server.get(WIDGET, KEY))
+
+
+def warnings(server: ApiServer) -> list[tuple[str, str]]:
+    return [(e["reason"], e["message"]) for e in server.events if e["type"] == "Warning"]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (400, "BadRequest"), (403, "Forbidden"), (413, "RequestEntityTooLarge"), (422, "Invalid"),
+        (429, "TooManyRequests"), (500, "InternalError"), (503, "ServiceUnavailable"),
+        (504, "Timeout"),
+    ],
+)  # fmt: skip
+async def test_l1_whatever_refuses_a_child_is_told_and_made_good(
+    server: ApiServer, code: int, reason: str
+) -> None:
+    said = f"admission webhook says no ({code})"
+    server.refuse("POST", "/pods$", RefusedError(code, reason, said), FOREVER)
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("reason") == reason)
+        assert (told(server)["status"], told(server)["message"]) == ("False", said)
+        await until(lambda: warnings(server))
+        await asyncio.sleep(0.3)
+        assert [message for _, message in warnings(server)] == [said]
+
+        server.answers.clear()  # and all is well without a touch
+        server.edit(WIDGET, KEY, edit("again"))
+        await until(lambda: told(server).get("status") == "True")
+    assert server.get(POD, CHILD)
+
+
+async def test_l1_a_status_is_not_ready_while_the_next_child_is_refused(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+        server.refuse("POST", "/pods$", RefusedError(500, "InternalError", "webhook"), FOREVER)
+        server.edit(WIDGET, KEY, edit("edited"))
+
+        await until(lambda: told(server).get("status") == "False")
+        await until(lambda: (server.get(WIDGET, KEY) or {})["status"]["observedGeneration"] == 2)
+
+
+async def test_l1_a_server_that_takes_long_is_told_while_it_takes_long(server: ApiServer) -> None:
+    answer = asyncio.Event()
+
+    async def hang(request: web.Request) -> None:
+        if request.method == "POST" and request.path.endswith("/pods"):
+            await answer.wait()
+
+    server.answers.append(hang)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("reason") == "SlowApiServer")
+        assert told(server)["status"] == "False"
+        assert server.get(POD, CHILD) is None
+
+        answer.set()
+        await until(lambda: told(server).get("status") == "True")
+
+
+async def test_too_many_requests_are_waited_out_for_as_long_as_the_server_says(
+    server: ApiServer,
+) -> None:
+    refused = server.refuse("POST", "/pods$", RefusedError(429, "TooManyRequests", after=600))
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("reason") == "TooManyRequests")
+        server.edit(WIDGET, KEY, edit("edited"))
+        await asyncio.sleep(0.5)
+
+    assert len(refused) == 1
+    assert server.get(POD, CHILD) is None
+
+
+# --- L6 -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lost", ["app.kubernetes.io/managed-by", UID, "ownerReferences"])
+async def test_l6_a_webhook_that_takes_our_marks_away_is_told_and_the_child_lives(
+    server: ApiServer, lost: str
+) -> None:
+    def strip(kind: kr.Kind, raw: Raw) -> None:
+        if kind == POD:
+            where = raw["metadata"] if lost == "ownerReferences" else raw["metadata"]["labels"]
+            where.pop(lost)
+
+    server.admission = strip
+    server.put(WIDGET, widget())
+    settings = kr.Settings(sweep_period=0.1)
+    async with operating(server, widgets.controller(widgets.pod), settings=settings):
+        await until(lambda: told(server).get("reason") == "AdmissionChanged")
+        uid = (server.get(POD, CHILD) or {})["metadata"]["uid"]
+        await asyncio.sleep(0.5)
+
+        assert (server.get(POD, CHILD) or {})["metadata"]["uid"] == uid
+    name = "the owner reference" if lost == "ownerReferences" else f"the label {lost}"
+    assert f"dmission removed or changed {name}" in told(server)["message"]
+    assert len(warnings(server)) == 1
+
+
+# --- L7, L8 -------------------------------------------------------------------------------------
+
+
+async def test_l7_a_conflict_is_looked_at_less_and_less_often(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.reconcile.CONFLICT", 0.05)
+    server.put(POD, {"metadata": {"namespace": "ns", "name": "w-one"}, "spec": {}})
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("reason") == "Conflict")
+        await asyncio.sleep(1.5)
+        looks = [r for r in server.requests if "/pods" in r.path and "/pods/w-one" in r.path]
+        posts = [r for r in server.requests if r.method == "POST" and "/pods" in r.path]
+
+        assert len(looks) + len(posts) <= 24  # without a back-off, thirty each
+
+
+async def test_l8_a_status_that_cannot_be_written_makes_nobody_forget_the_object(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.refuse("PATCH", "/status$", RefusedError(404, "NotFound"), FOREVER)
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: server.get(POD, CHILD))
+        await until(lambda: "has no status subresource" in caplog.text)
+        server.remove(POD, CHILD)
+
+        await until(lambda: server.get(POD, CHILD))
+
+
+async def test_l8_an_object_that_is_gone_is_forgotten_when_its_status_is_refused(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, one := widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+        server.mute = True
+        server.remove(WIDGET, KEY)
+        server.mute = False
+        server.refuse("POST", "/pods$", RefusedError(403, "Forbidden"), FOREVER)
+        server.remove(POD, CHILD)
+
+        await until(lambda: one.primaries.cache.get(KEY) is None)
+    assert "status subresource" not in caplog.text
+
+
+async def test_a_status_that_somebody_else_wrote_meanwhile_is_written_again(
+    server: ApiServer,
+) -> None:
+    server.refuse("PATCH", "/status$", RefusedError(409, "Conflict"), 3)
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+
+
+async def test_a_status_altered_by_hand_is_repaired(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+        server.edit(WIDGET, KEY, lambda raw: raw.update(status={"conditions": "none"}))
+
+        await until(lambda: told(server).get("status") == "True")
+
+
+# --- L10, L11 -----------------------------------------------------------------------------------
+
+
+async def test_l10_conditions_of_others_are_kept_as_far_as_there_is_room(
+    server: ApiServer,
+) -> None:
+    def condition(number: int) -> Raw:
+        return {"type": f"Other{number}", "status": "True", "reason": "R", "message": "",
+                "lastTransitionTime": f"2026-01-{number + 1:02}T00:00:00Z"}  # fmt: skip
+
+    server.put(
+        WIDGET, {**widget(), "status": {"conditions": [condition(n) for n in range(16)]}}
+    )
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+
+    conditions = (server.get(WIDGET, KEY) or {})["status"]["conditions"]
+    assert len(conditions) == 16
+    assert {f"Other{n}" for n in range(1, 16)} < {one["type"] for one in conditions}
+
+
+async def test_l11_what_is_refused_is_logged_as_a_warning_once(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.refuse("POST", "/pods$", RefusedError(403, "Forbidden", "quota exceeded"), FOREVER)
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("reason") == "Forbidden")
+        await asyncio.sleep(0.5)
+
+    logged = [r for r in caplog.records if r.levelno == logging.WARNING and "quota" in r.message]
+    assert len(logged) == 1
+
+
+# --- an author's code ---------------------------------------------------------------------------
+
+
+async def test_a_status_function_that_fails_holds_up_no_other(server: ApiServer) -> None:
+    one = widgets.controller(widgets.config_map)
+
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        if seen.object.key == KEY:
+            raise ZeroDivisionError
+        return kr.by_default(seen)
+
+    server.put(WIDGET, widget())
+    server.put(WIDGET, widget("other"))
+    async with operating(server, one) as operator:
+        await until(lambda: ready(server.get(WIDGET, ("ns", "other"))).get("status") == "True")
+        await until(lambda: server.get(CONFIG_MAP, CHILD))
+
+        errors = {"kind": "widgets", "result": "error"}
+        assert operator.metric("reconciles_total", **errors) >= 1

@@ -1,0 +1,101 @@
+"""Field ownership (`metadata.managedFields`), as the API server keeps it: for `api_server`."""
+
+import json
+from typing import Any
+
+#: A field: its steps as in `fieldsV1`, such as `f:spec`, `k:{"name":"message"}`, `f:image`.
+Path = tuple[str, ...]
+
+#: What is only ever set as a whole, though it is a map (`x-kubernetes-map-type: atomic`).
+_ATOMIC = frozenset({"nodeSelector", "selector"})
+#: Lists whose items are named by a field (`x-kubernetes-list-map-keys`).
+_KEYED = {
+    "containers": ("name",), "initContainers": ("name",), "env": ("name",),
+    "imagePullSecrets": ("name",), "ownerReferences": ("uid",), "volumes": ("name",),
+    "volumeMounts": ("mountPath",), "conditions": ("type",), "ports": ("port", "protocol"),
+}  # fmt: skip
+_DEFAULTS = {"protocol": "TCP"}
+_SETS = frozenset({"finalizers"})
+#: What nobody owns: the API server writes it.
+_UNOWNED = frozenset({
+    "apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid",
+    "metadata.resourceVersion", "metadata.generation", "metadata.creationTimestamp",
+    "metadata.deletionTimestamp", "metadata.managedFields",
+})  # fmt: skip
+
+
+def leaves(thing: dict[str, Any]) -> dict[Path, Any]:
+    """Return the fields of an object that somebody can own, with their values."""
+    found: dict[Path, Any] = {}
+    for name, value in thing.items():
+        if name == "metadata":
+            for part, inner in value.items():
+                if f"metadata.{part}" not in _UNOWNED:
+                    _walk(("f:metadata", f"f:{part}"), part, inner, found)
+        elif name not in _UNOWNED:
+            _walk((f"f:{name}",), name, value, found)
+    return found
+
+
+def _walk(path: Path, name: str, value: Any, found: dict[Path, Any]) -> None:
+    if isinstance(value, dict) and value and name not in _ATOMIC:
+        for part, inner in value.items():
+            _walk((*path, f"f:{part}"), part, inner, found)
+    elif isinstance(value, list) and value and name in _SETS:
+        for item in value:
+            found[(*path, f"v:{json.dumps(item)}")] = item
+    elif isinstance(value, list) and value and name in _KEYED:
+        for item in value:
+            keys = {k: item.get(k, _DEFAULTS.get(k)) for k in _KEYED[name]}
+            step = "k:" + json.dumps(keys, separators=(",", ":"))
+            found[(*path, step, ".")] = keys
+            _walk((*path, step), "", item, found)
+    else:
+        found[path] = value
+
+
+def fields_v1(paths: set[Path]) -> dict[str, Any]:
+    """Return the `fieldsV1` of these fields."""
+    tree: dict[str, Any] = {}
+    for path in paths:
+        at = tree
+        for step in path:
+            at = at.setdefault(step, {})
+    return tree
+
+
+class Owners:
+    """Who owns which fields of one object."""
+
+    def __init__(self) -> None:
+        self._fields: dict[tuple[str, str], set[Path]] = {}
+
+    def changed(
+        self, before: dict[str, Any], after: dict[str, Any], manager: str, subresource: str = ""
+    ) -> None:
+        """Take in that a manager changed an object."""
+        old, new = leaves(before), leaves(after)
+        lost = {path for path, value in old.items() if path not in new or new[path] != value}
+        for owned in self._fields.values():
+            owned -= lost
+        mine = {path for path, value in new.items() if path not in old or old[path] != value}
+        self._fields.setdefault((manager, subresource), set()).update(mine)
+
+    def applied(self, before: dict[str, Any], given: dict[str, Any], manager: str) -> None:
+        """Take in that a manager applied a manifest by force: it owns exactly that."""
+        old, new = leaves(before), leaves(given)
+        for (who, _), owned in self._fields.items():
+            if who != manager:
+                owned -= {path for path in new if old.get(path) != new[path]}
+        self._fields[manager, ""] = set(new)
+
+    def render(self) -> list[dict[str, Any]]:
+        """Return `managedFields`."""
+        return [
+            {
+                "manager": manager, "operation": "Update", "apiVersion": "v1",
+                "fieldsType": "FieldsV1", "fieldsV1": fields_v1(paths),
+                **({"subresource": subresource} if subresource else {}),
+            }
+            for (manager, subresource), paths in self._fields.items() if paths
+        ]  # fmt: skip

@@ -1,0 +1,89 @@
+"""Runs controllers against `api_server`, as a manager does, without kopf's process."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import kopf
+
+from kopf_runtime.client import Client
+from kopf_runtime.controller import Controller
+from kopf_runtime.credentials import Credentials
+from kopf_runtime.events import Recorder
+from kopf_runtime.metrics import Metrics
+from kopf_runtime.settings import Settings
+from tests.support.api_server import ApiServer
+
+#: The operator's name in these tests: its field manager, and what its metrics begin with.
+NAME = "message-operator"
+
+
+class Operator:
+    """A running operator."""
+
+    def __init__(self, client: Client, metrics: Metrics, controllers: tuple[Controller, ...]):
+        self.client, self.metrics, self.controllers = client, metrics, controllers
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return a metric's value, 0 if it has none."""
+        value = self.metrics.registry.get_sample_value(f"{self.metrics.prefix}_{name}", labels)
+        return value or 0.0
+
+    @property
+    def synced(self) -> bool:
+        """Whether all that is watched was listed."""
+        return all(
+            reflector.synced
+            for controller in self.controllers
+            for source in controller.sources
+            for reflector in source.reflectors.values()
+        )
+
+
+@asynccontextmanager
+async def connected(server: ApiServer, metrics: Metrics | None = None) -> AsyncIterator[Client]:
+    """Have a client of the server."""
+    client = Client(NAME, "1", 5.0, metrics or Metrics(NAME))
+    client.open(Credentials(kopf.ConnectionInfo(server=server.url)))
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
+async def operating(
+    server: ApiServer, *controllers: Controller, settings: Settings | None = None,
+    working: bool = True,
+) -> AsyncIterator[Operator]:  # fmt: skip
+    """Run controllers while the block lasts; fail if one of their tasks ends by itself.
+
+    Without `working` it is a standby: it watches, and reconciles nothing.
+    """
+    settings = settings or Settings()
+    metrics = Metrics(NAME)
+    async with connected(server, metrics) as client:
+        recorder = Recorder(client, "replica-1", metrics)
+        tasks: list[Any] = [recorder.run()]
+        for controller in controllers:
+            controller.set_up(client, settings, metrics, recorder)
+            for namespace in settings.namespaces or (None,):
+                tasks += controller.reflect(namespace)
+            if working:
+                tasks.append(controller.queue.run(controller.keys))
+        running = asyncio.ensure_future(_together(tasks))
+        try:
+            yield Operator(client, metrics, controllers)
+            if running.done():
+                running.result()
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+
+
+async def _together(tasks: list[Any]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for task in tasks:
+            group.create_task(task)
