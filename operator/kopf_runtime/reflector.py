@@ -195,6 +195,8 @@ class Reflector:
             try:
                 await self._list(sweep=True)
             except ApiError as error:
+                if error.status in (401, 403, 404):  # the namespace, its rights or the kind is gone
+                    raise
                 logger.warning("The sweep of %s failed: %s", self.path, error)
 
     # --- watches ------------------------------------------------------------------------------

@@ -133,7 +133,9 @@ async def test_m1_an_image_that_a_webhook_rewrites_is_kept_whatever_is_added_lat
         await until(lambda: text(server))
         before = child(server)["metadata"]["uid"]
         for manager in ("kube-ovn", "kubectl-label"):
-            server.edit(POD, CHILD, lambda raw: raw["metadata"]["annotations"].update(ip="1"), manager)
+            server.edit(
+                POD, CHILD, lambda raw: raw["metadata"]["annotations"].update(ip="1"), manager
+            )
         await quiet(server)
 
         assert child(server)["metadata"]["uid"] == before

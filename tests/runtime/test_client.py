@@ -91,7 +91,9 @@ async def test_an_answer_that_is_no_object_is_an_error_like_any_other(body: str)
             await client.ask("GET", "/x")
 
 
-@pytest.mark.parametrize("body", ["[1]", '"no"', "5", "null", "<html>", '{"message": {}}', "[" * 5000])
+@pytest.mark.parametrize(
+    "body", ["[1]", '"no"', "5", "null", "<html>", '{"message": {}}', "[" * 5000]
+)
 async def test_minor_11_a_refusal_that_is_no_object_is_an_error_like_any_other(body: str) -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.Response(text=body, status=502, content_type="application/json")

@@ -123,7 +123,11 @@ async def test_an_authors_code_that_fails_on_one_object_holds_up_no_other(
 # --- any JSON -----------------------------------------------------------------------------------
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda part: st.lists(part, max_size=4) | st.dictionaries(st.text(), part, max_size=4),
     max_leaves=12,
 )
@@ -204,4 +208,3 @@ def test_any_json_that_an_api_server_accepts_is_taken_in_or_left_out(
 
     assert taken is not None
     assert taken[:2] == (("ns", name), version)
-

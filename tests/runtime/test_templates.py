@@ -133,9 +133,7 @@ def test_m3_manifests_are_kept_for_a_while_only() -> None:
 
 
 @pytest.mark.parametrize("bad", ["two of one name", "an exception", "labels that are a list"])
-async def test_a_bad_plan_is_a_condition_and_holds_up_no_other(
-    server: ApiServer, bad: str
-) -> None:
+async def test_a_bad_plan_is_a_condition_and_holds_up_no_other(server: ApiServer, bad: str) -> None:
     def desired(thing: Widget, _: object) -> Iterable[Raw]:
         manifests: Any = BAD[bad][0]
         if thing.spec.text == "bad":

@@ -203,9 +203,7 @@ async def test_l10_conditions_of_others_are_kept_as_far_as_there_is_room(
         return {"type": f"Other{number}", "status": "True", "reason": "R", "message": "",
                 "lastTransitionTime": f"2026-01-{number + 1:02}T00:00:00Z"}  # fmt: skip
 
-    server.put(
-        WIDGET, {**widget(), "status": {"conditions": [condition(n) for n in range(16)]}}
-    )
+    server.put(WIDGET, {**widget(), "status": {"conditions": [condition(n) for n in range(16)]}})
     async with operating(server, widgets.controller(widgets.pod)):
         await until(lambda: told(server).get("status") == "True")
 

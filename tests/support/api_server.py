@@ -450,7 +450,9 @@ class ApiServer:
             kind == POD and (stored.raw.get("spec") or {}).get("nodeName")
         )
         if held:  # whoever holds it ends it: the kubelet, the finalizer's controller
-            self.edit(kind, key, lambda raw: raw["metadata"].setdefault("deletionTimestamp", _now()))
+            self.edit(
+                kind, key, lambda raw: raw["metadata"].setdefault("deletionTimestamp", _now())
+            )
             return _json(self._objects[kind, key].encode())
         self.remove(kind, key)
         return web.json_response({"kind": "Status", "status": "Success"})
