@@ -9,7 +9,7 @@ from kopf_runtime.client import ApiError, Client
 from kopf_runtime.controller import Controller
 from kopf_runtime.kinds import Kind
 from kopf_runtime.manager import Manager
-from kopf_runtime.objects import Meta, Object
+from kopf_runtime.objects import Meta, Object, Resource
 from kopf_runtime.queue import RetryError
 from kopf_runtime.records import Child, PlanError, Primary, Update
 from kopf_runtime.settings import Settings, at_least, flag, one_of, truth
@@ -20,6 +20,7 @@ APPLY, REPLACE = Update.APPLY, Update.REPLACE
 
 __all__ = [
     "APPLY", "REPLACE", "ApiError", "Child", "Client", "Controller", "Kind", "Manager", "Meta",
-    "Object", "Observed", "PlanError", "Primary", "RetryError", "Settings", "Status", "Trouble",
+    "Object", "Observed", "PlanError", "Primary", "Resource",
+    "RetryError", "Settings", "Status", "Trouble",
     "at_least", "by_default", "flag", "kinds", "one_of", "short_hash", "truth",
 ]  # fmt: skip

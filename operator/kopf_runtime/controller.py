@@ -14,7 +14,7 @@ from kopf_runtime.client import Client
 from kopf_runtime.events import Recorder
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.metrics import Metrics
-from kopf_runtime.objects import Identity, Object
+from kopf_runtime.objects import Identity, Object, Resource
 from kopf_runtime.pace import Pace
 from kopf_runtime.queue import WorkQueue
 from kopf_runtime.reading import Reader
@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Controller:
     """Serves one kind."""
 
-    def __init__(self, kind: Kind, type_: type[Object], keep: Callable[[Any], Any]) -> None:
+    def __init__(self, kind: Kind, type_: type[Resource], keep: Callable[[Any], Any]) -> None:
         self.kind = kind
         self._type, self._keep = type_, keep
         self._owned: dict[Kind, Owned] = {}

@@ -78,7 +78,8 @@ def covers(owned: Any, wanted: Shape) -> bool:
 
 def _covers_item(keyed: list[tuple[str, Any]], names: Any, wanted: Shape) -> bool:
     for key, owned in keyed:
-        named = msgspec.json.decode(key[2:], type=dict[str, Any] if key[0] == "k" else Any)
+        kind = dict[str, Any] if key[0] == "k" else Any
+        named: Any = msgspec.json.decode(key[2:], type=kind)
         if key.startswith("v:"):
             if named == names:
                 return True

@@ -23,7 +23,7 @@ from kopf_runtime.events import Recorder
 from kopf_runtime.kinds import Kind
 from kopf_runtime.lease import Election
 from kopf_runtime.metrics import Metrics
-from kopf_runtime.objects import Object
+from kopf_runtime.objects import Resource
 from kopf_runtime.settings import Program, Settings, parse
 from kopf_runtime.web import Server
 
@@ -57,7 +57,7 @@ class Manager(Generic[S]):
     def controller_for(
         self,
         kind: Kind,
-        type_: type[Object] = Object,
+        type_: type[Resource] = Resource,
         *,
         keep: Callable[[Any], Any] = lambda _: None,
     ) -> Controller:

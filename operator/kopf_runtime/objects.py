@@ -1,7 +1,8 @@
 """Objects as they are decoded: only the fields that are read, and refused where they do not fit.
 
 An object that cannot be decoded is one `UnreadableError`: it is told and left out, and the others
-go on. An author's classes for a kind derive from `Object`.
+go on. An author's class for a kind that is served derives from `Resource`, one for a kind that is
+owned from `Object`.
 """
 
 import re
@@ -75,6 +76,12 @@ class Object(Struct, rename="camel"):
     """Any object; a class for a kind adds the fields that it reads, such as `spec`."""
 
     metadata: Meta
+
+
+class Resource(Object):
+    """An object of a kind that a controller serves: its status is the runtime's."""
+
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class Identity(Struct, rename="camel"):

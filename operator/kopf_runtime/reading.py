@@ -9,7 +9,7 @@ from typing import Any
 from kopf_runtime.apply import differing
 from kopf_runtime.fields import Ownership
 from kopf_runtime.kinds import Key, Kind
-from kopf_runtime.objects import Meta, Object, number, seconds, shared
+from kopf_runtime.objects import Meta, Object, Resource, number, seconds, shared
 from kopf_runtime.records import Child, Owned, PlanError, Primary, Wanted
 from kopf_runtime.templates import Marks, Templates
 
@@ -28,7 +28,7 @@ class Reader:
         self._templates, self._wanted = templates, wanted
         self._ownership = Ownership(marks.manager)
 
-    def primary(self, thing: Object, known: Primary | None) -> Primary:
+    def primary(self, thing: Resource, known: Primary | None) -> Primary:
         """Return the record of an object."""
         meta = thing.metadata
         labels = hash((_items(meta.labels), _items(meta.annotations)))
@@ -43,11 +43,10 @@ class Reader:
                     wanted = self._templates.make(thing)
                 except PlanError as error:
                     problem = str(error)
-        status = getattr(thing, "status", None)
         return Primary(
             known.key if known is not None else meta.key, meta.uid, meta.version, meta.generation,
             meta.deletion_timestamp is not None, tuple(meta.finalizers or ()),
-            shared(status) if isinstance(status, dict) else {},
+            shared(thing.status),
             view, wanted, problem, labels,
         )  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import msgspec
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -32,11 +31,10 @@ class Spec(msgspec.Struct, rename="camel", frozen=True):
     interval_seconds: int = 10
 
 
-class Message(kr.Object):
+class Message(kr.Resource):
     """A Message."""
 
     spec: Spec = Spec()
-    status: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 def summary(message: Message) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import kopf_runtime as kr
+from kopf_runtime.controller import Controller
 from kopf_runtime.kinds import CONFIG_MAP, POD
 from tests.runtime import widgets
 from tests.runtime.widgets import UID, WIDGET, Raw, Widget, edit, ready, widget
@@ -230,6 +231,18 @@ async def test_steady_state_writes_nothing(server: ApiServer, how: Any) -> None:
     async with operating(server, widgets.controller(how)):
         await asyncio.sleep(0.5)
         assert server.writes == writes
+
+
+async def test_a_kind_without_a_class_of_its_own_is_written_to_once(server: ApiServer) -> None:
+    one = Controller(WIDGET, kr.Resource, lambda _: None)
+    server.put(WIDGET, widget())
+    settings = kr.Settings(sweep_period=0.05)
+
+    async with operating(server, one, settings=settings):
+        await until(lambda: told(server).get("status") == "True")
+        await asyncio.sleep(0.5)
+
+    assert len(server.writes) == 1
 
 
 # --- somebody else's ----------------------------------------------------------------------------

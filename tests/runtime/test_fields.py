@@ -188,7 +188,8 @@ def test_an_event_names_who_else_changed_a_child() -> None:
     "fields",
     [
         b"null", b"[]", b'"x"', b"{", b'{"f:metadata":[]}', b'{"f:metadata":{"f:labels":1}}',
-        b'{"f:spec":{"f:containers":{"k:{":{}}}}', b'{"f:spec":{"f:containers":{"k:[1]":{".":{}}}}}',
+        b'{"f:spec":{"f:containers":{"k:{":{}}}}',
+        b'{"f:spec":{"f:containers":{"k:[1]":{".":{}}}}}',
         b'{"f:metadata":{"f:finalizers":{"v:":{}}}}',
         b'{"f:metadata":' * 500 + b"{}" + b"}" * 500,
     ],

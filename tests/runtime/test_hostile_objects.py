@@ -24,7 +24,7 @@ from tests.support.waiting import until
 CHILD = ("ns", "w-one")
 LABELS = {"app.kubernetes.io/managed-by": "message-operator", widgets.UID: "uid-of-nobody"}
 DEEP = b'{"a":' * 9000 + b"1" + b"}" * 9000
-POISON = {
+POISON: dict[str, dict[str, Any]] = {
     "a number of 5,000 digits": {"annotations": {widgets.GENERATION: "9" * 5000}},
     "other digits": {"annotations": {widgets.GENERATION: "٣", widgets.REPLACED: "²"}},
     "no template": {"annotations": {widgets.TEMPLATE: "\u0000" * 4096}},

@@ -1,4 +1,5 @@
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -127,7 +128,7 @@ async def test_each_failure_in_a_row_makes_the_pause_longer_and_a_success_ends_t
         queue.add(A)
         await until(lambda: len(times) == 23)
 
-    pauses = [later - sooner for sooner, later in zip(times, times[1:], strict=False)]
+    pauses = [later - sooner for sooner, later in itertools.pairwise(times)]
     assert pauses[0] < 0.02
     assert 25 <= pauses[18] <= 61  # jitter takes up to a half
     assert pauses[21] < 0.02

@@ -191,7 +191,7 @@ async def test_m5_a_restore_of_etcd_is_noticed_at_the_next_watch(
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller()) as operator:
         await until(lambda: text(server, ("ns", "w-one")) and operator.synced)
-        await until(lambda: server.watches == 2)
+        await until(lambda: server.watching == 2)
         restore = server.snapshot()
         if told == "by an event":
             server.edit(WIDGET, ("ns", "one"), edit("lost by the restore"))
@@ -215,7 +215,7 @@ async def test_a_watch_that_ends_is_opened_again_where_it_was(server: ApiServer)
     async with operating(server, widgets.controller()):
         await until(lambda: text(server, ("ns", "w-one")))
         for number in range(3):
-            await until(lambda: server.watches == 2)
+            await until(lambda: server.watching == 2)
             server.close_watches()
             server.edit(WIDGET, ("ns", "one"), edit(f"{number}"))
             await until(lambda n=number: text(server, ("ns", "w-one")) == f"{n}")  # type: ignore[misc]
@@ -227,7 +227,7 @@ async def test_a_watch_that_ends_is_opened_again_where_it_was(server: ApiServer)
 async def test_a_version_that_is_too_old_is_followed_by_a_list(server: ApiServer) -> None:
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller()):
-        await until(lambda: text(server, ("ns", "w-one")) and server.watches == 2)
+        await until(lambda: text(server, ("ns", "w-one")) and server.watching == 2)
 
         async def expired(request: web.Request) -> web.Response | None:
             if not request.query.get("watch") or "widgets" not in request.path:
@@ -288,7 +288,7 @@ async def test_a_missed_event_is_made_good_by_the_next_sweep_and_counted(
     async with operating(
         server, widgets.controller(), settings=kr.Settings(sweep_period=0.3)
     ) as operator:
-        await until(lambda: text(server, ("ns", "w-one")) and server.watches == 2)
+        await until(lambda: text(server, ("ns", "w-one")) and server.watching == 2)
         server.mute = True
         server.edit(WIDGET, ("ns", "one"), edit("missed"))
         server.version += 1

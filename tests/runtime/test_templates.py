@@ -37,7 +37,7 @@ def templates(manifests: Any, kind: Kind = WIDGET) -> Templates:
 def make(manifests: Any, kind: Kind = WIDGET, text: str = "hello") -> tuple[Wanted, ...]:
     namespace = "ns" if kind.namespaced else ""
     meta = Meta("one", "uid-1", "7", namespace, 3)
-    return templates(manifests, kind).make(Widget(meta, widgets.Spec(text)))
+    return templates(manifests, kind).make(Widget(meta, spec=widgets.Spec(text)))
 
 
 def recursive() -> Raw:
@@ -54,7 +54,7 @@ def failing(_: Any) -> Iterable[Raw]:
 BAD: dict[str, tuple[Any, str]] = {
     "two of one name": ([child(), child()], "two children ConfigMap c"),
     "another namespace": ([child(namespace="other")], "namespace other; a child has the namespace"),
-    "an unknown kind": ([child(kind="Secret")], "a Secret of v1, a kind that the operator does not"),
+    "an unknown kind": ([child(kind="Secret")], "a Secret of v1, a kind that the operator does"),
     "another version": ([child(version="v2")], "does not own"),
     "a kind that is no text": ([{**child(), "kind": ["ConfigMap"]}], "does not own"),
     "no manifest": (["x"], "a str that is not a manifest"),
@@ -122,7 +122,9 @@ def test_another_manifest_makes_another_template_and_another_generation_does_not
 def test_m3_manifests_are_kept_for_a_while_only() -> None:
     many = templates(lambda thing: [{**child(), "data": {"text": thing.spec.text}}])
     wanted = [
-        many.make(Widget(Meta("one", f"uid-{n}", "7", "ns", 3), widgets.Spec(f"{n}" + "x" * 65536)))
+        many.make(
+            Widget(Meta("one", f"uid-{n}", "7", "ns", 3), spec=widgets.Spec(f"{n}" + "x" * 65536))
+        )
         for n in range(200)
     ]
 

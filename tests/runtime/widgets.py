@@ -21,9 +21,8 @@ class Spec(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class Widget(kr.Object):
+class Widget(kr.Resource):
     spec: Spec = Spec()
-    status: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class PodStatus(msgspec.Struct, frozen=True):

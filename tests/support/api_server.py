@@ -6,27 +6,22 @@ does; what only a real one can show is shown by tests/faults and tests/e2e.
 
 import asyncio
 import copy
-import itertools
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 
-from kopf_runtime.kinds import CONFIG_MAP, DEPLOYMENT, POD, Key, Kind
-from tests.support.ownership import Owners
+from kopf_runtime.kinds import POD, Key, Kind
+from tests.support.store import EVENT, LEASE, MESSAGE, Change, Raw, Store, Stored, now
 
-Raw = dict[str, Any]
+__all__ = ["EVENT", "LEASE", "MESSAGE", "ApiServer", "Asked", "Raw", "RefusedError"]
+
 #: Answers a request in the server's place; None leaves it to the server.
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
-
-MESSAGE = Kind("myorg.dev", "v1", "messages", "Message")
-LEASE = Kind("coordination.k8s.io", "v1", "leases", "Lease")
-EVENT = Kind("", "v1", "events", "Event")
 
 _PATH = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"
@@ -51,39 +46,6 @@ class RefusedError(Exception):
         return web.json_response(status, status=self.code, headers=headers)
 
 
-@dataclass
-class Stored:
-    """An object, who owns its fields, and the text that is sent instead of it, if any.
-
-    In the text, `VERSION` stands for the object's version.
-    """
-
-    raw: Raw
-    owners: Owners = field(default_factory=Owners)
-    text: bytes | None = None
-
-    def encode(self) -> bytes:
-        """Return what is sent."""
-        if self.text is not None:
-            return self.text.replace(b"VERSION", self.raw["metadata"]["resourceVersion"].encode())
-        shown = {**self.raw, "metadata": {**self.raw["metadata"]}}
-        shown["metadata"].setdefault("managedFields", self.owners.render())
-        return json.dumps(shown, ensure_ascii=False).encode()
-
-
-@dataclass(frozen=True)
-class Change:
-    """A line of the history, as watches tell it."""
-
-    version: int
-    type: str
-    kind: Kind
-    namespace: str
-    labels: dict[str, str]
-    before: dict[str, str] | None  # its labels before; None if it is new
-    text: bytes
-
-
 @dataclass(frozen=True)
 class Asked:
     """A request that came in."""
@@ -96,24 +58,15 @@ class Asked:
         return f"{self.method} {self.path}"
 
 
-class ApiServer:
-    """Objects by kind and key; `put`, `edit` and `remove` are what somebody else does."""
+class ApiServer(Store):
+    """Serves a `Store`."""
 
     def __init__(self, *kinds: Kind) -> None:
-        self.kinds = {POD, CONFIG_MAP, DEPLOYMENT, MESSAGE, LEASE, EVENT, *kinds}
+        super().__init__(*kinds)
         self.url = ""
         self.requests: list[Asked] = []
         #: Asked for each request, in order; the first answer counts.
         self.answers: list[Answer] = []
-        #: Changes each object that is created, as a mutating webhook does.
-        self.admission: Callable[[Kind, Raw], None] = lambda *_: None
-        #: Whether watches miss what happens: a bug in a server, or a proxy that loses lines.
-        self.mute = False
-        self.version = 1000
-        self._objects: dict[tuple[Kind, Key], Stored] = {}
-        self._history: list[Change] = []
-        self._watches: dict[asyncio.Queue[bytes | None], Callable[[Change], bytes | None]] = {}
-        self._uids = itertools.count(1)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["ApiServer"]:
@@ -130,84 +83,6 @@ class ApiServer:
             self.close_watches()
             await runner.cleanup()
 
-    # --- what somebody else does --------------------------------------------------------------
-
-    def get(self, kind: Kind, key: Key) -> Raw | None:
-        """Return an object as it is stored, None if there is none."""
-        stored = self._objects.get((kind, key))
-        return copy.deepcopy(stored.raw) if stored else None
-
-    def all(self, kind: Kind) -> list[Raw]:
-        """Return all objects of a kind."""
-        return [copy.deepcopy(s.raw) for (k, _), s in self._objects.items() if k == kind]
-
-    def put(self, kind: Kind, raw: Raw, manager: str = "kubectl-create") -> Raw:
-        """Create an object, or replace it."""
-        meta = raw["metadata"]
-        key = meta.get("namespace", ""), meta["name"]
-        former = self._objects.get((kind, key))
-        stored = Stored(copy.deepcopy(raw), former.owners if former else Owners())
-        self._store(kind, key, stored, manager)
-        return copy.deepcopy(stored.raw)
-
-    def edit(
-        self, kind: Kind, key: Key, change: Callable[[Raw], object], manager: str = "kubectl-edit",
-        subresource: str = "",
-    ) -> Raw:  # fmt: skip
-        """Change an object."""
-        former = self._objects[kind, key]
-        raw = copy.deepcopy(former.raw)
-        change(raw)
-        self._store(kind, key, Stored(raw, former.owners), manager, subresource)
-        return raw
-
-    def put_text(self, kind: Kind, key: Key, text: bytes, labels: dict[str, str]) -> None:
-        """Store an object whose JSON is this text, in which `VERSION` is its version."""
-        self.version += 1
-        raw = {
-            "metadata": {
-                "namespace": key[0], "name": key[1], "uid": f"uid-{next(self._uids)}",
-                "resourceVersion": str(self.version), "labels": labels,
-            }
-        }  # fmt: skip
-        former = self._objects.get((kind, key))
-        self._objects[kind, key] = Stored(raw, text=text)
-        self._tell("MODIFIED" if former else "ADDED", kind, key, former)
-
-    def remove(self, kind: Kind, key: Key) -> None:
-        """Delete an object at once."""
-        stored = self._objects[kind, key]
-        self.version += 1
-        stored.raw["metadata"]["resourceVersion"] = str(self.version)
-        self._tell("DELETED", kind, key, stored)
-        del self._objects[kind, key]
-
-    def snapshot(self) -> Callable[[], None]:
-        """Return what restores the state of now, as a restore of etcd does."""
-        objects, version = copy.deepcopy(self._objects), self.version
-
-        def restore() -> None:
-            self._objects, self.version = objects, version
-            self._history = [change for change in self._history if change.version <= version]
-            self.close_watches()
-
-        return restore
-
-    def bookmark(self) -> None:
-        """Tell all watches the version that they have seen."""
-        for queue in self._watches:
-            queue.put_nowait(_bookmark(self.version))
-
-    def close_watches(self) -> None:
-        """End all watches, as a server does that goes on answering."""
-        for queue in self._watches:
-            queue.put_nowait(None)
-
-    @property
-    def watches(self) -> int:
-        """How many watches are open."""
-        return len(self._watches)
-
     @property
     def writes(self) -> list[str]:
         """The writes so far, without those of Events and of the Lease."""
@@ -215,11 +90,6 @@ class ApiServer:
             str(one) for one in self.requests
             if one.method != "GET" and not re.search("/(events|leases)(/|$)", one.path)
         ]  # fmt: skip
-
-    @property
-    def events(self) -> list[Raw]:
-        """The Events that were posted."""
-        return self.all(EVENT)
 
     def refuse(
         self, method: str, path: str, error: RefusedError, times: float = 1
@@ -237,45 +107,6 @@ class ApiServer:
         self.answers.append(answer)
         return met
 
-    # --- storage ------------------------------------------------------------------------------
-
-    def _store(
-        self, kind: Kind, key: Key, stored: Stored, manager: str, subresource: str = ""
-    ) -> None:
-        former = self._objects.get((kind, key))
-        before = former.raw if former else {"metadata": {}}
-        meta = stored.raw["metadata"]
-        if former is not None and stored.raw == former.raw:
-            return  # nothing changes: no new version
-        self.version += 1
-        meta.setdefault("uid", f"uid-{next(self._uids)}")
-        meta.setdefault("creationTimestamp", _now())
-        meta["resourceVersion"] = str(self.version)
-        old = before.get("metadata", {}).get("generation", 0)
-        edited = before.get("spec") != stored.raw.get("spec")
-        deleted = bool(meta.get("deletionTimestamp")) and not before["metadata"].get(
-            "deletionTimestamp"
-        )
-        meta["generation"] = max(meta.get("generation", 0), 1, old + (edited or deleted))
-        stored.raw.setdefault("apiVersion", kind.api_version)
-        stored.raw.setdefault("kind", kind.kind)
-        stored.owners.changed(before, stored.raw, manager, subresource)
-        self._objects[kind, key] = stored
-        self._tell("MODIFIED" if former else "ADDED", kind, key, former)
-
-    def _tell(self, type_: str, kind: Kind, key: Key, former: Stored | None) -> None:
-        stored = self._objects[kind, key]
-        change = Change(
-            self.version, type_, kind, key[0], stored.raw["metadata"].get("labels") or {},
-            (former.raw["metadata"].get("labels") or {}) if former else None, stored.encode(),
-        )  # fmt: skip
-        if self.mute:
-            return
-        self._history.append(change)
-        for queue, select in self._watches.items():
-            if (line := select(change)) is not None:
-                queue.put_nowait(line)
-
     # --- requests -----------------------------------------------------------------------------
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
@@ -292,37 +123,39 @@ class ApiServer:
         match = _PATH.fullmatch(request.path)
         if match is None or match["plural"] not in {kind.plural for kind in self.kinds}:
             return self._discover(request.path)
-        parts = match.groupdict()
-        kind = next(
-            (k for k in self.kinds if (k.group, k.plural) == (parts["group"] or "", parts["plural"])),
-            None,
-        )  # fmt: skip
+        named = (match["group"] or "", match["plural"])
+        kind = next((k for k in self.kinds if (k.group, k.plural) == named), None)
         if kind is None:
             raise RefusedError(404, "NotFound", "the server could not find the requested resource")
-        namespace, name = parts["namespace"] or "", parts["name"]
-        if request.method == "GET" and not name:
-            if request.query.get("watch"):
-                return await self._watch(request, kind, parts["namespace"])
-            return self._list(request, kind, parts["namespace"])
-        body = await request.read()
-        manager = request.query.get("fieldManager") or request.headers["User-Agent"].split("/")[0]
+        if match["name"]:
+            key = match["namespace"] or "", match["name"]
+            return await self._serve_object(request, kind, key, match["subresource"] or "")
         if request.method == "POST":
-            return self._create(kind, namespace, json.loads(body), manager)
-        key = namespace, str(name)
+            raw = await request.json()
+            return self._create(kind, match["namespace"] or "", raw, _manager(request))
+        if request.query.get("watch"):
+            return await self._watch(request, kind, match["namespace"])
+        return self._list(request, kind, match["namespace"])
+
+    async def _serve_object(
+        self, request: web.Request, kind: Kind, key: Key, subresource: str
+    ) -> web.Response:
+        body = json.loads(await request.read() or b"{}")
+        manager = _manager(request)
         if request.method == "PATCH" and "apply" in request.content_type:
-            return self._apply(request, kind, key, json.loads(body), manager)
-        stored = self._objects.get((kind, key))
+            return self._apply(kind, key, body, manager)
+        stored = self.objects.get((kind, key))
         if stored is None:
             raise RefusedError(404, "NotFound", f'{kind} "{key[1]}" not found')
         match request.method:
             case "GET":
                 return _json(stored.encode())
             case "PATCH":
-                return self._patch(kind, key, stored, json.loads(body), manager, parts)
+                return self._patch(kind, key, stored, body, manager, subresource)
             case "PUT":
-                return self._replace(kind, key, stored, json.loads(body), manager)
+                return self._replace(kind, key, stored, body, manager)
             case "DELETE":
-                return self._delete(kind, key, stored, json.loads(body or b"{}"))
+                return self._delete(kind, key, stored, body)
         raise RefusedError(405, "MethodNotAllowed")
 
     def _discover(self, path: str) -> web.Response:
@@ -351,7 +184,7 @@ class ApiServer:
     def _list(self, request: web.Request, kind: Kind, namespace: str | None) -> web.Response:
         wanted = _selector(request.query.get("labelSelector", ""))
         found = [
-            stored.encode() for (k, key), stored in self._objects.items()
+            stored.encode() for (k, key), stored in self.objects.items()
             if k == kind and namespace in (None, key[0])
             and wanted(stored.raw["metadata"].get("labels") or {})
         ]  # fmt: skip
@@ -380,7 +213,7 @@ class ApiServer:
 
         since = int(request.query["resourceVersion"])
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
-        for change in self._history:
+        for change in self.history:
             if change.version > since and (line := select(change)) is not None:
                 queue.put_nowait(line)
 
@@ -389,27 +222,26 @@ class ApiServer:
 
         response = web.StreamResponse()
         await response.prepare(request)
-        self._watches[queue] = live
+        self.watches[queue] = live
         try:
             while (line := await queue.get()) is not None:
                 await response.write(line)
         finally:
-            del self._watches[queue]
+            del self.watches[queue]
         return response
 
     def _create(self, kind: Kind, namespace: str, raw: Raw, manager: str) -> web.Response:
-        key = namespace, raw["metadata"]["name"]
-        if (kind, key) in self._objects:
+        meta = raw["metadata"]
+        key = namespace, meta.setdefault("name", f"{meta.pop('generateName', '')}{self.version}")
+        if (kind, key) in self.objects:
             raise RefusedError(409, "AlreadyExists", f'{kind} "{key[1]}" already exists')
         raw["metadata"]["namespace"] = namespace
         self.admission(kind, raw)
-        self._store(kind, key, Stored(raw), manager)
-        return _json(self._objects[kind, key].encode(), 201)
+        self.store(kind, key, Stored(raw), manager)
+        return _json(self.objects[kind, key].encode(), 201)
 
-    def _apply(
-        self, request: web.Request, kind: Kind, key: Key, given: Raw, manager: str
-    ) -> web.Response:
-        former = self._objects.get((kind, key))
+    def _apply(self, kind: Kind, key: Key, given: Raw, manager: str) -> web.Response:
+        former = self.objects.get((kind, key))
         uid = given["metadata"].pop("uid", None)
         if uid is not None and (former is None or former.raw["metadata"]["uid"] != uid):
             raise RefusedError(409, "Conflict", "uid mismatch: the provided object is not there")
@@ -417,30 +249,30 @@ class ApiServer:
             return self._create(kind, key[0], given, manager)
         raw = _merge(copy.deepcopy(former.raw), given)
         former.owners.applied(former.raw, given, manager)
-        self._store(kind, key, Stored(raw, former.owners), manager)
-        return _json(self._objects[kind, key].encode())
+        self.store(kind, key, Stored(raw, former.owners), manager)
+        return _json(self.objects[kind, key].encode())
 
     def _patch(
-        self, kind: Kind, key: Key, stored: Stored, patch: Raw, manager: str, parts: Raw
+        self, kind: Kind, key: Key, stored: Stored, patch: Raw, manager: str, subresource: str
     ) -> web.Response:
         meta = patch.get("metadata") or {}
         version = meta.pop("resourceVersion", stored.raw["metadata"]["resourceVersion"])
         if version != stored.raw["metadata"]["resourceVersion"]:
             raise RefusedError(409, "Conflict", "the object has been modified")
-        if parts["subresource"]:
+        if subresource:
             patch = {"status": patch.get("status")}
         raw = _merge(copy.deepcopy(stored.raw), patch)
         patched = Stored(raw, stored.owners, stored.text)
-        self._store(kind, key, patched, manager, parts["subresource"] or "")
-        return _json(self._objects[kind, key].encode())
+        self.store(kind, key, patched, manager, subresource)
+        return _json(self.objects[kind, key].encode())
 
     def _replace(
         self, kind: Kind, key: Key, stored: Stored, raw: Raw, manager: str
     ) -> web.Response:
         if raw["metadata"].get("resourceVersion") != stored.raw["metadata"]["resourceVersion"]:
             raise RefusedError(409, "Conflict", "the object has been modified")
-        self._store(kind, key, Stored(raw, stored.owners), manager)
-        return _json(self._objects[kind, key].encode())
+        self.store(kind, key, Stored(raw, stored.owners), manager)
+        return _json(self.objects[kind, key].encode())
 
     def _delete(self, kind: Kind, key: Key, stored: Stored, options: Raw) -> web.Response:
         uid = stored.raw["metadata"]["uid"]
@@ -450,25 +282,22 @@ class ApiServer:
             kind == POD and (stored.raw.get("spec") or {}).get("nodeName")
         )
         if held:  # whoever holds it ends it: the kubelet, the finalizer's controller
-            self.edit(
-                kind, key, lambda raw: raw["metadata"].setdefault("deletionTimestamp", _now())
-            )
-            return _json(self._objects[kind, key].encode())
+            self.edit(kind, key, lambda raw: raw["metadata"].setdefault("deletionTimestamp", now()))
+            return _json(self.objects[kind, key].encode())
         self.remove(kind, key)
         return web.json_response({"kind": "Status", "status": "Success"})
 
 
+def _manager(request: web.Request) -> str:
+    return request.query.get("fieldManager") or request.headers["User-Agent"].split("/")[0]
+
+
+def _mark_deleted(raw: Raw) -> None:
+    raw["metadata"].setdefault("deletionTimestamp", now())
+
+
 def _json(payload: bytes, status: int = 200) -> web.Response:
     return web.Response(body=payload, content_type="application/json", status=status)
-
-
-def _bookmark(version: int) -> bytes:
-    bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(version)}}}
-    return json.dumps(bookmark).encode() + b"\n"
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _merge(into: Any, patch: Any) -> Any:

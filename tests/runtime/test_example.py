@@ -1,0 +1,106 @@
+"""The operator of twenty lines runs as docs/runtime.md says, and a kopf handler beside it."""
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kopf_runtime.kinds import CONFIG_MAP, Kind
+from tests.runtime.widgets import ready
+from tests.support.api_server import ApiServer
+from tests.support.waiting import until
+
+CHECKOUT = Path(__file__).parents[2]
+EXAMPLE = CHECKOUT / "examples" / "greeting" / "operator.py"
+GREETING = Kind("example.dev", "v1", "greetings", "Greeting")
+KEY, CHILD = ("ns", "one"), ("ns", "greeting-one")
+
+PYTHON = (sys.executable,)
+KOPF = (sys.executable, "-m", "kopf", "run", "--standalone", "--all-namespaces")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer(GREETING).running() as one:
+        yield one
+
+
+@asynccontextmanager
+async def process(server: ApiServer, folder: Path, *command: str) -> AsyncIterator[Path]:
+    """Run a command as a developer does; return the file that it logs to."""
+    kubeconfig, log = folder / "kubeconfig", folder / "log"
+    kubeconfig.write_text(yaml.safe_dump({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
+        "users": [{"name": "c", "user": {"token": "t"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+    }))  # fmt: skip
+    environment = {
+        "PATH": os.environ["PATH"], "HOME": str(folder), "KUBECONFIG": str(kubeconfig),
+        "PYTHONPATH": f"{CHECKOUT / 'operator'}{os.pathsep}{CHECKOUT}",
+        "GREETING_OPERATOR_METRICS_BIND_ADDRESS": "0",
+        "GREETING_OPERATOR_HEALTH_PROBE_BIND_ADDRESS": "0",
+    }  # fmt: skip
+    with log.open("wb") as file:
+        operator = await asyncio.create_subprocess_exec(
+            *command, env=environment, cwd=folder, stdout=file, stderr=file
+        )
+    try:
+        yield log
+        assert operator.returncode is None, log.read_text()
+        operator.terminate()
+        assert await asyncio.wait_for(operator.wait(), 30) == 0, log.read_text()
+    finally:
+        if operator.returncode is None:
+            operator.kill()
+            await operator.wait()
+
+
+def put(server: ApiServer, name: str) -> None:
+    server.put(GREETING, {"metadata": {"namespace": "ns", "name": "one"}, "spec": {"name": name}})
+
+
+def text(server: ApiServer) -> Any:
+    return (server.get(CONFIG_MAP, CHILD) or {"data": {}})["data"].get("text")
+
+
+@pytest.mark.parametrize("command", [PYTHON, KOPF], ids=["python", "kopf run"])
+async def test_the_operator_of_twenty_lines(
+    server: ApiServer, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    put(server, "world")
+    async with process(server, tmp_path, *command, str(EXAMPLE)):
+        await until(lambda: text(server) == "Hello, world!", seconds=60)
+        put(server, "there")
+        await until(lambda: text(server) == "Hello, there!")
+        server.edit(CONFIG_MAP, CHILD, lambda raw: raw["data"].update(text="altered"))
+        await until(lambda: text(server) == "Hello, there!")
+        await until(lambda: ready(server.get(GREETING, KEY)).get("status") == "True")
+
+
+async def test_a_kopf_handler_beside_the_runtime_is_called(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    put(server, "world")
+    async with process(server, tmp_path, *PYTHON, str(Path(__file__).with_name("beside.py"))):
+        await until(lambda: text(server) == "Hello, world!", seconds=60)
+        await until(
+            lambda: (
+                (server.get(GREETING, KEY) or {})["metadata"].get("annotations", {}).get("beside")
+            ),
+            seconds=60,
+        )
+
+
+def test_the_page_shows_the_operator_as_it_is() -> None:
+    page = (CHECKOUT / "docs" / "runtime.md").read_text()
+    shown = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+
+    assert EXAMPLE.read_text() in shown

@@ -1,0 +1,201 @@
+"""What the API server of the tests holds: objects, who owns their fields, and their history."""
+
+import asyncio
+import copy
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from kopf_runtime.kinds import CONFIG_MAP, POD, Key, Kind
+from tests.support.ownership import Owners
+
+Raw = dict[str, Any]
+
+MESSAGE = Kind("myorg.dev", "v1", "messages", "Message")
+LEASE = Kind("coordination.k8s.io", "v1", "leases", "Lease")
+EVENT = Kind("", "v1", "events", "Event")
+
+
+@dataclass
+class Stored:
+    """An object, who owns its fields, and the text that is sent instead of it, if any.
+
+    In the text, `VERSION` stands for the object's version.
+    """
+
+    raw: Raw
+    owners: Owners = field(default_factory=Owners)
+    text: bytes | None = None
+
+    def encode(self) -> bytes:
+        """Return what is sent."""
+        if self.text is not None:
+            return self.text.replace(b"VERSION", self.raw["metadata"]["resourceVersion"].encode())
+        shown = {**self.raw, "metadata": {**self.raw["metadata"]}}
+        shown["metadata"].setdefault("managedFields", self.owners.render())
+        return json.dumps(shown, ensure_ascii=False).encode()
+
+
+@dataclass(frozen=True)
+class Change:
+    """A line of the history, as watches tell it."""
+
+    version: int
+    type: str
+    kind: Kind
+    namespace: str
+    labels: dict[str, str]
+    before: dict[str, str] | None  # its labels before; None if it is new
+    text: bytes
+
+
+class Store:
+    """Objects by kind and key; `put`, `edit` and `remove` are what somebody else does."""
+
+    def __init__(self, *kinds: Kind) -> None:
+        self.kinds = {POD, CONFIG_MAP, MESSAGE, LEASE, EVENT, *kinds}
+        #: Changes each object that is created, as a mutating webhook does.
+        self.admission: Callable[[Kind, Raw], None] = lambda *_: None
+        #: Whether watches miss what happens: a bug in a server, or a proxy that loses lines.
+        self.mute = False
+        self.version = 1000
+        self.objects: dict[tuple[Kind, Key], Stored] = {}
+        self.history: list[Change] = []
+        self.watches: dict[asyncio.Queue[bytes | None], Callable[[Change], bytes | None]] = {}
+        self._uids = itertools.count(1)
+
+    # --- what somebody else does --------------------------------------------------------------
+
+    def get(self, kind: Kind, key: Key) -> Raw | None:
+        """Return an object as it is stored, None if there is none."""
+        stored = self.objects.get((kind, key))
+        return copy.deepcopy(stored.raw) if stored else None
+
+    def all(self, kind: Kind) -> list[Raw]:
+        """Return all objects of a kind."""
+        return [copy.deepcopy(s.raw) for (k, _), s in self.objects.items() if k == kind]
+
+    def put(self, kind: Kind, raw: Raw, manager: str = "kubectl-create") -> Raw:
+        """Create an object, or replace it."""
+        meta = raw["metadata"]
+        key = meta.get("namespace", ""), meta["name"]
+        former = self.objects.get((kind, key))
+        stored = Stored(copy.deepcopy(raw), former.owners if former else Owners())
+        self.store(kind, key, stored, manager)
+        return copy.deepcopy(stored.raw)
+
+    def edit(
+        self, kind: Kind, key: Key, change: Callable[[Raw], object], manager: str = "kubectl-edit",
+        subresource: str = "",
+    ) -> Raw:  # fmt: skip
+        """Change an object."""
+        former = self.objects[kind, key]
+        raw = copy.deepcopy(former.raw)
+        change(raw)
+        self.store(kind, key, Stored(raw, former.owners), manager, subresource)
+        return raw
+
+    def put_text(self, kind: Kind, key: Key, text: bytes, labels: dict[str, str]) -> None:
+        """Store an object whose JSON is this text, in which `VERSION` is its version."""
+        self.version += 1
+        raw = {
+            "metadata": {
+                "namespace": key[0], "name": key[1], "uid": f"uid-{next(self._uids)}",
+                "resourceVersion": str(self.version), "labels": labels,
+            }
+        }  # fmt: skip
+        former = self.objects.get((kind, key))
+        self.objects[kind, key] = Stored(raw, text=text)
+        self.tell("MODIFIED" if former else "ADDED", kind, key, former)
+
+    def remove(self, kind: Kind, key: Key) -> None:
+        """Delete an object at once."""
+        stored = self.objects[kind, key]
+        self.version += 1
+        stored.raw["metadata"]["resourceVersion"] = str(self.version)
+        self.tell("DELETED", kind, key, stored)
+        del self.objects[kind, key]
+
+    def snapshot(self) -> Callable[[], None]:
+        """Return what restores the state of now, as a restore of etcd does."""
+        objects, version = copy.deepcopy(self.objects), self.version
+
+        def restore() -> None:
+            self.objects, self.version = objects, version
+            self.history = [change for change in self.history if change.version <= version]
+            self.close_watches()
+
+        return restore
+
+    def bookmark(self) -> None:
+        """Tell all watches the version that they have seen."""
+        for queue in self.watches:
+            queue.put_nowait(bookmark(self.version))
+
+    def close_watches(self) -> None:
+        """End all watches, as a server does that goes on answering."""
+        for queue in self.watches:
+            queue.put_nowait(None)
+
+    @property
+    def watching(self) -> int:
+        """How many watches are open."""
+        return len(self.watches)
+
+    @property
+    def events(self) -> list[Raw]:
+        """The Events that were posted."""
+        return self.all(EVENT)
+
+    # --- storage ------------------------------------------------------------------------------
+
+    def store(
+        self, kind: Kind, key: Key, stored: Stored, manager: str, subresource: str = ""
+    ) -> None:
+        former = self.objects.get((kind, key))
+        before = former.raw if former else {"metadata": {}}
+        meta = stored.raw["metadata"]
+        if former is not None and stored.raw == former.raw:
+            return  # nothing changes: no new version
+        self.version += 1
+        meta.setdefault("uid", f"uid-{next(self._uids)}")
+        meta.setdefault("creationTimestamp", now())
+        meta["resourceVersion"] = str(self.version)
+        old = before.get("metadata", {}).get("generation", 0)
+        edited = before.get("spec") != stored.raw.get("spec")
+        deleted = bool(meta.get("deletionTimestamp")) and not before["metadata"].get(
+            "deletionTimestamp"
+        )
+        meta["generation"] = max(meta.get("generation", 0), 1, old + (edited or deleted))
+        stored.raw.setdefault("apiVersion", kind.api_version)
+        stored.raw.setdefault("kind", kind.kind)
+        stored.owners.changed(before, stored.raw, manager, subresource)
+        self.objects[kind, key] = stored
+        self.tell("MODIFIED" if former else "ADDED", kind, key, former)
+
+    def tell(self, type_: str, kind: Kind, key: Key, former: Stored | None) -> None:
+        stored = self.objects[kind, key]
+        change = Change(
+            self.version, type_, kind, key[0], stored.raw["metadata"].get("labels") or {},
+            (former.raw["metadata"].get("labels") or {}) if former else None, stored.encode(),
+        )  # fmt: skip
+        if self.mute:
+            return
+        self.history.append(change)
+        for queue, select in self.watches.items():
+            if (line := select(change)) is not None:
+                queue.put_nowait(line)
+
+
+def now() -> str:
+    """Return the time as the API server writes it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def bookmark(version: int) -> bytes:
+    """Return the line of a bookmark."""
+    told = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(version)}}}
+    return json.dumps(told).encode() + b"\n"
