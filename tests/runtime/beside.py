@@ -4,7 +4,7 @@ from typing import Any
 
 import kopf
 
-from examples.greeting.operator import manager
+from examples.greeting.greetings import manager
 
 
 @kopf.on.create("example.dev", "v1", "greetings")

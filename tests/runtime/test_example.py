@@ -18,7 +18,7 @@ from tests.support.api_server import ApiServer
 from tests.support.waiting import until
 
 CHECKOUT = Path(__file__).parents[2]
-EXAMPLE = CHECKOUT / "examples" / "greeting" / "operator.py"
+EXAMPLE = CHECKOUT / "examples" / "greeting" / "greetings.py"
 GREETING = Kind("example.dev", "v1", "greetings", "Greeting")
 KEY, CHILD = ("ns", "one"), ("ns", "greeting-one")
 
@@ -78,7 +78,7 @@ async def test_the_operator_of_twenty_lines(
     put(server, "world")
     async with process(server, tmp_path, *command, str(EXAMPLE)):
         await until(lambda: text(server) == "Hello, world!", seconds=60)
-        put(server, "there")
+        server.edit(GREETING, KEY, lambda raw: raw["spec"].update(name="there"))
         await until(lambda: text(server) == "Hello, there!")
         server.edit(CONFIG_MAP, CHILD, lambda raw: raw["data"].update(text="altered"))
         await until(lambda: text(server) == "Hello, there!")

@@ -17,6 +17,11 @@ Raw = dict[str, Any]
 MESSAGE = Kind("myorg.dev", "v1", "messages", "Message")
 LEASE = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 EVENT = Kind("", "v1", "events", "Event")
+#: kopf's own: it asks whether they are served before it calls any handler.
+NAMESPACE = Kind("", "v1", "namespaces", "Namespace", namespaced=False)
+CRD = Kind(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
+)
 
 
 @dataclass
@@ -56,7 +61,7 @@ class Store:
     """Objects by kind and key; `put`, `edit` and `remove` are what somebody else does."""
 
     def __init__(self, *kinds: Kind) -> None:
-        self.kinds = {POD, CONFIG_MAP, MESSAGE, LEASE, EVENT, *kinds}
+        self.kinds = {POD, CONFIG_MAP, MESSAGE, LEASE, EVENT, NAMESPACE, CRD, *kinds}
         #: Changes each object that is created, as a mutating webhook does.
         self.admission: Callable[[Kind, Raw], None] = lambda *_: None
         #: Whether watches miss what happens: a bug in a server, or a proxy that loses lines.
