@@ -57,7 +57,7 @@ types: $(READY) ## static types
 
 .PHONY: unit
 unit: $(READY) ## unit tests
-	@$(PY) -m pytest tests/unit $(ARGS)
+	@$(PY) -m pytest tests/runtime tests/unit -n 2 $(ARGS)
 
 .PHONY: faults
 faults: $(READY) ## the operator under faults, on a control plane of plain processes (ARGS="-k frozen")
