@@ -24,7 +24,8 @@ from hack import (
     release_bundle,
     tools,
 )
-from hack.run import HackError, say, stop_all
+from hack.run import HackError, stop_all
+from hack.steps import say
 
 
 def _preflight(_: argparse.Namespace) -> None:

@@ -18,6 +18,7 @@ import yaml
 from hack import (
     base_images,
     cache,
+    durations,
     engine,
     existing,
     golang,
@@ -26,9 +27,11 @@ from hack import (
     preflight,
     public_images,
     registry,
+    steps,
     tools,
 )
-from hack.run import HackError, Step, answer, output, say, step, together
+from hack.run import HackError, answer, output
+from hack.steps import Step, say, step, together
 
 #: kind's own variable: several checkouts of the project may each have a cluster.
 NAME = os.environ.get("KIND_CLUSTER_NAME") or "message-operator"
@@ -83,7 +86,7 @@ def up(name: str = NAME) -> Cluster:
     """Return a cluster that answers; a second where it is there, minutes where it is made."""
     if is_existing():
         return _existing()
-    with cache.lock("cluster"):
+    with steps.plan(durations.CLUSTER), cache.lock("cluster"):
         engine.up()
         if not _is_well(name):
             _prepare()
@@ -205,6 +208,7 @@ def _prepare() -> None:
     processors are busy with Kubernetes.
     """
     if public_images.are_in_reach():
+        steps.skip(durations.BUILT)
         if missing := tools.missing():
             say(
                 f"    {', '.join(missing)}: not on the PATH in a version that fits, so built here "
@@ -237,7 +241,7 @@ def _create(name: str) -> None:
     kind = tools.path("kind")
     paths.BUILD.mkdir(exist_ok=True)
     with (
-        step(f"kind cluster {name}") as work,
+        step(f"kind cluster ({name})") as work,
         tempfile.TemporaryDirectory(dir=paths.cache(), prefix=".kind.") as folder,
     ):
         _delete(name, work)
