@@ -281,28 +281,22 @@ def _keep_in_services(name: str, work: Step) -> None:
 def _configuration() -> dict[str, object]:
     """Return kind's configuration: its defaults, or a node of the image that is made here."""
     networking: dict[str, object] = {"serviceSubnet": _SERVICES}
-    config: dict[str, object] = {
-        "kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4", "networking": networking,
-    }  # fmt: skip
-    if public_images.are_in_reach():
-        return config
-    kubelet = {
-        "kind": "KubeletConfiguration",
+    # A machine may have the first version of cgroups only, which still works.
+    kubelet: dict[str, object] = {"kind": "KubeletConfiguration", "failCgroupV1": False}
+    node: dict[str, object] = {"role": "control-plane"}
+    if not public_images.are_in_reach():
+        networking["disableDefaultCNI"] = True  # the node image brings a simple one
         # The node's own resolver is Docker's, on a loopback address that no Pod can reach.
-        "resolvConf": _RESOLV_CONF,
-        # A machine may have the first version of cgroups only, which still works.
-        "failCgroupV1": False,
+        kubelet["resolvConf"] = _RESOLV_CONF
+        node["image"] = node_image.make()
+        node["extraMounts"] = [{"hostPath": str(_resolv_conf()), "containerPath": _RESOLV_CONF}]
+    return {
+        "kind": "Cluster",
+        "apiVersion": "kind.x-k8s.io/v1alpha4",
+        "networking": networking,
+        "kubeadmConfigPatches": [yaml.safe_dump(kubelet)],
+        "nodes": [node],
     }
-    networking["disableDefaultCNI"] = True  # the node image brings a simple one
-    config["kubeadmConfigPatches"] = [yaml.safe_dump(kubelet)]
-    config["nodes"] = [
-        {
-            "role": "control-plane",
-            "image": node_image.make(),
-            "extraMounts": [{"hostPath": str(_resolv_conf()), "containerPath": _RESOLV_CONF}],
-        }
-    ]
-    return config
 
 
 def _resolv_conf() -> Path:
