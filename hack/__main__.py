@@ -50,6 +50,7 @@ def _image(arguments: argparse.Namespace) -> None:
 
 
 def _tool(arguments: argparse.Namespace) -> None:
+    golang.programs([name for name in arguments.names if name not in tools.NAMES])
     for name in arguments.names:
         print(tools.path(name) if name in tools.NAMES else golang.program(name))
 
