@@ -283,6 +283,8 @@ def _configuration() -> dict[str, object]:
     networking: dict[str, object] = {"serviceSubnet": _SERVICES}
     # A machine may have the first version of cgroups only, which still works.
     kubelet: dict[str, object] = {"kind": "KubeletConfiguration", "failCgroupV1": False}
+    # kubeadm gives the API server a minute to come up, which is little on a busy machine.
+    init = {"kind": "InitConfiguration", "timeouts": {"kubernetesAPICall": "5m0s"}}
     node: dict[str, object] = {"role": "control-plane"}
     if not public_images.are_in_reach():
         networking["disableDefaultCNI"] = True  # the node image brings a simple one
@@ -294,7 +296,7 @@ def _configuration() -> dict[str, object]:
         "kind": "Cluster",
         "apiVersion": "kind.x-k8s.io/v1alpha4",
         "networking": networking,
-        "kubeadmConfigPatches": [yaml.safe_dump(kubelet)],
+        "kubeadmConfigPatches": [yaml.safe_dump(kubelet), yaml.safe_dump(init)],
         "nodes": [node],
     }
 
