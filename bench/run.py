@@ -20,7 +20,8 @@ from typing import Any
 from bench import measures, peers, report, shipped
 from bench.peers import OURS, PEERS, Peer
 from hack import golang, paths, pythons, versions
-from hack.run import HackError, output, say, step
+from hack.run import HackError, output
+from hack.steps import say, step
 from message_operator import __version__
 
 #: What is measured so far, for whoever interrupts it.

@@ -13,7 +13,8 @@ import shutil
 from pathlib import Path
 
 from hack import engine, image, paths
-from hack.run import output, step
+from hack.run import output
+from hack.steps import step
 
 _ROOT = paths.BUILD / "bench" / "image"
 _SAYS = _ROOT.with_name("image.id")

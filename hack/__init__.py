@@ -4,9 +4,10 @@ Nothing here is part of the operator or of its image. The modules, lowest first:
 
     environment       what a user has set for other programs, taken out
     paths, versions   where things are, and which versions are pinned
-    run               commands, steps, readable failures
+    run               commands, readable failures
+    durations, steps  work that has a name, and tells how far it is
     cache             parts that are built once and kept outside the checkout
-    golang, debian    the two sources that need no image registry
+    compiler, golang, debian   the two sources that need no image registry
     tools             kind, kubectl, helm
     pythons           Pythons with other packages than the development environment's
     control_plane     a control plane of plain processes, where no node is needed

@@ -24,7 +24,8 @@ from hack import (
     release_bundle,
     tools,
 )
-from hack.run import HackError, say, stop_all
+from hack.run import HackError, stop_all
+from hack.steps import say
 
 
 def _preflight(_: argparse.Namespace) -> None:
@@ -49,6 +50,7 @@ def _image(arguments: argparse.Namespace) -> None:
 
 
 def _tool(arguments: argparse.Namespace) -> None:
+    golang.programs([name for name in arguments.names if name not in tools.NAMES])
     for name in arguments.names:
         print(tools.path(name) if name in tools.NAMES else golang.program(name))
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from hack import base_images, image, paths, registry
 from hack.cluster import Cluster
-from hack.run import HackError, answer, step
+from hack.run import HackError, answer
+from hack.steps import step
 from message_operator import __version__
 
 CHART = paths.CHECKOUT / "charts" / "message-operator"

@@ -23,13 +23,22 @@ _USERS = (
     "printf 'root:x:0:\\nnobody:x:65534:\\nnonroot:x:65532:\\n' >\"$1/etc/group\""
 )
 
+# The packages are only unpacked: what their scripts would do, as far as it is needed.
+_CERTIFICATES = (
+    'cat "$1"/usr/share/ca-certificates/mozilla/*.crt >"$1/etc/ssl/certs/ca-certificates.crt"'
+)
+
 #: Stands in for the Dockerfile's default base to build on: Python with pip, and a shell.
 _BUILD = RootFs(
     name="python-build-base",
     suite=versions.DEBIAN_IMAGES,
-    variant="minbase",
-    packages=("python3", "python3-pip", "python3-venv", "ca-certificates"),
+    packages=(
+        *("base-files", "dash", "coreutils", "findutils", "ca-certificates"),
+        *("python3", "python3-pip"),
+    ),
     hooks=(
+        _CERTIFICATES,
+        _USERS,
         # As in the public image: `python` is there, and pip may install beside it.
         'ln -sf python3 "$1/usr/bin/python"; rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED',
         _NO_DOCS,
@@ -49,7 +58,7 @@ _RUNTIME = RootFs(
         'find "$1/usr/bin" "$1/usr/sbin" "$1/usr/libexec" ! -type d ! -name "python3*" -delete',
         'ln -sf python3 "$1/usr/bin/python"',
         'rm -rf "$1"/usr/share/perl* "$1"/usr/lib/*/perl*',
-        'cat "$1"/usr/share/ca-certificates/mozilla/*.crt >"$1/etc/ssl/certs/ca-certificates.crt"',
+        _CERTIFICATES,
         'install -d -o 65532 -g 65532 -m 700 "$1/home/nonroot"; install -d -m 1777 "$1/tmp"',
         _USERS,
         _NO_DOCS,

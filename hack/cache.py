@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import IO
 
 from hack import paths
-from hack.run import HackError, check_not_stopping, elapsed, say
+from hack.run import HackError, check_not_stopping, elapsed
+from hack.steps import say
 
 #: Seconds between two tries to get a lock.
 _POLL = 0.5

@@ -18,6 +18,7 @@ import yaml
 from hack import (
     base_images,
     cache,
+    durations,
     engine,
     existing,
     golang,
@@ -26,9 +27,11 @@ from hack import (
     preflight,
     public_images,
     registry,
+    steps,
     tools,
 )
-from hack.run import HackError, Step, answer, output, say, step, together
+from hack.run import HackError, answer, output
+from hack.steps import Step, say, step, together
 
 #: kind's own variable: several checkouts of the project may each have a cluster.
 NAME = os.environ.get("KIND_CLUSTER_NAME") or "message-operator"
@@ -83,7 +86,7 @@ def up(name: str = NAME) -> Cluster:
     """Return a cluster that answers; a second where it is there, minutes where it is made."""
     if is_existing():
         return _existing()
-    with cache.lock("cluster"):
+    with steps.plan(durations.CLUSTER), cache.lock("cluster"):
         engine.up()
         if not _is_well(name):
             _prepare()
@@ -205,6 +208,7 @@ def _prepare() -> None:
     processors are busy with Kubernetes.
     """
     if public_images.are_in_reach():
+        steps.skip(durations.BUILT)
         if missing := tools.missing():
             say(
                 f"    {', '.join(missing)}: not on the PATH in a version that fits, so built here "
@@ -237,7 +241,7 @@ def _create(name: str) -> None:
     kind = tools.path("kind")
     paths.BUILD.mkdir(exist_ok=True)
     with (
-        step(f"kind cluster {name}") as work,
+        step(f"kind cluster ({name})") as work,
         tempfile.TemporaryDirectory(dir=paths.cache(), prefix=".kind.") as folder,
     ):
         _delete(name, work)
@@ -277,28 +281,24 @@ def _keep_in_services(name: str, work: Step) -> None:
 def _configuration() -> dict[str, object]:
     """Return kind's configuration: its defaults, or a node of the image that is made here."""
     networking: dict[str, object] = {"serviceSubnet": _SERVICES}
-    config: dict[str, object] = {
-        "kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4", "networking": networking,
-    }  # fmt: skip
-    if public_images.are_in_reach():
-        return config
-    kubelet = {
-        "kind": "KubeletConfiguration",
+    # A machine may have the first version of cgroups only, which still works.
+    kubelet: dict[str, object] = {"kind": "KubeletConfiguration", "failCgroupV1": False}
+    # kubeadm gives the API server a minute to come up, which is little on a busy machine.
+    init = {"kind": "InitConfiguration", "timeouts": {"kubernetesAPICall": "5m0s"}}
+    node: dict[str, object] = {"role": "control-plane"}
+    if not public_images.are_in_reach():
+        networking["disableDefaultCNI"] = True  # the node image brings a simple one
         # The node's own resolver is Docker's, on a loopback address that no Pod can reach.
-        "resolvConf": _RESOLV_CONF,
-        # A machine may have the first version of cgroups only, which still works.
-        "failCgroupV1": False,
+        kubelet["resolvConf"] = _RESOLV_CONF
+        node["image"] = node_image.make()
+        node["extraMounts"] = [{"hostPath": str(_resolv_conf()), "containerPath": _RESOLV_CONF}]
+    return {
+        "kind": "Cluster",
+        "apiVersion": "kind.x-k8s.io/v1alpha4",
+        "networking": networking,
+        "kubeadmConfigPatches": [yaml.safe_dump(kubelet), yaml.safe_dump(init)],
+        "nodes": [node],
     }
-    networking["disableDefaultCNI"] = True  # the node image brings a simple one
-    config["kubeadmConfigPatches"] = [yaml.safe_dump(kubelet)]
-    config["nodes"] = [
-        {
-            "role": "control-plane",
-            "image": node_image.make(),
-            "extraMounts": [{"hostPath": str(_resolv_conf()), "containerPath": _RESOLV_CONF}],
-        }
-    ]
-    return config
 
 
 def _resolv_conf() -> Path:

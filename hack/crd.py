@@ -7,7 +7,8 @@ import time
 
 from hack.artifacts import CHART
 from hack.cluster import Cluster
-from hack.run import HackError, answer, output, step
+from hack.run import HackError, answer, output
+from hack.steps import step
 
 NAME = "messages.myorg.dev"
 #: The roles that belong to the kind; the chart keeps them, as it keeps the CRD.

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hack import cache
-from hack.run import HackError, output, say, step
+from hack.run import HackError, output
+from hack.steps import say, step
 
 _QUIET = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
 

@@ -12,10 +12,11 @@ from collections.abc import Callable
 import yaml
 
 from hack import cluster as clusters
-from hack import deploy, paths
+from hack import deploy, durations, paths, steps
 from hack.cluster import Cluster
-from hack.run import HackError, answer, output, say
+from hack.run import HackError, answer, output
 from hack.run import elapsed as seconds
+from hack.steps import say
 
 _EXAMPLE = "examples/hello.yaml"
 _NAME = "hello-msg"
@@ -52,8 +53,9 @@ class _Shell:
 def run() -> None:
     """Do `make demo`; raise HackError where something is not as it should be."""
     began = time.monotonic()
-    cluster = clusters.up()
-    deploy.install(cluster)
+    with steps.plan(durations.DEMO):
+        cluster = clusters.up()
+        deploy.install(cluster)
     ready = time.monotonic()
     kubectl = _Shell(cluster)
 

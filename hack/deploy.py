@@ -12,7 +12,8 @@ from hack import artifacts, base_images, crd, tools
 from hack import cluster as clusters
 from hack.artifacts import Published
 from hack.cluster import Cluster
-from hack.run import Argument, HackError, output, say, step
+from hack.run import Argument, HackError, output
+from hack.steps import say, step
 
 NAMESPACE = "message-operator"
 RELEASE = "message-operator"

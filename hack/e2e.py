@@ -13,7 +13,8 @@ from pathlib import Path
 from hack import cluster as clusters
 from hack import crd, olm, paths
 from hack.cluster import Cluster
-from hack.run import HackError, say, together
+from hack.run import HackError
+from hack.steps import say, together
 
 _TESTS = paths.CHECKOUT / "tests"
 #: The release that the tests by Helm install, as NAMESPACE/NAME.

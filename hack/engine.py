@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 
 from hack import cache, debian, paths, preflight
-from hack.run import Argument, HackError, Step, answer, output, step, tail
+from hack.run import Argument, HackError, answer, output, tail
+from hack.steps import Step, step
 
 _PID_FILES = {
     Path("/var/run/docker.pid"): "dockerd",

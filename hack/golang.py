@@ -7,7 +7,6 @@ the PATH, or, where that is missing or too old, from a Python package that carri
 """
 
 import functools
-import os
 import re
 import shutil
 import sys
@@ -16,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hack import cache, paths, versions
-from hack.run import answer, step
+from hack import cache, compiler, paths, versions
+from hack.run import answer
+from hack.steps import step
 
 _MODULE = paths.RECIPES / "go"
 _OPERATORS = "github.com/operator-framework"
@@ -113,17 +113,6 @@ _FLAGS = (
 )
 
 
-_ENVIRONMENT = {
-    "CGO_ENABLED": "0",
-    "GOFLAGS": "-mod=readonly -buildvcs=false",
-    "GOTOOLCHAIN": "local",
-    "GOWORK": "off",
-}
-
-#: Bytes of memory for each processor with which the compiler need not collect its garbage.
-_PLENTY = 2 << 30
-
-
 def program(name: str) -> Path:
     """Return the path of a program, built where it is missing."""
     return programs([name])[0]
@@ -162,13 +151,8 @@ def _build(folder: Path, names: list[str]) -> None:
             tempfile.TemporaryDirectory(dir=folder, prefix=".") as unfinished,
         ):
             packages = [PROGRAMS[name].package for name in batch.values()]
-            work.run(
-                # It gives way to tests, which may run beside it.
-                ["nice", go(), "build", *_FLAGS, "-o", f"{unfinished}/", *packages],
-                timeout=60 * 60,
-                cwd=PROGRAMS[names[0]].folder,
-                env=_ENVIRONMENT | _collecting(),
-            )
+            module = PROGRAMS[names[0]].folder
+            compiler.build(work, go(), module, _FLAGS, packages, Path(unfinished))
             if "kubernetes" in batch:
                 for name in KUBERNETES:
                     Path(unfinished, name).symlink_to("kubernetes")
@@ -176,18 +160,6 @@ def _build(folder: Path, names: list[str]) -> None:
             for file, name in batch.items():
                 Path(unfinished, file).rename(folder / name)
         names = [name for name in names if name not in batch.values()]
-
-
-def _collecting() -> dict[str, str]:
-    """Let the compiler collect its garbage late, or not at all where there is memory enough.
-
-    That takes a tenth less processor time, for up to two gigabytes a processor.
-    """
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    share = memory // 2 // (os.cpu_count() or 1)
-    if share < _PLENTY:
-        return {"GOGC": "400"}
-    return {"GOGC": "off", "GOMEMLIMIT": str(share)}
 
 
 @functools.cache

@@ -7,7 +7,8 @@ import os
 import re
 
 from hack import base_images, engine, paths, public_images, registry
-from hack.run import HackError, answer, step
+from hack.run import HackError, answer
+from hack.steps import step
 from message_operator import __version__
 
 

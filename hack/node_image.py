@@ -10,7 +10,8 @@ from pathlib import Path
 
 from hack import archive, cache, engine, golang, paths, versions
 from hack.debian import RootFs
-from hack.run import HackError, Step, answer, output, step
+from hack.run import HackError, answer, output
+from hack.steps import Step, step
 
 _NAME = "message-operator/node"
 

@@ -17,7 +17,8 @@ import yaml
 
 from hack import base_images, cache, cluster, debian, engine, golang, paths, registry, versions
 from hack.cluster import Cluster
-from hack.run import HackError, Step, answer, output, say, step, together
+from hack.run import HackError, answer, output
+from hack.steps import Step, say, step, together
 
 #: Where OLM runs, and where it looks for catalogs that are for every namespace.
 NAMESPACE = "olm"

@@ -1,9 +1,9 @@
 """What a machine must have before work begins, and the sentence that says how to get it.
 
-`ENGINE` is needed for a cluster; `FROM_SOURCE` and `ROOM` where no image can be pulled and all are
-built here; `TESTS` for `make test`. A check takes well under a second, and what is missing is told
-before minutes are spent. Used by `hack.engine`, `hack.public_images`, `hack.cluster` and `make
-preflight`; the Makefile checks Python itself.
+`ENGINE` is needed for any cluster, `CLUSTER` for one more, `FROM_SOURCE` and `ROOM` where no
+image can be pulled and all are built here, `TESTS` for `make test`. A check takes well under a
+second, and what is missing is told before minutes are spent. Used by `hack.engine`,
+`hack.public_images`, `hack.cluster` and `make preflight`; the Makefile checks Python itself.
 """
 
 import getpass
@@ -158,6 +158,34 @@ ENGINE = (
             "where Docker comes from Docker's own packages).",
             "fedora": "Install it with: sudo dnf install docker-buildx.",
             "other": "Install it: https://github.com/docker/buildx#installing.",
+        },
+    ),
+)
+
+
+# --- one more cluster -------------------------------------------------------------------------
+
+#: inotify instances that a node holds, of which Linux gives root 128; a Pod that gets none fails.
+_PER_NODE = 30
+_INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
+
+
+def _may_watch_files() -> bool:
+    """Tell whether the nodes of kind that run leave inotify instances for one more."""
+    if not _INSTANCES.exists():
+        return True
+    listed = ["docker", "ps", "--quiet", "--filter", "label=io.x-k8s.kind.role"]
+    nodes = len((answer(listed) or "").split())
+    return int(_INSTANCES.read_text()) >= _PER_NODE * (nodes + 1)
+
+
+CLUSTER = (
+    Need(
+        "inotify instances for one more kind cluster beside those that run",
+        _may_watch_files,
+        {
+            "other": "Say: sudo sysctl fs.inotify.max_user_instances=512, or delete a cluster: "
+            "kind get clusters."
         },
     ),
 )

@@ -8,7 +8,8 @@ import shutil
 from pathlib import Path
 
 from hack import cache, debian
-from hack.run import HackError, output, step
+from hack.run import HackError, output
+from hack.steps import step
 
 
 @functools.cache

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hack import engine, preflight, versions
-from hack.run import HackError, Step, say, step
+from hack.run import HackError
+from hack.steps import Step, say, step
 
 #: The message Pods' image: small, and needed anyway, so it shows whether a registry is in reach.
 BUSYBOX = f"docker.io/library/busybox:{versions.BUSYBOX}"
@@ -125,7 +126,7 @@ def are_in_reach() -> bool:
 def pull(reference: str) -> str:
     """Make sure that the engine has a public image; return its name."""
     if not engine.has_image(reference):
-        with step(f"Image {reference}") as work:
+        with step(f"Pull {reference}") as work:
             said = _pull(reference, work)
             if said is not None:
                 raise HackError(_explain(reference, said))

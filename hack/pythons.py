@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from hack import cache
-from hack.run import step
+from hack.steps import step
 
 
 def python(name: str, lock: Path) -> Path:

@@ -11,7 +11,8 @@ from email.message import Message
 
 from hack import cache, engine, public_images, versions
 from hack.debian import RootFs
-from hack.run import HackError, answer, step, tail
+from hack.run import HackError, answer, tail
+from hack.steps import step
 
 NAME = "message-operator-registry"
 PORT = 5001

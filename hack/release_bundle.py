@@ -17,7 +17,8 @@ import yaml
 from hack import bundle, catalog, paths, rules
 from hack.bundle import NAME, Manifest, Release
 from hack.rules import submission, validators
-from hack.run import HackError, say
+from hack.run import HackError
+from hack.steps import say
 from message_operator import __version__
 
 FOLDER = paths.BUILD / "release"

@@ -12,7 +12,7 @@ import yaml
 
 from hack import artifacts, bundle, catalog, olm, paths, registry
 from hack.bundle import Release
-from hack.run import step
+from hack.steps import step
 from message_operator import __version__
 
 #: The release before this one, this one, and some that come later.

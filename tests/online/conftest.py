@@ -18,8 +18,8 @@ os.environ["IMAGES"] = "build"
 @pytest.fixture(scope="session")
 def registry() -> Iterator[PublicRegistry]:
     """A registry that has what is asked of it, under the public names."""
-    preflight.check(preflight.FROM_SOURCE)
     engine.up()
+    preflight.check((*preflight.FROM_SOURCE, *preflight.CLUSTER))
     registry = PublicRegistry(_NAME)
     try:
         registry.start()

@@ -134,6 +134,18 @@ def test_an_engine_that_answers_and_builds_is_taken_as_it_is(docker: _Docker) ->
     engine.up()
 
 
+@pytest.mark.parametrize(("nodes", "enough"), [(0, True), (3, True), (4, False)])
+def test_one_cluster_too_many_is_told_before_its_pods_fail(
+    nodes: int, enough: bool, docker: _Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = tmp_path / "max_user_instances"
+    limit.write_text("128\n")
+    monkeypatch.setattr(preflight, "_INSTANCES", limit)
+    docker("".join(f"echo {node}\n" for node in range(nodes)))
+
+    assert preflight.are_met(preflight.CLUSTER) is enough
+
+
 def test_only_debian_builds_all_images(system: str) -> None:
     with pytest.raises(HackError, match=r"Debian's packages.*docker pull busybox"):
         preflight.check(preflight.FROM_SOURCE)

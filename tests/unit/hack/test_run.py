@@ -1,7 +1,5 @@
 """hack.run: commands end in time, and failures say what happened, where, and what to do."""
 
-import re
-import threading
 import time
 from pathlib import Path
 
@@ -48,53 +46,3 @@ def test_an_answer_is_none_where_there_is_none() -> None:
     assert run.answer(["sh", "-c", "echo yes"]) == "yes"
     assert run.answer(["false"]) is None
     assert run.answer(["no-such-program"]) is None
-
-
-def test_a_step_says_its_name_and_how_long_it_took(capsys: pytest.CaptureFixture[str]) -> None:
-    with run.step("Bake") as work:
-        work.run(["echo", "details"], timeout=5)
-
-    said = capsys.readouterr().err
-    assert said.startswith("==> Bake\n")
-    assert re.search(r"Bake: \d+s", said)
-    assert "details" not in said
-    assert "details" in work.log.read_text()
-
-
-def test_a_step_that_fails_quotes_its_log_and_says_what_next() -> None:
-    with pytest.raises(HackError) as failure, run.step("Bake") as work:
-        work.run(["sh", "-c", "seq 100; echo burnt; exit 1"], timeout=5)
-
-    said = str(failure.value)
-    assert "Bake: failed after" in said
-    assert "burnt" in said
-    assert "\n    1\n" not in said
-    assert str(work.log) in said
-    assert "same command" in said
-
-
-def test_a_failure_within_two_steps_is_told_once() -> None:
-    with pytest.raises(HackError) as failure, run.step("Dinner"), run.step("Bake") as work:
-        work.run(["false"], timeout=5)
-
-    assert str(failure.value).count("failed after") == 1
-
-
-def test_a_failure_ends_what_runs_beside_it() -> None:
-    began = time.monotonic()
-
-    def fail() -> None:
-        time.sleep(0.3)
-        raise HackError("no flour")
-
-    with pytest.raises(HackError, match="no flour"):
-        run.together(lambda: run.output(["sleep", "60"]), fail)
-
-    assert time.monotonic() - began < 10
-    assert run.output(["echo", "again"]) == "again\n"
-
-
-def test_jobs_run_at_the_same_time() -> None:
-    meet = threading.Barrier(2, timeout=5)
-
-    run.together(meet.wait, meet.wait)

@@ -1,0 +1,111 @@
+"""hack.steps: who waits sees what runs, how far it is, and why it failed."""
+
+import re
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from hack import durations, run, steps
+from hack.run import HackError
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_a_step_says_its_name_and_how_long_it_took(capsys: pytest.CaptureFixture[str]) -> None:
+    with steps.step("Bake") as work:
+        work.run(["echo", "details"], timeout=5)
+
+    said = capsys.readouterr().err
+    assert said.startswith("==> Bake\n")
+    assert re.search(r"Bake: \d+s", said)
+    assert "details" not in said
+    assert "details" in work.log.read_text()
+
+
+def test_a_step_that_fails_quotes_its_log_and_says_what_next() -> None:
+    with pytest.raises(HackError) as failure, steps.step("Bake") as work:
+        work.run(["sh", "-c", "seq 100; echo burnt; exit 1"], timeout=5)
+
+    said = str(failure.value)
+    assert "Bake: failed after" in said
+    assert "burnt" in said
+    assert "\n    1\n" not in said
+    assert str(work.log) in said
+    assert "same command" in said
+
+
+def test_a_failure_within_two_steps_is_told_once() -> None:
+    with pytest.raises(HackError) as failure, steps.step("Dinner"), steps.step("Bake") as work:
+        work.run(["false"], timeout=5)
+
+    assert str(failure.value).count("failed after") == 1
+
+
+def test_a_failure_ends_what_runs_beside_it() -> None:
+    began = time.monotonic()
+
+    def fail() -> None:
+        time.sleep(0.3)
+        raise HackError("no flour")
+
+    with pytest.raises(HackError, match="no flour"):
+        steps.together(lambda: run.output(["sleep", "60"]), fail)
+
+    assert time.monotonic() - began < 10
+    assert run.output(["echo", "again"]) == "again\n"
+
+
+def test_jobs_run_at_the_same_time() -> None:
+    meet = threading.Barrier(2, timeout=5)
+
+    steps.together(meet.wait, meet.wait)
+
+
+def test_the_steps_of_a_plan_have_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    with steps.plan({"Flour": 1.0, "Bake": 2.0}):
+        with steps.step("Flour v2"):
+            pass
+        with steps.step("Bake (at 200 degrees)"), steps.plan({"Another": 1.0}):
+            pass
+        with steps.step("Sweep"):
+            pass
+
+    begun = [line for line in capsys.readouterr().err.splitlines() if line.startswith("==>")]
+    assert begun == ["==> [1/2] Flour v2", "==> [2/2] Bake (at 200 degrees)", "==> Sweep"]
+
+
+def test_a_step_that_is_not_needed_is_not_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    with steps.plan({"Flour": 1.0, "Bake": 2.0}):
+        steps.skip({"Flour"})
+        with steps.step("Bake"):
+            pass
+
+    assert "==> [1/1] Bake" in capsys.readouterr().err
+
+
+def test_a_long_step_tells_how_far_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "HEARTBEAT", 0.05)
+
+    with steps.plan({"Bake": 100.0, "Cool": 50.0}), steps.step("Bake") as work:
+        work.began -= 90
+        work.fraction = lambda: 0.75
+        while "…" not in (said := capsys.readouterr().err):
+            pass
+
+    # A third of 90 s is left of it, and Cool takes longer than expected, too.
+    assert re.search(r"Bake … 1m30s, 75 %, about (?:90s|2m) left in all", said)
+
+
+def test_the_duration_of_a_step_is_remembered_without_its_version() -> None:
+    with steps.step("Bake v1.2.3 (twice)"):
+        pass
+
+    assert list(durations.remembered()) == ["Bake"]
