@@ -1,0 +1,57 @@
+"""Messages and their Pods, as the API server has them and as the runtime reads them."""
+
+from typing import Any
+
+import msgspec
+
+import kopf_runtime as kr
+from kopf_runtime.records import Primary
+from message_operator import messages, pods
+from message_operator.messages import Message
+from message_operator.settings import Settings
+
+SETTINGS = Settings(message_image="busybox:test")
+Raw = dict[str, Any]
+
+
+def raw_message(text: str = "안녕하세요", name: str = "hello", namespace: str = "ns") -> Raw:
+    """A Message as a user creates it, with the API server's defaults."""
+    return {
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"text": text, "intervalSeconds": 10},
+    }
+
+
+def build(text: str = "안녕하세요", name: str = "hello", settings: Settings = SETTINGS) -> Raw:
+    """The manifest of a Message's Pod."""
+    return pods.manifest(name, text, 10, settings)
+
+
+def pod_state(status: Raw, node: str | None = "node-1") -> pods.PodState:
+    """What is kept of a Pod with this status."""
+    meta = {"name": "msg-hello", "uid": "u", "resourceVersion": "1"}
+    raw = msgspec.json.encode({"metadata": meta, "spec": {"nodeName": node}, "status": status})
+    return pods.keep(msgspec.json.decode(raw, type=pods.Pod))
+
+
+def child(state: pods.PodState, **changes: Any) -> kr.Child:
+    """The record of a Message's Pod."""
+    record = {
+        "key": ("ns", "msg-hello"), "uid": "u", "version": 1, "owner": "o", "made_for": "o",
+        "parent": "hello", "deleting": False, "deadline": 0.0, "created": 0.0, "finalizers": (),
+        "template": "t", "generation": 1, "replaced": 0, "unlabelled": (), "altered": False,
+        "editors": "", "view": state,
+    }  # fmt: skip
+    return kr.Child(**{**record, **changes})
+
+
+def status(
+    pod: kr.Child | None, trouble: kr.Trouble | None = None, now: float = 0.0
+) -> kr.Status:
+    """How a Message with this Pod fares."""
+    meta = kr.Meta("hello", "o", "1", "ns", 1)
+    message = Message(meta, spec=messages.Spec("안녕하세요"))
+    primary = Primary(
+        ("ns", "hello"), "o", 1, 1, False, (), {}, messages.summary(message), (), "", 0
+    )
+    return messages.status(kr.Observed(primary, (pod,) if pod else (), trouble, now))

@@ -1,0 +1,161 @@
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from message_operator import pods
+from message_operator.settings import PodTemplate, Settings
+from tests.unit.samples import SETTINGS, Raw, build, pod_state
+
+
+def container(pod: Raw) -> Any:
+    return pod["spec"]["containers"][0]
+
+
+def with_template(**fields: Any) -> Settings:
+    return replace(SETTINGS, message_pod=msgspec.convert(fields, PodTemplate))
+
+
+def test_the_pod_is_named_after_its_message() -> None:
+    assert build()["metadata"]["name"] == "msg-hello"
+
+
+@pytest.mark.parametrize(
+    "text", ["$(HOME)", "$$", "`id`", "; rm -rf /", "-n", "%s", "\\n", "a\r\nb\n", "🙂‮מ", ""]
+)
+def test_the_text_is_an_environment_value_and_never_a_part_of_the_program(text: str) -> None:
+    env = {variable["name"]: variable["value"] for variable in container(build(text))["env"]}
+
+    assert env["MESSAGE_TEXT"].replace("$$", "$") == text  # the kubelet makes $$ a $
+    assert "$(" not in env["MESSAGE_TEXT"].replace("$$", "")
+    assert container(build(text))["command"] == container(build("plain"))["command"]
+
+
+def test_the_pod_meets_the_restricted_pod_security_standard() -> None:
+    spec = build()["spec"]
+
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["runAsUser"] != 0
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    security = spec["containers"][0]["securityContext"]
+    assert security["allowPrivilegeEscalation"] is False
+    assert security["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_the_pod_has_no_token_no_service_variables_and_asks_for_little() -> None:
+    spec = build()["spec"]
+
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["enableServiceLinks"] is False
+    assert spec["containers"][0]["resources"]["requests"] == {"cpu": "1m", "memory": "4Mi"}
+
+
+def test_m7_a_node_with_a_message_pod_can_be_removed_and_windows_gets_none() -> None:
+    pod = build()
+
+    assert pod["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
+    safe = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+    assert pod["metadata"]["annotations"][safe] == "true"
+
+
+def test_m7_what_a_cluster_asks_of_pods_can_be_set() -> None:
+    settings = with_template(
+        nodeSelector={"pool": "small"}, tolerations=[{"key": "spot"}], priorityClassName="low",
+        resources={"requests": {"cpu": "10m"}}, labels={"team": "blue"}, annotations={"a": "b"},
+        securityContext={"readOnlyRootFilesystem": False},
+    )  # fmt: skip
+
+    pod = build(settings=settings)
+
+    assert pod["spec"]["nodeSelector"] == {"pool": "small"}
+    assert pod["spec"]["tolerations"] == [{"key": "spot"}]
+    assert pod["spec"]["priorityClassName"] == "low"
+    assert container(pod)["resources"] == {"requests": {"cpu": "10m"}}
+    assert pod["metadata"]["labels"]["team"] == "blue"
+    assert pod["metadata"]["annotations"]["a"] == "b"
+    assert container(pod)["securityContext"]["readOnlyRootFilesystem"] is False
+
+
+def test_m7_a_label_of_the_cluster_does_not_replace_one_of_the_operator() -> None:
+    pod = build(settings=with_template(labels={"app.kubernetes.io/name": "other"}))
+
+    assert pod["metadata"]["labels"]["app.kubernetes.io/name"] == "message"
+
+
+def test_the_image_is_pulled_when_and_with_what_it_is_told() -> None:
+    settings = replace(
+        SETTINGS, message_pull_policy="Always", message_pull_secrets=("first", "second")
+    )
+
+    assert container(build())["imagePullPolicy"] == "IfNotPresent"
+    assert "imagePullSecrets" not in build()["spec"]
+    assert container(build(settings=settings))["imagePullPolicy"] == "Always"
+    secrets = build(settings=settings)["spec"]["imagePullSecrets"]
+    assert secrets == [{"name": "first"}, {"name": "second"}]
+
+
+def test_the_platform_may_choose_the_user() -> None:
+    spec = build(settings=replace(SETTINGS, message_user=None))["spec"]
+
+    assert "runAsUser" not in spec["securityContext"]
+
+
+@pytest.mark.parametrize("name", ["a" * 63, "a" * 64, "b" * 150, "a.b"])
+def test_labels_fit_however_long_the_name(name: str) -> None:
+    labels = build(name=name)["metadata"]["labels"]
+
+    assert all(len(value) <= 63 for value in labels.values())
+
+
+def test_labels_of_long_names_that_begin_alike_differ() -> None:
+    assert pods.label_value("a" * 100 + "b") != pods.label_value("a" * 100 + "c")
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        ({"phase": "Failed", "reason": "Evicted"}, "Evicted"),
+        ({"phase": "Succeeded"}, "Succeeded"),
+        ({"phase": "Running"}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_pod_that_has_ended_tells_why(status: Raw, why: str) -> None:
+    assert pods.ended(pod_state(status)) == why
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda part: st.lists(part, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(
+            ["phase", "reason", "conditions", "type", "containerStatuses", "state", "waiting"]
+        ),
+        part,
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON, JSON)
+def test_c1_any_pod_is_read_or_refused(spec: Any, status: Any) -> None:
+    meta = {"name": "p", "uid": "u", "resourceVersion": "1"}
+    raw = msgspec.json.encode({"metadata": meta, "spec": spec, "status": status})
+    try:
+        pod = msgspec.json.decode(raw, type=pods.Pod)
+    except msgspec.ValidationError:
+        return
+
+    assert pods.keep(pod).ready in (True, False)
+
+
+def test_m3_what_is_kept_of_a_pod_is_bounded() -> None:
+    endless = "x" * 100_000
+    waiting = {"waiting": {"reason": "ErrImagePull", "message": endless}}
+
+    kept = pod_state({"containerStatuses": [{"name": "message", "state": waiting}]})
+
+    assert len(kept.note) <= 1024

@@ -1,0 +1,46 @@
+import pytest
+
+from kopf_runtime import settings
+from message_operator.operator import manager
+from message_operator.settings import LITTLE, Settings
+
+
+def parse(argv: list[str]) -> Settings:
+    return settings.parse(manager.program, Settings, argv, {})
+
+
+def test_the_defaults_are_for_production() -> None:
+    found = parse([])
+
+    assert found.message_image == "docker.io/library/busybox:1.37"
+    assert found.message_user == 65532
+    assert found.message_pod.resources == LITTLE
+    assert found.lease_name == "message-operator"
+
+
+def test_the_pod_template_is_json() -> None:
+    found = parse(['--message-pod={"nodeSelector": {}, "tolerations": [{"key": "spot"}]}'])
+
+    assert found.message_pod.node_selector == {}
+    assert found.message_pod.tolerations == [{"key": "spot"}]
+
+
+@pytest.mark.parametrize(
+    ("flag", "complaint"),
+    [
+        ("--message-pull-policy=Often", "'Often' is not one of Always, IfNotPresent, Never"),
+        ("--message-pull-secrets=a,B", "'B' is not a valid Secret name"),
+        ("--message-user=root", "--message-user: 'root' is not a whole number"),
+        ("--message-user=0", "--message-user: '0' is not a whole number of at least 1"),
+        ("--message-pod={", "is not a valid Pod template"),
+        ('--message-pod={"image": "x"}', "any of labels, annotations, nodeSelector"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_starts(
+    flag: str, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        parse([flag])
+
+    assert stop.value.code == 2
+    assert complaint in capsys.readouterr().err
