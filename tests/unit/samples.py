@@ -45,9 +45,7 @@ def child(state: pods.PodState, **changes: Any) -> kr.Child:
     return kr.Child(**{**record, **changes})
 
 
-def status(
-    pod: kr.Child | None, trouble: kr.Trouble | None = None, now: float = 0.0
-) -> kr.Status:
+def status(pod: kr.Child | None, trouble: kr.Trouble | None = None, now: float = 0.0) -> kr.Status:
     """How a Message with this Pod fares."""
     meta = kr.Meta("hello", "o", "1", "ns", 1)
     message = Message(meta, spec=messages.Spec("안녕하세요"))

@@ -129,12 +129,14 @@ def test_a_pod_that_has_ended_tells_why(status: Raw, why: str) -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
-    lambda part: st.lists(part, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(
-            ["phase", "reason", "conditions", "type", "containerStatuses", "state", "waiting"]
-        ),
-        part,
+    lambda part: (
+        st.lists(part, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["phase", "reason", "conditions", "type", "containerStatuses", "state", "waiting"]
+            ),
+            part,
+        )
     ),
     max_leaves=12,
 )

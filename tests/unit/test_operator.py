@@ -1,0 +1,263 @@
+"""The whole operator, as `message_operator.operator` declares it, on an API server in process."""
+
+import asyncio
+import gc
+import itertools
+import json
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kopf_runtime.client import Client
+from kopf_runtime.events import Recorder
+from kopf_runtime.kinds import POD, Kind
+from kopf_runtime.metrics import Metrics
+from message_operator.operator import controller
+from tests.support.api_server import MESSAGE, ApiServer, RefusedError
+from tests.support.running import operating
+from tests.support.waiting import until
+from tests.unit.samples import SETTINGS, Raw, raw_message
+
+KEY, POD_KEY = ("ns", "hello"), ("ns", "msg-hello")
+GENERATION, UID = "myorg.dev/message-generation", "myorg.dev/message-uid"
+MANAGED = "app.kubernetes.io/managed-by"
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer().running() as one:
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("kopf_runtime.status.SETTLE", "kopf_runtime.reconcile.SETTLE"):
+        monkeypatch.setattr(name, 0.2)
+
+
+def status(server: ApiServer, key: tuple[str, str] = KEY) -> Any:
+    return (server.get(MESSAGE, key) or {}).get("status") or {}
+
+
+def ready(server: ApiServer) -> Any:
+    return next((c for c in status(server).get("conditions", ()) if c["type"] == "Ready"), {})
+
+
+def text(server: ApiServer) -> Any:
+    pod = server.get(POD, POD_KEY)
+    return pod and pod["spec"]["containers"][0]["env"][0]["value"]
+
+
+def run(pod: Raw) -> None:
+    pod["spec"]["nodeName"] = "node-1"
+    pod["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+
+
+def delete_long_ago(pod: Raw) -> None:
+    pod["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z"
+
+
+def edit(server: ApiServer, new: str) -> None:
+    server.edit(MESSAGE, KEY, lambda raw: raw["spec"].update(text=new))
+
+
+async def processed(server: ApiServer) -> None:
+    """Do the scheduler's and the kubelet's job, and wait until the Message is told."""
+    await until(lambda: server.get(POD, POD_KEY))
+    server.edit(POD, POD_KEY, run, "kubelet", "status")
+    await until(lambda: status(server).get("phase") == "Processed")
+
+
+async def test_a_new_message_gets_its_pod_and_one_status(server: ApiServer) -> None:
+    server.put(MESSAGE, raw_message("하나"))
+    async with operating(server, controller, settings=SETTINGS):
+        await processed(server)
+        await until(lambda: server.events)
+
+    assert text(server) == "하나"
+    told = status(server)
+    assert (told["podName"], told["nodeName"]) == ("msg-hello", "node-1")
+    assert (told["observedGeneration"], told["summary"]) == (1, "하나")
+    assert (ready(server)["status"], ready(server)["reason"]) == ("True", "PodRunning")
+    (event,) = server.events
+    assert (event["reason"], event["message"]) == ("Created", "Created Pod msg-hello.")
+    assert [write.split("/")[-1] for write in server.writes] == ["pods", "status"]
+
+
+async def test_a_burst_of_edits_ends_with_the_last_text(server: ApiServer) -> None:
+    server.put(MESSAGE, raw_message("하나"))
+    async with operating(server, controller, settings=SETTINGS):
+        await until(lambda: text(server) == "하나")
+        for new in ("둘", "셋", "넷"):
+            edit(server, new)
+        await until(lambda: text(server) == "넷")
+        await processed(server)
+
+        assert status(server)["observedGeneration"] == 4
+
+
+async def test_an_edit_waits_for_the_former_pod_to_end(server: ApiServer) -> None:
+    server.put(MESSAGE, raw_message("하나"))
+    async with operating(server, controller, settings=SETTINGS):
+        await processed(server)
+        edit(server, "둘")
+        await until(lambda: ready(server).get("reason") == "PodTerminating")
+        assert text(server) == "하나"
+
+        server.remove(POD, POD_KEY)  # the kubelet is done with it
+        await until(lambda: text(server) == "둘")
+
+
+async def test_a_pod_that_does_not_end_is_told_of(server: ApiServer) -> None:
+    server.put(MESSAGE, raw_message())
+    async with operating(server, controller, settings=SETTINGS):
+        await processed(server)
+        server.edit(
+            POD,
+            POD_KEY,
+            lambda raw: raw["metadata"].update(deletionTimestamp="2020-01-01T00:00:00Z"),
+        )
+        await until(lambda: ready(server).get("reason") == "PodStuckTerminating")
+
+        assert "node-1" in ready(server)["message"]
+
+
+async def test_an_evicted_pod_is_replaced(server: ApiServer) -> None:
+    server.put(MESSAGE, raw_message())
+    async with operating(server, controller, settings=SETTINGS):
+        await until(lambda: server.get(POD, POD_KEY))
+        evicted = {"phase": "Failed", "reason": "Evicted"}
+        server.edit(POD, POD_KEY, lambda raw: raw.update(status=evicted), "kubelet", "status")
+
+        await until(lambda: not (server.get(POD, POD_KEY) or {"status": 1}).get("status"))
+        await until(lambda: any("had ended (Evicted)" in e["message"] for e in server.events))
+
+
+async def test_a_quota_is_told_and_ends_by_itself(server: ApiServer) -> None:
+    refused = RefusedError(403, "Forbidden", "exceeded quota: pods=0")
+    server.refuse("POST", "/pods$", refused, float("inf"))
+    server.put(MESSAGE, raw_message())
+    async with operating(server, controller, settings=SETTINGS):
+        await until(lambda: status(server).get("phase") == "Failed")
+        assert (ready(server)["reason"], ready(server)["message"]) == (
+            "Forbidden", "exceeded quota: pods=0"
+        )  # fmt: skip
+        assert status(server).get("podName") is None
+
+        server.answers.clear()
+        edit(server, "again")
+        await processed(server)
+
+
+async def test_l2_a_namespace_whose_webhook_hangs_costs_the_others_nothing(
+    server: ApiServer,
+) -> None:
+    hang = asyncio.Event()
+
+    async def webhook(request: Any) -> None:
+        if request.method == "POST" and request.path == "/api/v1/namespaces/tb/pods":
+            await hang.wait()
+
+    server.answers.append(webhook)
+    for number in range(100):
+        server.put(MESSAGE, raw_message(name=f"m{number}", namespace="tb"))
+    async with operating(server, controller, settings=SETTINGS):
+        await until(lambda: any("/namespaces/tb/pods" in str(r) for r in server.requests))
+        server.put(MESSAGE, raw_message())
+
+        await until(lambda: server.get(POD, POD_KEY))
+        hang.set()
+
+
+# --- C1 -----------------------------------------------------------------------------------------
+
+
+async def test_c1_an_annotation_of_5000_digits_stops_nobody(server: ApiServer) -> None:
+    labels = {MANAGED: "message-operator", UID: "nobody's"}
+    annotations = {GENERATION: "9" * 5000}
+    meta = {"namespace": "ns", "name": "evil", "labels": labels, "annotations": annotations}
+    server.put(POD, {"metadata": meta, "spec": {}})
+    server.put(MESSAGE, raw_message("하나"))
+
+    async with operating(server, controller, settings=replace(SETTINGS, sweep_period=0.2)):
+        await until(lambda: text(server) == "하나")
+        await asyncio.sleep(0.5)  # sweeps
+        edit(server, "둘")
+        await until(lambda: text(server) == "둘")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda part: st.lists(part, max_size=3) | st.dictionaries(st.text(), part, max_size=3),
+    max_leaves=10,
+)
+META = st.fixed_dictionaries(
+    {},
+    optional={
+        "labels": JSON | st.dictionaries(st.sampled_from([MANAGED, UID]), st.text()),
+        "annotations": JSON | st.just({GENERATION: "9" * 5000}),
+        "ownerReferences": JSON | st.just([{"kind": "Message", "name": "hello",
+                                            "apiVersion": "myorg.dev/v1", "uid": "m",
+                                            "controller": True}]),
+        "managedFields": JSON | st.lists(st.fixed_dictionaries(
+            {"manager": st.just("message-operator"), "fieldsV1": JSON})),
+        "finalizers": JSON, "deletionTimestamp": st.none() | st.text(),
+    },
+)  # fmt: skip
+VERSIONS = itertools.count(1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from([MESSAGE, POD]), META, JSON, JSON)
+def test_c1_any_message_and_any_pod_is_taken_in_or_left_out(
+    kind: Kind, meta: Any, spec: Any, status: Any
+) -> None:
+    metrics = Metrics("message-operator")
+    client = Client("message-operator", "1", 1.0, metrics)
+    controller.set_up(client, SETTINGS, metrics, Recorder(client, "me", metrics))
+    version = next(VERSIONS)
+    name = "hello" if kind == MESSAGE else "msg-hello"
+    named = {**meta, "namespace": "ns", "name": name, "uid": "m", "resourceVersion": str(version)}
+    raw = json.dumps({"metadata": named, "spec": spec, "status": status}).encode()
+    for source in controller.sources:
+        if source.kind == MESSAGE:
+            good = {**raw_message()["metadata"], "uid": "m", "resourceVersion": "0"}
+            source.take(msgspec.Raw(json.dumps({"metadata": good, "spec": {"text": ""}}).encode()))
+
+    (source,) = (one for one in controller.sources if one.kind == kind)
+
+    assert source.take(msgspec.Raw(raw)) is not None
+
+
+# --- M3 -----------------------------------------------------------------------------------------
+
+
+def size(thing: Any, seen: set[int]) -> int:
+    """Return the bytes of an object and of all that it refers to."""
+    if id(thing) in seen or isinstance(thing, type):
+        return 0
+    seen.add(id(thing))
+    return sys.getsizeof(thing) + sum(size(part, seen) for part in gc.get_referents(thing))
+
+
+async def test_m3_what_is_remembered_of_a_message_does_not_grow_with_its_text(
+    server: ApiServer,
+) -> None:
+    server.put(MESSAGE, raw_message("a", name="short"))
+    server.put(MESSAGE, raw_message("x" * 32767 + "🌍", name="endless"))
+    async with operating(server, controller, settings=SETTINGS):
+        await until(lambda: server.get(POD, ("ns", "msg-endless")))
+        await until(lambda: status(server, ("ns", "endless")).get("phase") == "Pending")
+        await until(lambda: status(server, ("ns", "short")).get("phase") == "Pending")
+        bytes_of = {
+            name: size(controller.primaries.cache.get(("ns", name)), set())
+            for name in ("short", "endless")
+        }
+
+    assert bytes_of["endless"] < bytes_of["short"] + 500
