@@ -379,11 +379,13 @@ async def test_an_answer_that_was_lost_makes_no_second_child(server: ApiServer, 
 
 
 @replaced
+@pytest.mark.parametrize("generation", ["99", "9" * 5000, "-1", "٣", ""])
 @pytest.mark.usefixtures("made")
-async def test_a_generation_that_a_hand_altered_does_not_hold_up_an_edit(server: ApiServer) -> None:
-    server.edit(
-        POD, CHILD, lambda raw: raw["metadata"]["annotations"].update({widgets.GENERATION: "99"})
-    )
+async def test_c1_a_generation_that_a_hand_altered_does_not_hold_up_an_edit(
+    server: ApiServer, generation: str
+) -> None:
+    altered = {widgets.GENERATION: generation}
+    server.edit(POD, CHILD, lambda raw: raw["metadata"]["annotations"].update(altered))
     server.edit(WIDGET, KEY, edit("edited"))
 
     await until(lambda: text(server) == "edited")

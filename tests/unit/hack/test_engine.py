@@ -56,7 +56,9 @@ def test_an_engine_elsewhere_is_not_replaced_by_one_here(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("content", "stays"), [("999999999", False), ("garbage", False), (str(os.getpid()), True)]
+    ("content", "stays"),
+    [("999999999", False), ("garbage", False), (str(os.getpid()), True)],
+    ids=["gone", "garbage", "alive"],
 )
 def test_only_the_pid_file_of_a_living_engine_stays(
     content: str, stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
