@@ -193,11 +193,11 @@ async def test_m5_a_restore_of_etcd_is_noticed_at_the_next_watch(
         await until(lambda: text(server, ("ns", "w-one")) and operator.synced)
         await until(lambda: server.watching == 2)
         restore = server.snapshot()
+        server.version += 1000  # other kinds' writes
         if told == "by an event":
             server.edit(WIDGET, ("ns", "one"), edit("lost by the restore"))
             await until(lambda: text(server, ("ns", "w-one")) == "lost by the restore")
         else:
-            server.version += 1000  # other kinds' writes
             server.bookmark()
             await asyncio.sleep(0.1)
 
