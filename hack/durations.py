@@ -25,10 +25,14 @@ BUILT = {
     "Go programs": 400.0,
     "Node image for Kubernetes": 15.0,
 }
-#: The steps to a cluster.
-CLUSTER = {
+#: What is done where no Docker engine answers.
+ENGINE = {
     "Docker engine: Debian packages": 20.0,
     "Docker engine: start": 3.0,
+}
+#: The steps to a cluster.
+CLUSTER = {
+    **ENGINE,
     **BUILT,
     "kind cluster": 27.0,
     "Registry on": 1.0,

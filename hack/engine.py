@@ -11,7 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from hack import cache, debian, paths, preflight
+from hack import cache, debian, durations, paths, preflight, steps
 from hack.run import Argument, HackError, answer, output, tail
 from hack.steps import Step, step
 
@@ -55,6 +55,8 @@ def up() -> None:
     elsewhere = os.environ.get("DOCKER_HOST")
     if preflight.may_install() and not elsewhere and not preflight.engine_answers():
         _install()
+    else:
+        steps.skip(durations.ENGINE)
     preflight.check(preflight.ENGINE)
 
 

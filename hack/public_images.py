@@ -13,15 +13,15 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hack import engine, preflight, versions
+from hack import durations, engine, preflight, versions
 from hack.run import HackError
 from hack.steps import Step, say, step
 
 #: The message Pods' image: small, and needed anyway, so it shows whether a registry is in reach.
 BUSYBOX = f"docker.io/library/busybox:{versions.BUSYBOX}"
 
-#: How long building takes on two processors; measured, see the README.
-BUILD_TIME = "about a quarter of an hour"
+#: How long building takes, on two processors.
+BUILD_TIME = f"about {round(sum(durations.BUILT.values()) / 60)} minutes"
 
 #: Seconds after which a pull counts as slow, and is said to be; a node's image is large.
 _SLOW = 20.0
