@@ -247,7 +247,10 @@ def _create(name: str) -> None:
         _delete(name, work)
         config = Path(folder) / "kind.yaml"
         config.write_text(yaml.safe_dump(_configuration()))
-        with public_images.explained("docker.io/kindest/node"):
+        # The node's container comes right after its image.
+        with public_images.explained(
+            "docker.io/kindest/node", lambda: engine.has_container(_node(name))
+        ):
             work.run(
                 [
                     *(kind, "create", "cluster", "--name", name, "--config", config),

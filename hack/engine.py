@@ -83,13 +83,18 @@ def has_image(reference: str) -> bool:
     return answer(["docker", "image", "inspect", "-f", "{{.Id}}", reference]) is not None
 
 
+def has_container(name: str) -> bool:
+    """Tell whether the engine has a container, running or not."""
+    return bool(docker("container", "ls", "-aq", "--filter", f"name=^{name}$").strip())
+
+
 def container(name: str, form: str) -> str | None:
     """Return what `docker inspect` says of a container, in a form; None where there is none.
 
     Raises HackError where the engine gives no answer: on a busy machine that must not be
     taken for a container that is missing, and made anew.
     """
-    if not docker("container", "ls", "-aq", "--filter", f"name=^{name}$").strip():
+    if not has_container(name):
         return None
     return docker("container", "inspect", "-f", form, name).strip()
 

@@ -10,7 +10,7 @@ import functools
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from hack import durations, engine, preflight, versions
@@ -134,10 +134,13 @@ def pull(reference: str) -> str:
 
 
 @contextlib.contextmanager
-def explained(reference: str) -> Iterator[None]:
-    """Explain why a program is slow or fails that pulls an image by itself, as kind does."""
+def explained(reference: str, is_there: Callable[[], bool]) -> Iterator[None]:
+    """Explain why a program is slow or fails that pulls an image by itself, as kind does.
+
+    `is_there` tells whether it has the image, and works on.
+    """
     try:
-        with _told_if_slow(reference, _SLOW_FOR_NODE):
+        with _told_if_slow(reference, _SLOW_FOR_NODE, is_there):
             yield
     except HackError as error:
         if "failed to pull image" not in str(error):
@@ -174,12 +177,20 @@ def _pull(reference: str, work: Step) -> str | None:
 
 
 @contextlib.contextmanager
-def _told_if_slow(reference: str, after: float) -> Iterator[None]:
+def _told_if_slow(
+    reference: str, after: float, is_there: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
     """Say that a pull is slow, and what else there is, while it goes on."""
-    line = f"    {_host(reference)}, or the line to it, is slow; waiting for {reference}"
-    if preflight.are_met(preflight.FROM_SOURCE):
-        line += f". To build all images here instead, {BUILD_TIME}: Ctrl-C, then IMAGES=build"
-    timer = threading.Timer(after, say, [line])
+
+    def tell() -> None:
+        if is_there():
+            return
+        line = f"    {_host(reference)}, or the line to it, is slow; waiting for {reference}"
+        if preflight.are_met(preflight.FROM_SOURCE):
+            line += f". To build all images here instead, {BUILD_TIME}: Ctrl-C, then IMAGES=build"
+        say(line)
+
+    timer = threading.Timer(after, tell)
     timer.daemon = True
     timer.start()
     try:

@@ -1,5 +1,6 @@
 """hack.public_images: whether images are pulled or built, and what is said when neither goes."""
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -162,7 +163,7 @@ def test_what_kind_cannot_pull_is_explained_too() -> None:
 
     with (
         pytest.raises(HackError, match=r"docker.io: it limits"),
-        public_images.explained("docker.io/x"),
+        public_images.explained("docker.io/x", bool),
     ):
         raise HackError(said)
 
@@ -171,10 +172,33 @@ def test_what_kind_cannot_pull_is_explained_too() -> None:
 def test_what_else_kind_fails_at_is_not_blamed_on_the_registry() -> None:
     said = "Command Output: Error response from daemon: port is already allocated"
 
-    with pytest.raises(HackError) as failure, public_images.explained("docker.io/x"):
+    with pytest.raises(HackError) as failure, public_images.explained("docker.io/x", bool):
         raise HackError(said)
 
     assert str(failure.value) == said
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_program_that_has_its_image_is_not_said_to_wait_for_it(
+    is_there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    asked = threading.Event()
+
+    def ask() -> bool:
+        asked.set()
+        return is_there
+
+    monkeypatch.setattr(public_images, "_SLOW_FOR_NODE", 0.0)
+    monkeypatch.setattr(public_images, "say", lines.append)
+
+    with public_images.explained("docker.io/kindest/node", ask):
+        assert asked.wait(10)
+        for thread in threading.enumerate():
+            if isinstance(thread, threading.Timer):
+                thread.join(10)
+
+    assert bool(lines) is not is_there
 
 
 @pytest.mark.usefixtures("can_build")
