@@ -119,7 +119,9 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser(
         "tool", help="print where tools are, built where they are missing"
     )
-    command.add_argument("names", nargs="+", choices=sorted({*tools.NAMES, *golang.PROGRAMS}))
+    command.add_argument(
+        "names", nargs="+", choices=sorted({*tools.NAMES, *golang.PROGRAMS, *golang.KUBERNETES})
+    )
     command.set_defaults(run=_tool)
 
     for name, run, text in (
