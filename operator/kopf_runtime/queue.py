@@ -136,9 +136,11 @@ class WorkQueue:
         finally:
             for timer in self._timers.values():
                 timer.cancel()
+            # Busy keys, too: a task that is cancelled before it began cleans up nothing.
             for state in (
-                self._waiting, self._lanes, self._held, self._again, self._timers, self._not_before,
-                self._failures, self._timed_out, self._slow_until,
+                self._waiting, self._lanes, self._held, self._busy, self._slow, self._slow_in,
+                self._again, self._timers, self._not_before, self._failures, self._timed_out,
+                self._slow_until,
             ):  # fmt: skip
                 state.clear()
 

@@ -366,3 +366,24 @@ async def test_l2_a_key_that_timed_out_gets_more_time() -> None:
         await until(lambda: len(given) == 2)
 
     assert given == [0.0, client.PATIENT]
+
+
+@in_virtual_time
+async def test_a_key_whose_task_never_began_is_worked_on_by_the_next_leader() -> None:
+    seen: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        seen.append(key)
+
+    queue = queue_of(reconcile)
+    first = asyncio.create_task(queue.run(list))
+    await until(lambda: queue.running)
+    first.cancel()
+    queue.add(A)  # its task is cancelled before it begins
+    with suppress(asyncio.CancelledError):
+        await first
+    assert seen == []
+
+    second = asyncio.create_task(queue.run(lambda: [A]))
+    await until(lambda: seen == [A])
+    second.cancel()
