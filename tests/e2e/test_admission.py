@@ -63,7 +63,7 @@ BAD = {
     ),
     "a fraction for an interval": (
         {"intervalSeconds": 1.5},
-        # Up to Kubernetes 1.36 it goes on with `integer: "number"`, later with `int32: "float64"`.
+        # It goes on with `integer: "number"` in Kubernetes 1.34, with `int32: "float64"` in 1.37.
         "spec.intervalSeconds in body must be of type int",
     ),
     "an unknown field": (
