@@ -3,6 +3,7 @@
 from hack import cluster as hack_cluster
 from hack import olm
 from tests.e2e.kube import Kube
+from tests.e2e.waiting import wait_until
 from tests.make.commands import CHECKOUT, Make
 
 
@@ -26,5 +27,9 @@ def test_olm_is_put_into_the_cluster_tested_and_removed_without_a_rest(
     make("olm-down")
 
     assert kinds(kube) == []
-    for namespace in (olm.NAMESPACE, olm.OPERATORS, olm.CATALOGD):
-        assert kube.get("Namespace", namespace) is None
+    namespaces = (olm.NAMESPACE, olm.OPERATORS, olm.CATALOGD)
+    wait_until(
+        "OLM's namespaces to be gone",
+        lambda: [name for name in namespaces if kube.get("Namespace", name)],
+        lambda left: not left,
+    )
