@@ -128,6 +128,11 @@ class Controller:
         first = [one for one in waiting if one.trouble is None]
         return told, 0 if first else len(served)
 
+    def last_sweep(self) -> float:
+        """Return since when all was compared with full lists, in Unix time; 0: not yet."""
+        reflectors = (one for source in self.sources for one in source.reflectors.values())
+        return min((one.listed_at for one in reflectors), default=0.0)
+
     def keys(self, namespace: str | None = None) -> list[Key]:
         """Return the keys of all objects, or of a namespace's."""
         return [p.key for p in self.primaries.cache if namespace in (None, p.key[0])]

@@ -98,6 +98,9 @@ class Manager(Generic[S]):
         self._recorder = Recorder(self.client, configured.identity, self.metrics)
         for controller in self.controllers:
             controller.set_up(self.client, configured, self.metrics, self._recorder)
+        self.metrics.last_sweep.set_function(
+            lambda: min((one.last_sweep() for one in self.controllers), default=0.0)
+        )
         try:
             await self._server.start(
                 configured.metrics_bind_address, configured.health_probe_bind_address,

@@ -75,6 +75,8 @@ class Reflector:
         self.trouble: str | None = None
         #: Whether the cache was filled by a full list at least once since it was last lost.
         self.synced = False
+        #: When the last full list was taken in, in Unix time; 0: not yet.
+        self.listed_at = 0.0
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -177,7 +179,7 @@ class Reflector:
             self._position = version
             self._listed = True
         self.synced = True
-        self._metrics.last_sweep.set_to_current_time()
+        self.listed_at = time.time()
         self._changed()
 
     async def _page(self, query: dict[str, str]) -> tuple[Page, int, int]:

@@ -313,7 +313,7 @@ TROUBLES: dict[Trouble, set[str]] = {
     no_right_to_lists: {"MessageOperatorSweepsFail", "MessageOperatorForbidden"},
     stuck_messages: {"MessageOperatorMessagesFailed", "MessageOperatorMessagesPending"},
     api_server_fails: {"MessageOperatorApiErrors"},
-    api_server_hangs: {"MessageOperatorQueueStuck"},
+    api_server_hangs: {"MessageOperatorMessagesPending"},
 }
 
 
