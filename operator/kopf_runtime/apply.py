@@ -103,7 +103,7 @@ class Applier:
             self._pace.lost(kind, child, self._client.now())
             children.cache.drop(child)
             return None
-        return children.learn(raw) if self._is_watched(left) else left
+        return children.learn(raw) if self.is_watched(left) else left
 
     async def verify(self, primary: Primary, child: Child) -> None:
         """Ask for the object itself: by old news no child is deleted.
@@ -129,9 +129,10 @@ class Applier:
             raise
         child = self._children[kind].read(raw)
         # What no watch tells about is not remembered: none would tell when it goes.
-        return self._children[kind].learn(raw) if self._is_watched(child) else child
+        return self._children[kind].learn(raw) if self.is_watched(child) else child
 
-    def _is_watched(self, child: Child) -> bool:
+    def is_watched(self, child: Child) -> bool:
+        """Tell whether a watch will tell what becomes of a child."""
         return bool(child.made_for) and MANAGED_BY not in child.unlabelled
 
     def _manager(self) -> dict[str, str]:
@@ -153,7 +154,7 @@ class Applier:
             )
             while len(self._mutated) > 1000:
                 self._mutated.pop(next(iter(self._mutated)))
-            if not self._is_watched(child):
+            if not self.is_watched(child):
                 self.check(child)
         child = self._children[wanted.kind].learn(raw)
         self.check(child)

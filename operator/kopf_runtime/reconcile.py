@@ -124,6 +124,7 @@ class Reconciler:
             if step.step is Step.DELETE and child is not None:
                 child = await self._delete(primary, wanted, child, step)
                 if child is not None:
+                    self._wait_for(child, primary, wanted)
                     return
             elif step.step in (Step.CREATE, Step.APPLY):
                 if await self._write(primary, wanted, child, owned) is not None:
@@ -143,11 +144,19 @@ class Reconciler:
             raise self._conflict(wanted)
         if child is None:
             return
-        if step.step is Step.WAIT and child.owner != primary.uid:
-            text = f"The former {self._word}'s {wanted.kind.kind} is about to go."
-            reason = f"{wanted.kind.kind}Terminating"
-            raise _StopError(Trouble(reason, text, False), again=CONFLICT)
+        if step.step is Step.WAIT:
+            self._wait_for(child, primary, wanted)
         self._applier.check(child)
+
+    def _wait_for(self, child: Child, primary: Primary, wanted: Wanted) -> None:
+        """Come back for a child on its way out, unless a watch will tell when it is gone."""
+        kind = wanted.kind.kind
+        if child.owner != primary.uid:
+            text = f"The former {self._word}'s {kind} is about to go."
+            raise _StopError(Trouble(f"{kind}Terminating", text, False), again=CONFLICT)
+        if not self._applier.is_watched(child):
+            text = f"The former {kind} is about to end."
+            raise _StopError(Trouble(f"{kind}Terminating", text, False), again=SETTLE)
 
     async def _delete(
         self, primary: Primary, wanted: Wanted, child: Child, step: Plan

@@ -62,7 +62,6 @@ def test_a_pod_that_has_ended_is_replaced(namespace: Namespace) -> None:
 @pytest.mark.parametrize(
     "patch",
     [
-        pytest.param({"spec": {"activeDeadlineSeconds": 86400}}, id="deadline"),
         pytest.param({"metadata": {"labels": {"app.kubernetes.io/name": "other"}}}, id="label"),
         pytest.param({"metadata": {"labels": {"myorg.dev/message-uid": None}}}, id="uid label"),
         pytest.param(
@@ -86,7 +85,6 @@ def test_a_pod_altered_by_hand_is_restored(namespace: Namespace, patch: dict[str
     assert pod["metadata"]["labels"] == former["metadata"]["labels"]
     assert pod["metadata"]["ownerReferences"] == former["metadata"]["ownerReferences"]
     assert pod["metadata"]["annotations"] == former["metadata"]["annotations"]
-    assert "activeDeadlineSeconds" not in pod["spec"]
     reason = "Replaced" if patch == {"metadata": {"annotations": None}} else "Healed"
     message.wait_for_event(reason)
     assert [event["reason"] for event in message.events()] == ["Created", reason]
