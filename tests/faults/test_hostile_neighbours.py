@@ -3,6 +3,8 @@
 import asyncio
 import random
 
+import pytest
+
 from tests.faults.cluster import Raw
 from tests.faults.scenarios import alter_the_pod, foreign_pod
 from tests.faults.webhook import admits, registered, webhook
@@ -299,3 +301,19 @@ async def test_l10_a_replica_set_that_adopts_a_stripped_pod_keeps_it(here: World
     await here.until_reason("Conflict")
 
     assert len([w for w in here.relevant() if is_pod_write(w, "DELETE")]) == before
+
+
+@pytest.mark.parametrize("label", ["myorg.dev/message-uid", "app.kubernetes.io/managed-by"])
+async def test_a_pod_that_somebody_took_a_label_from_is_replaced(here: World, label: str) -> None:
+    """No watch tells of such a Pod any more, not even when it is gone."""
+    await here.start()
+    await here.create("하나")
+    await here.is_ready()
+    before = await uid_of_pod(here)
+
+    await here.cluster.patch(
+        f"{here.pod()}?fieldManager=somebody", {"metadata": {"labels": {label: None}}}
+    )
+
+    await here.converges({"hello": "하나"})
+    assert await uid_of_pod(here) != before
