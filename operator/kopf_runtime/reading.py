@@ -76,7 +76,7 @@ class Reader:
                 template=annotations.get(self._marks.template, "")[:64],
                 generation=number(annotations.get(self._marks.generation), 0),
                 replaced=min(number(annotations.get(self._marks.replaced), 0), 99),
-                unlabelled=differing(labels, self._marks, uid) if parent else (),
+                unlabelled=differing(labels, self._marks, uid or labels.get(self._marks.uid, "")),
                 altered=self._altered(meta, owned.kind, parent, uid),
                 editors=self._ownership.others(meta.managed_fields),
                 view=owned.keep(thing),

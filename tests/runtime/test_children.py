@@ -259,7 +259,13 @@ CONTROLLED = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid"
 
 @both
 @pytest.mark.parametrize(
-    "meta", [{}, {"ownerReferences": CONTROLLED}, {"labels": {MANAGED: "message-operator"}}]
+    "meta",
+    [
+        {},
+        {"ownerReferences": CONTROLLED},
+        {"labels": {MANAGED: "message-operator"}},
+        {"labels": {UID: "nobody"}},  # no watch tells when it goes
+    ],
 )
 async def test_what_is_not_ours_is_left_alone_and_told_once(
     server: ApiServer, how: Any, meta: Raw
