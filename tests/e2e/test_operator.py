@@ -15,7 +15,7 @@ def test_probes_and_metrics_answer(namespace: Namespace, operator: Operator) -> 
 
     assert (alive, able) == ("ok", "ok")
     assert "message_operator_leader 1.0" in metrics
-    assert 'message_operator_reconciles_total{result="success"}' in metrics
+    assert 'message_operator_reconciles_total{kind="messages",result="success"}' in metrics
     processed = next(
         line for line in metrics.splitlines() if line.startswith(
             'message_operator_messages{phase="Processed"}')
