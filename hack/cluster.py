@@ -37,7 +37,7 @@ from hack.steps import Step, say, step, together
 NAME = os.environ.get("KIND_CLUSTER_NAME") or "message-operator"
 #: The end-to-end tests' own cluster: they neither need nor touch what a user has in the other.
 TEST_NAME = f"{NAME}-test"
-#: Seconds that a cluster may take to answer before it is made anew; a busy machine is slow.
+#: Seconds that a cluster may take to answer before it is created again; a busy machine is slow.
 _PATIENCE = 60.0
 #: In the node: says that the cluster was made to the end.
 _COMPLETE = "/kind/complete"
@@ -179,16 +179,16 @@ def _is_well(name: str) -> bool:
     running, started, created, image = state.split()
     pause = datetime.fromisoformat(started[:19]) - datetime.fromisoformat(created[:19])
     if running != "true":
-        say(f"    the cluster {name} was stopped; it is made anew")
+        say(f"    the cluster {name} was stopped; it is created again")
         return False
     if pause > timedelta(minutes=1):
-        say(f"    the cluster {name} was stopped with its engine; it is made anew")
+        say(f"    the cluster {name} was stopped with its engine; it is created again")
         return False
     if node_image.is_outdated(image):
-        say(f"    the cluster {name} runs {image}; it is made anew")
+        say(f"    the cluster {name} runs {image}; it is created again")
         return False
     if not engine.docker("exec", _node(name), "find", "/kind", "-path", _COMPLETE).strip():
-        say(f"    the cluster {name} was never completed; it is made anew")
+        say(f"    the cluster {name} was never completed; it is created again")
         return False
     _write_kubeconfig(name)
     deadline = time.monotonic() + _PATIENCE
@@ -197,7 +197,7 @@ def _is_well(name: str) -> bool:
         if ready == "True":
             return True
         time.sleep(1)
-    say(f"    the cluster {name} does not answer; it is made anew")
+    say(f"    the cluster {name} does not answer; it is created again")
     return False
 
 

@@ -120,7 +120,7 @@ class Applier:
             raise RetryError(f"the {self._primaries.kind.kind} changed meanwhile")
 
     async def look(self, kind: Kind, wanted: Wanted) -> Child | None:
-        """Ask for the object that has a child's name; None if there is none."""
+        """Ask for the object that has a child's name; None without one."""
         try:
             raw = await self._client.request("GET", kind.at(wanted.key))
         except ApiError as error:

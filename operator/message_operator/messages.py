@@ -86,7 +86,7 @@ def _why_stuck(child: kr.Child, pod: PodState) -> str:
     if child.finalizers:
         return (
             f"The former Pod is held by the finalizer {', '.join(child.finalizers)}. It is "
-            "replaced as soon as whoever set that removes it."
+            "replaced once that finalizer is removed; ask its owner."
         )
     return (
         f"The former Pod does not end: its node {pod.node} has not confirmed it. It is replaced as "
