@@ -205,12 +205,17 @@ class Reflector:
 
     async def _follow(self) -> None:
         """Watch until something is wrong, and compare with full lists meanwhile."""
+        # No TaskGroup: before Python 3.13 it forgets that it was cancelled if a task fails in the
+        # same moment, and the reflector would go on for good while the operator waits for its end.
+        tasks = [asyncio.ensure_future(one) for one in (self._sweep(), self._watch_on())]
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._sweep())
-                group.create_task(self._watch_on())
-        except* (ApiError, HistoryError) as group_error:
-            raise group_error.exceptions[0] from None
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _watch_on(self) -> None:
         pause = FIRST

@@ -1,18 +1,22 @@
 """Each kind and namespace is listed, watched, lost and found again by itself."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from aiohttp import web
+from msgspec import Raw
 
 import kopf_runtime as kr
 from kopf_runtime import reflector
-from kopf_runtime.kinds import CONFIG_MAP
+from kopf_runtime.client import ApiError
+from kopf_runtime.kinds import CONFIG_MAP, Key
+from kopf_runtime.metrics import Metrics
 from tests.runtime import widgets
 from tests.runtime.widgets import WIDGET, edit, widget
 from tests.support.api_server import ApiServer, Asked, RefusedError
-from tests.support.running import operating
+from tests.support.running import connected, operating
 from tests.support.waiting import until
 
 A, B = ("a", "w-one"), ("b", "w-one")
@@ -179,6 +183,50 @@ async def test_m4_a_watch_that_tells_nonsense_makes_no_hot_loop_and_no_end(
     server.answers.append(answer)
 
     assert await requests_of(server, 1.0) <= 30
+
+
+class _Nowhere:
+    """A sink that keeps nothing."""
+
+    def take(self, raw: Raw) -> None:
+        pass
+
+    def gone(self, raw: Raw) -> None:
+        pass
+
+    def replace(self, seen: dict[Key, int], version: int, namespace: str | None) -> list[Key]:
+        return []
+
+    def reset(self, namespace: str | None) -> None:
+        pass
+
+
+async def test_a_watch_that_fails_as_the_operator_ends_does_not_outlive_it(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watching, fails = asyncio.Event(), asyncio.Event()
+
+    async def lines(path: str, _: dict[str, str]) -> AsyncIterator[bytes]:
+        watching.set()
+        await fails.wait()
+        raise ApiError("GET", path, 0, "Lost", "the connection was lost")
+        yield b""
+
+    async with connected(server) as client:
+        monkeypatch.setattr(client, "lines", lines)
+        following = reflector.Reflector(
+            client, Metrics("test"), _Nowhere(), WIDGET.path(), resource="widgets",
+            namespace=None, selector="", sweep_period=300.0, changed=lambda: None,
+        )  # fmt: skip
+        task = asyncio.create_task(following.run())
+        await watching.wait()
+
+        fails.set()
+        task.cancel()
+
+        done, _ = await asyncio.wait({task}, timeout=10)
+        task.cancel()
+        assert done, "it has forgotten that it was cancelled"
 
 
 # --- M5: history --------------------------------------------------------------------------------
