@@ -93,10 +93,37 @@ KINDS: dict[str, Schema] = {
         "items": {"type": "string", "maxLength": 63, "pattern": f"^{_LABEL}$"},
     },
     "objects": _OBJECTS,
+    # The API server sees what message Pods are given only once there is a Message, so their fields
+    # are listed here. The user has a value of its own.
+    "podSecurityContext": _closed(
+        appArmorProfile=_OBJECT,
+        fsGroup={"type": "integer"},
+        fsGroupChangePolicy=_TEXT,
+        runAsGroup={"type": "integer"},
+        runAsNonRoot={"type": "boolean"},
+        seLinuxChangePolicy=_TEXT,
+        seLinuxOptions=_OBJECT,
+        seccompProfile=_OBJECT,
+        supplementalGroups={"type": "array", "items": {"type": "integer"}},
+        supplementalGroupsPolicy=_TEXT,
+        sysctls=_OBJECTS,
+    ),
     "port": _PORT,
     "ports": {"type": "array", "uniqueItems": True, "items": _PORT},
     "pullSecrets": _SECRETS,
     "resources": _closed(requests=_QUANTITIES, limits=_QUANTITIES, claims=_OBJECTS),
+    "securityContext": _closed(
+        allowPrivilegeEscalation={"type": "boolean"},
+        appArmorProfile=_OBJECT,
+        capabilities=_OBJECT,
+        privileged={"type": "boolean"},
+        procMount=_TEXT,
+        readOnlyRootFilesystem={"type": "boolean"},
+        runAsGroup={"type": "integer"},
+        runAsNonRoot={"type": "boolean"},
+        seLinuxOptions=_OBJECT,
+        seccompProfile=_OBJECT,
+    ),
     "strategy": _closed(
         type={"enum": ["RollingUpdate", "Recreate"]},
         rollingUpdate=_closed(
@@ -105,6 +132,16 @@ KINDS: dict[str, Schema] = {
     ),
     "tag": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{0,128}$"},
     "texts": {"type": "object", "additionalProperties": _TEXT},
+    "tolerations": {
+        "type": "array",
+        "items": _closed(
+            key=_TEXT,
+            operator={"enum": ["Exists", "Equal", "Lt", "Gt"]},
+            value=_TEXT,
+            effect={"enum": ["", "NoSchedule", "PreferNoSchedule", "NoExecute"]},
+            tolerationSeconds={"type": "integer"},
+        ),
+    },
     "topologySpread": _items("maxSkew", "topologyKey", "whenUnsatisfiable"),
 }
 

@@ -9,6 +9,8 @@ import kopf_runtime as kr
 from message_operator.settings import Settings
 
 CONTAINER = "message"
+#: All message Pods have it.
+LABEL = {"app.kubernetes.io/name": "message"}
 TEXT, INTERVAL = "MESSAGE_TEXT", "MESSAGE_INTERVAL"
 
 #: The text is never a part of the program, so nothing in it is interpreted. The shell is process 1,
@@ -160,7 +162,10 @@ def manifest(name: str, text: str, interval: int, settings: Settings) -> dict[st
         "nodeSelector": template.node_selector,
         "tolerations": template.tolerations,
         "affinity": template.affinity,
-        "topologySpreadConstraints": template.topology_spread_constraints,
+        "topologySpreadConstraints": [
+            {"labelSelector": {"matchLabels": LABEL}, **constraint}
+            for constraint in template.topology_spread_constraints
+        ],
         "priorityClassName": template.priority_class_name,
         "runtimeClassName": template.runtime_class_name,
     }
@@ -171,7 +176,7 @@ def manifest(name: str, text: str, interval: int, settings: Settings) -> dict[st
             "name": f"msg-{name}",
             "labels": {
                 **template.labels,
-                "app.kubernetes.io/name": "message",
+                **LABEL,
                 "app.kubernetes.io/instance": label_value(name),
             },
             "annotations": {

@@ -56,13 +56,18 @@ def _secrets(text: str) -> tuple[str, ...]:
 
 def _template(text: str) -> PodTemplate:
     try:
-        return msgspec.json.decode(text or "{}", type=PodTemplate)
+        template = msgspec.json.decode(text or "{}", type=PodTemplate)
     except msgspec.MsgspecError as error:
         fields = ", ".join(field.encode_name for field in msgspec.structs.fields(PodTemplate))
         raise argparse.ArgumentTypeError(
             f"{text!r:.200} is not a valid Pod template: {error}. "
             f"It is a JSON object with any of {fields}"
         ) from error
+    if "runAsUser" in template.pod_security_context | template.security_context:
+        raise argparse.ArgumentTypeError(
+            "a security context has runAsUser; set the message Pods' user by --message-user instead"
+        )
+    return template
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """What the bundle installs is what the chart installs, in OLM's way."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from hack import bundle, generate
+from hack import bundle, generate, paths
 from hack.bundle import BUNDLE, NAME
 from hack.run import HackError
 from message_operator import __version__, settings
-from message_operator.settings import Settings
+from message_operator.settings import PodTemplate, Settings
 from tests.bundle.package import release
 from tests.chart import helm
 
@@ -86,6 +87,28 @@ def test_what_olm_says_is_watched_is_watched(
 )
 def test_a_subscription_can_set_it(variable: str, value: str, field: str, becomes: object) -> None:
     assert getattr(started("", {variable: value}), field) == becomes
+
+
+def test_a_subscription_says_what_the_cluster_asks_of_message_pods() -> None:
+    said = json.dumps({"priorityClassName": "low", "nodeSelector": {"pool": "small"}})
+
+    template = started("", {"MESSAGE_OPERATOR_MESSAGE_POD": said}).message_pod
+
+    assert (template.priority_class_name, template.node_selector) == ("low", {"pool": "small"})
+    assert template.resources == PodTemplate().resources, "what is left out keeps its default"
+
+
+def test_the_guide_s_settings_are_understood() -> None:
+    guide = (paths.CHECKOUT / "docs" / "olm.md").read_text().partition("## Configure\n")[2]
+    block = guide.partition("```yaml\n")[2].partition("```")[0]
+    subscription = {v["name"]: v["value"] for v in yaml.safe_load(block)["spec"]["config"]["env"]}
+    fields = guide.partition("a JSON object with the fields")[2].partition(". A field")[0]
+
+    template = started("", subscription).message_pod
+
+    assert subscription.keys() <= environment("").keys()
+    assert template.node_selector["pool"] == "small"
+    assert re.findall(r"`(\w+)`", fields)[1:] == list(PodTemplate.__struct_encode_fields__)
 
 
 def test_every_setting_can_be_set_by_a_subscription() -> None:

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from hack import chart_docs, generate
+from hack import chart_docs, generate, paths
 from tests.chart.helm import CHART, Manifest, Values, refusal, render
 
 SCHEMA: Manifest = json.loads((CHART / "values.schema.json").read_text())
@@ -45,6 +45,22 @@ DEFAULTS: Manifest = yaml.safe_load((CHART / "values.yaml").read_text())
         ),
         ({"controller": {"workers": 0}}, "at '/controller/workers': minimum: got 0, want 1"),
         ({"resources": {"limit": {}}}, "at '/resources': additional properties 'limit' not"),
+        (
+            {"messagePod": {"tolerations": [{"keys": "a"}]}},
+            "at '/messagePod/tolerations/0': additional properties 'keys' not allowed",
+        ),
+        (
+            {"messagePod": {"podSecurityContext": {"runAsUser": 7}}},
+            "at '/messagePod/podSecurityContext': additional properties 'runAsUser' not allowed",
+        ),
+        (
+            {"messagePod": {"securityContext": {"readOnlyRootFileSystem": True}}},
+            "additional properties 'readOnlyRootFileSystem' not allowed",
+        ),
+        (
+            {"messagePod": {"annotations": {"a": True}}},
+            "at '/messagePod/annotations/a': got boolean, want string",
+        ),
         ({"imagePullSecrets": ["a"]}, "at '/imagePullSecrets/0': got string, want object"),
         ({"extraEnv": [{"value": "a"}]}, "at '/extraEnv/0': missing property 'name'"),
         ({"extraObjects": [1]}, "at '/extraObjects/0': got number, want string or object"),
@@ -141,6 +157,21 @@ def test_the_schema_is_one_that_can_be_trusted() -> None:
 
 def test_schema_and_readme_are_up_to_date() -> None:
     assert not generate.stale(), "run `make generate`"
+
+
+def test_what_is_made_of_a_generated_file_is_made_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Helm, which renders the bundle's Deployment, refuses a value that the schema does not know yet.
+    schema, bundle = tmp_path / "schema", tmp_path / "bundle"
+    stages = (lambda: {schema: "new"}, lambda: {bundle: f"of the {schema.read_text()} schema"})
+    monkeypatch.setattr(generate, "STAGES", stages)
+    monkeypatch.setattr(paths, "CHECKOUT", tmp_path)
+    schema.write_text("old")
+
+    assert generate.main([]) == 0
+
+    assert bundle.read_text() == "of the new schema"
 
 
 @pytest.mark.parametrize("file", generate.generated(), ids=lambda file: file.name)

@@ -85,6 +85,17 @@ def test_m7_a_label_of_the_cluster_does_not_replace_one_of_the_operator() -> Non
     assert pod["metadata"]["labels"]["app.kubernetes.io/name"] == "message"
 
 
+def test_pods_are_spread_among_themselves_unless_a_selector_says_otherwise() -> None:
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    other = {**spread, "labelSelector": {"matchLabels": {"team": "blue"}}}
+
+    pod = build(settings=with_template(topologySpreadConstraints=[spread, other]))
+
+    ours, theirs = pod["spec"]["topologySpreadConstraints"]
+    assert ours["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert theirs == other
+
+
 def test_the_image_is_pulled_when_and_with_what_it_is_told() -> None:
     settings = replace(
         SETTINGS, message_pull_policy="Always", message_pull_secrets=("first", "second")

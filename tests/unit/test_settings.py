@@ -34,6 +34,7 @@ def test_the_pod_template_is_json() -> None:
         ("--message-user=0", "--message-user: '0' is not a whole number of at least 1"),
         ("--message-pod={", "is not a valid Pod template"),
         ('--message-pod={"image": "x"}', "any of labels, annotations, nodeSelector"),
+        ('--message-pod={"securityContext": {"runAsUser": 7}}', "by --message-user instead"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_starts(

@@ -1,0 +1,115 @@
+"""What message Pods are like when the chart is installed with some values."""
+
+import pytest
+import yaml
+
+from message_operator import pods, settings
+from tests.chart.helm import CHART, Manifest, Values, container
+
+DIGEST = "sha256:" + "5a" * 32
+
+
+def message_pod(values: Values) -> Manifest:
+    """Return the Pod that the operator makes of a Message when it is installed with these values.
+
+    The arguments are expanded as the kubelet expands them.
+    """
+    arguments = [argument.replace("$$", "$") for argument in container(values)["args"]]
+    understood = settings.parse(arguments, {"POD_NAME": "operator-1"})
+    return pods.manifest("hello", "안녕하세요", 10, understood)
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ({"registry": "quay.io"}, "quay.io/library/busybox:1.37"),
+        ({"registry": "", "repository": "localhost:5001/sh"}, "localhost:5001/sh:1.37"),
+        ({"tag": "latest"}, "docker.io/library/busybox:latest"),
+        ({"tag": ""}, "docker.io/library/busybox"),
+        ({"digest": DIGEST}, f"docker.io/library/busybox@{DIGEST}"),
+    ],
+)
+def test_the_message_pods_image(image: Values, expected: str) -> None:
+    assert f"--message-image={expected}" in container({"messagePod": {"image": image}})["args"]
+
+
+def test_the_message_pods_pull_secrets_are_the_parent_s_and_their_own() -> None:
+    arguments = container(
+        {
+            "global": {"imagePullSecrets": [{"name": "shared"}]},
+            "imagePullSecrets": [{"name": "the-operators"}],
+            "messagePod": {"imagePullSecrets": [{"name": "own"}, {"name": "shared"}]},
+        }
+    )["args"]
+
+    assert "--message-pull-secrets=shared,own" in arguments
+    assert not [a for a in container()["args"] if a.startswith("--message-pull-secrets")]
+
+
+@pytest.mark.parametrize(("user", "expected"), [(1000680000, "1000680000"), (None, "none")])
+def test_the_message_pods_user_is_set_or_left_to_the_platform(
+    user: int | None, expected: str
+) -> None:
+    arguments = container({"messagePod": {"runAsUser": user}})["args"]
+
+    assert f"--message-user={expected}" in arguments
+
+
+def test_what_the_cluster_asks_of_message_pods_reaches_them() -> None:
+    awkward = {"a.example/$(POD_NAME)": '$(POD_NAME) "\\ <&> ${x} 한글'}
+    placed = {
+        "nodeSelector": {"kubernetes.io/os": "linux", "pool": "small"},
+        "tolerations": [{"key": "spot", "operator": "Exists", "tolerationSeconds": 300}],
+        "affinity": {"nodeAffinity": {}},
+        "priorityClassName": "low",
+        "runtimeClassName": "gvisor",
+    }
+
+    pod = message_pod(
+        {
+            "messagePod": {
+                **placed,
+                "labels": {"team": "1e3"},
+                "annotations": awkward,
+                "resources": {"requests": {"memory": "10Mi"}},
+                "topologySpreadConstraints": [
+                    {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+                ],
+                "podSecurityContext": {"runAsGroup": 1000680000},
+                "securityContext": {"readOnlyRootFilesystem": False},
+            }
+        }
+    )
+
+    spec = pod["spec"]
+    assert spec.items() >= placed.items()
+    assert pod["metadata"]["labels"]["team"] == "1e3"
+    assert pod["metadata"]["annotations"].items() >= awkward.items()
+    assert spec["topologySpreadConstraints"][0]["topologyKey"] == "zone"
+    assert spec["securityContext"]["runAsGroup"] == 1000680000
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    (printing,) = spec["containers"]
+    assert printing["resources"]["requests"] == {"cpu": "1m", "memory": "10Mi"}
+    assert printing["securityContext"]["readOnlyRootFilesystem"] is False
+    assert printing["securityContext"]["allowPrivilegeEscalation"] is False
+
+
+def test_the_readme_s_message_pods_are_as_it_says() -> None:
+    readme = (CHART / "README.md").read_text().partition("## What your cluster asks of Pods\n")[2]
+    values = yaml.safe_load(readme.partition("```yaml\n")[2].partition("```")[0])
+
+    pod = message_pod(values)
+
+    assert pod["metadata"]["labels"]["cost-center"] == "1234"
+    assert pod["spec"]["containers"][0]["resources"] == values["messagePod"]["resources"]
+    assert pod["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux", "pool": "small"}
+
+
+def test_what_is_emptied_stays_empty() -> None:
+    emptied = {"resources": None, "nodeSelector": None, "annotations": None, "tolerations": None}
+
+    pod = message_pod({"messagePod": emptied})
+
+    assert pod["spec"]["containers"][0]["resources"] == {}
+    assert not {"nodeSelector", "tolerations"} & pod["spec"].keys()
+    assert list(pod["metadata"]["annotations"]) == ["kubectl.kubernetes.io/default-container"]
