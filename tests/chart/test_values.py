@@ -162,7 +162,7 @@ def test_schema_and_readme_are_up_to_date() -> None:
 def test_what_is_made_of_a_generated_file_is_made_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Helm, which renders the bundle's Deployment, refuses a value that the schema does not know yet.
+    # Helm renders what the bundle holds, and refuses a value that the schema does not know yet.
     schema, bundle = tmp_path / "schema", tmp_path / "bundle"
     stages = (lambda: {schema: "new"}, lambda: {bundle: f"of the {schema.read_text()} schema"})
     monkeypatch.setattr(generate, "STAGES", stages)
