@@ -17,6 +17,7 @@ import click
 import kopf
 
 from kopf_runtime import credentials, logs
+from kopf_runtime.certificate import CertificateError
 from kopf_runtime.client import Client
 from kopf_runtime.controller import Controller
 from kopf_runtime.events import Recorder
@@ -102,10 +103,9 @@ class Manager(Generic[S]):
             lambda: min((one.last_sweep() for one in self.controllers), default=0.0)
         )
         try:
-            await self._server.start(
-                configured.metrics_bind_address, configured.health_probe_bind_address,
-                self._healthy, self._ready,
-            )  # fmt: skip
+            await self._server.start(configured, self.client, self._healthy, self._ready)
+        except CertificateError as error:
+            sys.exit(f"{self.program.name}: --metrics-cert-path: {error}.")
         except OSError as error:  # kopf would try again without end; a supervisor knows better
             sys.exit(
                 f"{self.program.name}: {error.strerror}. Choose another --metrics-bind-address or "

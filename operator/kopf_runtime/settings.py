@@ -117,6 +117,10 @@ class Settings:
     metrics_bind_address: Address | None = flag(
         ":8080", "where /metrics is served; 0 turns it off", _address, "[HOST]:PORT"
     )
+    metrics_cert_path: str = flag(
+        "", "folder of tls.crt and tls.key: /metrics is served by HTTPS, and only to those who may "
+        "`get` it by the cluster's RBAC; empty: plain, to all", metavar="FOLDER",
+    )  # fmt: skip
     health_probe_bind_address: Address | None = flag(
         ":8081", "where /healthz and /readyz are served; 0 turns them off", _address, "[HOST]:PORT"
     )

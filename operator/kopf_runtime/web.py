@@ -1,14 +1,21 @@
 """Serves /metrics, /healthz and /readyz.
 
-`manager` starts it and tells it what is healthy and what is ready.
+`manager` starts it and tells it what is healthy and what is ready. With a certificate /metrics is
+served by HTTPS, to those who may get it; without one it is plain, and open to all who reach it.
 """
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from ssl import SSLContext
 
 from aiohttp import web
 from prometheus_client import generate_latest
 
+from kopf_runtime.certificate import Certificate
+from kopf_runtime.client import Client
 from kopf_runtime.metrics import Metrics
+from kopf_runtime.scrapers import Scrapers
+from kopf_runtime.settings import Address, Settings
 
 #: Returns what is wrong, an empty text if nothing is.
 Check = Callable[[], str]
@@ -28,27 +35,31 @@ class Server:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._scrapers: Scrapers | None = None
         self._runners: list[web.AppRunner] = []
 
-    async def start(
-        self,
-        metrics_address: tuple[str, int] | None,
-        health_address: tuple[str, int] | None,
-        healthy: Check,
-        ready: Check,
-    ) -> None:
-        """Serve; raise `OSError` if an address cannot be had."""
-        await self._serve(metrics_address, [web.get("/metrics", self._answer)])
-        await self._serve(
-            health_address,
-            [web.get("/healthz", _probe(healthy)), web.get("/readyz", _probe(ready))],
-        )
+    async def start(self, settings: Settings, client: Client, healthy: Check, ready: Check) -> None:
+        """Serve; raise `OSError` if an address cannot be had, and `CertificateError`."""
+        tls = None
+        if settings.metrics_bind_address and settings.metrics_cert_path:
+            tls = Certificate(Path(settings.metrics_cert_path)).context
+            self._scrapers = Scrapers(client)
+        await self._serve(settings.metrics_bind_address, [web.get("/metrics", self._answer)], tls)
+        probes = [web.get("/healthz", _probe(healthy)), web.get("/readyz", _probe(ready))]
+        await self._serve(settings.health_probe_bind_address, probes)
 
-    async def _answer(self, _: web.Request) -> web.Response:
+    async def _answer(self, request: web.Request) -> web.Response:
+        if self._scrapers is not None:
+            judged = await self._scrapers.judge(request.headers.get("Authorization", ""))
+            if judged.status != 200:
+                headers = {"WWW-Authenticate": "Bearer"} if judged.status == 401 else {}
+                return web.Response(status=judged.status, text=judged.text, headers=headers)
         body = generate_latest(self._metrics.registry)
         return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
 
-    async def _serve(self, address: tuple[str, int] | None, routes: list[web.RouteDef]) -> None:
+    async def _serve(
+        self, address: Address | None, routes: list[web.RouteDef], tls: SSLContext | None = None
+    ) -> None:
         if address is None:
             return
         application = web.Application()
@@ -57,7 +68,7 @@ class Server:
         await runner.setup()
         self._runners.append(runner)
         host, port = address
-        await web.TCPSite(runner, host or None, port).start()
+        await web.TCPSite(runner, host or None, port, ssl_context=tls).start()
 
     async def stop(self) -> None:
         """Close the addresses."""
