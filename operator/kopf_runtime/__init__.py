@@ -13,8 +13,9 @@ from kopf_runtime.objects import Meta, Object, Resource
 from kopf_runtime.queue import RetryError
 from kopf_runtime.records import Child, PlanError, Primary, Update
 from kopf_runtime.settings import Settings, at_least, flag, one_of, truth
-from kopf_runtime.status import Observed, Status, Trouble, by_default
+from kopf_runtime.status import Observed, Status, by_default
 from kopf_runtime.templates import short_hash
+from kopf_runtime.troubles import Trouble
 
 APPLY, REPLACE = Update.APPLY, Update.REPLACE
 

@@ -2,16 +2,23 @@
 
 A few replacements are free; from then on each waits twice as long as the one before. The count is
 kept in an annotation of the child, so it survives the operator; a child that stayed for a while
-begins again at none. (A DaemonSet keeps such a back-off for Pods that fail.)
+begins again at none. (A DaemonSet keeps such a back-off for Pods that fail.) An edit counts, too,
+but it never waits for long, whatever the annotation says: anybody may have written that.
 """
 
 from collections import OrderedDict
+from dataclasses import dataclass
 
 from kopf_runtime.kinds import Key, Kind
+from kopf_runtime.plan import Plan, gone
 from kopf_runtime.records import Child
 
 #: Replacements in a row without a pause, and the longest pause in seconds.
 FREE, LONGEST = 5, 300.0
+#: Replacements that an edit counts as at most: it waits no longer than 8 seconds.
+EDITED = FREE + 3
+#: The most that is counted.
+MOST = 99
 #: Seconds that a child must stay, beyond its pause, for the count to begin again.
 STAYED = 60.0
 #: Lost children that are remembered until the next one is made.
@@ -23,37 +30,51 @@ def pause(replaced: int) -> float:
     return 0.0 if replaced < FREE else min(LONGEST, 2.0 ** min(replaced - FREE, 16))
 
 
+def _replaced(child: Child, plan: Plan) -> int:
+    return min(child.replaced, EDITED) if plan.edited else child.replaced
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """A child that is gone, or about to go."""
+
+    uid: str
+    #: Why another one follows.
+    cause: Plan
+    #: How many replacements in a row the next one is.
+    count: int
+    #: When the next one may be made, by the API server's clock in seconds of Unix time.
+    until: float
+
+
 class Pace:
     """Remembers children that are gone until the next ones are made; times are the server's."""
 
     def __init__(self) -> None:
-        self._gone: OrderedDict[tuple[Kind, Key], tuple[int, float]] = OrderedDict()
+        self._former: OrderedDict[tuple[Kind, Key], Former] = OrderedDict()
 
-    def wait(self, child: Child, now: float) -> float:
-        """Return the seconds until the child may be replaced."""
-        return max(0.0, child.created + pause(child.replaced) - now)
+    def wait(self, child: Child, plan: Plan, now: float) -> float:
+        """Return the seconds until the child may be replaced as planned."""
+        return max(0.0, child.created + pause(_replaced(child, plan)) - now)
 
-    def lost(self, kind: Kind, child: Child, now: float) -> None:
-        """Take in that a child is gone."""
-        age = now - child.created
-        stayed = age > STAYED + 2 * pause(child.replaced)
-        count = 0 if stayed else min(child.replaced + 1, 99)
-        self._gone[kind, child.key] = count, child.created + pause(child.replaced)
-        if len(self._gone) > REMEMBERED:
-            self._gone.popitem(last=False)
+    def lost(self, kind: Kind, child: Child, now: float, cause: Plan | None = None) -> None:
+        """Take in that a child is gone; the cause is what the operator deleted it for."""
+        known = self._former.get((kind, child.key))
+        if cause is None and known is not None and known.uid == child.uid:
+            return  # its end was to be expected
+        cause = cause or gone(kind)
+        replaced = _replaced(child, cause)
+        stayed = now - child.created > STAYED + 2 * pause(replaced)
+        count = 0 if stayed else min(replaced + 1, MOST)
+        until = child.created + pause(replaced)
+        self._former[kind, child.key] = Former(child.uid, cause, count, until)
+        if len(self._former) > REMEMBERED:
+            self._former.popitem(last=False)
 
-    def knows(self, kind: Kind, key: Key) -> bool:
-        """Tell whether a child of that name was there before."""
-        return (kind, key) in self._gone
-
-    def wait_to_make(self, kind: Kind, key: Key, now: float) -> float:
-        """Return the seconds until a child may be made."""
-        return max(0.0, self._gone.get((kind, key), (0, 0.0))[1] - now)
+    def former(self, kind: Kind, key: Key) -> Former | None:
+        """Return the child that the next one follows, None if none is known."""
+        return self._former.get((kind, key))
 
     def made(self, kind: Kind, key: Key) -> None:
         """Take in that a child was made."""
-        self._gone.pop((kind, key), None)
-
-    def count(self, kind: Kind, key: Key) -> int:
-        """Return how many replacements in a row the next child is."""
-        return self._gone.get((kind, key), (0, 0.0))[0]
+        self._former.pop((kind, key), None)

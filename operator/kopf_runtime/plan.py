@@ -1,7 +1,7 @@
 """Decides the next step for a child: pure functions of what is observed now.
 
-`controller` calls `plan` for each child that an object should have, and `surplus` for those that it
-should not have any more; `apply` does the step. Whatever was missed, repeated or interrupted
+`reconcile` calls `plan` for each child that is there and should be, and `surplus` for those that an
+object should not have any more; `apply` does the step. Whatever was missed, repeated or interrupted
 before, the next step is right.
 """
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from kopf_runtime.kinds import Kind
 from kopf_runtime.records import Child, Owned, Primary, Update, Wanted
 
 
@@ -22,6 +23,7 @@ class Step(Enum):
     VERIFY = auto()  # it seems to be of a later generation than is known: ask, then decide
     WAIT = auto()  # it is on its way out
     CONFLICT = auto()  # it belongs to somebody else
+    ADMISSION = auto()  # admission changed it when it was made: another would be no better
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +33,31 @@ class Plan:
     step: Step
     reason: str = ""
     why: str = ""
+    #: Whether the user asked for it: an edit of the object.
+    edited: bool = False
 
 
-KEEP, CREATE, WAIT, CONFLICT = (
-    Plan(step) for step in (Step.KEEP, Step.CREATE, Step.WAIT, Step.CONFLICT)
+KEEP, WAIT, CONFLICT, ADMISSION = (
+    Plan(step) for step in (Step.KEEP, Step.WAIT, Step.CONFLICT, Step.ADMISSION)
 )
 
 
-def plan(
-    primary: Primary, wanted: Wanted, child: Child | None, owned: Owned,
-    lives: Callable[[str], bool], word: str,
-) -> Plan:  # fmt: skip
-    """Decide the next step for a wanted child.
+def gone(kind: Kind) -> Plan:
+    """Return the plan for a child that went by itself, or by somebody else's hand."""
+    return Plan(Step.CREATE, "Healed", f"its {kind.kind} was gone")
 
-    `lives` tells whether an object of the primary's kind has this uid; `word` is that kind.
+
+def plan(
+    primary: Primary, wanted: Wanted, child: Child, owned: Owned,
+    lives: Callable[[str], bool], word: str, *, as_admitted: bool = False,
+) -> Plan:  # fmt: skip
+    """Decide the next step for a child that an object should have, given what has its name.
+
+    `lives` tells whether an object of the primary's kind has this uid; `word` is that kind;
+    `as_admitted` tells whether the child lacked some of our marks from the beginning.
     """
-    if child is None:
-        return CREATE
+    if as_admitted and not child.deleting and stripped(primary, child):
+        return ADMISSION
     if child.owner != primary.uid:
         return _of_another(primary, child, lives)
     if child.deleting:
@@ -58,8 +68,8 @@ def plan(
     if child.template != wanted.template:
         if child.generation > primary.generation:
             return Plan(Step.VERIFY, "Healed", f"its {wanted.kind.kind}'s generation was altered")
-        if primary.status.get("observedGeneration") != primary.generation:
-            return Plan(change, "Replaced", f"the {word} was edited")
+        if 0 < child.generation < primary.generation:
+            return Plan(change, "Replaced", f"the {word} was edited", edited=True)
         return Plan(change, "Replaced", f"its {wanted.kind.kind}'s template changed")
     if child.altered or child.unlabelled:
         by = f" by {child.editors}" if child.editors else ""
@@ -82,6 +92,12 @@ def _of_another(primary: Primary, child: Child, lives: Callable[[str], bool]) ->
     # Restored from a backup, or left by a deletion that does not cascade: no garbage collector
     # takes it, and its owner does not come back.
     return Plan(Step.VERIFY, "Healed", "it was left behind by a former owner")
+
+
+def stripped(primary: Primary, child: Child) -> list[str]:
+    """Return what a child lacks of the marks by which the operator knows it."""
+    owner = [] if child.owner == primary.uid else ["the owner reference"]
+    return [*(f"the label {label}" for label in child.unlabelled), *owner]
 
 
 def surplus(children: list[Child], wanted: tuple[Wanted, ...], owned: Owned) -> list[Child]:

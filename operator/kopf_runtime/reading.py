@@ -6,7 +6,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from kopf_runtime.apply import differing
 from kopf_runtime.fields import Ownership
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.objects import Meta, Object, Resource, number, seconds, shared
@@ -76,7 +75,7 @@ class Reader:
                 template=annotations.get(self._marks.template, "")[:64],
                 generation=number(annotations.get(self._marks.generation), 0),
                 replaced=min(number(annotations.get(self._marks.replaced), 0), 99),
-                unlabelled=differing(labels, self._marks, uid or labels.get(self._marks.uid, "")),
+                unlabelled=self._marks.missing(labels, uid or labels.get(self._marks.uid, "")),
                 altered=self._altered(meta, owned.kind, parent, uid),
                 editors=self._ownership.others(meta.managed_fields),
                 view=owned.keep(thing),

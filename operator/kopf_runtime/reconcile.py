@@ -7,34 +7,29 @@ now, so whatever was missed, repeated or interrupted before, the next step is ri
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from kopf_runtime.apply import Applier, MutatedError
+from kopf_runtime import troubles
+from kopf_runtime.apply import Applier
 from kopf_runtime.client import ApiError, Client
 from kopf_runtime.events import Recorder
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.objects import UnreadableError
 from kopf_runtime.pace import Pace
-from kopf_runtime.plan import Plan, Step, plan, surplus
+from kopf_runtime.plan import Plan, Step, gone, plan, stripped, surplus
 from kopf_runtime.queue import RetryError
 from kopf_runtime.records import Child, Owned, Primary, Update, Wanted
 from kopf_runtime.source import Source
-from kopf_runtime.status import SETTLE, Observed, Status, StatusWriter, Trouble, ready
+from kopf_runtime.status import SETTLE, Observed, Status, StatusWriter, ready
+from kopf_runtime.troubles import StopError, Trouble
 
 logger = logging.getLogger(__name__)
 
-#: Seconds after which somebody else's object is looked at again at the earliest: it is not watched.
-CONFLICT = 5.0
 #: Seconds that an API server may ask for before the status tells of it at once.
 LONG = 10.0
 
 
-class _StopError(Exception):
-    """The next step cannot be taken now; `again` is the seconds until it may be."""
-
-    def __init__(self, trouble: Trouble, *, event: str = "", again: float, paused: bool = False):
-        super().__init__(trouble.message)
-        self.trouble, self.event, self.again, self.paused = trouble, event, again, paused
+C = TypeVar("C")
 
 
 class Reconciler:
@@ -49,10 +44,7 @@ class Reconciler:
         self._owned, self._applier, self._pace, self._recorder = owned, applier, pace, recorder
         self._status, self._serves = status, serves
         self.writer = StatusWriter(client, primaries)
-        # Why children were deleted, until the next ones are there.
-        self._causes: dict[Key, dict[Key, Plan]] = {}
-        self._taken: dict[Key, set[Key]] = {}  # names of children that somebody else has
-        self._troubles: dict[Key, str] = {}  # what was logged of an object last
+        self._troubles: dict[Key, str] = {}  # what keeps an object from being right
         self._word = primaries.kind.kind
 
     async def reconcile(self, key: Key) -> float | None:
@@ -69,17 +61,13 @@ class Reconciler:
             return None  # it is reconciled once the namespace is served
         if primary.deleting:
             held = ", ".join(primary.finalizers) or "the garbage collector"
-            gone = Trouble(
-                "Terminating", f"The {self._word} is being deleted; {held} holds it.", False
-            )
+            gone = Trouble("Terminating", f"The {self._word} is being deleted; {held} holds it.")
             return await self._tell(key, gone)
         try:
             if primary.problem:
-                raise _StopError(
-                    Trouble("InvalidPlan", primary.problem, True), event="InvalidPlan", again=60.0
-                )
+                raise troubles.invalid_plan(primary.problem)
             await self._steps(primary)
-        except (ApiError, MutatedError, UnreadableError, _StopError) as error:
+        except (ApiError, UnreadableError, StopError) as error:
             return await self._stopped(primary, error)
         self._troubles.pop(key, None)
         return await self._tell(key, None)
@@ -88,8 +76,6 @@ class Reconciler:
         """Forget an object that is gone."""
         self.writer.forget(key)
         self._troubles.pop(key, None)
-        self._causes.pop(key, None)
-        self._taken.pop(key, None)
 
     async def _steps(self, primary: Primary) -> None:
         """Take a step for each child; one that fails does not hold up the others."""
@@ -97,10 +83,7 @@ class Reconciler:
         for wanted in primary.wanted:
             try:
                 await self._child(primary, wanted)
-            except MutatedError as error:
-                self._taken.setdefault(primary.key, set()).add(wanted.key)
-                failed = failed or error
-            except (ApiError, UnreadableError, _StopError) as error:
+            except (ApiError, UnreadableError, StopError) as error:
                 failed = failed or error
         if failed is not None:
             raise failed
@@ -111,94 +94,95 @@ class Reconciler:
                 await self._applier.delete(owned.kind, child, why)
 
     async def _child(self, primary: Primary, wanted: Wanted) -> None:
-        """Take the next steps for one child: what is there, a second look, its successor."""
+        """Take the next step for one child."""
         owned = self._owned[wanted.kind]
         child = self._children[wanted.kind].cache.get(wanted.key)
-        if child is None and wanted.key in self._taken.pop(primary.key, ()):
-            child = await self._applier.look(wanted.kind, wanted)
-        for _ in range(3):
-            step = plan(primary, wanted, child, owned, self._lives, self._word)
-            if step.step is Step.VERIFY and child is not None:
-                await self._applier.verify(primary, child)
-                step = Plan(Step.DELETE, step.reason, step.why)
-            if step.step is Step.DELETE and child is not None:
-                child = await self._delete(primary, wanted, child, step)
-                if child is not None:
-                    self._wait_for(child, primary, wanted)
-                    return
-            elif step.step in (Step.CREATE, Step.APPLY):
-                if await self._write(primary, wanted, child, owned) is not None:
-                    self._announce(primary, wanted, step)
-                    return
-                child = await self._applier.look(wanted.kind, wanted)
-                if child is None:
-                    raise RetryError(f"{wanted.kind.kind} {wanted.key[1]} came and went")
-            else:
-                self._leave(primary, wanted, child, step)
-                return
-
-    def _leave(self, primary: Primary, wanted: Wanted, child: Child | None, step: Plan) -> None:
-        """Leave a child as it is; raise what keeps it from being right."""
-        if step.step is Step.CONFLICT:
-            self._taken.setdefault(primary.key, set()).add(wanted.key)
-            raise self._conflict(wanted)
+        if child is None and (owned.update is Update.APPLY or primary.key in self._troubles):
+            child = await self._applier.look(wanted)  # no watch tells of what is not ours
         if child is None:
-            return
-        if step.step is Step.WAIT:
-            self._wait_for(child, primary, wanted)
-        self._applier.check(child)
+            if await self._make(primary, wanted):
+                return
+            if (child := await self._applier.look(wanted)) is None:
+                raise RetryError(f"{wanted} came and went")
+        step = plan(
+            primary, wanted, child, owned, self._lives, self._word,
+            as_admitted=child.uid in self._applier.stripped,
+        )  # fmt: skip
+        match step.step:
+            case Step.DELETE | Step.VERIFY:
+                await self._replace(primary, wanted, child, step)
+            case Step.APPLY:
+                applying = self._applier.apply(primary, wanted, child)
+                applied = await self._patiently(primary, wanted, applying)
+                text = f"Changed {wanted}: {step.why}."
+                self._recorder.normal(self.reference(primary), step.reason, text)
+                self._check(primary, wanted, applied)
+            case Step.WAIT:
+                self._wait_for(wanted.kind, child, primary)
+            case Step.CONFLICT:
+                raise troubles.conflict(wanted, self._word)
+            case Step.ADMISSION:
+                self._check(primary, wanted, child)
 
-    def _wait_for(self, child: Child, primary: Primary, wanted: Wanted) -> None:
+    async def _replace(self, primary: Primary, wanted: Wanted, child: Child, step: Plan) -> None:
+        """Delete a child, and make the next one if it is gone at once."""
+        if step.step is Step.VERIFY:
+            await self._applier.verify(primary, child)
+        self._pause(self._pace.wait(child, step, self._client.now()), wanted, step)
+        left = await self._applier.delete(wanted.kind, child, step)
+        if left is not None:
+            self._wait_for(wanted.kind, left, primary)
+        elif not await self._make(primary, wanted):
+            raise RetryError(f"somebody else made {wanted}")
+
+    def _wait_for(self, kind: Kind, child: Child, primary: Primary) -> None:
         """Come back for a child on its way out, unless a watch will tell when it is gone."""
-        kind = wanted.kind.kind
         if child.owner != primary.uid:
-            text = f"The former {self._word}'s {kind} is about to go."
-            raise _StopError(Trouble(f"{kind}Terminating", text, False), again=CONFLICT)
-        if not self._applier.is_watched(child):
-            text = f"The former {kind} is about to end."
-            raise _StopError(Trouble(f"{kind}Terminating", text, False), again=SETTLE)
+            text = f"The former {self._word}'s {kind.kind} is about to go."
+            raise troubles.terminating(kind, text, troubles.CONFLICT)
+        if not child.watched:
+            raise troubles.terminating(kind, f"The former {kind.kind} is about to end.", SETTLE)
 
-    async def _delete(
-        self, primary: Primary, wanted: Wanted, child: Child, step: Plan
-    ) -> Child | None:
-        self._applier.check(child)
-        self._pause(self._pace.wait(child, self._client.now()), wanted, step)
-        self._causes.setdefault(primary.key, {})[wanted.key] = step
-        return await self._applier.delete(wanted.kind, child, step)
+    async def _make(self, primary: Primary, wanted: Wanted) -> bool:
+        """Make a child; False if something of its name is there already."""
+        former = self._pace.former(wanted.kind, wanted.key)
+        if former is not None:
+            self._pause(former.until - self._client.now(), wanted, former.cause)
+        in_place = self._owned[wanted.kind].update is Update.APPLY
+        make = self._applier.apply if in_place else self._applier.create
+        child = await self._patiently(primary, wanted, make(primary, wanted))
+        if child is None:
+            return False
+        cause = former.cause if former is not None else None
+        if cause is None and self._was_there(primary, wanted):
+            cause = gone(wanted.kind)
+        self._announce(primary, wanted, cause)
+        self._check(primary, wanted, child)
+        return True
 
-    async def _write(
-        self, primary: Primary, wanted: Wanted, child: Child | None, owned: Owned
-    ) -> Child | None:
-        now = self._client.now()
-        cause = self._causes.get(primary.key, {}).get(wanted.key)
-        step = cause or Plan(Step.CREATE, "Healed", f"its {wanted.kind.kind} was gone")
-        self._pause(self._pace.wait_to_make(wanted.kind, wanted.key, now), wanted, step)
-        if owned.update is Update.APPLY:
-            writing = self._applier.apply(primary, wanted, child)
-        else:
-            writing = self._applier.create(primary, wanted)
-        return await self._patiently(primary, wanted, writing)
+    def _check(self, primary: Primary, wanted: Wanted, child: Child) -> None:
+        """Stop at a child that admission has taken marks from."""
+        if lost := stripped(primary, child):
+            raise troubles.changed_by_admission(wanted, lost)
 
     def _pause(self, seconds: float, wanted: Wanted, step: Plan) -> None:
         """Stop if the next step comes too soon after the one before."""
         if seconds > 0:
-            text = f"{wanted.kind.kind} {wanted.key[1]} was replaced too often: {step.why}. "
-            text += "The next one follows after a pause."
-            raise _StopError(Trouble("BackOff", text, False), again=seconds, paused=True)
+            raise troubles.back_off(wanted, step.why, seconds)
 
     async def _patiently(
-        self, primary: Primary, wanted: Wanted, writing: Coroutine[Any, Any, Child | None]
-    ) -> Child | None:
+        self, primary: Primary, wanted: Wanted, writing: Coroutine[Any, Any, C]
+    ) -> C:
         """Wait for a write, and tell in the status if it takes long."""
         task = asyncio.ensure_future(writing)
         try:
             done, _ = await asyncio.wait({task}, timeout=SETTLE)
             if not done:
                 text = (
-                    f"The API server has not answered the request for {wanted.kind.kind} "
-                    f"{wanted.key[1]} yet; an admission webhook may be slow."
+                    f"The API server has not answered the request for {wanted} yet; "
+                    "an admission webhook may be slow."
                 )
-                await self._tell(primary.key, Trouble("SlowApiServer", text, False), at_once=True)
+                await self._tell(primary.key, Trouble("SlowApiServer", text), at_once=True)
             return await task
         finally:
             task.cancel()
@@ -208,19 +192,13 @@ class Reconciler:
 
     # --- what is told -------------------------------------------------------------------------
 
-    def _announce(self, primary: Primary, wanted: Wanted, step: Plan) -> None:
-        """Record the Event of a child that was made or changed."""
-        name = f"{wanted.kind.kind} {wanted.key[1]}"
-        cause = self._causes.get(primary.key, {}).pop(wanted.key, None)
+    def _announce(self, primary: Primary, wanted: Wanted, cause: Plan | None) -> None:
+        """Record the Event of a child that was made, in another one's place if there is a cause."""
         reference = self.reference(primary)
-        if step.step is Step.APPLY:
-            self._recorder.normal(reference, step.reason, f"Changed {name}: {step.why}.")
-        elif cause is None and not self._was_there(primary, wanted):
-            self._recorder.normal(reference, "Created", f"Created {name}.")
+        if cause is None:
+            self._recorder.normal(reference, "Created", f"Created {wanted}.")
         else:
-            cause = cause or Plan(Step.CREATE, "Healed", f"its {wanted.kind.kind} was gone")
-            replaced = cause.reason == "Replaced"
-            done = f"Replaced {name}" if replaced else f"Created {name} again"
+            done = f"Replaced {wanted}" if cause.reason == "Replaced" else f"Created {wanted} again"
             self._recorder.normal(reference, cause.reason, f"{done}: {cause.why}.")
 
     def _was_there(self, primary: Primary, wanted: Wanted) -> bool:
@@ -239,36 +217,17 @@ class Reconciler:
             "resourceVersion": str(primary.version),
         }  # fmt: skip
 
-    def _conflict(self, wanted: Wanted) -> _StopError:
-        kind = wanted.kind.kind
-        text = (
-            f"{kind} {wanted.key[1]} exists and does not belong to this {self._word}. It is left "
-            f"alone. Delete or rename that {kind}, or give the {self._word} another name."
-        )
-        return _StopError(Trouble("Conflict", text, True), event="Conflict", again=CONFLICT)
-
     async def _stopped(self, primary: Primary, error: Exception) -> float | None:
         """Tell why the next step could not be taken, and have it tried again."""
-        if isinstance(error, _StopError):
-            trouble, event = error.trouble, error.event
-            retry = RetryError(trouble.message, pause=error.again)
-        elif isinstance(error, ApiError):
-            if error.reason == "Fenced":
-                raise RetryError(str(error))
-            trouble = Trouble(error.reason or "Refused", error.message or str(error), error.final)
-            event = "Refused" if error.final else "Delayed"
-            timed_out = error.status in (0, 504) and "Timeout" in error.reason
-            retry = RetryError(str(error), after=error.after, timed_out=timed_out)
-        else:
-            reason = "AdmissionChanged" if isinstance(error, MutatedError) else "Unreadable"
-            trouble, event = Trouble(reason, f"{error}"[:1].upper() + f"{error}"[1:], True), reason
-            retry = RetryError(str(error), pause=CONFLICT)
-        if self._troubles.get(primary.key) != trouble.reason:
-            self._troubles[primary.key] = trouble.reason
-            logger.warning("%s: %s", trouble.reason, error)
-        wait = await self._tell(primary.key, trouble, event=event, at_once=retry.after > LONG)
-        if isinstance(error, _StopError) and error.paused:
-            return min(error.again, wait or error.again)
+        stop = troubles.of(error)
+        retry, reason = stop.retry, stop.trouble.reason
+        if self._troubles.get(primary.key) != reason:
+            self._troubles[primary.key] = reason
+            logger.warning("%s: %s", reason, error)
+        at_once = retry.after > LONG
+        wait = await self._tell(primary.key, stop.trouble, event=stop.event, at_once=at_once)
+        if stop.paused:
+            return min(retry.pause, wait or retry.pause)
         if wait is not None:  # the status is yet to settle
             retry.pause = min(retry.pause or wait, wait)
         raise retry

@@ -12,6 +12,9 @@ from typing import Any
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.objects import Object
 
+#: The label that names the operator; watches select children by it.
+MANAGED_BY = "app.kubernetes.io/managed-by"
+
 
 class Update(Enum):
     """How a child is changed once it exists."""
@@ -45,6 +48,10 @@ class Wanted:
     template: str
     #: What its manifest sets (`fields.shape`).
     shape: bytes
+
+    def __str__(self) -> str:
+        """Return how texts name it, such as `Pod msg-hello`."""
+        return f"{self.kind.kind} {self.key[1]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +109,11 @@ class Child:
     editors: str
     #: What the author keeps of it.
     view: Any
+
+    @property
+    def watched(self) -> bool:
+        """Whether a watch will tell what becomes of it."""
+        return bool(self.made_for) and MANAGED_BY not in self.unlabelled
 
 
 class PlanError(Exception):

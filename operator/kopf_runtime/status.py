@@ -18,6 +18,7 @@ from kopf_runtime.objects import Identity
 from kopf_runtime.queue import RetryError
 from kopf_runtime.records import Child, Primary
 from kopf_runtime.source import Source
+from kopf_runtime.troubles import Trouble
 
 logger = logging.getLogger(__name__)
 
@@ -26,16 +27,6 @@ SETTLE = 1.0
 #: Conditions that an object may have; the CRD says so, too. Beyond it, others' oldest give way.
 CONDITIONS = 16
 _MESSAGE = 1024  # characters
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """What keeps the runtime from doing its next step."""
-
-    reason: str
-    message: str
-    #: Whether waiting alone does not help: somebody has to act.
-    final: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,10 @@ import msgspec
 from kopf_runtime import fields
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.objects import Meta, Object
-from kopf_runtime.records import Owned, PlanError, Wanted
+from kopf_runtime.records import MANAGED_BY, Owned, PlanError, Wanted
 
 logger = logging.getLogger(__name__)
 
-MANAGED_BY = "app.kubernetes.io/managed-by"
 #: Bytes of manifests that are kept; those of larger or older objects are made again from a GET.
 KEPT = 4 * 1024 * 1024
 #: Children that one object may have.
@@ -51,6 +50,11 @@ class Marks:
     def selector(self) -> str:
         """Selects the children on the server."""
         return f"{MANAGED_BY}={self.manager},{self.uid}"
+
+    def missing(self, labels: dict[str, str], uid: str) -> tuple[str, ...]:
+        """Return the labels that every child has and these lack, or have with other values."""
+        wanted = {MANAGED_BY: self.manager, self.uid: uid}
+        return tuple(label for label, value in wanted.items() if labels.get(label) != value)
 
 
 class Templates:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -216,6 +217,24 @@ async def test_m2_a_child_that_ends_at_once_is_not_replaced_as_fast_as_the_serve
         after = len([write for write in server.writes if write.startswith("POST")])
         assert after <= before + 1
     assert "replaced too often" in told(server)["message"]
+
+
+@replaced
+@pytest.mark.usefixtures("made")
+async def test_an_edit_does_not_wait_for_a_count_that_a_hand_wrote(server: ApiServer) -> None:
+    def write(raw: Raw) -> None:
+        raw["metadata"]["annotations"][widgets.REPLACED] = "99"
+        half_a_minute_ago = datetime.now(UTC) - timedelta(seconds=30)
+        raw["metadata"]["creationTimestamp"] = half_a_minute_ago.isoformat()
+        raw["metadata"]["labels"]["app"] = "altered"
+
+    server.edit(POD, CHILD, write)
+    await until(lambda: told(server).get("reason") == "BackOff")
+    server.edit(WIDGET, KEY, edit("edited"))
+
+    await until(lambda: text(server) == "edited")
+    count = child(server)["metadata"]["annotations"][widgets.REPLACED]
+    assert int(count) < 10  # and a later loss does not wait for it, either
 
 
 @both

@@ -5,6 +5,7 @@ from dataclasses import replace
 from kopf_runtime import pace
 from kopf_runtime.kinds import POD
 from kopf_runtime.pace import Pace
+from kopf_runtime.plan import Plan, Step
 from kopf_runtime.records import Child
 
 KEY = ("ns", "w-one")
@@ -15,18 +16,23 @@ CHILD = Child(
 )  # fmt: skip
 
 
-def replacements(minutes: float, life: float, restart_each: int = 0) -> int:
+ENDED = Plan(Step.DELETE, "Healed", "it had ended")
+EDITED = Plan(Step.DELETE, "Replaced", "it was edited", edited=True)
+
+
+def replacements(minutes: float, life: float, restart_each: int = 0, step: Plan = ENDED) -> int:
     """Return how many children are made in that time if each lives for so many seconds."""
     pace, made, now = Pace(), 0, 0.0
     child = replace(CHILD, created=now)
     while now < minutes * 60:
         now += life
-        now += pace.wait(child, now)
-        pace.lost(POD, child, now)
-        now += pace.wait_to_make(POD, KEY, now)
-        count = pace.count(POD, KEY)
+        now += pace.wait(child, step, now)
+        pace.lost(POD, child, now, step)
+        former = pace.former(POD, KEY)
+        assert former is not None
+        now = max(now, former.until)
         pace.made(POD, KEY)
-        child = replace(child, created=now, replaced=count)
+        child = replace(child, created=now, replaced=former.count)
         made += 1
         if restart_each and made % restart_each == 0:
             pace = Pace()  # another replica: it knows only what stands in the child
@@ -50,11 +56,34 @@ def test_m2_the_first_replacements_do_not_wait() -> None:
     assert replacements(minutes=0.01, life=0.1) >= pace.FREE
 
 
+def test_a_storm_of_edits_makes_a_few_children_a_minute() -> None:
+    assert replacements(minutes=1, life=0.1, step=EDITED) <= pace.FREE + 10
+
+
+def test_an_edit_does_not_wait_for_what_went_before_or_was_written_by_hand() -> None:
+    pace, child = Pace(), replace(CHILD, replaced=99)
+
+    assert pace.wait(child, ENDED, now=10.0) > 200
+    assert pace.wait(child, EDITED, now=10.0) == 0
+
+
+def test_the_cause_of_a_deletion_outlives_the_news_of_it() -> None:
+    pace = Pace()
+    pace.lost(POD, CHILD, 1.0, EDITED)
+    pace.lost(POD, CHILD, 2.0)  # a watch tells
+
+    former = pace.former(POD, KEY)
+    assert former is not None
+    assert former.cause is EDITED
+
+
 def test_m2_a_child_that_stayed_begins_again_at_none() -> None:
     pace = Pace()
     pace.lost(POD, replace(CHILD, replaced=9), now=3600.0)
 
-    assert pace.count(POD, KEY) == 0
+    former = pace.former(POD, KEY)
+    assert former is not None
+    assert former.count == 0
 
 
 def test_m3_children_that_never_come_back_are_forgotten() -> None:
@@ -62,5 +91,5 @@ def test_m3_children_that_never_come_back_are_forgotten() -> None:
     for number in range(pace.REMEMBERED + 10):
         slow.lost(POD, replace(CHILD, key=("ns", str(number)), replaced=9), now=1.0)
 
-    assert not slow.knows(POD, ("ns", "0"))
-    assert slow.knows(POD, ("ns", str(pace.REMEMBERED + 9)))
+    assert slow.former(POD, ("ns", "0")) is None
+    assert slow.former(POD, ("ns", str(pace.REMEMBERED + 9))) is not None

@@ -131,7 +131,7 @@ async def test_l6_a_webhook_that_takes_our_marks_away_is_told_and_the_child_live
 async def test_l7_a_conflict_is_looked_at_less_and_less_often(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kopf_runtime.reconcile.CONFLICT", 0.05)
+    monkeypatch.setattr("kopf_runtime.troubles.CONFLICT", 0.05)
     server.put(POD, {"metadata": {"namespace": "ns", "name": "w-one"}, "spec": {}})
     server.put(WIDGET, widget())
 
