@@ -52,7 +52,10 @@ class Metrics:
             "watch_restarts", "Watches that were opened again.", "resource"
         )
         self.unserved = self.gauge(
-            "unserved", "1 while a resource cannot be listed and watched.", "resource", "namespace"
+            "unserved",
+            "1 while a resource cannot be listed and watched; an empty namespace: everywhere.",
+            "resource",
+            "watched_namespace",  # Prometheus puts the operator's own into a label `namespace`
         )
         self.unreadable = self.gauge(
             "unreadable_objects", "Objects left out because they cannot be read.", "resource"

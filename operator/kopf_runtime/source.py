@@ -42,6 +42,7 @@ class Source(Generic[R]):
         self._metrics = metrics
         self._selector = selector
         self._poisoned: dict[Key, int] = {}  # objects left out, with their version
+        self._count()
         self.reflectors: dict[str | None, Reflector] = {}
 
     def reflect(

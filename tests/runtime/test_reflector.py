@@ -53,7 +53,7 @@ async def test_c2_a_namespace_that_cannot_be_listed_holds_up_no_other(
         assert one.unserved()[1] == 1  # it is ready, for it serves what it can
         assert any("/namespaces/b/" in told for told in one.unserved()[0])
         labels = {
-            "namespace": "b",
+            "watched_namespace": "b",
             "resource": "configmaps" if which == "configmaps" else "widgets",
         }
         await until(lambda: operator.metric("unserved", **labels) == 1)
