@@ -13,8 +13,16 @@ from hack import chart_docs
 
 FILE = chart_docs.CHART / "dashboards" / "message-operator.json"
 
+#: What a user selects by, in this order: Grafana's variables, each for the label of its name. The
+#: chart's monitors bring `release`; a Prometheus that serves several clusters brings `cluster`.
+_SELECTORS = ("cluster", "namespace", "release", "pod")
 #: Stands for the variables' selector in the queries below.
-_OURS = 'namespace=~"$namespace",pod=~"$pod"'
+_OURS = ",".join(f'{name}=~"${name}"' for name in _SELECTORS)
+#: An operator with all its replicas, and what it is called.
+_RELEASE = "cluster, namespace, release"
+_RELEASE_LEGEND = "{{cluster}} {{namespace}}/{{release}}"
+#: What a variable's "All" stands for; it admits samples without the label.
+_ALL = ".*"
 _DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 WIDTH = 24  # columns of Grafana's grid
@@ -46,15 +54,15 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Messages": (
         Panel(
             "Replicas",
-            "Operators that are scraped. One of them leads, the others stand by.",
-            (("replicas", "count(message_operator_build_info{OURS})"),),
+            "Operators that are scraped. One of a release leads, the others stand by.",
+            ((_RELEASE_LEGEND, f"count by ({_RELEASE}) (message_operator_build_info{{OURS}})"),),
             kind="stat",
             width=4,
         ),
         Panel(
             "Leaders",
-            "Exactly one operator works. None: nothing is reconciled.",
-            (("leaders", "sum(message_operator_leader{OURS})"),),
+            "Exactly one operator of a release works. None: nothing is reconciled.",
+            ((_RELEASE_LEGEND, f"sum by ({_RELEASE}) (message_operator_leader{{OURS}})"),),
             kind="stat",
             width=4,
         ),
@@ -68,7 +76,14 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Messages by phase",
             "Processed ones print their text. Failed ones need somebody to act.",
-            (("{{phase}}", "max by (phase) (message_operator_messages{OURS})"),),
+            (
+                (
+                    "{{phase}}",
+                    # All replicas of a release count the same Messages.
+                    f"sum by (phase) (max by ({_RELEASE}, phase) "
+                    "(message_operator_messages{OURS}))",
+                ),
+            ),
             width=12,
         ),
     ),
@@ -132,7 +147,13 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Since the Lease was renewed",
             "Some seconds: more than leaderElection.renewDeadlineSeconds, and nobody works.",
-            (("age", "time() - max(message_operator_lease_renewed_timestamp_seconds{OURS})"),),
+            (
+                (
+                    _RELEASE_LEGEND,
+                    f"time() - max by ({_RELEASE}) "
+                    "(message_operator_lease_renewed_timestamp_seconds{OURS})",
+                ),
+            ),
             unit="s",
         ),
         Panel(
@@ -140,6 +161,31 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "No answer, or a refusal: the log tells which.",
             (("{{pod}}", _rate("message_operator_lease_failures_total", "pod")),),
             unit="ops",
+        ),
+    ),
+    "What is left out": (
+        Panel(
+            "Not served",
+            "What cannot be listed and watched, by resource and namespace; 0 is well.",
+            (
+                (
+                    "{{resource}} {{watched_namespace}}",
+                    "max by (resource, watched_namespace) (message_operator_unserved{OURS})",
+                ),
+            ),
+            width=12,
+        ),
+        Panel(
+            "Objects that cannot be read",
+            "They are not what their kind says; the log names them.",
+            (
+                (
+                    "{{resource}}",
+                    f"sum by (resource) (max by ({_RELEASE}, resource) "
+                    "(message_operator_unreadable_objects{OURS}))",
+                ),
+            ),
+            width=12,
         ),
     ),
     "API server": (
@@ -188,14 +234,17 @@ ROWS: dict[str, tuple[Panel, ...]] = {
 }
 
 
-def queries() -> list[str]:
-    """Return every expression, with Grafana's variables in it."""
-    return [
-        expression.replace("OURS", _OURS)
-        for panels in ROWS.values()
-        for panel in panels
-        for _, expression in panel.queries
-    ]
+def queries(*, interval: str, **selected: str) -> list[str]:
+    """Return every expression as Grafana sends it with these labels selected, else with "All"."""
+    variables = dict.fromkeys(_SELECTORS, _ALL) | selected | {"__rate_interval": interval}
+    found = []
+    for panel in (panel for panels in ROWS.values() for panel in panels):
+        for _, expression in panel.queries:
+            expression = expression.replace("OURS", _OURS)
+            for name, value in variables.items():
+                expression = expression.replace(f"${name}", value)
+            found.append(expression)
+    return found
 
 
 def dashboard() -> str:
@@ -223,22 +272,22 @@ def _variables() -> Iterator[dict[str, Any]]:
         "query": "prometheus",
         "label": "Data source",
     }
-    info = "message_operator_build_info"
-    for name, source in (
-        ("namespace", f"label_values({info}, namespace)"),
-        ("pod", f'label_values({info}{{namespace=~"$namespace"}}, pod)'),
-    ):
+    chosen: list[str] = []
+    for name in _SELECTORS:
+        source = f"message_operator_build_info{{{','.join(chosen)}}}"
         yield {
             "name": name,
             "label": name.capitalize(),
             "type": "query",
             "datasource": _DATASOURCE,
-            "query": {"query": source, "refId": name},
+            "query": {"query": f"label_values({source}, {name})", "refId": name},
             "refresh": 2,
             "multi": True,
             "includeAll": True,
+            "allValue": _ALL,
             "current": {"text": ["All"], "value": ["$__all"]},
         }
+        chosen.append(f'{name}=~"${name}"')
 
 
 def _panels() -> Iterator[dict[str, Any]]:

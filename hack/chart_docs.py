@@ -57,6 +57,8 @@ KINDS: dict[str, Schema] = {
                 "MessageOperatorForbidden",
                 "MessageOperatorWatchMisses",
                 "MessageOperatorSweepsFail",
+                "MessageOperatorUnserved",
+                "MessageOperatorUnreadableObjects",
                 "MessageOperatorMessagesFailed",
                 "MessageOperatorMessagesPending",
             ]

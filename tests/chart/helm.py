@@ -45,10 +45,10 @@ def helm(*arguments: str | Path, stdin: str = "") -> str:
 
 
 @functools.cache
-def _template(values: str, chart: Path, release: str, kubernetes: str) -> str:
+def _template(values: str, chart: Path, release: str, namespace: str, kubernetes: str) -> str:
     """Return what Helm renders, as JSON: many tests ask for the same, and that is quick to read."""
     text = helm(
-        *("template", release, chart, "--namespace", NAMESPACE),
+        *("template", release, chart, "--namespace", namespace),
         *("--kube-version", kubernetes, "--values", "-"),
         stdin=values,
     )
@@ -60,11 +60,12 @@ def render(
     *,
     chart: Path = CHART,
     release: str = RELEASE,
+    namespace: str = NAMESPACE,
     kubernetes: str = NEWEST_KUBERNETES,
 ) -> list[Manifest]:
     """Return the objects that `helm install` would create with these values."""
     manifests: list[Manifest] = json.loads(
-        _template(json.dumps(values), chart, release, kubernetes)
+        _template(json.dumps(values), chart, release, namespace, kubernetes)
     )
     return manifests
 

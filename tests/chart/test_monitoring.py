@@ -1,6 +1,8 @@
 """Dashboard and alerts: every query runs on a Prometheus that scrapes the operator."""
 
 import contextlib
+import dataclasses
+import itertools
 import json
 import re
 import subprocess
@@ -11,30 +13,71 @@ from pathlib import Path
 
 import pytest
 
+import message_operator
 from hack import chart_dashboard, chart_docs, prometheus
 from tests.chart import fake_cluster, prometheus_server
-from tests.chart.helm import CHECKOUT, FULLNAME, NAMESPACE, Manifest, Values, find, names, render
+from tests.chart.helm import (
+    CHECKOUT,
+    FULLNAME,
+    NAMESPACE,
+    RELEASE,
+    Manifest,
+    Values,
+    find,
+    names,
+    render,
+)
 
 POD = f"{FULLNAME}-5d7c9b-x2x4z"
 RUNBOOKS = CHECKOUT / "docs" / "runbooks"
 OURS = f'namespace="{NAMESPACE}",pod="{POD}"'
 
 
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """A release of the chart, with alerts."""
+
+    name: str = RELEASE
+    namespace: str = NAMESPACE
+
+    def render(self, **metrics: object) -> list[Manifest]:
+        """Return its objects, with these values below `metrics`."""
+        return render({"metrics": metrics}, release=self.name, namespace=self.namespace)
+
+    def rules(self, **values: object) -> list[Manifest]:
+        """Return the alerts, with these values below `metrics.prometheusRule`."""
+        manifests = self.render(prometheusRule={"enabled": True, **values})
+        (rule,) = (manifest for manifest in manifests if manifest["kind"] == "PrometheusRule")
+        (group,) = rule["spec"]["groups"]
+        found: list[Manifest] = group["rules"]
+        return found
+
+    def samples(self) -> str:
+        """Return the labels that Prometheus gives to samples of a Pod of this release."""
+        (name,) = (name for kind, _, name in names(self.render()) if kind == "Deployment")
+        return f'namespace="{self.namespace}",pod="{name}-5d7c9b-x2x4z",release="{self.name}"'
+
+
+#: Where many releases share a monitoring stack, those that one could take for each other.
+RELEASES = (Release(), Release(namespace="elsewhere"), Release("other"))
+
+
 def rules(**values: object) -> list[Manifest]:
-    """Return the alerts, with these values below `metrics.prometheusRule`."""
-    manifests = render({"metrics": {"prometheusRule": {"enabled": True, **values}}})
-    (group,) = find(manifests, "PrometheusRule")["spec"]["groups"]
-    found: list[Manifest] = group["rules"]
-    return found
+    """Return the alerts of one release."""
+    return Release().rules(**values)
 
 
 ALERTS = {rule["alert"]: rule for rule in rules()}
 
 
-def rule_file(folder: Path) -> Path:
-    """Write the rules as Prometheus reads them."""
+def rule_file(folder: Path, *releases: Release) -> Path:
+    """Write the rules of these releases, else of one, as Prometheus reads them."""
+    groups = [
+        {"name": f"{release.namespace}/{release.name}", "rules": release.rules()}
+        for release in releases or (Release(),)
+    ]
     file = folder / "rules.yaml"
-    file.write_text(json.dumps({"groups": [{"name": "ours", "rules": rules()}]}))
+    file.write_text(json.dumps({"groups": groups}))
     return file
 
 
@@ -57,7 +100,7 @@ def test_nothing_of_the_prometheus_operator_is_made_unless_asked_for() -> None:
 def test_a_monitor_finds_the_operator(name: str, kind: str, endpoints: str, scraped: str) -> None:
     values = {"enabled": True, "namespace": "monitoring", "labels": {"release": "x"}}
     manifests = render({"metrics": {name: {**values, "interval": "30s"}}})
-    monitor = find(manifests, kind)
+    monitor = find(manifests, kind, f"{NAMESPACE}.{FULLNAME}")
     target = find(manifests, scraped, f"{FULLNAME}-metrics" if scraped == "Service" else FULLNAME)
 
     assert monitor["metadata"]["namespace"] == "monitoring"
@@ -65,9 +108,45 @@ def test_a_monitor_finds_the_operator(name: str, kind: str, endpoints: str, scra
     assert monitor["spec"]["namespaceSelector"] == {"matchNames": [NAMESPACE]}
     labels = target["metadata"]["labels"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
-    assert monitor["spec"][endpoints] == [
-        {"port": "metrics", "path": "/metrics", "interval": "30s"}
+    (endpoint,) = monitor["spec"][endpoints]
+    assert endpoint["port"] == "metrics"
+    assert endpoint["path"] == "/metrics"
+    assert endpoint["interval"] == "30s"
+
+
+@pytest.mark.parametrize("name", ["serviceMonitor", "podMonitor"])
+def test_every_sample_says_of_which_release_it_is(name: str) -> None:
+    own = {"action": "labeldrop", "regex": "container"}
+    (monitor,) = (
+        manifest
+        for manifest in render({"metrics": {name: {"enabled": True, "relabelings": [own]}}})
+        if manifest["kind"].lower() == name.lower()
+    )
+    (endpoint,) = monitor["spec"].get("endpoints") or monitor["spec"]["podMetricsEndpoints"]
+
+    release = {"action": "replace", "targetLabel": "release", "replacement": RELEASE}
+    assert endpoint["relabelings"] == [release, own]
+
+
+#: What a monitoring stack's own namespace holds of a release.
+SHARED = {
+    name: {"enabled": True, "namespace": "monitoring"}
+    for name in ("serviceMonitor", "prometheusRule", "dashboard")
+}
+POD_MONITOR = {"podMonitor": {"enabled": True, "namespace": "monitoring"}}
+
+
+@pytest.mark.parametrize("metrics", [SHARED, POD_MONITOR], ids=["SHARED", "POD_MONITOR"])
+def test_many_releases_share_the_namespace_of_one_monitoring_stack(metrics: Manifest) -> None:
+    objects = [
+        found
+        for release in (*RELEASES, Release(namespace="monitoring"))
+        for found in names(release.render(**metrics))
+        if found[1] == "monitoring"
     ]
+
+    assert objects
+    assert len(set(objects)) == len(objects)
 
 
 @pytest.mark.parametrize("release", ["demo", "r" * 53])
@@ -108,13 +187,33 @@ def test_every_alert_has_a_runbook(alert: str) -> None:
 
 
 def test_no_runbook_is_about_an_alert_that_is_gone() -> None:
-    assert {file.stem for file in RUNBOOKS.glob("*.md")} == ALERTS.keys()
+    assert {file.stem for file in RUNBOOKS.glob("Message*.md")} == ALERTS.keys()
 
 
-def test_labels_of_one_s_own_prevail_over_the_severity() -> None:
+def test_the_runbooks_are_those_of_the_version_that_is_installed() -> None:
+    (first, *_) = rules()
+
+    tag = f"/blob/v{message_operator.__version__}/docs/runbooks/"
+    assert tag in first["annotations"]["runbook_url"]
+
+
+def test_labels_of_one_s_own_prevail() -> None:
     (first, *_) = rules(alertLabels={"severity": "info", "team": "a"})
 
-    assert first["labels"] == {"severity": "info", "team": "a"}
+    ours = {"namespace": NAMESPACE, "release": RELEASE}
+    assert first["labels"] == {"severity": "info", "team": "a", **ours}
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=str)
+def test_every_alert_says_which_operator_it_is_about(release: Release) -> None:
+    for rule in release.rules():
+        assert rule["labels"]["namespace"] == release.namespace
+        assert rule["labels"]["release"] == release.name
+        texts = rule["annotations"]
+        assert f"({release.namespace}/{release.name})" in texts["summary"]
+        assert texts["description"].startswith(
+            f"Release {release.name} in the namespace {release.namespace}: "
+        )
 
 
 def test_promtool_finds_nothing_in_the_rules(tmp_path: Path) -> None:
@@ -139,6 +238,8 @@ WELL = {
     'message_operator_api_requests_total{code="200"}': "0+60x240",
     "process_start_time_seconds": "1000x240",
     "message_operator_last_sweep_timestamp_seconds": "0+60x240",
+    'message_operator_unserved{resource="pods",watched_namespace="team"}': "0x240",
+    'message_operator_unreadable_objects{resource="pods"}': "0x240",
     'message_operator_messages{phase="Failed"}': "0x240",
     'message_operator_messages{phase="Pending"}': "0x240",
 }
@@ -165,49 +266,112 @@ TROUBLE: dict[str, dict[str, str]] = {
     "MessageOperatorSweepsFail": {
         "message_operator_last_sweep_timestamp_seconds": "0x120 7260+60x119"
     },
+    "MessageOperatorUnserved": {
+        'message_operator_unserved{resource="pods",watched_namespace="team"}': "1x120 0x120"
+    },
+    "MessageOperatorUnreadableObjects": {
+        'message_operator_unreadable_objects{resource="pods"}': "2x120 0x120"
+    },
     "MessageOperatorMessagesFailed": {'message_operator_messages{phase="Failed"}': "1x120 0x120"},
     "MessageOperatorMessagesPending": {'message_operator_messages{phase="Pending"}': "1x120 0x120"},
 }
 
 
-def series(name: str, values: str) -> Manifest:
-    """Return a series as promtool reads it, from a Pod of ours."""
+def series(release: Release, name: str, values: str) -> Manifest:
+    """Return a series as promtool reads it, from a Pod of a release."""
     base, _, labels = name.partition("{")
     more = f",{labels}" if labels else "}"
-    return {"series": f"{base}{{{OURS}{more}", "values": values}
+    return {"series": f"{base}{{{release.samples()}{more}", "values": values}
 
 
-def firing(alert: str, minute: int, expected: int) -> Manifest:
-    """Return the expectation that an alert fires, or does not, at some minute."""
+def firing(alert: str, minute: int, *releases: Release) -> Manifest:
+    """Return the expectation that an alert fires for just these releases at some minute."""
+    labels = [f'{{namespace="{one.namespace}",release="{one.name}"}}' for one in releases]
     return {
-        "expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) or vector(0)',
+        "expr": "count by (namespace, release) "
+        f'(ALERTS{{alertname="{alert}",alertstate="firing"}})',
         "eval_time": f"{minute}m",
-        "exp_samples": [{"labels": "{}", "value": expected}],
+        "exp_samples": [{"labels": one, "value": 1} for one in labels],
     }
+
+
+def expect(folder: Path, tests: list[Manifest], *releases: Release) -> None:
+    """Have promtool run tests with the rules of these releases."""
+    rule_file(folder, *releases)
+    every = [{"interval": "1m", **test} for test in tests]
+    file = folder / "tests.yaml"
+    file.write_text(
+        json.dumps({"rule_files": ["rules.yaml"], "evaluation_interval": "5m", "tests": every})
+    )
+    promtool("test", "rules", file)
 
 
 def test_every_alert_fires_in_trouble_and_ends_after_it(tmp_path: Path) -> None:
     assert TROUBLE.keys() == ALERTS.keys()
+    one = Release()
     tests = [
         {
-            "interval": "1m",
             "name": alert,
-            "input_series": [series(*item) for item in {**WELL, **trouble}.items()],
+            "input_series": [series(one, *item) for item in {**WELL, **trouble}.items()],
             # Only that alert, and no other; at the end none.
             "promql_expr_test": [
-                *(firing(name, 115, int(name == alert)) for name in ALERTS),
-                *(firing(name, 235, 0) for name in ALERTS),
+                *(firing(name, 115, *([one] if name == alert else [])) for name in ALERTS),
+                *(firing(name, 235) for name in ALERTS),
             ],
         }
         for alert, trouble in TROUBLE.items()
     ]
-    file = tmp_path / "tests.yaml"
-    rule_file(tmp_path)
-    file.write_text(
-        json.dumps({"rule_files": ["rules.yaml"], "evaluation_interval": "5m", "tests": tests})
-    )
 
-    promtool("test", "rules", file)
+    expect(tmp_path, tests, one)
+
+
+def test_an_alert_fires_for_the_release_in_trouble_and_for_no_other(tmp_path: Path) -> None:
+    tests = [
+        {
+            "name": f"{alert}: {troubled}",
+            "input_series": [
+                series(release, *item)
+                for release in RELEASES
+                for item in {**WELL, **(trouble if release == troubled else {})}.items()
+            ],
+            "promql_expr_test": [firing(alert, 115, troubled), firing(alert, 235)],
+        }
+        for (alert, trouble), troubled in itertools.product(TROUBLE.items(), RELEASES)
+    ]
+
+    expect(tmp_path, tests, *RELEASES)
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        ('watched_namespace="team",', "pods in the namespace team cannot be listed"),
+        ("", "pods cannot be listed"),  # the operator serves all namespaces
+    ],
+)
+def test_what_is_not_served_is_told_in_words(tmp_path: Path, labels: str, text: str) -> None:
+    (rule,) = (rule for rule in rules() if rule["alert"] == "MessageOperatorUnserved")
+    description = rule["annotations"]["description"]
+    shown = re.sub(r"{{ \$labels.resource }}{{ with .*?{{ end }}", text.partition(" cannot")[0],
+                   description)  # fmt: skip
+    annotations = {**rule["annotations"], "description": shown}
+    exposed = f'message_operator_unserved{{{labels}resource="pods"}}'
+    alert = {
+        "exp_labels": {
+            **rule["labels"],
+            "resource": "pods",
+            **({"watched_namespace": "team"} if labels else {}),
+        },
+        "exp_annotations": annotations,
+    }
+    test = {
+        "input_series": [series(Release(), exposed, "1x60")],
+        "alert_rule_test": [
+            {"alertname": "MessageOperatorUnserved", "eval_time": "30m", "exp_alerts": [alert]}
+        ],
+    }
+
+    expect(tmp_path, [test], Release())
 
 
 # --- a Prometheus that scrapes the operator -----------------------------------------------------
@@ -220,7 +384,8 @@ def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus_se
     operator_port = prometheus_server.free_port()
     target = {
         "targets": [f"127.0.0.1:{operator_port}"],
-        "labels": {"namespace": NAMESPACE, "pod": POD},  # as the Prometheus Operator does
+        # As the Prometheus Operator does with the chart's monitor.
+        "labels": {"namespace": NAMESPACE, "pod": POD, "release": RELEASE},
     }
     config = {
         "global": {"scrape_interval": "500ms", "evaluation_interval": "500ms"},
@@ -246,17 +411,12 @@ def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus_se
         yield found
 
 
-@pytest.mark.parametrize("query", chart_dashboard.queries())
+@pytest.mark.parametrize(
+    "query", chart_dashboard.queries(interval="10s", namespace=NAMESPACE, release=RELEASE)
+)
 def test_every_query_of_the_dashboard_shows_something(
     scraping: prometheus_server.Prometheus, query: str
 ) -> None:
-    for variable, value in {
-        "$namespace": NAMESPACE,
-        "$pod": ".*",
-        "$__rate_interval": "10s",
-    }.items():
-        query = query.replace(variable, value)
-
     assert scraping.query(query), query
 
 
@@ -295,13 +455,82 @@ def test_a_well_operator_raises_no_alarm_that_wakes_somebody(
 # --- the dashboard ------------------------------------------------------------------------------
 
 
+def dashboards(**metrics: Manifest) -> list[tuple[str, Manifest]]:
+    """Return the dashboard of each release, with the name of its file."""
+    found = []
+    for release in RELEASES:
+        manifests = release.render(dashboard={"enabled": True}, **metrics)
+        (config_map,) = (m for m in manifests if m["kind"] == "ConfigMap")
+        ((file, content),) = config_map["data"].items()
+        found.append((file, json.loads(content)))
+    return found
+
+
 def test_the_dashboard_is_a_config_map_that_grafana_finds() -> None:
     manifests = render({"metrics": {"dashboard": {"enabled": True}}})
     config_map = find(manifests, "ConfigMap", f"{FULLNAME}-dashboard")
 
     assert config_map["metadata"]["labels"]["grafana_dashboard"] == "1"
     (content,) = config_map["data"].values()
-    assert json.loads(content) == json.loads(chart_dashboard.dashboard())
+    written, generated = json.loads(content), json.loads(chart_dashboard.dashboard())
+    assert written["panels"] == generated["panels"]
+    assert written.keys() == generated.keys()
+
+
+def test_every_release_has_a_dashboard_of_its_own() -> None:
+    """Grafana keeps them apart by uid and, in a folder, by title; its sidecar by file."""
+    found = dashboards()
+
+    for own in (
+        [file for file, _ in found],
+        *([d[key] for _, d in found] for key in ("uid", "title")),
+    ):
+        assert len(set(own)) == len(RELEASES)
+    for file, dashboard in found:
+        assert re.fullmatch("[a-zA-Z0-9-]{1,40}", dashboard["uid"])
+        assert file.endswith(".json")
+
+
+def test_a_dashboard_opens_with_its_release_and_can_show_all() -> None:
+    for release, (_, dashboard) in zip(
+        RELEASES, dashboards(serviceMonitor={"enabled": True}), strict=True
+    ):
+        variables = {v["name"]: v for v in dashboard["templating"]["list"]}
+
+        assert [*variables] == ["datasource", "cluster", "namespace", "release", "pod"]
+        assert variables["namespace"]["current"]["value"] == [release.namespace]
+        assert variables["release"]["current"]["value"] == [release.name]
+        assert variables["cluster"]["current"]["value"] == ["$__all"]
+        for name in ("cluster", "namespace", "release", "pod"):
+            assert variables[name]["includeAll"]
+
+
+def test_without_a_monitor_of_the_chart_the_dashboard_does_not_ask_for_its_label() -> None:
+    _, dashboard = dashboards()[0]
+
+    (release,) = (v for v in dashboard["templating"]["list"] if v["name"] == "release")
+    assert release["current"]["value"] == ["$__all"]
+
+
+def test_messages_of_all_releases_are_added_up_and_replicas_count_them_once(tmp_path: Path) -> None:
+    panels = [panel for row in chart_dashboard.ROWS.values() for panel in row]
+    (panel,) = (panel for panel in panels if panel.title == "Messages by phase")
+    ((_, query),) = panel.queries
+    count = 'message_operator_messages{phase="Failed"}'
+    one, two, _ = (series(release, count, "3x5") for release in RELEASES)
+    standby = {**one, "series": one["series"].replace("x2x4z", "aaaaa")}
+    test = {
+        "input_series": [one, standby, two],
+        "promql_expr_test": [
+            {
+                "expr": query.replace("{OURS}", ""),
+                "eval_time": "5m",
+                "exp_samples": [{"labels": '{phase="Failed"}', "value": 6}],
+            }
+        ],
+    }
+
+    expect(tmp_path, [test], Release())
 
 
 def test_the_panels_do_not_overlap() -> None:

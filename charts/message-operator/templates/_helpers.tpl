@@ -102,21 +102,26 @@ that is left out would have the operator's default. Kubernetes makes $$ in an ar
 {{- if not (kindIs "invalid" .) }}{{ . }}{{ end }}
 {{- end }}
 
-{{/* What a monitor of the Prometheus Operator has for an endpoint, from a part of the values. */}}
+{{/* What a monitor of the Prometheus Operator has for an endpoint, from
+(dict "root" $ "monitor" <its part of the values>). */}}
 {{- define "message-operator.endpoint" -}}
 port: metrics
 path: /metrics
-{{- with .interval }}
+{{- with .monitor.interval }}
 interval: {{ . }}
 {{- end }}
-{{- with .scrapeTimeout }}
+{{- with .monitor.scrapeTimeout }}
 scrapeTimeout: {{ . }}
 {{- end }}
-{{- with .relabelings }}
 relabelings:
+  # Tells the releases of a namespace apart.
+  - action: replace
+    targetLabel: release
+    replacement: {{ .root.Release.Name | quote }}
+{{- with .monitor.relabelings }}
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .metricRelabelings }}
+{{- with .monitor.metricRelabelings }}
 metricRelabelings:
   {{- toYaml . | nindent 2 }}
 {{- end }}

@@ -80,12 +80,22 @@ class Monitored:
                     "job_name": "operator",
                     "scheme": "https",
                     "tls_config": self._credentials(),
+                    "relabel_configs": self._relabelings(),
                     "file_sd_configs": [
                         {"files": [str(self._folder / "targets.json")], "refresh_interval": "1s"}
                     ],
                 }
             ],
         }
+
+    def _relabelings(self) -> list[Object]:
+        """Return what the ServiceMonitor does to the target's labels, in Prometheus' own words."""
+        (endpoint,) = self.read(f"servicemonitors.{_API}")["spec"]["endpoints"]
+        return [
+            {re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", key): value
+             for key, value in relabeling.items()}
+            for relabeling in endpoint["relabelings"]
+        ]  # fmt: skip
 
     def _credentials(self) -> dict[str, str]:
         view = ("config", "view", "--raw", "--minify", "--flatten", "-o", "json")
@@ -175,15 +185,10 @@ def test_every_query_of_the_dashboard_shows_something(
     monitored.kube.kubectl(
         "patch", "crd", release.CRD, "--type=json", "-p", json.dumps(description)
     )
-    variables = {
-        "$namespace": monitored.operator.namespace,
-        "$pod": ".*",
-        "$__rate_interval": "1m",
-    }
+    operator = monitored.operator
+    selected = {"namespace": operator.namespace, "release": operator.name}
 
-    for query in chart_dashboard.queries():
-        for variable, value in variables.items():
-            query = query.replace(variable, value)
+    for query in chart_dashboard.queries(interval="1m", **selected):
         monitored.prometheus.wait_for(query)
 
 
@@ -310,7 +315,11 @@ def admission(monitored: Monitored, namespace: Namespace, port: int) -> Iterator
 TROUBLES: dict[Trouble, set[str]] = {
     no_operator: {"MessageOperatorDown"},
     no_right_to_the_lease: {"MessageOperatorNoLeader", "MessageOperatorForbidden"},
-    no_right_to_lists: {"MessageOperatorSweepsFail", "MessageOperatorForbidden"},
+    no_right_to_lists: {
+        "MessageOperatorSweepsFail",
+        "MessageOperatorForbidden",
+        "MessageOperatorUnserved",
+    },
     stuck_messages: {"MessageOperatorMessagesFailed", "MessageOperatorMessagesPending"},
     api_server_fails: {"MessageOperatorApiErrors"},
     api_server_hangs: {"MessageOperatorMessagesPending"},

@@ -1,0 +1,99 @@
+"""The runbooks' commands fit what is installed, whatever the release is called."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.chart.helm import CHECKOUT, NAMESPACE, Manifest, render
+
+FOLDER = CHECKOUT / "docs" / "runbooks"
+RUNBOOKS = sorted(FOLDER.glob("Message*.md"))
+#: One that is part of the objects' names, and one that is their name.
+RELEASES = ["prod", "message-operator"]
+
+each_runbook = pytest.mark.parametrize("runbook", RUNBOOKS, ids=lambda file: file.stem)
+each_release = pytest.mark.parametrize("release", RELEASES)
+
+
+class Installed:
+    """What a runbook's words stand for, and what there is."""
+
+    def __init__(self, release: str) -> None:
+        rules = {"prometheusRule": {"enabled": True}}
+        self.manifests = render({"metrics": rules}, release=release)
+        (group,) = self.one("PrometheusRule")["spec"]["groups"]
+        alert = group["rules"][0]
+        self.words = {
+            "NAMESPACE": alert["labels"]["namespace"],
+            "RELEASE": alert["labels"]["release"],
+            "OPERATOR": alert["annotations"]["deployment"],
+        }
+        pod = self.one("Deployment")["spec"]["template"]
+        self.pod_labels: dict[str, str] = pod["metadata"]["labels"]
+        arguments = pod["spec"]["containers"][0]["args"]
+        (lease,) = (a.partition("=")[2] for a in arguments if a.startswith("--lease-name="))
+        self.names = {
+            "deployment": {self.one("Deployment")["metadata"]["name"]},
+            "lease": {lease},
+            "serviceaccount": {pod["spec"]["serviceAccountName"]},
+            "role": {m["metadata"]["name"] for m in self.manifests if m["kind"] == "Role"},
+        }
+
+    def one(self, kind: str) -> Manifest:
+        """Return the only object of a kind."""
+        (found,) = (manifest for manifest in self.manifests if manifest["kind"] == kind)
+        return found
+
+    def read(self, runbook: Path) -> str:
+        """Return a runbook with the words replaced."""
+        words = "|".join(self.words)
+        return re.sub(rf"\b({words})\b", lambda word: self.words[word[1]], runbook.read_text())
+
+
+@each_release
+@each_runbook
+def test_what_a_command_names_is_there(runbook: Path, release: str) -> None:
+    installed = Installed(release)
+    text = installed.read(runbook)
+    named: list[tuple[Any, ...]] = [
+        *re.findall(r"\b(deployment|lease)[/ ]([a-z][-a-z0-9]+)(?= |`|$)", text, re.MULTILINE),
+        *(("serviceaccount", name) for name in re.findall(rf":{NAMESPACE}:([-\w]+)", text)),
+        *(("role", name) for name in re.findall(r"`([-\w]+-leader-election)`", text)),
+    ]
+
+    for kind, name in named:
+        assert name in installed.names[kind], f"{kind} {name}"
+
+
+@each_release
+@each_runbook
+def test_a_selector_finds_the_operator_s_pods(runbook: Path, release: str) -> None:
+    installed = Installed(release)
+
+    for selector in re.findall(r"kubectl .* pods -l (\S+)", installed.read(runbook)):
+        labels = dict(part.split("=") for part in selector.split(","))
+        assert labels.items() <= installed.pod_labels.items()
+
+
+def test_the_commands_name_all_that_is_checked() -> None:
+    # Else the two tests above would check nothing.
+    text = "".join(file.read_text() for file in RUNBOOKS)
+
+    for word in (
+        "logs deployment/OPERATOR", "restart deployment/OPERATOR", "get lease OPERATOR",
+        "update lease/OPERATOR", "system:serviceaccount:NAMESPACE:OPERATOR",
+        "`OPERATOR-leader-election`", "-l app.kubernetes.io/instance=RELEASE",
+    ):  # fmt: skip
+        assert word in text
+
+
+@each_runbook
+def test_every_word_that_is_to_be_replaced_is_explained(runbook: Path) -> None:
+    explained = re.findall(r"^\| ([A-Z, ]+) \|", (FOLDER / "README.md").read_text(), re.MULTILINE)
+    known = {word for words in explained for word in words.split(", ")}
+    commands = " ".join(re.findall(r"kubectl [^|#\n`]+", runbook.read_text()))
+
+    used = set(re.findall(r"\b[A-Z]{3,}\b", commands)) - {"HTTP"}
+    assert used <= known
