@@ -1,8 +1,14 @@
-"""With a NetworkPolicy the operator reaches, and is reached by, what it has to and no more."""
+"""With a NetworkPolicy just what its values say gets through."""
 
+import re
 from typing import Any
 
-from tests.chart.helm import FULLNAME, Manifest, Values, container, find, names, pod, render
+import kopf
+import pytest
+import yaml
+
+from kopf_runtime import credentials
+from tests.chart.helm import CHART, FULLNAME, Manifest, Values, container, find, names, pod, render
 
 
 def policy(values: Values | None = None) -> Manifest:
@@ -38,29 +44,62 @@ def test_probes_and_metrics_are_reached_by_all() -> None:
     assert {"health", "metrics"} == {port["name"] for port in container()["ports"]}
 
 
-def test_metrics_are_reached_by_those_named_and_by_the_test() -> None:
-    scraper = {"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}
+@pytest.mark.parametrize(("who", "port"), [("healthFrom", "health"), ("metricsFrom", "metrics")])
+def test_a_port_is_reached_by_those_named_and_by_the_test(who: str, port: str) -> None:
+    asker = {"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}
     test = find(render(), "Pod", f"{FULLNAME}-test")["metadata"]["labels"]
 
-    _, metrics = policy({"metricsFrom": [scraper]})["ingress"]
+    (rule,) = (r for r in policy({who: [asker]})["ingress"] if r["ports"][0]["port"] == port)
 
-    assert metrics["from"][0] == scraper
-    assert metrics["from"][1]["podSelector"]["matchLabels"].items() <= test.items()
+    assert rule["from"][0] == asker
+    assert rule["from"][1]["podSelector"]["matchLabels"].items() <= test.items()
     # The test is none of the operators that the policy is for.
-    assert not metrics["from"][1]["podSelector"]["matchLabels"].items() <= (
+    assert not rule["from"][1]["podSelector"]["matchLabels"].items() <= (
         pod()["metadata"]["labels"].items()
     )
 
 
-def test_name_servers_and_the_api_server_are_reached_and_nothing_else() -> None:
-    names, api = policy()["egress"]
+def test_nothing_but_the_api_server_s_ports_is_reached() -> None:
+    (api,) = policy()["egress"]
 
-    assert ports(names) == {("UDP", 53), ("TCP", 53), ("UDP", 5353), ("TCP", 5353)}
     assert ports(api) == {("TCP", 443), ("TCP", 6443), ("TCP", 8443)}
 
 
+def test_the_operator_asks_no_name_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a Pod it takes the address that Kubernetes gives, not the name that kopf would."""
+    by_name = kopf.ConnectionInfo(server="https://kubernetes.default.svc")
+    monkeypatch.setattr(kopf, "login_with_service_account", lambda **_: by_name)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+
+    assert credentials.find().server == "https://10.96.0.1:443"
+
+
+def test_name_servers_can_be_reached_where_something_asks_them() -> None:
+    names, _ = policy({"dnsPorts": [53]})["egress"]
+
+    assert names == {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
+
+
+def test_everything_can_be_closed_for_a_policy_of_another_kind() -> None:
+    assert policy({"apiServerPorts": []})["egress"] == []
+
+
+def test_the_readme_s_values_for_cilium_name_the_api_server() -> None:
+    text = (CHART / "README.md.in").read_text()
+    (block,) = (b for b in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if "cilium" in b)
+
+    manifests = render(yaml.safe_load(block))
+
+    assert find(manifests, "NetworkPolicy")["spec"]["egress"] == []
+    spec = find(manifests, "CiliumNetworkPolicy")["spec"]
+    assert spec["egress"] == [{"toEntities": ["kube-apiserver"]}]
+    selected = spec["endpointSelector"]["matchLabels"]
+    assert selected.items() <= pod()["metadata"]["labels"].items()
+
+
 def test_the_api_server_can_be_named() -> None:
-    _, api = policy({"apiServerCIDRs": ["10.0.0.1/32"], "apiServerPorts": [6443]})["egress"]
+    (api,) = policy({"apiServerCIDRs": ["10.0.0.1/32"], "apiServerPorts": [6443]})["egress"]
 
     assert api == {
         "ports": [{"port": 6443, "protocol": "TCP"}],

@@ -74,7 +74,7 @@ def test_they_say_what_an_uninstallation_leaves_and_what_it_takes(tmp_path: Path
 
 
 def test_they_offer_the_test_where_there_is_one(tmp_path: Path) -> None:
-    command = f"helm test demo -n {NAMESPACE}"
+    command = f"helm test demo -n {NAMESPACE} --logs"
 
     assert command in notes(tmp_path / "with", {}).splitlines()
     assert "helm test" not in notes(tmp_path / "without", {"tests": {"enabled": False}})

@@ -137,6 +137,7 @@ UNUSUAL: dict[str, Any] = {
         "apiServerPorts": [16443],
         "apiServerCIDRs": ["192.0.2.0/24"],
         "dnsPorts": [10053],
+        "healthFrom": [{"podSelector": {"matchLabels": {"u-prober": "u"}}}],
         "metricsFrom": [{"podSelector": {"matchLabels": {"u-scraper": "u"}}}],
         "extraIngress": [{"ports": [{"port": 1065}]}],
         "extraEgress": [{"ports": [{"port": 1066}]}],

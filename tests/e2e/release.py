@@ -50,8 +50,8 @@ class Operator:
         self.kube.helm("rollback", self.name, "-n", self.namespace, "--wait", "--timeout=3m")
 
     def test(self) -> str:
-        """Return what `helm test` prints."""
-        return self.kube.helm("test", self.name, "-n", self.namespace, "--timeout=2m")
+        """Return what `helm test` prints, with the log of its Pod."""
+        return self.kube.helm("test", self.name, "-n", self.namespace, "--timeout=2m", "--logs")
 
     @contextmanager
     def upgraded(self, *options: str) -> Iterator[None]:

@@ -31,7 +31,9 @@ def test_defaults(releases: Releases, home: Namespace, namespace: Namespace) -> 
     install(operator, "defaults")
 
     namespace.create("hello", "hello").wait_until_ready()
-    assert "Succeeded" in operator.test()
+    tested = operator.test()
+    assert "Succeeded" in tested
+    assert "/readyz: ok" in tested  # the log, which Helm 3 reads when the test has ended
 
 
 @pytest.fixture
