@@ -152,6 +152,7 @@ async def test_a_quota_is_told_and_ends_by_itself(server: ApiServer) -> None:
 
         server.answers.clear()
         edit(server, "again")
+        await until(lambda: text(server) == "again")  # a Pod of the former text may come first
         await processed(server)
 
 
