@@ -135,7 +135,7 @@ def catalog(releases: Sequence[Release]) -> dict[str, str]:
 
 
 def _dump(*documents: Manifest) -> str:
-    return bundle.dump(*documents, by="hack/catalog.py")
+    return bundle.dump(*documents, by="hack/catalog.py of the chart and of olm/")
 
 
 def _graph(versions: Iterable[str]) -> dict[str, str]:

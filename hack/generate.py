@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from hack import bundle, catalog, chart_dashboard, chart_docs, paths
+from hack import bundle, catalog, chart_dashboard, chart_docs, manifests, paths
 from hack.run import HackError
 
 
@@ -20,7 +20,7 @@ def _of_the_chart_s_sources() -> dict[Path, str]:
 
 
 def _of_the_rendered_chart() -> dict[Path, str]:
-    return {**bundle.files(), **catalog.files()}
+    return {**bundle.files(), **catalog.files(), **manifests.files()}
 
 
 #: Each is made once the files of those before it are written: Helm renders with the schema.

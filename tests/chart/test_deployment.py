@@ -31,7 +31,6 @@ def test_by_default_the_operator_serves_all_namespaces() -> None:
         "--request-timeout=10",
         "--leader-elect",
         f"--lease-name={FULLNAME}",
-        f"--lease-namespace={NAMESPACE}",
         "--lease-duration=15",
         "--lease-renew-deadline=10",
         "--lease-retry-period=2",
@@ -44,7 +43,9 @@ def test_by_default_the_operator_serves_all_namespaces() -> None:
 
 @pytest.mark.parametrize("values", SCENARIOS.values(), ids=SCENARIOS)
 def test_the_operator_understands_its_arguments(values: Values) -> None:
-    env = {"POD_NAME": "operator-1", "POD_NAMESPACE": NAMESPACE}
+    # What Kubernetes makes of the Pod's `fieldRef`s.
+    (deployment,) = (m for m in render(values) if m["kind"] == "Deployment")
+    env = {"POD_NAME": "operator-1", "POD_NAMESPACE": deployment["metadata"]["namespace"]}
 
     understood = settings.parse(container(values)["args"], env)
 

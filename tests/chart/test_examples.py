@@ -1,7 +1,8 @@
 """Every file of examples/ is a Message that the API server would take as it is."""
 
+import json
+import re
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -14,29 +15,68 @@ EXAMPLES = sorted((CHECKOUT / "examples").glob("*.yaml"))
 each_example = pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 
 
-def closed(schema: Any) -> Any:
-    """Return the schema with unknown fields refused, as kubectl does."""
-    if isinstance(schema, list):
-        return [closed(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    result: Manifest = {key: closed(value) for key, value in schema.items()}
-    if schema.get("type") == "object" and "properties" in schema:
-        result["additionalProperties"] = False
-    return result
+#: What an editor holds an example against, as its first line says.
+SCHEMA = re.compile(r"# yaml-language-server: \$schema=(\S+)\n# \S")
+
+
+def schema(file: Path) -> Manifest:
+    """Return the schema that a file names in its first line."""
+    named = SCHEMA.match(file.read_text())
+    assert named, f"{file} names no schema"
+    found: Manifest = json.loads((file.parent / named[1]).read_text())
+    return found
 
 
 @each_example
 def test_it_fits_the_schema(file: Path) -> None:
     message = yaml.safe_load(file.read_text())
 
-    jsonschema.validate(message, closed(message_schema()))
+    jsonschema.validate(message, schema(file), jsonschema.Draft7Validator)
+    jsonschema.validate(message, message_schema())
     assert (message["apiVersion"], message["kind"]) == ("myorg.dev/v1", "Message")
 
 
-@each_example
-def test_it_begins_by_saying_what_it_shows(file: Path) -> None:
-    assert file.read_text().startswith("# ")
+def test_the_schema_is_a_schema() -> None:
+    jsonschema.Draft7Validator.check_schema(schema(EXAMPLES[0]))
+
+
+@pytest.mark.parametrize(
+    ("typo", "told"),
+    [
+        ({"spec": {"txt": "hello"}}, "'txt' was unexpected"),
+        ({"spec": {"intervalSeconds": "10"}}, "'10' is not of type 'integer'"),
+        ({"spec": {"intervalSeconds": 0}}, "0 is less than the minimum of 1"),
+        ({"specs": {}}, "'specs' was unexpected"),
+        ({"metadata": {"name": "hello", "label": {}}}, "'label' was unexpected"),
+        ({"metadata": {"name": "hello", "labels": {"a": 1}}}, "1 is not of type 'string'"),
+        ({"metadata": {}}, "'name' is a required property"),
+        ({"kind": "Mesage"}, "'Mesage' is not one of ['Message']"),
+        ({"apiVersion": "myorg.dev/v2"}, "'myorg.dev/v2' is not one of ['myorg.dev/v1']"),
+    ],
+    ids=str,
+)
+def test_a_typo_is_told(typo: Manifest, told: str) -> None:
+    message = {"apiVersion": "myorg.dev/v1", "kind": "Message", "metadata": {"name": "hello"}}
+    checker = jsonschema.Draft7Validator(schema(EXAMPLES[0]))
+    assert checker.is_valid(message)
+
+    errors = [
+        part.message
+        for error in checker.iter_errors({**message, **typo})
+        for part in (error, *(error.context or ()))
+    ]
+
+    assert any(told in error for error in errors), errors
+
+
+def test_a_message_as_it_is_in_the_cluster_fits() -> None:
+    file = CHECKOUT / "bundle" / "manifests" / "message-operator.clusterserviceversion.yaml"
+    annotations = yaml.safe_load(file.read_text())["metadata"]["annotations"]
+    messages = [m for m in json.loads(annotations["alm-examples"]) if "status" in m]
+
+    assert messages
+    for message in messages:
+        jsonschema.validate(message, schema(EXAMPLES[0]), jsonschema.Draft7Validator)
 
 
 @each_example

@@ -1,0 +1,93 @@
+"""What docs/olm.md has a user apply to monitor an operator of OLM's fits what OLM installs."""
+
+import json
+import re
+import shlex
+from typing import Any
+
+import pytest
+import yaml
+
+from hack import paths
+from hack.bundle import BUNDLE, NAME
+from tests.chart.helm import Manifest, helm
+
+GUIDE = (paths.CHECKOUT / "docs" / "olm.md").read_text()
+CSV = yaml.safe_load((BUNDLE / "manifests" / f"{NAME}.clusterserviceversion.yaml").read_text())
+(DEPLOYMENT,) = CSV["spec"]["install"]["spec"]["deployments"]
+POD: dict[str, Any] = DEPLOYMENT["spec"]["template"]
+
+FILE = list(yaml.safe_load_all((paths.CHECKOUT / "deploy" / "monitoring.yaml").read_text()))
+
+
+def one(kind: str, manifests: list[Manifest] = FILE) -> Manifest:
+    """Return the only object of a kind."""
+    (found,) = (manifest for manifest in manifests if manifest["kind"] == kind)
+    return found
+
+
+def by_the_guide(namespace: str) -> list[Manifest]:
+    """Return what the guide's `helm template` makes, for another namespace."""
+    (command,) = re.findall(r"\$ (helm template .*?) \| kubectl apply -f -", GUIDE, re.DOTALL)
+    one_line = command.replace("\\\n", " ").replace("my-operators", namespace)
+    program, *arguments = shlex.split(one_line)
+    assert program == "helm"
+    in_place = [
+        str(paths.CHECKOUT / word) if word.startswith(("charts/", "olm/")) else word
+        for word in arguments
+    ]
+    return [found for found in yaml.safe_load_all(helm(*in_place)) if found]
+
+
+def test_the_suggested_namespace_is_that_of_the_file() -> None:
+    suggested = CSV["metadata"]["annotations"]["operatorframework.io/suggested-namespace"]
+
+    assert f"operator in the namespace `{suggested}`" in GUIDE
+    assert {manifest["metadata"]["namespace"] for manifest in FILE} == {suggested}
+
+
+def test_the_bundle_s_pods_are_scraped() -> None:
+    monitor, service = one("PodMonitor")["spec"], one("Service")["spec"]
+    labels = POD["metadata"]["labels"]
+    (operator,) = POD["spec"]["containers"]
+    ports = {port["name"] for port in operator["ports"]}
+
+    assert monitor["selector"]["matchLabels"].items() <= labels.items()
+    assert {endpoint["port"] for endpoint in monitor["podMetricsEndpoints"]} <= ports
+    assert service["selector"].items() <= labels.items()
+    assert {port["targetPort"] for port in service["ports"]} <= ports
+
+
+def test_the_alerts_are_about_the_bundle_s_pods() -> None:
+    (group,) = one("PrometheusRule")["spec"]["groups"]
+    pods = re.findall(r'pod=~"([^"]+)"', json.dumps(group).replace('\\"', '"'))
+
+    assert len(group["rules"]) > 10
+    for pattern in pods:
+        assert re.fullmatch(pattern, f"{DEPLOYMENT['name']}-6bc8f7d9c4-x2x4z")
+    for rule in group["rules"]:
+        assert rule["annotations"]["deployment"] == DEPLOYMENT["name"]
+        assert rule["labels"]["release"] == POD["metadata"]["labels"]["app.kubernetes.io/instance"]
+
+
+@pytest.mark.parametrize("kind", ["Service", "PodMonitor", "PrometheusRule", "ConfigMap"])
+def test_the_guide_s_command_makes_the_same(kind: str) -> None:
+    made, written = one(kind, by_the_guide("message-operator")), one(kind)
+
+    assert made.keys() == written.keys()
+    assert {k: v for k, v in made.items() if k != "metadata"} == {
+        k: v for k, v in written.items() if k != "metadata"
+    }
+
+
+def test_in_another_namespace_all_is_about_that_one() -> None:
+    made = by_the_guide("elsewhere")
+
+    assert {manifest["metadata"]["namespace"] for manifest in made} == {"elsewhere"}
+    assert one("PodMonitor", made)["spec"]["namespaceSelector"] == {"matchNames": ["elsewhere"]}
+    assert one("PodMonitor", made)["metadata"]["labels"]["release"] == "prometheus"
+    expressions = [
+        rule["expr"] for rule in one("PrometheusRule", made)["spec"]["groups"][0]["rules"]
+    ]
+    for expression in expressions:
+        assert 'namespace="elsewhere"' in expression

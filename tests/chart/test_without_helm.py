@@ -1,0 +1,132 @@
+"""What is in deploy/ is what Helm installs, and kustomize can change it."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hack import tools
+from message_operator import settings
+from tests.chart.helm import CHART, CHECKOUT, Manifest, helm, names
+
+DEPLOY = CHECKOUT / "deploy"
+NAME = "message-operator"
+READMES = [CHECKOUT / "README.md", CHECKOUT / "README.ko.md"]
+
+
+def manifests(file: str) -> list[Manifest]:
+    """Return the objects in a file of deploy/."""
+    return list(yaml.safe_load_all((DEPLOY / file).read_text()))
+
+
+def by_helm(*options: str | Path) -> list[Manifest]:
+    """Return what Helm renders for a release called as the operator, in a namespace called so."""
+    text = helm("template", NAME, CHART, "--namespace", NAME, "--skip-tests", *options)
+    return [found for found in yaml.safe_load_all(text) if found]
+
+
+def plain(found: Any) -> Any:
+    """Return objects without labels and annotations that are only Helm's."""
+    if isinstance(found, list):
+        return [plain(part) for part in found]
+    if not isinstance(found, dict):
+        return found
+    kept = {
+        key: plain(value)
+        for key, value in found.items()
+        if not key.startswith("helm.sh/")
+        and (key, value) != ("app.kubernetes.io/managed-by", "Helm")
+    }
+    return {k: v for k, v in kept.items() if v or k not in ("annotations", "labels")}
+
+
+def test_install_yaml_is_what_helm_installs_in_a_namespace_of_its_own() -> None:
+    namespace, *installed = manifests("install.yaml")
+
+    assert (namespace["kind"], namespace["metadata"]["name"]) == ("Namespace", NAME)
+    assert installed == plain(by_helm())
+
+
+def test_crds_yaml_is_the_kind() -> None:
+    assert manifests("crds.yaml") == plain(by_helm("--show-only", "templates/crd.yaml"))
+
+
+def test_nothing_in_it_is_helm_s() -> None:
+    for file in DEPLOY.glob("*.yaml"):
+        assert "helm.sh/" not in file.read_text(), file
+        assert "managed-by: Helm" not in file.read_text(), file
+
+
+# --- kustomize ----------------------------------------------------------------------------------
+
+
+def kustomized(folder: Path) -> list[Manifest]:
+    """Return what kubectl's kustomize makes of a folder."""
+    done = subprocess.run(
+        [tools.path("kubectl"), "kustomize", folder], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def overlay(readme: Path) -> dict[str, Any]:
+    """Return the overlay that a README shows."""
+    blocks = re.findall(r"```yaml\n(.*?)```", readme.read_text(), re.DOTALL)
+    (block,) = (block for block in blocks if "resources: [deploy]" in block)
+    found: dict[str, Any] = yaml.safe_load(block)
+    return found
+
+
+def test_both_readmes_show_the_same_overlay() -> None:
+    one, other = (overlay(readme) for readme in READMES)
+
+    assert one == other
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> list[Manifest]:
+    """The overlay of the README, with all that it is made of."""
+    (tmp_path / "deploy").mkdir()
+    for file in DEPLOY.glob("*.yaml"):
+        (tmp_path / "deploy" / file.name).write_text(file.read_text())
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay(READMES[0])))
+    return kustomized(tmp_path)
+
+
+def test_an_overlay_changes_the_namespace_everywhere(changed: list[Manifest]) -> None:
+    wanted = overlay(READMES[0])["namespace"]
+
+    assert wanted != NAME
+    assert {namespace for _, namespace, _ in names(changed)} == {"", wanted}
+    assert [name for kind, _, name in names(changed) if kind == "Namespace"] == [wanted]
+    subjects = [subject for found in changed for subject in found.get("subjects", ())]
+    assert {subject["namespace"] for subject in subjects} == {wanted}
+
+
+def test_in_another_namespace_the_lease_is_there_too(changed: list[Manifest]) -> None:
+    (deployment,) = (m for m in changed if m["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    namespace = deployment["metadata"]["namespace"]
+
+    operator = settings.parse(container["args"], {"POD_NAMESPACE": namespace})
+
+    (role,) = (m for m in changed if m["kind"] == "Role")
+    assert operator.lease_namespace == role["metadata"]["namespace"] == namespace
+
+
+def test_an_overlay_changes_the_image(changed: list[Manifest]) -> None:
+    (deployment,) = (m for m in changed if m["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (image,) = overlay(READMES[0])["images"]
+
+    assert container["image"] == f"{image['newName']}:{image['newTag']}"
+
+
+def test_the_base_is_what_is_installed_without_it() -> None:
+    def by_name(found: list[Manifest]) -> dict[tuple[str, str, str], Manifest]:
+        return dict(zip(names(found), found, strict=True))
+
+    assert by_name(kustomized(DEPLOY)) == by_name(manifests("install.yaml"))

@@ -1,0 +1,47 @@
+"""The plain manifests of deploy/, applied and deleted by kubectl."""
+
+import yaml
+
+from hack import manifests
+from hack.artifacts import Published
+from tests.e2e import release
+from tests.e2e.chart.conftest import Releases
+from tests.e2e.kube import Kube
+from tests.e2e.messages import Namespace
+
+
+def with_images(text: str, published: Published) -> str:
+    """Return install.yaml with the images that this cluster can pull, as a mirror's user has it."""
+    (deployment,) = (m for m in yaml.safe_load_all(text) if m["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    prefix = "--message-image="
+    (message,) = (a.removeprefix(prefix) for a in container["args"] if a.startswith(prefix))
+    assert published.image
+    assert published.message_image
+    return text.replace(container["image"], published.image).replace(
+        message, published.message_image
+    )
+
+
+def test_install_yaml_is_applied_serves_and_is_deleted(
+    kube: Kube, releases: Releases, namespace: Namespace, published: Published
+) -> None:
+    file = manifests.DEPLOY / "install.yaml"
+    text = with_images(file.read_text(), published)
+    name = manifests.NAME
+
+    kube.kubectl("apply", "-f", "-", stdin=text)
+    rollout = ("rollout", "status", f"deployment/{name}", "--timeout=2m")
+    kube.kubectl("-n", name, *rollout, timeout=150)
+
+    message = namespace.create("hello", "hello")
+    message.wait_until_ready()
+    message.wait_for_log(b"hello\n")
+    message.delete()
+    message.wait_until_gone()
+
+    kube.kubectl("delete", "-f", "-", "--timeout=2m", stdin=text, timeout=150)
+    assert kube.get("Namespace", name) is None
+    assert kube.get("CustomResourceDefinition", release.CRD) is None
+    roles, _ = kube.objects("ClusterRole", labels="app.kubernetes.io/name=message-operator")
+    assert roles == []
