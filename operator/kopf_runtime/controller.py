@@ -70,10 +70,13 @@ class Controller:
         self, client: Client, settings: Settings, metrics: Metrics, recorder: Recorder
     ) -> None:
         """Make the parts."""
-        self._client, self._settings = client, settings
+        self._client, self.settings = client, settings
         marks, self._pace = Marks(client.manager, self.kind), Pace()
         templates = Templates(
-            self.kind, marks, list(self._owned.values()), lambda one: self._desired(one, settings)
+            self.kind,
+            marks,
+            list(self._owned.values()),
+            lambda one: self._desired(one, self.settings),
         )
         reader = Reader(marks, self.kind, self._keep, templates, self._wanted)
         self.primaries: Source[Primary] = Source(
@@ -104,7 +107,7 @@ class Controller:
         return [
             source.reflect(
                 self._client, namespace if source.kind.namespaced else None,
-                self._settings.sweep_period, lambda: self._synced(namespace),
+                self.settings.sweep_period, lambda: self._synced(namespace),
             ).run()
             for source in self.sources
             if not (source.reflectors and not source.kind.namespaced)

@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import click
@@ -18,13 +18,14 @@ import kopf
 
 from kopf_runtime import credentials, logs
 from kopf_runtime.certificate import CertificateError
-from kopf_runtime.client import Client
+from kopf_runtime.client import ApiError, Client
 from kopf_runtime.controller import Controller
 from kopf_runtime.events import Recorder
 from kopf_runtime.kinds import Kind
 from kopf_runtime.lease import Election
 from kopf_runtime.metrics import Metrics
 from kopf_runtime.objects import Resource
+from kopf_runtime.reflector import FIRST, LONGEST
 from kopf_runtime.settings import Program, Settings, parse
 from kopf_runtime.web import Server
 
@@ -51,6 +52,7 @@ class Manager(Generic[S]):
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stopped: asyncio.Task[None] | None = None
+        self._adapt: Callable[[Client, S], Awaitable[S]] | None = None
         kopf.on.startup()(self._start)
         kopf.on.cleanup()(self._clean_up)
         kopf.on.login(backoff=5)(self._login)
@@ -66,6 +68,13 @@ class Manager(Generic[S]):
         controller = Controller(kind, type_, keep)
         self.controllers.append(controller)
         return controller
+
+    def adapt(self, function: Callable[[Client, S], Awaitable[S]]) -> None:
+        """Register what fits the settings to the cluster: `async (client, settings) -> settings`.
+
+        It is awaited once, before anything is watched, and again after each `ApiError`.
+        """
+        self._adapt = function
 
     def run(self, argv: Sequence[str] | None = None) -> int:
         """Run the operator until it is told to stop; return the exit code."""
@@ -175,6 +184,9 @@ class Manager(Generic[S]):
     # --- work ---------------------------------------------------------------------------------
 
     async def _run(self, settings: S) -> None:
+        settings = await self._adapted(settings)
+        for controller in self.controllers:
+            controller.settings = settings
         async with asyncio.TaskGroup() as group:
             for controller in self.controllers:
                 for namespace in settings.namespaces or (None,):
@@ -189,6 +201,18 @@ class Manager(Generic[S]):
             else:
                 self.metrics.leader.set(1)
                 group.create_task(self._work(), name="work")
+
+    async def _adapted(self, settings: S) -> S:
+        """Return the settings that fit the cluster, once it has answered."""
+        pause = FIRST
+        while self._adapt is not None:
+            try:
+                return await self._adapt(self.client, settings)
+            except ApiError as error:
+                logger.warning("Nothing is known of the cluster yet; asking again: %s", error)
+                await asyncio.sleep(max(pause, error.after))
+                pause = min(2 * pause, LONGEST)
+        return settings
 
     async def _work(self) -> None:
         async with asyncio.TaskGroup() as group:

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import kopf_runtime as kr
-from message_operator import messages, pods
+from message_operator import messages, openshift, pods
 from message_operator.messages import Message
 from message_operator.settings import PROGRAM, Settings
 
 manager = kr.Manager(
     PROGRAM.name, Settings, version=PROGRAM.version, description=PROGRAM.description
 )
+manager.adapt(openshift.adapt)
 controller = manager.controller_for(messages.KIND, Message, keep=messages.summary)
 controller.owns(kr.kinds.POD, pods.Pod, update=kr.REPLACE, keep=pods.keep, ended=pods.ended)
 controller.status(messages.status)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 import kopf_runtime as kr
-from message_operator.settings import Settings
+from message_operator.settings import AUTO, USER, Settings
 
 CONTAINER = "message"
 #: All message Pods have it.
@@ -127,6 +127,7 @@ def label_value(name: str) -> str:
 def manifest(name: str, text: str, interval: int, settings: Settings) -> dict[str, Any]:
     """Return the Pod that prints a text each so many seconds."""
     template = settings.message_pod
+    user = USER if settings.message_user == AUTO else settings.message_user
     spec: dict[str, Any] = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,  # a variable per Service: thousands fill the environment
@@ -135,7 +136,7 @@ def manifest(name: str, text: str, interval: int, settings: Settings) -> dict[st
         "securityContext": {
             "runAsNonRoot": True,
             "seccompProfile": {"type": "RuntimeDefault"},
-            **({} if settings.message_user is None else {"runAsUser": settings.message_user}),
+            **({} if user is None else {"runAsUser": user}),
             **template.pod_security_context,
         },
         "containers": [

@@ -14,6 +14,8 @@ from message_operator import __version__
 
 PROGRAM = Program("message-operator", __version__, "Turns every Message into a Pod that prints it.")
 
+#: The user of the message Pods is `USER`, unless the cluster gives them one.
+AUTO, USER = "auto", 65532
 LINUX = {"kubernetes.io/os": "linux"}
 #: Lets the Cluster Autoscaler remove a node: a message Pod is made again elsewhere.
 SAFE_TO_EVICT = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
@@ -39,7 +41,9 @@ class PodTemplate(msgspec.Struct, rename="camel", forbid_unknown_fields=True, fr
     security_context: dict[str, Any] = {}
 
 
-def _user(text: str) -> int | None:
+def _user(text: str) -> int | str | None:
+    if text == AUTO:
+        return text
     return None if text == "none" else int(kr.at_least(1, int)(text))
 
 
@@ -85,9 +89,10 @@ class Settings(kr.Settings):
         "", "Secrets in the Messages' namespaces to pull that image with: a list with commas",
         _secrets, "NAMES",
     )  # fmt: skip
-    message_user: int | None = kr.flag(
-        "65532", "the message Pods' numeric user; 'none' leaves it to the platform", _user, "UID"
-    )
+    message_user: int | str | None = kr.flag(
+        AUTO, f"the message Pods' numeric user; '{AUTO}': {USER}, or none where the cluster gives "
+        "one, as OpenShift does; 'none' always leaves it to the cluster", _user, "UID",
+    )  # fmt: skip
     message_pod: PodTemplate = kr.flag(
         "", "what the cluster asks of the message Pods, as JSON: nodeSelector, tolerations, "
         "resources, labels, annotations and more", _template, "JSON",

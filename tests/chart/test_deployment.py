@@ -25,7 +25,7 @@ def test_by_default_the_operator_serves_all_namespaces() -> None:
         "--all-namespaces",
         "--message-image=docker.io/library/busybox:1.37",
         "--message-pull-policy=IfNotPresent",
-        "--message-user=65532",
+        "--message-user=auto",
         "--workers=16",
         "--sweep-period=300",
         "--request-timeout=10",

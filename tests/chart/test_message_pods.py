@@ -46,13 +46,16 @@ def test_the_message_pods_pull_secrets_are_the_parent_s_and_their_own() -> None:
     assert not [a for a in container()["args"] if a.startswith("--message-pull-secrets")]
 
 
-@pytest.mark.parametrize(("user", "expected"), [(1000680000, "1000680000"), (None, "none")])
-def test_the_message_pods_user_is_set_or_left_to_the_platform(
-    user: int | None, expected: str
+@pytest.mark.parametrize(
+    ("user", "expected"),
+    [("auto", 65532), (1000680000, 1000680000), ("none", None), (None, None)],
+)
+def test_the_message_pods_user_is_set_or_left_to_the_cluster(
+    user: int | str | None, expected: int | None
 ) -> None:
-    arguments = container({"messagePod": {"runAsUser": user}})["args"]
+    context = message_pod({"messagePod": {"runAsUser": user}})["spec"]["securityContext"]
 
-    assert f"--message-user={expected}" in arguments
+    assert context.get("runAsUser") == expected
 
 
 def test_what_the_cluster_asks_of_message_pods_reaches_them() -> None:

@@ -46,6 +46,11 @@ DEFAULTS: Manifest = yaml.safe_load((CHART / "values.yaml").read_text())
         ({"controller": {"workers": 0}}, "at '/controller/workers': minimum: got 0, want 1"),
         ({"resources": {"limit": {}}}, "at '/resources': additional properties 'limit' not"),
         (
+            {"messagePod": {"runAsUser": "root"}},
+            "at '/messagePod/runAsUser': 'root' does not match pattern '^(auto|none)$'",
+        ),
+        ({"messagePod": {"runAsUser": 0}}, "at '/messagePod/runAsUser': minimum: got 0, want 1"),
+        (
             {"messagePod": {"tolerations": [{"keys": "a"}]}},
             "at '/messagePod/tolerations/0': additional properties 'keys' not allowed",
         ),

@@ -27,6 +27,8 @@ class Kubelet:
         self.init_fails = False
         #: Whether the node is lost: nothing starts, nothing ends.
         self.lost = False
+        #: Whether it binds Pods to its node, too: no scheduler does.
+        self.places = True
 
     async def run(self) -> None:
         """Work until cancelled, whatever becomes of the API server."""
@@ -57,7 +59,8 @@ class Kubelet:
         if "deletionTimestamp" in pod["metadata"]:
             self._do(self._end, pod)
         elif not pod["spec"].get("nodeName"):
-            self._do(self._start, pod)
+            if self.places:
+                self._do(self._start, pod)
         elif status.get("phase") == "Pending":
             self._do(self._ready, pod)
 

@@ -108,10 +108,11 @@ def test_the_image_is_pulled_when_and_with_what_it_is_told() -> None:
     assert secrets == [{"name": "first"}, {"name": "second"}]
 
 
-def test_the_platform_may_choose_the_user() -> None:
-    spec = build(settings=replace(SETTINGS, message_user=None))["spec"]
+@pytest.mark.parametrize(("said", "user"), [("auto", 65532), (7, 7), (None, None)])
+def test_the_user_is_65532_unless_somebody_else_says_it(said: Any, user: int | None) -> None:
+    spec = build(settings=replace(SETTINGS, message_user=said))["spec"]
 
-    assert "runAsUser" not in spec["securityContext"]
+    assert spec["securityContext"].get("runAsUser") == user
 
 
 @pytest.mark.parametrize("name", ["a" * 63, "a" * 64, "b" * 150, "a.b"])

@@ -13,7 +13,7 @@ def test_the_defaults_are_for_production() -> None:
     found = parse([])
 
     assert found.message_image == "docker.io/library/busybox:1.37"
-    assert found.message_user == 65532
+    assert found.message_user == "auto"
     assert found.message_pod.resources == LITTLE
     assert found.lease_name == "message-operator"
 

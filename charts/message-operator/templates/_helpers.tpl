@@ -82,6 +82,11 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
+{{/* A numeric user, `auto` or `none`, which null means, too. */}}
+{{- define "message-operator.messageUser" -}}
+{{- if kindIs "invalid" . }}none{{ else if kindIs "string" . }}{{ . }}{{ else }}{{ int64 . }}{{ end }}
+{{- end }}
+
 {{/* What the cluster asks of the message Pods, as `--message-pod` takes it. Each field is there: one
 that is left out would have the operator's default. Kubernetes makes $$ in an argument a plain $. */}}
 {{- define "message-operator.messagePod" -}}

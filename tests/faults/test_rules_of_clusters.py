@@ -1,0 +1,263 @@
+"""What clusters ask of Pods and do to them: OpenShift, limits, quotas, policies, meshes, nodes.
+
+Finding M7. The API server's own admission does it, and the real scheduler places the Pods.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import yaml
+
+from hack import bundle, golang
+from tests.faults import proxy
+from tests.faults.cluster import Raw, RefusedError
+from tests.faults.world import World
+from tests.support import policies
+
+SPOT = {"key": "spot", "operator": "Exists"}
+
+
+@asynccontextmanager
+async def held_to(here: World, manifests: list[Raw]) -> AsyncIterator[None]:
+    """Have a policy, in force, while the block lasts."""
+    paths = {
+        "MutatingAdmissionPolicy": f"{policies.ROOT}/mutatingadmissionpolicies",
+        "MutatingAdmissionPolicyBinding": f"{policies.ROOT}/mutatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicy": f"{policies.ROOT}/validatingadmissionpolicies",
+        "ValidatingAdmissionPolicyBinding": f"{policies.ROOT}/validatingadmissionpolicybindings",
+    }
+    try:
+        for manifest in manifests:
+            await here.cluster.ask("POST", paths[manifest["kind"]], manifest)
+        async with here.within(60, f"{manifests[0]['metadata']['name']} is in force"):
+            while not await _in_force(here, manifests[0]["kind"]):
+                await asyncio.sleep(0.1)
+        yield
+    finally:
+        for manifest in reversed(manifests):
+            await here.cluster.remove(f"{paths[manifest['kind']]}/{manifest['metadata']['name']}")
+
+
+async def _in_force(here: World, kind: str) -> bool:
+    path = f"{here.collection('pods')}?dryRun=All"
+    try:
+        pod = await here.cluster.ask("POST", path, policies.probe())
+    except RefusedError as error:
+        if "ValidatingAdmissionPolicy" not in error.message:
+            raise
+        return kind == "ValidatingAdmissionPolicy"
+    seen = policies.SEEN in pod["metadata"].get("annotations", {})
+    return seen and kind == "MutatingAdmissionPolicy"
+
+
+async def start_again(here: World, *flags: str, **template: Any) -> None:
+    """Replace the operator by one with these flags, and this template of the Pods."""
+    for operator in here.operators:
+        if operator.supervised:
+            here.frozen.add(operator)
+            await operator.stop()
+    await here.start(*flags, *([f"--message-pod={json.dumps(template)}"] if template else []))
+
+
+async def uid_of_pod(here: World, name: str = "hello") -> str:
+    pod = await here.cluster.ask("GET", here.pod(name))
+    return str(pod["metadata"]["uid"])
+
+
+# --- OpenShift ----------------------------------------------------------------------------------
+
+
+def example_of_the_bundle() -> Raw:
+    """Return the Message that the console offers to create."""
+    file = bundle.BUNDLE / "manifests" / f"{bundle.NAME}.clusterserviceversion.yaml"
+    csv = yaml.safe_load(file.read_text())
+    example: Raw = json.loads(csv["metadata"]["annotations"]["alm-examples"])[0]
+    return example
+
+
+async def user_of_pod(here: World, name: str) -> int:
+    spec = (await here.cluster.ask("GET", here.pod(name)))["spec"]
+    return int(spec["containers"][0]["securityContext"]["runAsUser"])
+
+
+async def test_on_openshift_nothing_has_to_be_set(own_world: World) -> None:
+    here = own_world
+    example = example_of_the_bundle()
+    name = example["metadata"]["name"]
+    await here.cluster.put(policies.OPENSHIFT_KIND)
+    async with here.within(60, "the group is served"):
+        while await here.cluster.find("/apis/security.openshift.io") is None:
+            await asyncio.sleep(0.1)
+    said = {policies.UID_RANGE: f"{policies.FIRST}/{policies.SIZE}"}
+    await here.cluster.patch(
+        f"/api/v1/namespaces/{here.namespace}", {"metadata": {"annotations": said}}
+    )
+    async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(held_to(here, policies.assigns_users(here.namespace)))
+        await stack.enter_async_context(held_to(here, policies.refuses_other_users(here.namespace)))
+
+        # The API server does not answer at first.
+        await here.start(
+            harm=lambda one: one.arm(
+                lambda call: "openshift" in call.path, proxy.refuse(503, "ServiceUnavailable"), 2
+            )
+        )
+        await here.cluster.ask("POST", here.collection("messages"), example)
+        await here.is_ready(name)
+        before = await uid_of_pod(here, name)
+        await here.restart()
+        await here.quiet()
+
+        assert await user_of_pod(here, name) == policies.FIRST
+        assert await uid_of_pod(here, name) == before, "what the platform adds is no alteration"
+
+        await start_again(here, "--message-user=65532")
+        told = await here.until_reason("Forbidden", name)
+        assert "restricted-v2" in told["message"]
+
+        await start_again(here, f"--message-user={policies.FIRST + 1}")
+        await here.is_ready(name)
+        assert await user_of_pod(here, name) == policies.FIRST + 1, "what is said is not questioned"
+
+
+# --- limits, quotas and rules -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limit", "complaint", "resources"),
+    [
+        (
+            {"min": {"cpu": "10m", "memory": "16Mi"}},
+            "minimum cpu usage per Container is 10m",
+            {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "16Mi"}},
+        ),
+        (
+            {"maxLimitRequestRatio": {"cpu": "4"}},
+            "cpu max limit to request ratio per Container is 4",
+            {"requests": {"cpu": "25m"}, "limits": {"cpu": "100m"}},
+        ),
+    ],
+    ids=["minimum", "ratio"],
+)
+async def test_what_a_limit_range_asks_for_is_told_and_can_be_given(
+    here: World, limit: Raw, complaint: str, resources: Raw
+) -> None:
+    path = f"/api/v1/namespaces/{here.namespace}/limitranges"
+    limits = {"metadata": {"name": "least"}, "spec": {"limits": [{"type": "Container", **limit}]}}
+    await here.cluster.ask("POST", path, limits)
+    await here.start()
+    await here.create("하나")
+
+    assert complaint in (await here.until_reason("Forbidden"))["message"]
+    await start_again(here, resources=resources)
+
+    await here.converges({"hello": "하나"})
+
+
+async def test_a_quota_has_room_for_the_pods_that_say_what_they_use(here: World) -> None:
+    path = f"/api/v1/namespaces/{here.namespace}/resourcequotas"
+    hard = {"requests.cpu": "10m", "limits.memory": "32Mi"}
+    await here.cluster.ask("POST", path, {"metadata": {"name": "little"}, "spec": {"hard": hard}})
+    async with here.within(60, "the quota holds"):
+        while not (await here.cluster.ask("GET", f"{path}/little")).get("status", {}).get("hard"):
+            await asyncio.sleep(0.1)
+    await here.start("--message-pod=" + json.dumps({"resources": {}}))
+    await here.create("하나")
+    assert "must specify" in (await here.until_reason("Forbidden"))["message"]
+
+    await start_again(here)  # by default a Pod asks for 1m and 16Mi
+    await here.create("둘", "second")
+    await here.converges({"hello": "하나", "second": "둘"})
+
+    await here.create("셋", "third")
+    assert "exceeded quota: little" in (await here.until_reason("Forbidden", "third"))["message"]
+    await here.delete("second")
+    await here.converges({"hello": "하나", "third": "셋"})
+
+
+async def test_a_template_that_pod_security_refuses_is_told_in_its_words(here: World) -> None:
+    loose = {"securityContext": {"allowPrivilegeEscalation": True}}
+    await here.start(f"--message-pod={json.dumps(loose)}")
+    await here.create("하나")
+
+    told = (await here.until_reason("Forbidden"))["message"]
+    assert 'violates PodSecurity "restricted' in told
+    assert "allowPrivilegeEscalation" in told
+    await start_again(here)
+
+    await here.converges({"hello": "하나"})
+
+
+async def test_a_label_that_a_policy_asks_for_is_told_and_can_be_given(here: World) -> None:
+    async with held_to(here, policies.requires_a_label(here.namespace, "cost-center")):
+        await here.start()
+        await here.create("하나")
+        told = await here.until_reason("Forbidden")
+        assert "must have the label cost-center" in told["message"]
+
+        await start_again(here, labels={"cost-center": "1234"})
+        await here.converges({"hello": "하나"})
+
+
+async def test_a_sidecar_and_another_registry_are_left_alone(here: World) -> None:
+    mirror = "mirror.example"
+    async with held_to(here, policies.injects_and_rewrites(here.namespace, mirror)):
+        await here.start()
+        await here.create("하나")
+        await here.is_ready()
+        before = await uid_of_pod(here)
+        await here.restart()
+        await here.quiet()
+
+        pod = await here.cluster.ask("GET", here.pod())
+        assert pod["metadata"]["uid"] == before
+        assert pod["spec"]["containers"][0]["image"].startswith(f"{mirror}/")
+        assert [c["name"] for c in pod["spec"]["initContainers"]] == ["mesh-proxy"]
+
+        await here.edit("둘")
+        async with here.within(30, "an edit still replaces the Pod"):
+            while (pod := await here.cluster.find(here.pod()) or pod)["metadata"]["uid"] == before:
+                await asyncio.sleep(0.05)
+
+
+# --- nodes --------------------------------------------------------------------------------------
+
+
+async def add_node(here: World, name: str, system: str, *taints: Raw) -> None:
+    labels = {"kubernetes.io/os": system, "kubernetes.io/hostname": name}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+    await here.cluster.put(node)
+    room = {"cpu": "4", "memory": "4Gi", "pods": "110"}
+    status = {"status": {"capacity": room, "allocatable": room}}
+    await here.cluster.patch(f"/api/v1/nodes/{name}/status", status)
+    # Without the taint that a new node has until its kubelet is ready.
+    await here.cluster.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": list(taints)}})
+
+
+async def test_pods_are_placed_on_linux_nodes_whose_taints_they_tolerate(own_world: World) -> None:
+    here = own_world
+    here.kubelet.places = False
+    await add_node(here, "windows", "windows")
+    await add_node(here, "spot", "linux", {"key": "spot", "effect": "NoSchedule"})
+    plane = here.cluster.plane
+    plane.run(
+        "kube-scheduler", golang.program("kube-scheduler"),
+        f"--kubeconfig={plane.kubeconfig('controllers')}", "--leader-elect=false",
+        "--secure-port=0",
+    )  # fmt: skip
+    await here.start()
+    await here.create("하나")
+
+    told = (await here.until_reason("Unschedulable"))["message"]
+    assert "untolerated taint" in told
+    assert "didn't match Pod's node affinity/selector" in told
+    await start_again(here, tolerations=[SPOT])
+
+    await here.converges({"hello": "하나"})
+    pod = await here.cluster.ask("GET", here.pod())
+    assert pod["spec"]["nodeName"] == "spot"
