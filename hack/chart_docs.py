@@ -87,6 +87,10 @@ KINDS: dict[str, Schema] = {
             },
         },
     },
+    "issuer": {
+        **_closed(name={"type": "string", "minLength": 1}, kind=_TEXT, group=_TEXT),
+        "dependencies": {"kind": ["name"], "group": ["name"]},
+    },
     "name": {"type": "string", "pattern": f"^({_LABEL})?$"},
     "named": _items("name"),
     "namespaces": {
@@ -132,6 +136,7 @@ KINDS: dict[str, Schema] = {
             maxSurge={"type": ["integer", "string"]}, maxUnavailable={"type": ["integer", "string"]}
         ),
     ),
+    "subdomain": {"type": "string", "maxLength": 253, "pattern": f"^({_LABEL}(\\.{_LABEL})*)?$"},
     "tag": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{0,128}$"},
     "texts": {"type": "object", "additionalProperties": _TEXT},
     "tolerations": {

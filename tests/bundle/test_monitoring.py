@@ -10,6 +10,7 @@ import yaml
 
 from hack import paths
 from hack.bundle import BUNDLE, NAME
+from message_operator.settings import parse
 from tests.chart.helm import Manifest, helm
 
 GUIDE = (paths.CHECKOUT / "docs" / "olm.md").read_text()
@@ -26,9 +27,15 @@ def one(kind: str, manifests: list[Manifest] = FILE) -> Manifest:
     return found
 
 
-def by_the_guide(namespace: str) -> list[Manifest]:
-    """Return what the guide's `helm template` makes, for another namespace."""
-    (command,) = re.findall(r"\$ (helm template .*?) \| kubectl apply -f -", GUIDE, re.DOTALL)
+def section(title: str) -> str:
+    """Return one section of the guide."""
+    return GUIDE.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
+def by_the_guide(namespace: str, title: str = "Monitor") -> list[Manifest]:
+    """Return what the `helm template` of a section makes, for another namespace."""
+    text = section(title)
+    (command,) = re.findall(r"\$ (helm template .*?) \| kubectl apply -f -", text, re.DOTALL)
     one_line = command.replace("\\\n", " ").replace("my-operators", namespace)
     program, *arguments = shlex.split(one_line)
     assert program == "helm"
@@ -91,3 +98,21 @@ def test_in_another_namespace_all_is_about_that_one() -> None:
     ]
     for expression in expressions:
         assert 'namespace="elsewhere"' in expression
+
+
+def test_the_guide_s_way_to_protected_metrics_fits_the_bundle() -> None:
+    title = "Protect the metrics"
+    made = by_the_guide("message-operator", title)
+    (block,) = re.findall(r"```yaml\n(.*?)```", section(title), re.DOTALL)
+    config = yaml.safe_load(block)["spec"]["config"]
+    (volume,), (mount,) = config["volumes"], config["volumeMounts"]
+    variables = {one["name"]: one["value"] for one in config["env"]}
+
+    assert parse([], variables).metrics_cert_path == mount["mountPath"]
+    assert volume["name"] == mount["name"]
+    assert volume["secret"]["secretName"] == one("Certificate", made)["spec"]["secretName"]
+    assert one("Service", made)["spec"]["selector"].items() <= POD["metadata"]["labels"].items()
+    (account,) = one("ClusterRoleBinding", made)["subjects"]
+    assert account["name"] == POD["spec"]["serviceAccountName"]
+    (endpoint,) = one("ServiceMonitor", made)["spec"]["endpoints"]
+    assert endpoint["scheme"] == "https"

@@ -34,10 +34,10 @@ class HelmError(Exception):
     """Helm does not accept the chart or the values; the text is what it printed."""
 
 
-def helm(*arguments: str | Path, stdin: str = "") -> str:
+def helm(*arguments: str | Path, stdin: str = "", program: str = "helm3") -> str:
     """Run Helm, return what it printed; raise `HelmError` with its error."""
     done = subprocess.run(
-        [tools.path("helm3"), *arguments], input=stdin, capture_output=True, text=True, timeout=60
+        [tools.path(program), *arguments], input=stdin, capture_output=True, text=True, timeout=60
     )
     if done.returncode:
         raise HelmError(done.stdout + done.stderr)

@@ -28,19 +28,35 @@ _RELABELING = _closed(
     sourceLabels={"type": "array", "items": {"type": "string"}},
     targetLabel={"type": "string"},
 )
-_ENDPOINTS = {
-    "type": "array",
-    "minItems": 1,
-    "items": _closed(
+_TEXT = {"type": "string"}
+_KEY = _closed(["name", "key"], name=_TEXT, key=_TEXT)
+#: The part of a TLS configuration that a PodMonitor knows, too.
+_TLS = {
+    "ca": _closed([], secret=_KEY, configMap=_KEY),
+    "serverName": _TEXT,
+    "insecureSkipVerify": {"type": "boolean"},
+}
+
+
+def _endpoints(tls: dict[str, Any], **more: Any) -> dict[str, Any]:
+    endpoint = _closed(
         ["port"],
-        port={"type": "string"},
-        path={"type": "string"},
+        port=_TEXT,
+        path=_TEXT,
+        scheme={"enum": ["http", "https"]},
         interval=_DURATION,
         scrapeTimeout=_DURATION,
         relabelings={"type": "array", "items": _RELABELING},
         metricRelabelings={"type": "array", "items": _RELABELING},
-    ),
-}
+        honorLabels={"type": "boolean"},
+        authorization=_closed([], type=_TEXT, credentials=_KEY),
+        tlsConfig=_closed([], **tls),
+        **more,
+    )
+    return {"type": "array", "minItems": 1, "items": endpoint}
+
+
+_LIMIT = {"type": "integer", "minimum": 0}
 _SELECTOR = _closed([], matchLabels=_TEXTS)
 _NAMESPACES = _closed([], matchNames={"type": "array", "items": {"type": "string"}})
 _RULE = _closed(
@@ -54,7 +70,7 @@ _RULE = _closed(
 )
 
 
-def _object(**spec: Any) -> dict[str, Any]:
+def _object(optional: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     text = {"type": "string"}
     return _closed(
         ["apiVersion", "kind", "metadata", "spec"],
@@ -63,16 +79,22 @@ def _object(**spec: Any) -> dict[str, Any]:
         metadata=_closed(
             ["name", "namespace"], name=text, namespace=text, labels=_TEXTS, annotations=_TEXTS
         ),
-        spec=_closed([*spec], **spec),
+        spec=_closed([*spec], **spec, **(optional or {})),
     )
 
 
 SCHEMAS = {
     "ServiceMonitor": _object(
-        endpoints=_ENDPOINTS, selector=_SELECTOR, namespaceSelector=_NAMESPACES
+        {"sampleLimit": _LIMIT},
+        endpoints=_endpoints(_TLS | {"caFile": _TEXT}, bearerTokenFile=_TEXT),
+        selector=_SELECTOR,
+        namespaceSelector=_NAMESPACES,
     ),
     "PodMonitor": _object(
-        podMetricsEndpoints=_ENDPOINTS, selector=_SELECTOR, namespaceSelector=_NAMESPACES
+        {"sampleLimit": _LIMIT},
+        podMetricsEndpoints=_endpoints(_TLS),
+        selector=_SELECTOR,
+        namespaceSelector=_NAMESPACES,
     ),
     "PrometheusRule": _object(
         groups={

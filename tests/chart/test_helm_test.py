@@ -1,13 +1,17 @@
 """`helm test` asks the operator itself, with nothing but the operator's own image."""
 
 import http.server
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
+import trustme
 
 from tests.chart.helm import (
     CHART,
@@ -92,24 +96,41 @@ class Operator(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+@contextmanager
+def serving(handler: type[Operator], authority: trustme.CA | None = None) -> Iterator[int]:
+    """Have such a server, by HTTPS if there is an authority; give its port."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    if authority is not None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        authority.issue_cert("127.0.0.1").configure_cert(context)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
 @pytest.fixture
 def port() -> Iterator[int]:
     """The port of something that answers as the operator does."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Operator)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Operator) as one:
+        yield one
 
 
-def ask(port: int, **values: object) -> subprocess.CompletedProcess[str]:
-    """Run the test's program against a port of this machine."""
+def ask(
+    port: int, secure_port: int = 0, authority: str = "", **values: object
+) -> subprocess.CompletedProcess[str]:
+    """Run the test's program against ports of this machine, with the authority that it is given."""
     (only,) = test_pod(**values)["spec"]["containers"]
     (program,) = only["args"]
     assert program.count(HOST) == 2
     program = program.replace("range(30)", "range(1)").replace("time.sleep(1)", "")
+    program = program.replace("/etc/metrics-ca/ca.crt", authority)
+    program = program.replace(f"https://{HOST}:8080", f"https://127.0.0.1:{secure_port}")
     for service_port in ("8080", "8081"):
         program = program.replace(f"{HOST}:{service_port}", f"127.0.0.1:{port}")
     return subprocess.run(
@@ -139,6 +160,49 @@ def test_it_fails_when_something_else_answers(port: int, monkeypatch: pytest.Mon
     asked = ask(port)
 
     assert (asked.returncode, asked.stderr) == (1, "/metrics is not the message-operator's\n")
+
+
+class Protected(Operator):
+    """Answers as protected metrics do who has no token."""
+
+    def do_GET(self) -> None:
+        self.send_response(401)
+        self.end_headers()
+        self.wfile.write(b"Unauthorized")
+
+
+SECURE = {"metrics": {"secure": {"enabled": True, "secretName": "certificate"}}}
+
+
+@pytest.mark.parametrize(
+    ("handler", "trusted", "said"),
+    [
+        (Protected, "its", "/metrics: Unauthorized\n"),
+        (Protected, "none", "/metrics: Unauthorized\n"),  # the Secret has no ca.crt
+        (Protected, "another", "did not answer"),
+        (Operator, "its", "did not answer"),
+    ],
+    ids=["protected", "no authority", "another authority", "open"],
+)
+def test_it_finds_out_whether_secure_metrics_are_protected(
+    port: int, tmp_path: Path, handler: type[Operator], trusted: str, said: str
+) -> None:
+    authority = trustme.CA()
+    file = tmp_path / "ca.crt"
+    if trusted != "none":
+        (authority if trusted == "its" else trustme.CA()).cert_pem.write_to_path(file)
+    with serving(handler, authority) as secure_port:
+        asked = ask(port, secure_port, str(file), **SECURE)
+
+    assert said in (asked.stderr if asked.returncode else asked.stdout)
+    assert "/readyz: ok\n" in asked.stdout
+
+
+def test_of_the_certificate_it_is_given_the_authority_alone() -> None:
+    (volume,) = test_pod(**SECURE)["spec"]["volumes"]
+
+    assert [item["key"] for item in volume["secret"]["items"]] == ["ca.crt"]
+    assert volume["secret"]["optional"] is True
 
 
 def test_it_is_left_out_where_plain_manifests_are_applied() -> None:

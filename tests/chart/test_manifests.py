@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import message_operator
-from tests.chart import pod_security, prometheus_operator
+from tests.chart import cert_manager, pod_security, prometheus_operator
 from tests.chart.helm import (
     CHART,
     NEWEST_KUBERNETES,
@@ -24,6 +24,8 @@ from tests.chart.helm import (
     render,
 )
 from tests.chart.scenarios import SCENARIOS
+
+FOREIGN = {known.API: known.SCHEMAS for known in (cert_manager, prometheus_operator)}
 
 each_scenario = pytest.mark.parametrize("values", SCENARIOS.values(), ids=SCENARIOS)
 
@@ -37,6 +39,17 @@ def test_helm_lint_finds_nothing(values: Values, tmp_path: Path) -> None:
 
 
 @each_scenario
+def test_helm_4_renders_what_helm_3_does(values: Values) -> None:
+    command = ("template", "demo", CHART, "--kube-version", NEWEST_KUBERNETES, "--values", "-")
+    by_3, by_4 = (
+        list(yaml.load_all(helm(*command, stdin=json.dumps(values), program=one), yaml.CSafeLoader))
+        for one in ("helm3", "helm4")
+    )
+
+    assert by_3 == by_4
+
+
+@each_scenario
 @pytest.mark.parametrize("kubernetes", [OLDEST_KUBERNETES, NEWEST_KUBERNETES])
 def test_every_object_fits_the_schema_of_kubernetes(values: Values, kubernetes: str) -> None:
     for manifest in render(values, kubernetes=kubernetes):
@@ -47,8 +60,8 @@ def test_every_object_fits_the_schema_of_kubernetes(values: Values, kubernetes: 
 def check_schema(text: str, kubernetes: str) -> None:
     """Fail if an object, as JSON, has what its schema does not allow."""
     manifest = json.loads(text)
-    if manifest["apiVersion"] == prometheus_operator.API:
-        jsonschema.validate(manifest, prometheus_operator.SCHEMAS[manifest["kind"]])
+    if manifest["apiVersion"] in FOREIGN:
+        jsonschema.validate(manifest, FOREIGN[manifest["apiVersion"]][manifest["kind"]])
     else:
         kubernetes_validate.validate(manifest, kubernetes, strict=True)
 
@@ -98,7 +111,8 @@ ALL: Values = {
     "replicaCount": 2,
     "networkPolicy": {"enabled": True},
     "metrics": {
-        name: {"enabled": True} for name in ("serviceMonitor", "prometheusRule", "dashboard")
+        "secure": {"enabled": True, "certManager": {"enabled": True}},
+        **{name: {"enabled": True} for name in ("serviceMonitor", "prometheusRule", "dashboard")},
     },
 }
 

@@ -94,3 +94,14 @@ def test_they_fit_the_values(tmp_path: Path, values: Values, sentence: str) -> N
     assert sentence in notes(tmp_path / "fitting", values)
     if "namespaceOverride" not in values:
         assert sentence not in notes(tmp_path / "default", {})
+
+
+def test_they_say_how_a_prometheus_is_let_to_secure_metrics(tmp_path: Path) -> None:
+    secure: Values = {"metrics": {"secure": {"enabled": True, "secretName": "own"}}}
+    manifests = render(secure)
+    text = notes(tmp_path / "own", secure)
+
+    (role,) = re.findall(r"--clusterrole=(\S+)", text)
+    assert find(manifests, "ClusterRole", role)["rules"][0]["nonResourceURLs"] == ["/metrics"]
+    assert f"The operator's Pod waits for the Secret {NAMESPACE}/own." in text
+    assert "clusterrole" not in notes(tmp_path / "plain", {})

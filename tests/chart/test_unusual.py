@@ -84,7 +84,7 @@ def test_what_it_is_set_to_is_rendered(name: str) -> None:
 def test_what_is_disabled_is_not_rendered() -> None:
     assert "MessageOperatorDown" not in RENDERED
     assert '"PodMonitor"' not in RENDERED
-    assert '"ClusterRole"' not in RENDERED
+    assert '"kind": "Issuer"' not in RENDERED
     assert "helm.sh/resource-policy" not in RENDERED
     assert '"hostUsers": false' in RENDERED
     assert '"automountServiceAccountToken": true' not in RENDERED

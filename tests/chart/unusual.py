@@ -16,6 +16,11 @@ def _monitor(kind: str, *, enabled: bool) -> dict[str, Any]:
         "annotations": {f"u-{kind}-annotation": "u"},
         "interval": "71s" if enabled else "72s",
         "scrapeTimeout": "61s" if enabled else "62s",
+        "scheme": "https",
+        "tlsConfig": {"serverName": f"u-{kind}-tls-config"},
+        "authorization": {"credentials": {"name": f"u-{kind}-authorization", "key": "u"}},
+        "honorLabels": True,
+        "sampleLimit": 1073 if enabled else 1074,
         "relabelings": [{"action": "replace", "targetLabel": f"u-{kind}-relabeling"}],
         "metricRelabelings": [{"action": "drop", "regex": f"u-{kind}-metric-relabeling"}],
     }
@@ -144,6 +149,14 @@ UNUSUAL: dict[str, Any] = {
     },
     "metrics": {
         "enabled": True,
+        "secure": {
+            "enabled": True,
+            "secretName": "u-certificate.secret",
+            "certManager": {
+                "enabled": True,
+                "issuerRef": {"name": "u-issuer", "kind": "u-issuer-kind", "group": "u-issuers"},
+            },
+        },
         "service": {
             "enabled": True,
             "port": 1067,

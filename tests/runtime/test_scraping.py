@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,7 @@ from kopf_runtime.scrapers import ACCESS_REVIEWS, TOKEN_REVIEWS
 from kopf_runtime.settings import Settings
 from kopf_runtime.web import Server
 from tests.support.api_server import ApiServer, RefusedError
+from tests.support.certificates import trust_in, write_certificate
 from tests.support.running import connected
 from tests.support.waiting import until
 
@@ -68,25 +68,9 @@ def reviews(server: ApiServer) -> Reviews:
 CA = trustme.CA()
 
 
-def write_certificate(folder: Path, ca: trustme.CA = CA) -> None:
-    """Put a certificate into a folder, as the kubelet does: by swapping a symbolic link."""
-    folder.mkdir(exist_ok=True)
-    versions = sorted(folder.glob("..2*"))
-    version = folder / f"..2026_{len(versions)}"
-    version.mkdir()
-    leaf = ca.issue_cert("127.0.0.1")
-    leaf.cert_chain_pems[0].write_to_path(version / "tls.crt")
-    leaf.private_key_pem.write_to_path(version / "tls.key")
-    (folder / "..data_new").symlink_to(version.name)
-    (folder / "..data_new").rename(folder / "..data")
-    for name in ("tls.crt", "tls.key"):
-        if not (folder / name).is_symlink():
-            (folder / name).symlink_to(f"..data/{name}")
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write_certificate(tmp_path / "certificate")
+    write_certificate(tmp_path / "certificate", CA)
     return tmp_path / "certificate"
 
 
@@ -108,15 +92,9 @@ class Scraper:
         return (await self.get(token, **headers)).status
 
 
-def trusting(ca: trustme.CA = CA) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    ca.configure_trust(context)
-    return context
-
-
 @asynccontextmanager
 async def scraping(url: str, ca: trustme.CA = CA) -> AsyncIterator[Scraper]:
-    connector = aiohttp.TCPConnector(ssl=trusting(ca), limit=0)
+    connector = aiohttp.TCPConnector(ssl=trust_in(ca), limit=0)
     async with aiohttp.ClientSession(connector=connector) as session:
         yield Scraper(url, session)
 

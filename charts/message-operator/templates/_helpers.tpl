@@ -21,6 +21,21 @@
 {{- include "message-operator.fullname" . | trunc 55 | trimSuffix "-" }}-metrics
 {{- end }}
 
+{{- define "message-operator.serviceHost" -}}
+{{- include "message-operator.serviceName" . }}.{{ include "message-operator.namespace" . }}.svc
+{{- end }}
+
+{{/* The Secret with the certificate that the metrics are served with. */}}
+{{- define "message-operator.metricsSecret" -}}
+{{- default (printf "%s-tls" (include "message-operator.serviceName" .)) .Values.metrics.secure.secretName }}
+{{- end }}
+
+{{/* The beginning of the names of the cluster's objects that each release has for its metrics, in
+whatever namespace it is. */}}
+{{- define "message-operator.metricsRole" -}}
+{{- include "message-operator.namespace" . }}.{{ include "message-operator.fullname" . }}-metrics
+{{- end }}
+
 {{- define "message-operator.namespace" -}}
 {{- default .Release.Namespace .Values.namespaceOverride }}
 {{- end }}

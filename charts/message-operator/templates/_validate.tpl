@@ -46,9 +46,10 @@ Each stops the installation with one sentence that says what is wrong and what t
 {{- end }}
 
 {{- define "message-operator.validateMetrics" -}}
+{{- include "message-operator.validateSecureMetrics" . }}
 {{- $metrics := .Values.metrics }}
 {{- if not $metrics.enabled }}
-{{- range list "serviceMonitor" "podMonitor" "prometheusRule" "dashboard" }}
+{{- range list "secure" "serviceMonitor" "podMonitor" "prometheusRule" "dashboard" }}
 {{- if (get $metrics .).enabled }}
 {{- fail (printf "metrics.%s.enabled is true, but metrics.enabled is false: there is nothing to be scraped. Enable the metrics, or disable metrics.%s." . .) }}
 {{- end }}
@@ -62,5 +63,32 @@ Each stops the installation with one sentence that says what is wrong and what t
 {{- end }}
 {{- if eq (int $metrics.service.port) (int $metrics.service.healthPort) }}
 {{- fail (printf "metrics.service.port and metrics.service.healthPort are both %d: a Service has each port once. Change one of them." (int $metrics.service.port)) }}
+{{- end }}
+{{- end }}
+
+{{- define "message-operator.validateSecureMetrics" -}}
+{{- $metrics := .Values.metrics }}
+{{- $secure := $metrics.secure }}
+{{- $certificate := or $secure.secretName $secure.certManager.enabled }}
+{{- if and $certificate (not $secure.enabled) }}
+{{- fail "metrics.secure names a certificate, but metrics.secure.enabled is false: the metrics would be plain, for whoever reaches them. Set it to true, or leave the certificate out." }}
+{{- end }}
+{{- if and $secure.enabled (not $certificate) }}
+{{- fail "metrics.secure.enabled is true, but there is no certificate. Name a Secret that has one in metrics.secure.secretName, or enable metrics.secure.certManager." }}
+{{- end }}
+{{- range $name := list "serviceMonitor" "podMonitor" }}
+{{- $monitor := get $metrics $name }}
+{{- if and $secure.enabled $monitor.enabled }}
+{{- if eq (default "" $monitor.scheme) "http" }}
+{{- fail (printf "metrics.%s.scheme is http, but metrics.secure.enabled is true: nothing answers there. Leave the scheme empty." $name) }}
+{{- end }}
+{{- $home := include "message-operator.namespace" $ }}
+{{- if and (not $monitor.tlsConfig) (ne $home (default $home $monitor.namespace)) }}
+{{- fail (printf "metrics.%s.tlsConfig is empty, and the Secret that it would name is not in the monitor's namespace, %s. Say there how Prometheus trusts the certificate, or leave metrics.%s.namespace empty." $name $monitor.namespace $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if and $secure.enabled $metrics.podMonitor.enabled (not $metrics.podMonitor.authorization) }}
+{{- fail "metrics.podMonitor.authorization is empty, but metrics.secure.enabled is true: a PodMonitor cannot tell Prometheus to send its own token. Name a Secret with a token there, or use metrics.serviceMonitor." }}
 {{- end }}
 {{- end }}

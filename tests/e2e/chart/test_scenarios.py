@@ -1,13 +1,16 @@
 """Each of the chart's `ci/*-values.yaml`, installed for real."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import trustme
 import yaml
 
 from hack import registry
 from hack.artifacts import Published
 from tests.chart import helm, scenarios
+from tests.e2e.chart import scraping
 from tests.e2e.chart.conftest import Releases, apply, image_digest, monitoring_kinds, the_kind
 from tests.e2e.kube import Kube
 from tests.e2e.messages import Namespace
@@ -142,6 +145,46 @@ def test_monitoring(releases: Releases, home: Namespace, namespace: Namespace, k
         f"prometheusrule.monitoring.coreos.com/{NAME}",
         f"configmap/{NAME}-dashboard",
     ]
+
+
+def test_secure_metrics(
+    releases: Releases, home: Namespace, namespace: Namespace, kube: Kube, tmp_path: Path
+) -> None:
+    """Prometheus gets them with the right to, and not without; the certificate is renewed."""
+    secret = scenarios.CI["secure-metrics"]["metrics"]["secure"]["secretName"]
+    authority, host = trustme.CA(), f"{NAME}-metrics.{home.name}.svc"
+    first = scraping.write_certificate(home, secret, authority, host)
+    operator = releases(home)
+    tokens = {"nobody": ""}
+    for account in ("prometheus", "other"):
+        home.kubectl("create", "serviceaccount", account)
+        tokens[account] = home.kubectl("create", "token", account).strip()
+    binding = ("clusterrolebinding", f"{home.name}-prometheus")
+
+    with monitoring_kinds(kube):
+        install(operator, "secure-metrics")
+        reader = f"--clusterrole={home.name}.{NAME}-metrics-reader"
+        kube.kubectl("create", *binding, reader, f"--serviceaccount={home.name}:prometheus")
+        try:
+            namespace.create("hello", "hello").wait_until_ready()
+            assert "Succeeded" in operator.test()
+            with scraping.scraping(operator, home, tmp_path, tokens) as scraped:
+                scraped.prometheus.wait_for('message_operator_messages{job="prometheus"} == 1')
+                errors = wait_until(
+                    "the others to be refused",
+                    scraped.errors,
+                    lambda jobs: "403" in jobs["other"] and "401" in jobs["nobody"],
+                )
+                assert errors["prometheus"] == ""
+                assert scraped.certificate() == first
+
+                renewed = scraping.write_certificate(home, secret, authority, host)
+                home.kubectl("annotate", "pods", "-l", OURS, "now=1")  # the kubelet looks at once
+                wait_until("the renewed one", scraped.certificate, lambda found: found == renewed)
+                assert scraped.errors()["prometheus"] == ""
+        finally:
+            kube.kubectl("delete", *binding)
+        operator.uninstall()
 
 
 def test_hardened(releases: Releases, home: Namespace, namespace: Namespace) -> None:

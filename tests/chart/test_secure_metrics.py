@@ -1,0 +1,215 @@
+"""Metrics that only some may scrape: certificate, rights, and monitors go together."""
+
+import pytest
+
+from message_operator.settings import Settings, parse
+from tests.chart.helm import (
+    FULLNAME,
+    NAMESPACE,
+    Manifest,
+    Values,
+    container,
+    find,
+    names,
+    pod,
+    refusal,
+    render,
+)
+
+HOST = f"{FULLNAME}-metrics.{NAMESPACE}.svc"
+SECRET = f"{FULLNAME}-metrics-tls"
+ROLE = f"{NAMESPACE}.{FULLNAME}-metrics"
+CERT_MANAGER: Values = {"enabled": True, "certManager": {"enabled": True}}
+OWN_SECRET: Values = {"enabled": True, "secretName": "own"}
+TOKEN: Values = {"credentials": {"name": "scraper", "key": "token"}}
+
+
+def secured(secure: Values = CERT_MANAGER, **metrics: object) -> Values:
+    """Return values with secure metrics, and these below `metrics`."""
+    return {"metrics": {"secure": secure, **metrics}}
+
+
+def settings(values: Values) -> Settings:
+    """Return what the operator understands of its arguments."""
+    return parse(container(values)["args"], {})
+
+
+def endpoint(values: Values) -> Manifest:
+    """Return the only endpoint of the only monitor."""
+    (monitor,) = (m for m in render(values) if m["kind"].endswith("Monitor"))
+    (found,) = monitor["spec"].get("endpoints") or monitor["spec"]["podMetricsEndpoints"]
+    result: Manifest = found
+    return result
+
+
+# --- the operator -------------------------------------------------------------------------------
+
+
+def test_by_default_metrics_are_plain_and_take_no_rights() -> None:
+    kinds = {kind for kind, _, _ in names(render({"watchNamespaces": ["team-a"]}))}
+
+    assert settings({}).metrics_cert_path == ""
+    assert "volumes" not in pod()["spec"]
+    assert not {"ClusterRoleBinding", "Certificate", "Issuer"} & kinds
+
+
+@pytest.mark.parametrize(
+    ("secure", "secret"), [(CERT_MANAGER, SECRET), (OWN_SECRET, "own")], ids=["made", "own"]
+)
+def test_the_operator_serves_with_the_certificate_of_the_secret(
+    secure: Values, secret: str
+) -> None:
+    values = {**secured(secure), "extraVolumes": [{"name": "more", "emptyDir": {}}]}
+    (mount,) = container(values)["volumeMounts"]
+    certificate, more = pod(values)["spec"]["volumes"]
+
+    assert settings(values).metrics_cert_path == mount["mountPath"]
+    assert certificate["name"] == mount["name"]
+    assert certificate["secret"]["secretName"] == secret
+    # Nothing else of the Secret, such as the key of an authority.
+    assert [item["path"] for item in certificate["secret"]["items"]] == ["tls.crt", "tls.key"]
+    assert more["name"] == "more"
+
+
+def test_cert_manager_makes_a_certificate_for_the_service() -> None:
+    manifests = render(secured())
+    spec = find(manifests, "Certificate", f"{FULLNAME}-metrics")["spec"]
+
+    assert spec["secretName"] == SECRET
+    assert HOST in spec["dnsNames"]
+    assert spec["issuerRef"]["kind"] == "Issuer"
+    issuer = find(manifests, "Issuer", spec["issuerRef"]["name"])
+    assert issuer["spec"] == {"selfSigned": {}}
+
+
+def test_an_issuer_of_one_s_own_is_asked_instead() -> None:
+    reference = {"kind": "ClusterIssuer", "name": "corporate"}
+    manager = {"enabled": True, "issuerRef": reference}
+    manifests = render(secured({"enabled": True, "certManager": manager}))
+
+    certificate = find(manifests, "Certificate", f"{FULLNAME}-metrics")
+    assert certificate["spec"]["issuerRef"] == reference
+    assert "Issuer" not in {kind for kind, _, _ in names(manifests)}
+
+
+# --- rights -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("watched", [[], ["team-a"]], ids=["all", "listed"])
+def test_the_operator_may_ask_who_a_scraper_is(watched: list[str]) -> None:
+    manifests = render({**secured(), "watchNamespaces": watched})
+    binding = find(manifests, "ClusterRoleBinding", f"{ROLE}-auth")
+
+    assert binding["roleRef"]["name"] == "system:auth-delegator"
+    account = {"kind": "ServiceAccount", "name": FULLNAME, "namespace": NAMESPACE}
+    assert binding["subjects"] == [account]
+
+
+def test_there_is_a_role_for_scrapers() -> None:
+    role = find(render(secured()), "ClusterRole", f"{ROLE}-reader")
+
+    assert role["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+
+
+def test_releases_of_one_name_in_two_namespaces_do_not_share_them() -> None:
+    values = {**secured(), "watchNamespaces": ["team-a"], "crds": {"install": False}}
+    of_the_cluster = [
+        {name for name in names(render(values, namespace=namespace)) if not name[1]}
+        for namespace in ("one", "two")
+    ]
+
+    assert all(of_the_cluster)
+    assert not set.intersection(*of_the_cluster)
+
+
+def test_rights_can_be_left_to_the_administrator() -> None:
+    manifests = render({**secured(), "rbac": {"create": False}})
+
+    assert not [name for kind, _, name in names(manifests) if "metrics-" in name and "Role" in kind]
+
+
+# --- monitors -----------------------------------------------------------------------------------
+
+
+def test_a_service_monitor_has_prometheus_send_its_own_token_to_whom_it_trusts() -> None:
+    found = endpoint(secured(serviceMonitor={"enabled": True}))
+
+    assert found["scheme"] == "https"
+    assert found["tlsConfig"] == {
+        "ca": {"secret": {"name": SECRET, "key": "ca.crt"}}, "serverName": HOST,
+    }  # fmt: skip
+    assert found["bearerTokenFile"] == "/var/run/secrets/kubernetes.io/serviceaccount/token"
+
+
+@pytest.mark.parametrize("monitor", ["serviceMonitor", "podMonitor"])
+def test_a_monitor_can_have_a_token_and_a_trust_of_its_own(monitor: str) -> None:
+    trust = {"serverName": "else"}
+    own = {"authorization": TOKEN, "tlsConfig": trust, "namespace": "monitoring"}
+    found = endpoint(secured(**{monitor: {"enabled": True, **own}}))
+
+    assert found["scheme"] == "https"
+    assert found["tlsConfig"] == trust
+    assert found["authorization"] == TOKEN
+    assert "bearerTokenFile" not in found
+
+
+@pytest.mark.parametrize("monitor", ["serviceMonitor", "podMonitor"])
+def test_a_monitor_of_plain_metrics_sends_no_token_and_can_be_tuned(monitor: str) -> None:
+    def tuned(**values: object) -> Manifest:
+        return endpoint({"metrics": {monitor: {"enabled": True, **values}}})
+
+    assert not {"scheme", "tlsConfig", "bearerTokenFile", "honorLabels"} & tuned().keys()
+    assert tuned(honorLabels=True)["honorLabels"] is True
+    assert tuned(scheme="https")["scheme"] == "https"  # a proxy of the mesh may ask for it
+
+
+@pytest.mark.parametrize("monitor", ["serviceMonitor", "podMonitor"])
+@pytest.mark.parametrize("limit", [0, 5000])
+def test_samples_can_be_limited(monitor: str, limit: int) -> None:
+    values = {"metrics": {monitor: {"enabled": True, "sampleLimit": limit}}}
+    (found,) = (m for m in render(values) if m["kind"].endswith("Monitor"))
+
+    assert found["spec"].get("sampleLimit", 0) == limit
+
+
+# --- combinations that cannot work ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (secured({"enabled": True}), "metrics.secure.enabled is true, but there is no certificate"),
+        (secured({"secretName": "a"}), "names a certificate, but metrics.secure.enabled is false"),
+        (
+            secured({"certManager": {"enabled": True}}),
+            "names a certificate, but metrics.secure.enabled is false",
+        ),
+        (
+            secured(enabled=False),
+            "metrics.secure.enabled is true, but metrics.enabled is false",
+        ),
+        (
+            secured(serviceMonitor={"enabled": True, "scheme": "http"}),
+            "metrics.serviceMonitor.scheme is http, but metrics.secure.enabled is true",
+        ),
+        (
+            secured(serviceMonitor={"enabled": True, "namespace": "monitoring"}),
+            "the Secret that it would name is not in the monitor's namespace, monitoring",
+        ),
+        (
+            secured(podMonitor={"enabled": True}),
+            "metrics.podMonitor.authorization is empty, but metrics.secure.enabled is true",
+        ),
+        (
+            secured({"enabled": True, "secretName": "A_b"}),
+            "at '/metrics/secure/secretName': 'A_b' does not match pattern",
+        ),
+        (
+            secured({"enabled": True, "certManager": {"issuerRef": {"kind": "ClusterIssuer"}}}),
+            "at '/metrics/secure/certManager/issuerRef'",
+        ),
+    ],
+    ids=str,
+)
+def test_what_cannot_work_is_refused_with_one_clear_sentence(values: Values, sentence: str) -> None:
+    assert refusal(values).count(sentence) == 1
