@@ -22,7 +22,10 @@ def _closed(required: list[str], **properties: Any) -> dict[str, Any]:
 
 _RELABELING = _closed(
     [],
-    action={"enum": ["replace", "keep", "drop", "labelmap", "labeldrop", "labelkeep"]},
+    action={
+        "enum": ["replace", "keep", "drop", "labelmap", "labeldrop", "labelkeep"],
+        "default": "replace",
+    },
     regex={"type": "string"},
     replacement={"type": "string"},
     sourceLabels={"type": "array", "items": {"type": "string"}},
@@ -105,3 +108,48 @@ SCHEMAS = {
         }
     ),
 }
+
+
+def crds() -> list[dict[str, Any]]:
+    """Return kinds that take just what the real ones take, as far as we use it."""
+    return [_crd(kind, schema) for kind, schema in SCHEMAS.items()]
+
+
+def _crd(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
+    group, _, version = API.partition("/")
+    plural = f"{kind.lower()}s"
+    top = {name: part for name, part in schema["properties"].items() if name != "metadata"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {
+                        "openAPIV3Schema": _structural({"type": "object", "properties": top})
+                    },
+                }
+            ],
+        },
+    }
+
+
+def _structural(schema: Any) -> Any:
+    """Turn a JSON schema into one that a kind may have: closed objects are that by themselves."""
+    if isinstance(schema, list):
+        return [_structural(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: _structural(part) for name, part in schema.items()}
+    if found.get("additionalProperties") is False:
+        del found["additionalProperties"]
+    if "enum" in found:
+        found.setdefault("type", "string")
+    return found

@@ -9,7 +9,6 @@ import dataclasses
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -89,8 +88,7 @@ def the_kind(kube: Kube) -> None:
 @contextlib.contextmanager
 def monitoring_kinds(kube: Kube) -> Iterator[None]:
     """Have the kinds of the Prometheus Operator for a while, which does not run itself."""
-    schemas = prometheus_operator.SCHEMAS.items()
-    crds = [monitoring_crd(kind, schema) for kind, schema in schemas]
+    crds = prometheus_operator.crds()
     names = [f"crd/{crd['metadata']['name']}" for crd in crds]
     apply(kube, crds)
     try:
@@ -98,47 +96,6 @@ def monitoring_kinds(kube: Kube) -> Iterator[None]:
         yield
     finally:
         kube.kubectl("delete", *names)
-
-
-def monitoring_crd(kind: str, schema: dict[str, Any]) -> Object:
-    """Return a kind that takes just what the real one takes, as far as we use it."""
-    group, _, version = prometheus_operator.API.partition("/")
-    plural = f"{kind.lower()}s"
-    top = {name: part for name, part in schema["properties"].items() if name != "metadata"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
-            "versions": [
-                {
-                    "name": version,
-                    "served": True,
-                    "storage": True,
-                    "schema": {
-                        "openAPIV3Schema": structural({"type": "object", "properties": top})
-                    },
-                }
-            ],
-        },
-    }
-
-
-def structural(schema: Any) -> Any:
-    """Turn a JSON schema into one that a kind may have: closed objects are that by themselves."""
-    if isinstance(schema, list):
-        return [structural(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    found = {name: structural(part) for name, part in schema.items()}
-    if found.get("additionalProperties") is False:
-        del found["additionalProperties"]
-    if "enum" in found:
-        found.setdefault("type", "string")
-    return found
 
 
 @pytest.fixture
