@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import message_operator
-from tests.chart import cert_manager, pod_security, prometheus_operator
+from tests.chart import foreign_kinds, pod_security
 from tests.chart.helm import (
     CHART,
     NEWEST_KUBERNETES,
@@ -24,8 +24,6 @@ from tests.chart.helm import (
     render,
 )
 from tests.chart.scenarios import SCENARIOS
-
-FOREIGN = {known.API: known.SCHEMAS for known in (cert_manager, prometheus_operator)}
 
 each_scenario = pytest.mark.parametrize("values", SCENARIOS.values(), ids=SCENARIOS)
 
@@ -60,8 +58,8 @@ def test_every_object_fits_the_schema_of_kubernetes(values: Values, kubernetes: 
 def check_schema(text: str, kubernetes: str) -> None:
     """Fail if an object, as JSON, has what its schema does not allow."""
     manifest = json.loads(text)
-    if manifest["apiVersion"] in FOREIGN:
-        jsonschema.validate(manifest, FOREIGN[manifest["apiVersion"]][manifest["kind"]])
+    if known := foreign_kinds.SCHEMAS.get(manifest["apiVersion"]):
+        jsonschema.validate(manifest, known[manifest["kind"]])
     else:
         kubernetes_validate.validate(manifest, kubernetes, strict=True)
 

@@ -13,7 +13,7 @@ import pytest
 
 from hack import tools
 from hack.control_plane import ADMIN, ControlPlane
-from tests.chart import prometheus_operator
+from tests.chart import foreign_kinds
 from tests.chart.helm import Manifest, Values, render
 from tests.chart.scenarios import SCENARIOS
 from tests.faults import control_plane
@@ -21,9 +21,9 @@ from tests.faults import control_plane
 
 @pytest.fixture(scope="module")
 def empty() -> Iterator[ControlPlane]:
-    """Have an API server that knows the kinds of the Prometheus Operator, and no Message yet."""
+    """Have an API server that knows the kinds of others, and no Message yet."""
     with control_plane.running() as plane:
-        crds = prometheus_operator.crds()
+        crds = foreign_kinds.crds(*foreign_kinds.SCHEMAS)
         kubectl(plane, "apply", "--server-side", "-f", "-", stdin=crds)
         names = (f"crd/{crd['metadata']['name']}" for crd in crds)
         kubectl(plane, "wait", "--for=condition=Established", *names)

@@ -15,7 +15,7 @@ import pytest
 from hack import artifacts, registry
 from hack import cluster as hack_cluster
 from hack.artifacts import Published
-from tests.chart import prometheus_operator
+from tests.chart import foreign_kinds, prometheus_operator
 from tests.chart.helm import CHART, helm, render
 from tests.e2e import release
 from tests.e2e.kube import Kube, Object
@@ -88,7 +88,7 @@ def the_kind(kube: Kube) -> None:
 @contextlib.contextmanager
 def monitoring_kinds(kube: Kube) -> Iterator[None]:
     """Have the kinds of the Prometheus Operator for a while, which does not run itself."""
-    crds = prometheus_operator.crds()
+    crds = foreign_kinds.crds(prometheus_operator.API)
     names = [f"crd/{crd['metadata']['name']}" for crd in crds]
     apply(kube, crds)
     try:
