@@ -167,7 +167,7 @@ def _floor_writes(raw: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     kind = messages.KIND
     owned = Owned(POD, pods.Pod, Update.REPLACE, pods.keep, pods.ended)
     templates = Templates(
-        kind, Marks("message-operator", kind), [owned], lambda one: desired(one, Settings())
+        kind, Marks("message-operator", kind), [owned], lambda one, _: desired(one, Settings())
     )
     (wanted,) = templates.make(known)
     pod = json.loads(templates.body(wanted) or b"{}")

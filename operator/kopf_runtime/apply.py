@@ -135,7 +135,8 @@ class Applier:
         if body is None:
             raw = await self._client.request("GET", self._primaries.kind.at(primary.key))
             self._primaries.learn(raw)
-            self._templates.make(decode(self._decoder, raw))
+            value = primary.outcome.value if primary.outcome is not None else None
+            self._templates.plan(decode(self._decoder, raw), value)
             body = self._templates.body(wanted)
         if body is None:
             raise RetryError(f"the {self._primaries.kind.kind} was edited meanwhile")

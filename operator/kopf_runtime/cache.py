@@ -66,6 +66,8 @@ class Cache(Generic[R]):
         """Take in a record; False if what is known is as new."""
         known = self._records.get(record.key)
         if known is not None and record.version <= known.version:
+            if record.version == known.version:  # the same, perhaps judged better
+                self._records[record.key] = record
             return False
         if any(record.version <= gone.get(record.key, -1) for gone in self._deleted):
             return False

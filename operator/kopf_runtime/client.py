@@ -73,7 +73,7 @@ class Client:
     def __init__(self, manager: str, version: str, timeout: float, metrics: Metrics) -> None:
         #: The field manager and the user agent.
         self.manager = manager
-        self._agent = f"{manager}/{version or '0'}"
+        self.agent = f"{manager}/{version or '0'}"
         self._timeout = timeout
         self._metrics = metrics
         self._session: aiohttp.ClientSession | None = None
@@ -87,7 +87,7 @@ class Client:
         self._credentials = credentials
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
-            headers={"User-Agent": self._agent, "Accept": JSON},
+            headers={"User-Agent": self.agent, "Accept": JSON},
             proxy=credentials.proxy,
         )
 
@@ -170,10 +170,10 @@ class Client:
         return self._session.request(
             method, self._credentials.server + path, data=data, params=params, timeout=timeout,
             headers={"Content-Type": content_type}, ssl=self._credentials.ssl,
-            middlewares=(self._credentials, self._fence) if fenced else (self._credentials,),
+            middlewares=(self._credentials, self.fence) if fenced else (self._credentials,),
         )  # fmt: skip
 
-    async def _fence(
+    async def fence(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
         """Stop a write that may not be sent: a process may have slept since it was decided on."""

@@ -12,6 +12,7 @@ from kopf_runtime import status as statuses
 from kopf_runtime.apply import Applier
 from kopf_runtime.client import Client
 from kopf_runtime.events import Recorder
+from kopf_runtime.external import Call, External
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.metrics import Metrics
 from kopf_runtime.objects import Identity, Object, Resource
@@ -23,6 +24,7 @@ from kopf_runtime.records import Child, Owned, Primary, Update, Wanted
 from kopf_runtime.settings import Settings
 from kopf_runtime.source import Source
 from kopf_runtime.status import Observed, Status
+from kopf_runtime.telling import Teller
 from kopf_runtime.templates import Marks, Templates
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,8 +37,10 @@ class Controller:
         self.kind = kind
         self._type, self._keep = type_, keep
         self._owned: dict[Kind, Owned] = {}
-        self._desired: Callable[[Any, Any], Iterable[dict[str, Any]]] = lambda *_: ()
+        self._desired: Callable[..., Iterable[dict[str, Any]]] = lambda *_: ()
         self._status: Callable[[Observed], Status] = statuses.by_default
+        self._sync: Call | None = None
+        self._cleanup: Call | None = None
 
     # --- what an author declares --------------------------------------------------------------
 
@@ -54,7 +58,8 @@ class Controller:
     def desired(self, function: F) -> F:
         """Register the function that returns the children's manifests, given object and settings.
 
-        It must be pure. Labels, owner reference and namespace of the children are added.
+        It must be pure. Labels, owner reference and namespace of the children are added. With a
+        `sync`, what that returned is the third argument.
         """
         self._desired = function
         return function
@@ -64,6 +69,35 @@ class Controller:
         self._status = function
         return function
 
+    def sync(self, *, every: float = 300.0, timeout: float = 30.0) -> Callable[[F], F]:
+        """Register the coroutine that brings what is outside the cluster in line with an object.
+
+        It gets the object, an `aiohttp.ClientSession` and the settings; what it returns is kept in
+        memory, and handed to `desired` and `status`. It is called whenever the object's spec,
+        labels or annotations change, after a restart, and `every` so many seconds. If it raises, or
+        takes longer than `timeout` seconds, it is called again later; `RetryError(…, after=…)` says
+        when. It may be called twice for the same, so it must look before it makes anything.
+        """
+
+        def register(function: F) -> F:
+            self._sync = Call(function, timeout, every)
+            return function
+
+        return register
+
+    def cleanup(self, *, timeout: float = 30.0) -> Callable[[F], F]:
+        """Register the coroutine that removes what is outside, before an object is gone.
+
+        It has the arguments of `sync`, and is called again until it returns. A finalizer holds the
+        object until then; it is there before `sync` is called or any child is made.
+        """
+
+        def register(function: F) -> F:
+            self._cleanup = Call(function, timeout)
+            return function
+
+        return register
+
     # --- what the manager calls ---------------------------------------------------------------
 
     def set_up(
@@ -72,13 +106,9 @@ class Controller:
         """Make the parts."""
         self._client, self.settings = client, settings
         marks, self._pace = Marks(client.manager, self.kind), Pace()
-        templates = Templates(
-            self.kind,
-            marks,
-            list(self._owned.values()),
-            lambda one: self._desired(one, self.settings),
-        )
-        reader = Reader(marks, self.kind, self._keep, templates, self._wanted)
+        templates = Templates(self.kind, marks, list(self._owned.values()), self._children_desired)
+        syncs = self._sync is not None
+        reader = Reader(marks, self.kind, self._keep, templates, self._wanted, syncs=syncs)
         self.primaries: Source[Primary] = Source(
             self.kind, self._type, reader.primary, self._primary_changed, self._unreadable, metrics
         )
@@ -92,26 +122,32 @@ class Controller:
         applier = Applier(
             client, templates, marks, self.primaries, self._type, self.children, self._pace
         )
-        self._reconciler = Reconciler(
-            client, self.primaries, self.children, self._owned, applier, self._pace, recorder,
-            self._status, self.serves,
+        self._external = External(
+            client, self.primaries, self._type, templates, lambda: self.settings,
+            marks.finalizer, self._sync, self._cleanup,
         )  # fmt: skip
-        self.queue = WorkQueue(
-            self.kind.plural, self._reconciler.reconcile, settings.workers, metrics
-        )
+        self._teller = Teller(client, self.primaries, self.children, recorder, self._status)
+        reconciler = Reconciler(
+            client, self.primaries, self.children, self._owned, applier, self._pace,
+            self._external, self._teller, self.serves,
+        )  # fmt: skip
+        self.queue = WorkQueue(self.kind.plural, reconciler.reconcile, settings.workers, metrics)
         self._telling: set[asyncio.Task[None]] = set()
         self._told: dict[Key, tuple[int, str]] = {}  # unreadable objects, and what was said
 
     def reflect(self, namespace: str | None) -> list[Coroutine[Any, Any, None]]:
         """Return what keeps the caches of a namespace filled, None for all namespaces."""
-        return [
+        reflectors = [
             source.reflect(
                 self._client, namespace if source.kind.namespaced else None,
                 self.settings.sweep_period, lambda: self._synced(namespace),
-            ).run()
+            )
             for source in self.sources
             if not (source.reflectors and not source.kind.namespaced)
         ]  # fmt: skip
+        # Children come after what owns them: only then can be told whether they were altered.
+        owners = self.primaries.reflectors.get(namespace) or self.primaries.reflectors[None]
+        return [one.run(owners.tried if one is not owners else None) for one in reflectors]
 
     @property
     def sources(self) -> list[Source[Any]]:
@@ -139,6 +175,14 @@ class Controller:
     def keys(self, namespace: str | None = None) -> list[Key]:
         """Return the keys of all objects, or of a namespace's."""
         return [p.key for p in self.primaries.cache if namespace in (None, p.key[0])]
+
+    async def close(self) -> None:
+        """Close what is open."""
+        await self._external.close()
+
+    def _children_desired(self, thing: Any, outcome: Any) -> Iterable[dict[str, Any]]:
+        given = () if self._sync is None else (outcome,)
+        return self._desired(thing, self.settings, *given)
 
     def _synced(self, namespace: str | None) -> None:
         """Have the objects of a namespace reconciled, after each full list."""
@@ -170,8 +214,6 @@ class Controller:
         key, news = (identity.namespace, identity.name), (identity.generation, reason)
         if self.queue.running and self._told.get(key) != news:
             self._told[key] = news
-            telling = asyncio.ensure_future(
-                self._reconciler.writer.tell_unreadable(identity, reason)
-            )
+            telling = asyncio.ensure_future(self._teller.writer.tell_unreadable(identity, reason))
             self._telling.add(telling)
             telling.add_done_callback(self._telling.discard)

@@ -178,6 +178,8 @@ class Manager(Generic[S]):
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self._task
+            for controller in self.controllers:
+                await controller.close()
             await self.client.close()
         await self._server.stop()
 

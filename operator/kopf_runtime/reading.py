@@ -9,20 +9,22 @@ from typing import Any
 from kopf_runtime.fields import Ownership
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.objects import Meta, Object, Resource, number, seconds, shared
-from kopf_runtime.records import Child, Owned, PlanError, Primary, Wanted
+from kopf_runtime.records import Child, Owned, Primary, Wanted
 from kopf_runtime.templates import Marks, Templates
 
 
 class Reader:
     """Makes the records of one kind and of its children.
 
-    `wanted` returns a child as its parent wants it, None if it does not.
+    `wanted` returns a child as its parent wants it, None if it does not. With `syncs`, what is
+    wanted is not known before what is outside is.
     """
 
     def __init__(
         self, marks: Marks, kind: Kind, keep: Callable[[Any], Any], templates: Templates,
-        wanted: Callable[[Key, Kind, Key], Wanted | None],
+        wanted: Callable[[Key, Kind, Key], Wanted | None], *, syncs: bool = False,
     ) -> None:  # fmt: skip
+        self._syncs = syncs
         self._marks, self._kind, self._keep = marks, kind, keep
         self._templates, self._wanted = templates, wanted
         self._ownership = Ownership(marks.manager)
@@ -31,22 +33,20 @@ class Reader:
         """Return the record of an object."""
         meta = thing.metadata
         labels = hash((_items(meta.labels), _items(meta.annotations)))
-        if known is not None and (known.uid, known.generation, known.labels) == (
-            meta.uid, meta.generation, labels,
-        ):  # fmt: skip
-            view, wanted, problem = known.view, known.wanted, known.problem
+        outcome, problem = None, ""
+        wanted: tuple[Wanted, ...] = ()
+        if known is not None and known.state == (meta.uid, meta.generation, labels):
+            view, outcome = known.view, known.outcome
+            wanted, problem = known.wanted, known.problem
         else:
-            view, problem, wanted = self._keep(thing), "", ()
-            if meta.deletion_timestamp is None:
-                try:
-                    wanted = self._templates.make(thing)
-                except PlanError as error:
-                    problem = str(error)
+            view = self._keep(thing)
+            if meta.deletion_timestamp is None and not self._syncs:
+                wanted, problem = self._templates.plan(thing)
         return Primary(
             known.key if known is not None else meta.key, meta.uid, meta.version, meta.generation,
             meta.deletion_timestamp is not None, tuple(meta.finalizers or ()),
             shared(thing.status),
-            view, wanted, problem, labels,
+            view, wanted, problem, labels, outcome,
         )  # fmt: skip
 
     def child(self, owned: Owned) -> Callable[[Object, Child | None], Child]:
@@ -83,14 +83,17 @@ class Reader:
 
         return read
 
-    def _altered(self, meta: Meta, kind: Kind, parent: str, uid: str) -> bool:
-        """Tell whether a field that the operator set is not the operator's any more."""
+    def _altered(self, meta: Meta, kind: Kind, parent: str, uid: str) -> bool | None:
+        """Tell whether a field that the operator set is not the operator's any more.
+
+        None if it is not known what is wanted.
+        """
         if not parent:
             return False
         namespace = meta.namespace if self._kind.namespaced else ""
         wanted = self._wanted((namespace, parent), kind, meta.key)
         if wanted is None:
-            return False
+            return None
         return not self._ownership.intact(meta.managed_fields, uid, wanted.shape)
 
 

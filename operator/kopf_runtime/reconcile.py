@@ -1,33 +1,27 @@
-"""Brings one object and its children together: asks `plan`, has `apply` do it, tells the status.
+"""Brings one object and its children together: asks `plan`, has `apply` do it, has `telling` tell.
 
 The work queue calls `Reconciler.reconcile` with a key. Everything is decided on what is observed
 now, so whatever was missed, repeated or interrupted before, the next step is right.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from kopf_runtime import troubles
 from kopf_runtime.apply import Applier
 from kopf_runtime.client import ApiError, Client
-from kopf_runtime.events import Recorder
+from kopf_runtime.external import External
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.objects import UnreadableError
 from kopf_runtime.pace import Pace
-from kopf_runtime.plan import Plan, Step, gone, plan, stripped, surplus
+from kopf_runtime.plan import Plan, Step, plan, stripped, surplus
 from kopf_runtime.queue import RetryError
 from kopf_runtime.records import Child, Owned, Primary, Update, Wanted
 from kopf_runtime.source import Source
-from kopf_runtime.status import SETTLE, Observed, Status, StatusWriter, ready
+from kopf_runtime.status import SETTLE
+from kopf_runtime.telling import Teller
 from kopf_runtime.troubles import StopError, Trouble
-
-logger = logging.getLogger(__name__)
-
-#: Seconds that an API server may ask for before the status tells of it at once.
-LONG = 10.0
-
 
 C = TypeVar("C")
 
@@ -37,14 +31,12 @@ class Reconciler:
 
     def __init__(
         self, client: Client, primaries: Source[Primary], children: Mapping[Kind, Source[Child]],
-        owned: Mapping[Kind, Owned], applier: Applier, pace: Pace, recorder: Recorder,
-        status: Callable[[Observed], Status], serves: Callable[[str], bool],
+        owned: Mapping[Kind, Owned], applier: Applier, pace: Pace, external: External,
+        teller: Teller, serves: Callable[[str], bool],
     ) -> None:  # fmt: skip
         self._client, self._primaries, self._children = client, primaries, children
-        self._owned, self._applier, self._pace, self._recorder = owned, applier, pace, recorder
-        self._status, self._serves = status, serves
-        self.writer = StatusWriter(client, primaries)
-        self._troubles: dict[Key, str] = {}  # what keeps an object from being right
+        self._owned, self._applier, self._pace = owned, applier, pace
+        self._external, self._teller, self._serves = external, teller, serves
         self._word = primaries.kind.kind
 
     async def reconcile(self, key: Key) -> float | None:
@@ -55,27 +47,44 @@ class Reconciler:
         """
         primary = self._primaries.cache.get(key)
         if primary is None:
-            self.forget(key)
+            self._teller.forget(key)
+            self._external.forget(key)
             return None  # the garbage collector takes its children
         if not self._serves(key[0]):
             return None  # it is reconciled once the namespace is served
-        if primary.deleting:
-            held = ", ".join(primary.finalizers) or "the garbage collector"
-            gone = Trouble("Terminating", f"The {self._word} is being deleted; {held} holds it.")
-            return await self._tell(key, gone)
         try:
+            if primary.deleting:
+                return await self._end(primary)
+            await self._work(primary)
+        except (ApiError, UnreadableError, StopError) as error:
+            return await self._teller.stopped(primary, error)
+        waits = [await self._teller.well(key), self._external.due(key)]
+        return min((seconds for seconds in waits if seconds is not None), default=None)
+
+    async def _end(self, primary: Primary) -> float | None:
+        """Clean up for an object that is being deleted, and tell what else holds it."""
+        if self._external.holds(primary):
+            await self._external.release(primary)
+            return None
+        held = ", ".join(primary.finalizers) or "the garbage collector"
+        text = f"The {self._word} is being deleted; {held} holds it."
+        return await self._teller.tell(primary.key, Trouble("Terminating", text))
+
+    async def _work(self, primary: Primary) -> None:
+        """Do what is to be done for an object: outside the cluster first, then within."""
+        await self._external.hold(primary)
+        failed: Exception | None = None
+        try:
+            await self._external.sync(primary)
+        except StopError as error:
+            failed = error  # what was known before keeps its children
+        primary = self._primaries.cache.get(primary.key) or primary
+        if self._external.is_planned(primary):
             if primary.problem:
                 raise troubles.invalid_plan(primary.problem)
             await self._steps(primary)
-        except (ApiError, UnreadableError, StopError) as error:
-            return await self._stopped(primary, error)
-        self._troubles.pop(key, None)
-        return await self._tell(key, None)
-
-    def forget(self, key: Key) -> None:
-        """Forget an object that is gone."""
-        self.writer.forget(key)
-        self._troubles.pop(key, None)
+        if failed is not None:
+            raise failed
 
     async def _steps(self, primary: Primary) -> None:
         """Take a step for each child; one that fails does not hold up the others."""
@@ -95,17 +104,14 @@ class Reconciler:
 
     async def _child(self, primary: Primary, wanted: Wanted) -> None:
         """Take the next step for one child."""
-        owned = self._owned[wanted.kind]
-        child = self._children[wanted.kind].cache.get(wanted.key)
-        if child is None and (owned.update is Update.APPLY or primary.key in self._troubles):
-            child = await self._applier.look(wanted)  # no watch tells of what is not ours
+        child = await self._find(primary, wanted)
         if child is None:
             if await self._make(primary, wanted):
                 return
             if (child := await self._applier.look(wanted)) is None:
                 raise RetryError(f"{wanted} came and went")
         step = plan(
-            primary, wanted, child, owned, self._lives, self._word,
+            primary, wanted, child, self._owned[wanted.kind], self._lives, self._word,
             as_admitted=child.uid in self._applier.stripped,
         )  # fmt: skip
         match step.step:
@@ -114,8 +120,7 @@ class Reconciler:
             case Step.APPLY:
                 applying = self._applier.apply(primary, wanted, child)
                 applied = await self._patiently(primary, wanted, applying)
-                text = f"Changed {wanted}: {step.why}."
-                self._recorder.normal(self.reference(primary), step.reason, text)
+                self._teller.changed(primary, wanted, step)
                 self._check(primary, wanted, applied)
             case Step.WAIT:
                 self._wait_for(wanted.kind, child, primary)
@@ -123,6 +128,16 @@ class Reconciler:
                 raise troubles.conflict(wanted, self._word)
             case Step.ADMISSION:
                 self._check(primary, wanted, child)
+
+    async def _find(self, primary: Primary, wanted: Wanted) -> Child | None:
+        """Return what has a child's name; ask for it if what is known does not suffice."""
+        child = self._children[wanted.kind].cache.get(wanted.key)
+        if child is not None:
+            known = child.altered is not None
+        else:  # no watch tells of what is not ours
+            in_place = self._owned[wanted.kind].update is Update.APPLY
+            known = not in_place and not self._teller.in_trouble(primary.key)
+        return child if known else await self._applier.look(wanted)
 
     async def _replace(self, primary: Primary, wanted: Wanted, child: Child, step: Plan) -> None:
         """Delete a child, and make the next one if it is gone at once."""
@@ -153,10 +168,7 @@ class Reconciler:
         child = await self._patiently(primary, wanted, make(primary, wanted))
         if child is None:
             return False
-        cause = former.cause if former is not None else None
-        if cause is None and self._was_there(primary, wanted):
-            cause = gone(wanted.kind)
-        self._announce(primary, wanted, cause)
+        self._teller.made(primary, wanted, former.cause if former is not None else None)
         self._check(primary, wanted, child)
         return True
 
@@ -182,71 +194,10 @@ class Reconciler:
                     f"The API server has not answered the request for {wanted} yet; "
                     "an admission webhook may be slow."
                 )
-                await self._tell(primary.key, Trouble("SlowApiServer", text), at_once=True)
+                await self._teller.tell(primary.key, Trouble("SlowApiServer", text), at_once=True)
             return await task
         finally:
             task.cancel()
 
     def _lives(self, uid: str) -> bool:
         return any(one.uid == uid for one in self._primaries.cache)
-
-    # --- what is told -------------------------------------------------------------------------
-
-    def _announce(self, primary: Primary, wanted: Wanted, cause: Plan | None) -> None:
-        """Record the Event of a child that was made, in another one's place if there is a cause."""
-        reference = self.reference(primary)
-        if cause is None:
-            self._recorder.normal(reference, "Created", f"Created {wanted}.")
-        else:
-            done = f"Replaced {wanted}" if cause.reason == "Replaced" else f"Created {wanted} again"
-            self._recorder.normal(reference, cause.reason, f"{done}: {cause.why}.")
-
-    def _was_there(self, primary: Primary, wanted: Wanted) -> bool:
-        """Tell whether the child was there when the status was written."""
-        condition = ready(primary.status)
-        all_were = condition.get("status") == "True"
-        return wanted.key[1] in primary.status.values() or (
-            all_were and condition.get("observedGeneration") == primary.generation
-        )
-
-    def reference(self, primary: Primary) -> dict[str, Any]:
-        """Return the object reference by which Events name an object."""
-        return {
-            "apiVersion": self._primaries.kind.api_version, "kind": self._word,
-            "namespace": primary.key[0], "name": primary.key[1], "uid": primary.uid,
-            "resourceVersion": str(primary.version),
-        }  # fmt: skip
-
-    async def _stopped(self, primary: Primary, error: Exception) -> float | None:
-        """Tell why the next step could not be taken, and have it tried again."""
-        stop = troubles.of(error)
-        retry, reason = stop.retry, stop.trouble.reason
-        if self._troubles.get(primary.key) != reason:
-            self._troubles[primary.key] = reason
-            logger.warning("%s: %s", reason, error)
-        at_once = retry.after > LONG
-        wait = await self._tell(primary.key, stop.trouble, event=stop.event, at_once=at_once)
-        if stop.paused:
-            return min(retry.pause, wait or retry.pause)
-        if wait is not None:  # the status is yet to settle
-            retry.pause = min(retry.pause or wait, wait)
-        raise retry
-
-    async def _tell(
-        self, key: Key, trouble: Trouble | None, *, event: str = "", at_once: bool = False
-    ) -> float | None:
-        """Write how the object fares now; return the seconds after which to look again."""
-        primary = self._primaries.cache.get(key)
-        if primary is None:
-            return None
-        children = (self._children[w.kind].cache.get(w.key) for w in primary.wanted)
-        mine = tuple(c for c in children if c is not None and c.owner == primary.uid)
-        now = self._status(Observed(primary, mine, trouble, self._client.now()))
-        try:
-            wait, news = await self.writer.tell(primary, now, at_once=at_once)
-        except ApiError as error:
-            raise RetryError(str(error), after=error.after) from error
-        if news and event and trouble is not None:
-            self._recorder.warning(self.reference(primary), event, trouble.message)
-        waits = [seconds for seconds in (wait, now.again) if seconds is not None]
-        return min(waits, default=None)

@@ -55,6 +55,15 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an author's `sync` returned."""
+
+    value: Any
+    #: When, by the event loop's clock.
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Primary:
     """An object of the kind that a controller serves."""
 
@@ -73,7 +82,14 @@ class Primary:
     problem: str
     #: A hash of its labels and annotations, which have no generation.
     labels: int
+    #: What is outside for it, by the author's `sync`; None while that is not known.
+    outcome: Outcome | None = None
     owner: str = ""
+
+    @property
+    def state(self) -> tuple[str, int, int]:
+        """What changes exactly if its children may have to."""
+        return self.uid, self.generation, self.labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +119,9 @@ class Child:
     replaced: int
     #: The labels that every child is made with and this one lacks, or has with other values.
     unlabelled: tuple[str, ...]
-    #: Whether a field that the operator set is not the operator's any more.
-    altered: bool
+    #: Whether a field that the operator set is not the operator's any more; None: not judged yet,
+    #: for it was not known what its primary wants.
+    altered: bool | None
     #: Who else changed it, for an Event.
     editors: str
     #: What the author keeps of it.

@@ -77,9 +77,13 @@ class Reflector:
         self.synced = False
         #: When the last full list was taken in, in Unix time; 0: not yet.
         self.listed_at = 0.0
+        #: Set once the first attempt has ended.
+        self.tried = asyncio.Event()
 
-    async def run(self) -> None:
-        """Follow until cancelled."""
+    async def run(self, begin: asyncio.Event | None = None) -> None:
+        """Follow until cancelled, from the event on."""
+        if begin is not None:
+            await begin.wait()
         pause = FIRST
         stale = False
         while True:
@@ -111,11 +115,13 @@ class Reflector:
         if self.trouble:
             logger.info("%s is served again", self.path)
         self._metrics.unserved.labels(self._resource, self._namespace or "").set(0)
+        self.tried.set()
         if self.trouble != "":
             self.trouble = ""
             self._changed()
 
     def _failed(self, error: ApiError) -> None:
+        self.tried.set()
         if error.status == 410:  # the version is too old to watch from
             self.synced = False
             return

@@ -40,6 +40,11 @@ class Observed:
     now: float
 
     @property
+    def outcome(self) -> Any:
+        """What `sync` returned, None while it has not."""
+        return self.object.outcome.value if self.object.outcome is not None else None
+
+    @property
     def child(self) -> Child | None:
         """The only child, None if it is not there."""
         return self.children[0] if self.children else None

@@ -25,8 +25,8 @@ KEPT = 4 * 1024 * 1024
 #: Children that one object may have.
 MOST = 1000
 
-#: Returns the manifests of the children that an object should have.
-Desired = Callable[[Any], Iterable[dict[str, Any]]]
+#: Returns the manifests of the children that an object should have, given what `sync` returned.
+Desired = Callable[[Any, Any], Iterable[dict[str, Any]]]
 
 _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
@@ -45,6 +45,8 @@ class Marks:
         self.template = f"{kind.group}/template-hash"
         #: The annotation that counts replacements that followed one another soon.
         self.replaced = f"{kind.group}/replacements"
+        #: The finalizer of an object whose `cleanup` is yet to be called.
+        self.finalizer = f"{kind.group}/{manager}"
 
     @property
     def selector(self) -> str:
@@ -67,11 +69,18 @@ class Templates:
         self._kept: OrderedDict[tuple[Kind, Key, str], bytes] = OrderedDict()
         self._size = 0
 
-    def make(self, thing: Object) -> tuple[Wanted, ...]:
+    def plan(self, thing: Object, outcome: Any = None) -> tuple[tuple[Wanted, ...], str]:
+        """Return the children that an object should have, or why none can be planned."""
+        try:
+            return self.make(thing, outcome), ""
+        except PlanError as error:
+            return (), str(error)
+
+    def make(self, thing: Object, outcome: Any = None) -> tuple[Wanted, ...]:
         """Return the children that an object should have; raise `PlanError`."""
         meta = thing.metadata
         try:
-            manifests = list(self._desired(thing))
+            manifests = list(self._desired(thing, outcome))
         except PlanError:
             raise
         except Exception as error:

@@ -83,6 +83,12 @@ def back_off(wanted: Wanted, why: str, again: float) -> StopError:
     return StopError(Trouble("BackOff", text), RetryError(text, pause=again), paused=True)
 
 
+def outside_failed(reason: str, message: str, again: float) -> StopError:
+    """Return the trouble of a call to what is outside the cluster."""
+    retry = RetryError(message, pause=again)
+    return StopError(Trouble(reason, message), retry, event=reason, paused=True)
+
+
 def of(error: Exception) -> StopError:
     """Return what an error says to a person; raise `RetryError` for what no condition tells."""
     if isinstance(error, StopError):

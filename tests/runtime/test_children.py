@@ -164,6 +164,27 @@ async def test_m1_a_field_that_somebody_else_changed_is_put_right(
 
 
 @both
+async def test_what_was_altered_while_no_operator_ran_is_put_right_however_slow_lists_are(
+    server: ApiServer, how: Any
+) -> None:
+    kind = POD if how is widgets.pod else CONFIG_MAP
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(how)):
+        await until(lambda: told(server).get("status") == "True")
+    server.edit(kind, CHILD, lambda raw: raw["metadata"]["labels"].update(app="altered"))
+
+    async def slow(request: Any) -> None:
+        if request.path.endswith("/widgets"):
+            await asyncio.sleep(0.2)
+
+    server.answers.append(slow)
+    async with operating(server, widgets.controller(how)):
+        await until(lambda: child(server).get("metadata", {})["labels"]["app"] == "widget")
+    looks = [asked for asked in server.requests if str(asked) == f"GET {kind.at(CHILD)}"]
+    assert len(looks) <= 1  # before it was made: a start asks for nothing one by one
+
+
+@both
 @pytest.mark.parametrize("label", [MANAGED, UID, "app"])
 @pytest.mark.usefixtures("made")
 async def test_a_label_that_somebody_removed_comes_back(

@@ -99,8 +99,10 @@ async def test_a_kopf_handler_beside_the_runtime_is_called(
         )
 
 
-def test_the_page_shows_the_operator_as_it_is() -> None:
+def test_the_page_shows_the_examples_as_they_are() -> None:
     page = (CHECKOUT / "docs" / "runtime.md").read_text()
     shown = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    tickets = (CHECKOUT / "examples" / "ticket" / "tickets.py").read_text()
 
     assert EXAMPLE.read_text() in shown
+    assert [part for part in shown if "async def book(" in part and part in tickets]

@@ -30,7 +30,10 @@ def templates(manifests: Any, kind: Kind = WIDGET) -> Templates:
         Owned(one, kr.Object, Update.APPLY, lambda _: None, lambda _: "")
         for one in (CONFIG_MAP, CLUSTER_ROLE)
     ]
-    desired = manifests if callable(manifests) else lambda _: manifests
+
+    def desired(thing: Any, _: Any) -> Any:
+        return manifests(thing) if callable(manifests) else manifests
+
     return Templates(kind, Marks("tester", kind), owned, desired)
 
 

@@ -14,7 +14,7 @@ UID, TEMPLATE = "example.dev/widget-uid", "example.dev/template-hash"
 GENERATION, REPLACED = "example.dev/widget-generation", "example.dev/replacements"
 
 Raw = dict[str, Any]
-Desired = Callable[[Any, Any], Iterable[Raw]]
+Desired = Callable[..., Iterable[Raw]]
 
 
 class Spec(msgspec.Struct, frozen=True):

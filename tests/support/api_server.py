@@ -264,7 +264,10 @@ class ApiServer(Store):
         raw = _merge(copy.deepcopy(stored.raw), patch)
         patched = Stored(raw, stored.owners, stored.text)
         self.store(kind, key, patched, manager, subresource)
-        return _json(self.objects[kind, key].encode())
+        answer = _json(self.objects[kind, key].encode())
+        if raw["metadata"].get("deletionTimestamp") and meta.get("finalizers") == []:
+            self.remove(kind, key)
+        return answer
 
     def _replace(
         self, kind: Kind, key: Key, stored: Stored, raw: Raw, manager: str

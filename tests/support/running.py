@@ -81,6 +81,8 @@ async def operating(
             running.cancel()
             with suppress(asyncio.CancelledError):
                 await running
+            for controller in controllers:
+                await controller.close()
 
 
 async def _together(tasks: list[Any]) -> None:

@@ -124,6 +124,13 @@ class Store:
         self.tell("DELETED", kind, key, stored)
         del self.objects[kind, key]
 
+    def delete(self, kind: Kind, key: Key) -> None:
+        """Delete an object; one that is held is only marked."""
+        if self.objects[kind, key].raw["metadata"].get("finalizers"):
+            self.edit(kind, key, lambda raw: raw["metadata"].update(deletionTimestamp=now()))
+        else:
+            self.remove(kind, key)
+
     def snapshot(self) -> Callable[[], None]:
         """Return what restores the state of now, as a restore of etcd does."""
         objects, version = copy.deepcopy(self.objects), self.version

@@ -1,0 +1,84 @@
+"""An operator that calls what is outside the cluster: a Ticket books seats, and gives them back.
+
+docs/runtime.md explains it.
+"""
+
+from dataclasses import dataclass
+
+import aiohttp
+import msgspec
+
+import kopf_runtime as kr
+
+
+class Spec(msgspec.Struct, frozen=True):
+    """What a user declares."""
+
+    route: str
+    seats: int = 1
+
+
+class Ticket(kr.Resource, kw_only=True):
+    """A Ticket."""
+
+    spec: Spec
+
+
+class Booking(msgspec.Struct, frozen=True):
+    """What the booking service says of a Ticket."""
+
+    number: str = ""
+    #: Why it cannot be booked, empty if it is.
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(kr.Settings):
+    """The operator's settings."""
+
+    booking_url: str = kr.flag("http://booking", "where the booking service is", metavar="URL")
+
+    def booking(self, ticket: Ticket) -> str:
+        """Return the address of a Ticket's booking; the uid keeps it from being booked twice."""
+        return f"{self.booking_url}/bookings/{ticket.metadata.uid}"
+
+
+manager = kr.Manager("ticket-operator", Settings)
+controller = manager.controller_for(kr.Kind("example.dev", "v1", "tickets", "Ticket"), Ticket)
+
+
+@controller.sync(every=60, timeout=10)
+async def book(ticket: Ticket, session: aiohttp.ClientSession, settings: Settings) -> Booking:
+    """Have the booking as the Ticket says."""
+    wanted = {"route": ticket.spec.route, "seats": ticket.spec.seats}
+    async with session.put(settings.booking(ticket), json=wanted) as answer:
+        if answer.status == 429:
+            after = float(answer.headers.get("Retry-After", "1"))
+            raise kr.RetryError("The booking service is busy.", after=after)
+        if 400 <= answer.status < 500:  # to try again would not help
+            return Booking(problem=(await answer.text())[:200])
+        answer.raise_for_status()
+        return msgspec.json.decode(await answer.read(), type=Booking)
+
+
+@controller.cleanup(timeout=10)
+async def cancel(ticket: Ticket, session: aiohttp.ClientSession, settings: Settings) -> None:
+    """Give the seats back."""
+    async with session.delete(settings.booking(ticket)) as answer:
+        if answer.status != 404:  # cancelled before
+            answer.raise_for_status()
+
+
+@controller.status
+def status(seen: kr.Observed) -> kr.Status:
+    """Return how a Ticket fares."""
+    booking: Booking | None = seen.outcome
+    if seen.trouble is not None or booking is None:
+        return kr.by_default(seen)
+    if booking.problem:
+        return kr.Status(False, "Refused", booking.problem, {"booking": None})
+    return kr.Status(True, "Booked", "The seats are booked.", {"booking": booking.number})
+
+
+if __name__ == "__main__":
+    raise SystemExit(manager.run())

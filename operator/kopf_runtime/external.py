@@ -1,0 +1,223 @@
+"""Calls what is outside the cluster: an author's `sync` before the plan, `cleanup` before the end.
+
+`reconcile` asks `External` for each object. The calls share a session of their own, which knows no
+credentials of the cluster; each is bounded in time, and one that fails is tried again later and
+later, whatever wakes the object meanwhile. What was made outside must not be left behind, so with a
+`cleanup` an object gets a finalizer before anything else is done for it.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from kopf_runtime.client import MERGE_PATCH, ApiError, Client
+from kopf_runtime.kinds import Key
+from kopf_runtime.objects import Object, Resource, decode
+from kopf_runtime.queue import RetryError
+from kopf_runtime.records import Outcome, Primary
+from kopf_runtime.source import Source
+from kopf_runtime.templates import Templates
+from kopf_runtime.troubles import StopError, outside_failed
+
+logger = logging.getLogger(__name__)
+
+#: Seconds of the first pause after a call that failed, and of the longest.
+FIRST, LONGEST = 1.0, 300.0
+#: Attempts to change the finalizers of an object that others write to, too.
+ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An author's function that calls what is outside, given object, session and settings."""
+
+    function: Callable[[Any, aiohttp.ClientSession, Any], Awaitable[Any]]
+    #: Seconds that it may take.
+    timeout: float
+    #: Seconds after which it is called again though nothing changed.
+    every: float = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """A call that failed for an object, and is not tried again yet."""
+
+    #: What the object was like; None if whatever it is like must wait.
+    generation: int | None
+    pause: float
+    until: float
+    message: str
+
+
+class External:
+    """Calls what is outside for the objects of one kind."""
+
+    def __init__(
+        self, client: Client, primaries: Source[Primary], type_: type[Resource],
+        templates: Templates, settings: Callable[[], Any], finalizer: str, sync: Call | None,
+        cleanup: Call | None,
+    ) -> None:  # fmt: skip
+        self._client, self._primaries, self._templates = client, primaries, templates
+        self._decoder = msgspec.json.Decoder(type_)
+        self._settings, self._finalizer = settings, finalizer
+        self._sync, self._cleanup = sync, cleanup
+        self._failed: dict[Key, _Failed] = {}
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close the session."""
+        if self._session is not None:
+            await self._session.close()
+
+    def forget(self, key: Key) -> None:
+        """Forget an object that is gone."""
+        self._failed.pop(key, None)
+
+    def is_planned(self, primary: Primary) -> bool:
+        """Tell whether it is known what an object should have."""
+        return self._sync is None or primary.outcome is not None
+
+    def due(self, key: Key) -> float | None:
+        """Return the seconds until the next `sync` of an object, None if time brings none."""
+        primary = self._primaries.cache.get(key)
+        if self._sync is None or primary is None or primary.outcome is None:
+            return None
+        return max(0.0, primary.outcome.at + self._sync.every - _now())
+
+    # --- steps --------------------------------------------------------------------------------
+
+    async def hold(self, primary: Primary) -> None:
+        """Give an object its finalizer, if there will be something to clean up."""
+        if self._cleanup is not None and self._finalizer not in primary.finalizers:
+            await self._set_finalizers(primary, lambda former: [*former, self._finalizer])
+
+    async def sync(self, primary: Primary) -> None:
+        """Call `sync` if something changed or it is time, and plan by what it returns."""
+        if self._sync is None or self.due(primary.key):  # called before, and it is not yet time
+            return
+        thing = await self._get(primary)
+        if thing is None or thing.metadata.generation != primary.generation:
+            raise RetryError("it changed meanwhile")
+        value = await self._call(self._sync, primary, thing, "SyncFailed")
+        wanted, problem = self._templates.plan(thing, value)
+        known = self._primaries.cache.get(primary.key)
+        if known is None or known.state != primary.state:
+            raise RetryError("it changed meanwhile")
+        outcome = Outcome(value, _now())
+        self._primaries.cache.put(replace(known, outcome=outcome, wanted=wanted, problem=problem))
+
+    def holds(self, primary: Primary) -> bool:
+        """Tell whether an object that is being deleted waits for `cleanup`."""
+        return self._cleanup is not None and self._finalizer in primary.finalizers
+
+    async def release(self, primary: Primary) -> None:
+        """Call `cleanup`, and let the object go."""
+        thing = await self._get(primary)
+        if thing is not None and self._cleanup is not None:
+            hint = f" To give up, remove its finalizer {self._finalizer}."
+            await self._call(self._cleanup, primary, thing, "CleanupFailed", hint)
+            await self._set_finalizers(
+                primary, lambda former: [one for one in former if one != self._finalizer]
+            )
+
+    # --- calls --------------------------------------------------------------------------------
+
+    async def _call(
+        self, call: Call, primary: Primary, thing: Object, reason: str, hint: str = ""
+    ) -> Any:
+        failed = self._failed.get(primary.key)
+        if (
+            failed is not None
+            and failed.generation in (None, primary.generation)
+            and failed.until > _now()
+        ):
+            raise outside_failed(reason, failed.message, failed.until - _now())
+        try:
+            async with asyncio.timeout(call.timeout):
+                value = await call.function(thing, self._open(), self._settings())
+        except ApiError:  # from a request to the cluster, or from the fence
+            raise
+        except Exception as error:
+            raise self._failure(error, call, primary, reason, hint) from error
+        self._failed.pop(primary.key, None)
+        return value
+
+    def _failure(
+        self, error: Exception, call: Call, primary: Primary, reason: str, hint: str
+    ) -> StopError:
+        """Remember a call that failed: the next one waits twice as long."""
+        message = f"{type(error).__name__}: {error}"
+        after = 0.0
+        if isinstance(error, RetryError):
+            message, after = str(error), max(error.after, error.pause)
+        elif isinstance(error, TimeoutError):
+            message = f"There was no answer within {call.timeout:g} s."
+        elif not isinstance(error, aiohttp.ClientError):
+            logger.exception("%s", reason)
+        former = self._failed.get(primary.key)
+        pause = FIRST if former is None else min(LONGEST, former.pause * 2)
+        wait = max(after, pause * random.uniform(0.5, 1.0))  # noqa: S311
+        message += hint
+        generation = None if after else primary.generation
+        self._failed[primary.key] = _Failed(generation, pause, _now() + wait, message)
+        return outside_failed(reason, message, wait)
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                headers={"User-Agent": self._client.agent}, cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=True, middlewares=(self._client.fence,),
+            )  # fmt: skip
+        return self._session
+
+    # --- the object itself --------------------------------------------------------------------
+
+    async def _get(self, primary: Primary) -> Object | None:
+        """Return the object as it is now, None if it is gone."""
+        try:
+            raw = await self._client.request("GET", self._primaries.kind.at(primary.key))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            self._primaries.cache.drop(primary)
+            return None
+        self._primaries.learn(raw)
+        thing = decode(self._decoder, raw)
+        return thing if thing.metadata.uid == primary.uid else None
+
+    async def _set_finalizers(
+        self, primary: Primary, change: Callable[[list[str]], list[str]]
+    ) -> None:
+        """Change the finalizers of an object, and leave those of others as they are."""
+        for attempt in range(ATTEMPTS):
+            thing = await self._get(primary)
+            if thing is None:
+                return
+            former = thing.metadata.finalizers or []
+            if thing.metadata.deletion_timestamp and self._finalizer not in former:
+                return  # the API server lets nobody add one any more
+            body = {
+                "metadata": {
+                    "resourceVersion": thing.metadata.resource_version,
+                    "finalizers": change(former),
+                }
+            }
+            path = self._primaries.kind.at(primary.key)
+            try:
+                raw = await self._client.request("PATCH", path, body, content_type=MERGE_PATCH)
+            except ApiError as error:
+                if error.status != 409 or attempt == ATTEMPTS - 1:
+                    raise
+            else:
+                self._primaries.learn(raw)
+                return
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

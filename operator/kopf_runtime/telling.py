@@ -1,0 +1,123 @@
+"""Tells how an object fares: in its status, by Events, and in the log.
+
+`reconcile` tells a `Teller` what was done and what stands in the way. An author's `status` says how
+the object fares then; `StatusWriter` writes it.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kopf_runtime import troubles
+from kopf_runtime.client import ApiError, Client
+from kopf_runtime.events import Recorder
+from kopf_runtime.kinds import Key, Kind
+from kopf_runtime.plan import Plan, gone
+from kopf_runtime.queue import RetryError
+from kopf_runtime.records import Child, Primary, Wanted
+from kopf_runtime.source import Source
+from kopf_runtime.status import Observed, Status, StatusWriter, ready
+from kopf_runtime.troubles import Trouble
+
+logger = logging.getLogger(__name__)
+
+#: Seconds that an API server may ask for before the status tells of it at once.
+LONG = 10.0
+
+
+class Teller:
+    """Tells of the objects of one kind."""
+
+    def __init__(
+        self, client: Client, primaries: Source[Primary], children: Mapping[Kind, Source[Child]],
+        recorder: Recorder, status: Callable[[Observed], Status],
+    ) -> None:  # fmt: skip
+        self._client, self._primaries, self._children = client, primaries, children
+        self._recorder, self._status = recorder, status
+        self.writer = StatusWriter(client, primaries)
+        self._troubles: dict[Key, str] = {}  # what keeps an object from being right
+
+    def forget(self, key: Key) -> None:
+        """Forget an object that is gone."""
+        self.writer.forget(key)
+        self._troubles.pop(key, None)
+
+    def in_trouble(self, key: Key) -> bool:
+        """Tell whether something kept the object from being right when it was looked at last."""
+        return key in self._troubles
+
+    # --- what was done ------------------------------------------------------------------------
+
+    def made(self, primary: Primary, wanted: Wanted, cause: Plan | None) -> None:
+        """Tell of a child that was made, in another one's place if there is a cause."""
+        if cause is None and self._was_there(primary, wanted):
+            cause = gone(wanted.kind)
+        if cause is None:
+            self._record(primary, "Created", f"Created {wanted}.")
+        else:
+            done = f"Replaced {wanted}" if cause.reason == "Replaced" else f"Created {wanted} again"
+            self._record(primary, cause.reason, f"{done}: {cause.why}.")
+
+    def changed(self, primary: Primary, wanted: Wanted, step: Plan) -> None:
+        """Tell of a child that was changed in place."""
+        self._record(primary, step.reason, f"Changed {wanted}: {step.why}.")
+
+    def _record(self, primary: Primary, reason: str, message: str) -> None:
+        self._recorder.normal(self._reference(primary), reason, message)
+
+    def _was_there(self, primary: Primary, wanted: Wanted) -> bool:
+        """Tell whether the child was there when the status was written."""
+        condition = ready(primary.status)
+        all_were = condition.get("status") == "True"
+        return wanted.key[1] in primary.status.values() or (
+            all_were and condition.get("observedGeneration") == primary.generation
+        )
+
+    def _reference(self, primary: Primary) -> dict[str, Any]:
+        """Return the object reference by which Events name an object."""
+        kind = self._primaries.kind
+        return {
+            "apiVersion": kind.api_version, "kind": kind.kind, "namespace": primary.key[0],
+            "name": primary.key[1], "uid": primary.uid, "resourceVersion": str(primary.version),
+        }  # fmt: skip
+
+    # --- how it fares -------------------------------------------------------------------------
+
+    async def well(self, key: Key) -> float | None:
+        """Tell that nothing stands in the way; return the seconds after which to look again."""
+        self._troubles.pop(key, None)
+        return await self.tell(key, None)
+
+    async def stopped(self, primary: Primary, error: Exception) -> float | None:
+        """Tell why the next step could not be taken, and have it tried again."""
+        stop = troubles.of(error)
+        retry, reason = stop.retry, stop.trouble.reason
+        if self._troubles.get(primary.key) != reason:
+            self._troubles[primary.key] = reason
+            logger.warning("%s: %s", reason, error)
+        at_once = retry.after > LONG
+        wait = await self.tell(primary.key, stop.trouble, event=stop.event, at_once=at_once)
+        if stop.paused:
+            return min(retry.pause, wait or retry.pause)
+        if wait is not None:  # the status is yet to settle
+            retry.pause = min(retry.pause or wait, wait)
+        raise retry
+
+    async def tell(
+        self, key: Key, trouble: Trouble | None, *, event: str = "", at_once: bool = False
+    ) -> float | None:
+        """Write how the object fares now; return the seconds after which to look again."""
+        primary = self._primaries.cache.get(key)
+        if primary is None:
+            return None
+        children = (self._children[w.kind].cache.get(w.key) for w in primary.wanted)
+        mine = tuple(c for c in children if c is not None and c.owner == primary.uid)
+        now = self._status(Observed(primary, mine, trouble, self._client.now()))
+        try:
+            wait, news = await self.writer.tell(primary, now, at_once=at_once)
+        except ApiError as error:
+            raise RetryError(str(error), after=error.after) from error
+        if news and event and trouble is not None:
+            self._recorder.warning(self._reference(primary), event, trouble.message)
+        waits = [seconds for seconds in (wait, now.again) if seconds is not None]
+        return min(waits, default=None)

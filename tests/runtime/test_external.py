@@ -1,0 +1,399 @@
+"""What is outside the cluster is called before the plan, and cleaned up before the end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import aiohttp
+import pytest
+
+from examples.ticket import tickets
+from kopf_runtime.controller import Controller
+from kopf_runtime.kinds import CONFIG_MAP, Kind
+from tests.runtime import booking, widgets
+from tests.runtime.booking import BookingService
+from tests.runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
+from tests.support.api_server import ApiServer, RefusedError
+from tests.support.running import operating
+from tests.support.waiting import until
+
+TICKET = tickets.controller.kind
+KEY, FINALIZER = ("ns", "one"), "example.dev/message-operator"
+FOREVER = float("inf")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer(TICKET, WIDGET).running() as one:
+        yield one
+
+
+@pytest.fixture
+async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BookingService]:
+    monkeypatch.setattr("kopf_runtime.external.FIRST", 0.05)
+    async with BookingService().running() as one:
+        yield one
+
+
+def controller(timeout: float = 5.0, every: float = 60.0) -> Controller:
+    """Return the example's controller, with other times."""
+    one = Controller(TICKET, tickets.Ticket, lambda _: None)
+    one.sync(every=every, timeout=timeout)(tickets.book)
+    one.cleanup(timeout=timeout)(tickets.cancel)
+    one.status(tickets.status)
+    return one
+
+
+def settings(service: BookingService) -> tickets.Settings:
+    return tickets.Settings(booking_url=service.url)
+
+
+def ticket(name: str = "one", route: str = "ICN-CJU", **meta: Any) -> Raw:
+    return {"metadata": {"namespace": "ns", "name": name, **meta}, "spec": {"route": route}}
+
+
+def told(server: ApiServer, name: str = "one") -> Any:
+    return ready(server.get(TICKET, ("ns", name)))
+
+
+def is_booked(server: ApiServer, name: str = "one") -> bool:
+    return bool(told(server, name).get("reason") == "Booked")
+
+
+def finalizers(server: ApiServer) -> Any:
+    return (server.get(TICKET, KEY) or {"metadata": {}})["metadata"].get("finalizers") or []
+
+
+def poke(server: ApiServer, text: str) -> None:
+    server.edit(TICKET, KEY, lambda raw: raw["metadata"].update(annotations={"poked": text}))
+
+
+def generation(server: ApiServer, kind: Kind) -> Any:
+    return (server.get(kind, KEY) or {})["status"]["observedGeneration"]
+
+
+def only_for(name: str, mood: booking.Mood, server: ApiServer) -> booking.Mood:
+    async def answer(request: Any) -> Any:
+        uid = (server.get(TICKET, ("ns", name)) or {})["metadata"]["uid"]
+        return await mood(request) if request.match_info["uid"] == uid else None
+
+    return answer
+
+
+# --- sync ---------------------------------------------------------------------------------------
+
+
+async def test_what_is_outside_is_made_once_and_told(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: is_booked(server))
+        writes = list(server.writes)
+        await asyncio.sleep(0.3)
+        assert service.calls == ["PUT"]
+    async with operating(server, controller(), settings=settings(service)):  # a restart
+        await until(lambda: len(service.calls) == 2)
+        await asyncio.sleep(0.3)
+
+    assert server.writes == writes
+    assert len(service.bookings) == 1
+    assert (server.get(TICKET, KEY) or {})["status"]["booking"] == "B1"
+
+
+async def test_an_edit_is_brought_outside(server: ApiServer, service: BookingService) -> None:
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: is_booked(server))
+        server.edit(TICKET, KEY, lambda raw: raw["spec"].update(route="ICN-PUS"))
+
+        await until(lambda: next(iter(service.bookings.values()))["wanted"]["route"] == "ICN-PUS")
+        await until(lambda: generation(server, TICKET) == 2)
+    assert len(service.bookings) == 1
+
+
+async def test_it_is_looked_at_again_after_a_while(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(TICKET, ticket())
+    async with operating(server, controller(every=0.1), settings=settings(service)):
+        await until(lambda: is_booked(server))
+        service.bookings.clear()  # cancelled by somebody else
+
+        await until(lambda: service.bookings)
+
+
+@pytest.mark.parametrize("mood", [booking.refuse(503), booking.hang, booking.refuse(200, "<html>")])
+async def test_what_fails_is_told_and_made_good_and_holds_up_no_other(
+    server: ApiServer, service: BookingService, mood: booking.Mood
+) -> None:
+    service.mood = only_for("one", mood, server)
+    server.put(TICKET, ticket())
+    server.put(TICKET, ticket("two"))
+    async with operating(server, controller(timeout=0.2), settings=settings(service)):
+        await until(lambda: told(server).get("reason") == "SyncFailed")
+        await until(lambda: is_booked(server, "two"))
+        await until(lambda: any(e["reason"] == "SyncFailed" for e in server.events))
+        assert told(server)["status"] == "False"
+        if mood is booking.hang:
+            assert told(server)["message"] == "There was no answer within 0.2 s."
+
+        service.mood = booking.well
+        await until(lambda: is_booked(server))
+
+
+async def test_what_goes_on_failing_is_called_less_and_less_often_whatever_wakes_it(
+    server: ApiServer, service: BookingService
+) -> None:
+    service.mood = booking.refuse(500)
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        for number in range(100):
+            poke(server, str(number))
+            await asyncio.sleep(0.01)
+
+        assert 2 <= len(service.calls) <= 7  # of 0.05 s, 0.1 s, 0.2 s, …
+
+
+async def test_retry_after_is_kept_even_by_an_edit(
+    server: ApiServer, service: BookingService
+) -> None:
+    service.mood = booking.refuse(429, **{"Retry-After": "600"})
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: told(server).get("message") == "The booking service is busy.")
+        server.edit(TICKET, KEY, lambda raw: raw["spec"].update(route="ICN-PUS"))
+        await until(lambda: generation(server, TICKET) == 2)
+
+    assert service.calls == ["PUT"]
+
+
+async def test_an_edit_does_not_wait_for_the_pause_of_a_failure(
+    server: ApiServer, service: BookingService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.external.FIRST", 300.0)
+    service.mood = booking.refuse(500)
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: told(server).get("reason") == "SyncFailed")
+        service.mood = booking.well
+        server.edit(TICKET, KEY, lambda raw: raw["spec"].update(route="ICN-PUS"))
+
+        await until(lambda: is_booked(server))
+
+
+async def test_a_refusal_that_is_final_is_an_outcome(
+    server: ApiServer, service: BookingService
+) -> None:
+    service.mood = booking.refuse(422, "there is no such route")
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: told(server).get("reason") == "Refused")
+        await asyncio.sleep(0.3)
+
+    assert told(server)["message"] == "there is no such route"
+    assert service.calls == ["PUT"]
+
+
+async def test_a_replica_that_no_longer_leads_makes_nothing_outside(
+    server: ApiServer, service: BookingService
+) -> None:
+    async with operating(server, controller(), settings=settings(service)) as operator:
+        one = operator.controllers[0]
+        operator.client.may_write = lambda: False
+        server.put(TICKET, ticket(finalizers=[FINALIZER]))
+        await until(lambda: operator.metric("reconciles_total", kind="tickets", result="requeue"))
+
+        assert one.primaries.cache.get(KEY) is not None
+        assert service.calls == []
+
+
+# --- its outcome and the plan -------------------------------------------------------------------
+
+
+class Weather:
+    """What is outside for a Widget: a word that goes into its child."""
+
+    def __init__(self) -> None:
+        self.word, self.down, self.calls = "sun", False, 0
+
+    async def ask(self, _: Widget, __: aiohttp.ClientSession, ___: Any) -> str:
+        self.calls += 1
+        if self.down:
+            raise KeyError("weather")
+        return self.word
+
+    def controller(self) -> Controller:
+        def desired(thing: Widget, settings: Any, word: str) -> Iterable[Raw]:
+            (child,) = widgets.config_map(replace_text(thing, f"{thing.spec.text} {word}"))
+            yield child
+
+        one = widgets.controller(desired)
+        one.sync(every=0.1)(self.ask)
+        return one
+
+
+def replace_text(thing: Widget, text: str) -> Widget:
+    return Widget(thing.metadata, spec=widgets.Spec(text))
+
+
+def text(server: ApiServer) -> Any:
+    return (server.get(CONFIG_MAP, ("ns", "w-one")) or {"data": {}})["data"].get("text")
+
+
+async def test_children_are_planned_by_what_is_outside(server: ApiServer) -> None:
+    weather = Weather()
+    server.put(WIDGET, widget())
+    async with operating(server, weather.controller()):
+        await until(lambda: text(server) == "hello sun")
+        weather.word = "rain"
+
+        await until(lambda: text(server) == "hello rain")
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+
+
+async def test_while_the_outside_is_down_children_stay_and_come_back(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.external.FIRST", 0.05)
+    weather = Weather()
+    server.put(WIDGET, widget())
+    async with operating(server, weather.controller()):
+        await until(lambda: text(server) == "hello sun")
+        weather.down = True
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("reason") == "SyncFailed")
+
+        server.remove(CONFIG_MAP, ("ns", "w-one"))  # lost: it comes back as it was known
+        await until(lambda: text(server) == "hello sun")
+
+        server.edit(WIDGET, KEY, edit("bye"))  # what it should be now is not known: it stays
+        await until(lambda: generation(server, WIDGET) == 2)
+        assert text(server) == "hello sun"
+
+        weather.down = False
+        await until(lambda: text(server) == "bye sun")
+
+
+async def test_a_child_that_was_altered_while_no_operator_ran_is_put_right(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, Weather().controller()):
+        await until(lambda: text(server) == "hello sun")
+    server.edit(CONFIG_MAP, ("ns", "w-one"), lambda raw: raw["data"].update(text="altered"))
+
+    async with operating(server, Weather().controller()):
+        await until(lambda: text(server) == "hello sun")
+
+
+# --- cleanup ------------------------------------------------------------------------------------
+
+
+async def test_the_finalizer_is_there_before_anything_is_made_outside(
+    server: ApiServer, service: BookingService
+) -> None:
+    held: list[Any] = []
+    service.asked = lambda _: held.append(finalizers(server))
+    server.put(TICKET, ticket(finalizers=["somebody.else/holds-it"]))
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: is_booked(server))
+
+    assert held == [["somebody.else/holds-it", FINALIZER]]
+
+
+async def test_a_deletion_gives_back_what_is_outside_and_then_the_object_goes(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: is_booked(server))
+        server.delete(TICKET, KEY)
+
+        await until(lambda: server.get(TICKET, KEY) is None)
+        await asyncio.sleep(0.2)
+    assert service.bookings == {}
+    assert service.calls == ["PUT", "DELETE"]
+
+
+async def test_a_deletion_while_no_operator_ran_is_made_good(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: is_booked(server))
+    server.delete(TICKET, KEY)
+
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: server.get(TICKET, KEY) is None)
+    assert service.bookings == {}
+
+
+async def test_the_finalizers_of_others_stay(server: ApiServer, service: BookingService) -> None:
+    server.put(TICKET, ticket(finalizers=["somebody.else/holds-it"]))
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: is_booked(server))
+        server.delete(TICKET, KEY)
+
+        await until(lambda: finalizers(server) == ["somebody.else/holds-it"])
+        await until(lambda: told(server).get("reason") == "Terminating")
+        assert "somebody.else/holds-it" in told(server)["message"]
+        await asyncio.sleep(0.2)
+    assert service.calls == ["PUT", "DELETE"]
+
+
+async def test_a_cleanup_that_fails_is_told_with_a_way_out_and_holds_up_no_other(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: is_booked(server))
+        service.mood = only_for("one", booking.refuse(500), server)
+        server.delete(TICKET, KEY)
+        await until(lambda: told(server).get("reason") == "CleanupFailed")
+        assert f"remove its finalizer {FINALIZER}" in told(server)["message"]
+        server.put(TICKET, ticket("two"))
+        await until(lambda: is_booked(server, "two"))
+        server.delete(TICKET, ("ns", "two"))
+        await until(lambda: server.get(TICKET, ("ns", "two")) is None)
+        assert finalizers(server) == [FINALIZER]
+
+        service.mood = booking.well
+        await until(lambda: server.get(TICKET, KEY) is None)
+    assert service.bookings == {}
+
+
+async def test_a_missing_right_to_finalizers_is_told_and_nothing_is_made(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.refuse(
+        "PATCH", "/tickets/one$", RefusedError(403, "Forbidden", "cannot patch tickets"), FOREVER
+    )
+    server.put(TICKET, ticket())
+    server.put(TICKET, ticket("two"))
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: told(server).get("reason") == "Forbidden")
+        await until(lambda: is_booked(server, "two"))
+        assert told(server)["message"] == "cannot patch tickets"
+        assert len(service.bookings) == 1
+
+        server.answers.clear()
+        await until(lambda: is_booked(server), seconds=20)
+
+
+async def test_a_finalizer_that_somebody_else_races_for_is_set_without_losing_theirs(
+    server: ApiServer, service: BookingService
+) -> None:
+    raced = False
+
+    async def race(request: Any) -> None:
+        nonlocal raced
+        if request.method == "PATCH" and request.path.endswith("/tickets/one") and not raced:
+            raced = True
+            server.edit(TICKET, KEY, lambda raw: raw["metadata"].update(finalizers=["theirs/one"]))
+
+    server.answers.append(race)
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: is_booked(server))
+
+    assert finalizers(server) == ["theirs/one", FINALIZER]
