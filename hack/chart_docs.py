@@ -22,6 +22,11 @@ _OBJECT: Schema = {"type": "object"}
 _OBJECTS: Schema = {"type": "array", "items": _OBJECT}
 _PORT: Schema = {"type": "integer", "minimum": 1, "maximum": 65535}
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_COUNT_OR_PERCENTAGE: Schema = {
+    "type": ["integer", "string"],
+    "minimum": 0,
+    "pattern": "^[0-9]{1,3}%$",
+}
 _QUANTITIES: Schema = {"type": "object", "additionalProperties": {"type": ["string", "number"]}}
 
 
@@ -64,11 +69,7 @@ KINDS: dict[str, Schema] = {
             ]
         },
     },
-    "countOrPercentage": {
-        "type": ["integer", "string"],
-        "minimum": 0,
-        "pattern": "^([0-9]{1,3}%)?$",
-    },
+    "countOrPercentage": {**_COUNT_OR_PERCENTAGE, "pattern": "^([0-9]{1,3}%)?$"},
     "digest": {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
     "duration": {"type": "string", "pattern": "^([0-9]+(ms|[smhdwy]))*$"},
     "extraObjects": {"type": "array", "items": {"type": ["object", "string"]}},
@@ -132,9 +133,7 @@ KINDS: dict[str, Schema] = {
     ),
     "strategy": _closed(
         type={"enum": ["RollingUpdate", "Recreate"]},
-        rollingUpdate=_closed(
-            maxSurge={"type": ["integer", "string"]}, maxUnavailable={"type": ["integer", "string"]}
-        ),
+        rollingUpdate=_closed(maxSurge=_COUNT_OR_PERCENTAGE, maxUnavailable=_COUNT_OR_PERCENTAGE),
     ),
     "subdomain": {"type": "string", "maxLength": 253, "pattern": f"^({_LABEL}(\\.{_LABEL})*)?$"},
     "tag": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{0,128}$"},

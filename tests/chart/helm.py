@@ -34,6 +34,10 @@ class HelmError(Exception):
     """Helm does not accept the chart or the values; the text is what it printed."""
 
 
+#: What depends on Helm's version is tried with both.
+PROGRAMS = ("helm3", "helm4")
+
+
 def helm(*arguments: str | Path, stdin: str = "", program: str = "helm3") -> str:
     """Run Helm, return what it printed; raise `HelmError` with its error."""
     done = subprocess.run(
@@ -45,12 +49,15 @@ def helm(*arguments: str | Path, stdin: str = "", program: str = "helm3") -> str
 
 
 @functools.cache
-def _template(values: str, chart: Path, release: str, namespace: str, kubernetes: str) -> str:
+def _template(
+    values: str, chart: Path, release: str, namespace: str, kubernetes: str, program: str
+) -> str:
     """Return what Helm renders, as JSON: many tests ask for the same, and that is quick to read."""
     text = helm(
         *("template", release, chart, "--namespace", namespace),
         *("--kube-version", kubernetes, "--values", "-"),
         stdin=values,
+        program=program,
     )
     return json.dumps([found for found in yaml.load_all(text, yaml.CSafeLoader) if found])
 
@@ -62,18 +69,19 @@ def render(
     release: str = RELEASE,
     namespace: str = NAMESPACE,
     kubernetes: str = NEWEST_KUBERNETES,
+    program: str = "helm3",
 ) -> list[Manifest]:
     """Return the objects that `helm install` would create with these values."""
     manifests: list[Manifest] = json.loads(
-        _template(json.dumps(values), chart, release, namespace, kubernetes)
+        _template(json.dumps(values), chart, release, namespace, kubernetes, program)
     )
     return manifests
 
 
-def refusal(values: Values) -> str:
+def refusal(values: Values, *, program: str = "helm3") -> str:
     """Return the error that `helm install` stops with."""
     try:
-        render(values)
+        render(values, program=program)
     except HelmError as error:
         return str(error)
     raise AssertionError(f"Helm accepted {values}")

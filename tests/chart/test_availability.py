@@ -3,6 +3,7 @@
 import pytest
 
 from tests.chart.helm import FULLNAME, Manifest, Values, find, names, pod, render
+from tests.chart.scenarios import SCENARIOS
 
 SELECTED = {"app.kubernetes.io/name": "message-operator", "app.kubernetes.io/instance": "demo"}
 
@@ -76,3 +77,9 @@ def test_a_selector_of_one_s_own_is_left_alone() -> None:
     assert pod({"topologySpreadConstraints": [spread]})["spec"]["topologySpreadConstraints"] == [
         spread
     ]
+
+
+@pytest.mark.parametrize("values", SCENARIOS.values(), ids=SCENARIOS)
+def test_no_scenario_needs_a_priority_that_clusters_keep_for_themselves(values: Values) -> None:
+    # GKE refuses those outside kube-system.
+    assert not str(pod(values)["spec"].get("priorityClassName", "")).startswith("system-")

@@ -221,16 +221,23 @@ def test_a_probe_can_be_changed_replaced_or_left_out() -> None:
     operator = container(
         {
             "startupProbe": {"failureThreshold": 90},
-            "livenessProbe": {"httpGet": None, "exec": {"command": ["true"]}},
-            "readinessProbe": None,
+            "livenessProbe": {"exec": {"command": ["true"]}},
+            "readinessProbe": {"enabled": False},
         }
     )
 
     assert operator["startupProbe"]["failureThreshold"] == 90
     assert operator["startupProbe"]["httpGet"]["path"] == "/healthz"
     assert operator["livenessProbe"]["exec"] == {"command": ["true"]}
-    assert "httpGet" not in operator["livenessProbe"]
+    assert not {"httpGet", "enabled"} & operator["livenessProbe"].keys()
     assert "readinessProbe" not in operator
+
+
+def test_a_probe_can_be_left_out_by_null_too() -> None:
+    operator = container({"startupProbe": None, "livenessProbe": {"httpGet": None, "exec": {}}})
+
+    assert "startupProbe" not in operator
+    assert "httpGet" not in operator["livenessProbe"]
 
 
 def test_a_rollout_goes_as_the_values_say() -> None:

@@ -1,11 +1,12 @@
 """The chart works as a part of another one."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.chart.helm import CHART, NAMESPACE, Manifest, Values, find, render
+from tests.chart.helm import CHART, NAMESPACE, PROGRAMS, Manifest, Values, find, render
 
 PARENT = """
 apiVersion: v2
@@ -27,9 +28,9 @@ def parent(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def rendered(parent: Path, values: Values) -> list[Manifest]:
+def rendered(parent: Path, values: Values, program: str = "helm3") -> list[Manifest]:
     """Render the parent chart."""
-    return render(values, chart=parent, release="platform")
+    return render(values, chart=parent, release="platform", program=program)
 
 
 def test_its_values_are_set_below_its_name(parent: Path) -> None:
@@ -53,3 +54,22 @@ def test_it_can_be_switched_on_and_off_by_its_parent(parent: Path) -> None:
     # The schema, which knows every key, must know this one, too.
     assert rendered(parent, {"messages": {"enabled": True}}) == rendered(parent, {})
     assert rendered(parent, {"messages": {"enabled": False}}) == []
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_null_takes_away_can_be_taken_away_without_it(parent: Path, program: str) -> None:
+    # Helm 4 loses a null in the values of a parent chart (Helm's pull request 32538).
+    ours = {
+        "messagePod": {"runAsUser": "none"},
+        "startupProbe": {"enabled": False},
+        "livenessProbe": {"tcpSocket": {"port": "health"}},
+    }
+    (parent / "values.yaml").write_text(json.dumps({"messages": ours}))
+
+    deployment = find(rendered(parent, {}, program), "Deployment", "platform-messages")
+
+    (operator,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert "--message-user=none" in operator["args"]
+    assert "startupProbe" not in operator
+    assert "httpGet" not in operator["livenessProbe"]
+    assert operator["readinessProbe"]["httpGet"]["path"] == "/readyz"

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from hack import chart_docs, generate, paths
-from tests.chart.helm import CHART, Manifest, Values, refusal, render
+from tests.chart.helm import CHART, PROGRAMS, Manifest, Values, container, refusal, render
 
 SCHEMA: Manifest = json.loads((CHART / "values.schema.json").read_text())
 DEFAULTS: Manifest = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -38,6 +38,40 @@ DEFAULTS: Manifest = yaml.safe_load((CHART / "values.yaml").read_text())
         (
             {"strategy": {"type": "RollingUpdate"}, "leaderElection": {"enabled": False}},
             "strategy.type is RollingUpdate, but leaderElection.enabled is false",
+        ),
+        (
+            {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "0%"}}},
+            "maxSurge and strategy.rollingUpdate.maxUnavailable are both 0: no operator could",
+        ),
+        (
+            {"strategy": {"rollingUpdate": {"maxSurge": "lots"}}},
+            "at '/strategy/rollingUpdate/maxSurge': 'lots' does not match pattern",
+        ),
+        (
+            {"strategy": {"rollingUpdate": {"maxUnavailable": -1}}},
+            "at '/strategy/rollingUpdate/maxUnavailable': minimum: got -1, want 0",
+        ),
+        (
+            {"extraEnv": [{"name": "POD_NAME", "value": "mine"}]},
+            "extraEnv has POD_NAME, which the chart sets itself",
+        ),
+        ({"extraEnv": [{"name": "TZ"}, {"name": "TZ"}]}, "extraEnv has TZ twice: Kubernetes"),
+        (
+            {"extraContainers": [{"name": "operator"}]},
+            "extraContainers and initContainers has operator, which the chart sets itself",
+        ),
+        (
+            {"extraContainers": [{"name": "one"}], "initContainers": [{"name": "one"}]},
+            "extraContainers and initContainers has one twice",
+        ),
+        ({"extraVolumes": [{"name": "a"}, {"name": "a"}]}, "extraVolumes has a twice: Kubernetes"),
+        (
+            {"metrics": {"serviceMonitor": {"interval": "1m30s", "scrapeTimeout": "91s"}}},
+            "metrics.serviceMonitor.scrapeTimeout is 91s, which is more than its interval of 1m30s",
+        ),
+        (
+            {"metrics": {"podMonitor": {"interval": "500ms", "scrapeTimeout": "1s"}}},
+            "metrics.podMonitor.scrapeTimeout is 1s, which is more than its interval of 500ms",
         ),
         (
             {"leaderElection": {"renewDeadlineSeconds": 20}},
@@ -116,8 +150,11 @@ DEFAULTS: Manifest = yaml.safe_load((CHART / "values.yaml").read_text())
     ],
     ids=str,
 )
-def test_bad_values_are_refused_with_one_clear_sentence(values: Values, sentence: str) -> None:
-    message = refusal(values)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_bad_values_are_refused_with_one_clear_sentence(
+    values: Values, sentence: str, program: str
+) -> None:
+    message = refusal(values, program=program)
 
     assert message.count(sentence) == 1
     assert len([line for line in message.splitlines() if line.startswith("- at")]) <= 1
@@ -125,6 +162,20 @@ def test_bad_values_are_refused_with_one_clear_sentence(values: Values, sentence
 
 def test_a_parent_chart_may_share_any_global_value() -> None:
     render({"global": {"storageClass": "fast"}})
+
+
+@pytest.mark.parametrize("variable", container()["env"], ids=lambda variable: variable["name"])
+def test_no_variable_of_the_chart_s_own_is_set_twice(variable: Manifest) -> None:
+    mine = {"name": variable["name"], "value": "mine"}
+
+    assert f"extraEnv has {variable['name']}, which" in refusal({"extraEnv": [mine]})
+
+
+@pytest.mark.parametrize("timeout", ["90s", "1m30s", "", "89s999ms"])
+def test_a_scrape_may_take_as_long_as_its_interval(timeout: str) -> None:
+    monitor = {"enabled": True, "interval": "1m30s", "scrapeTimeout": timeout}
+
+    render({"metrics": {"serviceMonitor": monitor}})
 
 
 def test_a_map_or_list_can_be_emptied_by_null() -> None:

@@ -117,7 +117,7 @@ UNUSUAL: dict[str, Any] = {
     "podSecurityContext": {"supplementalGroups": [1056]},
     "securityContext": {"runAsUser": 1057},
     "hostUsers": False,
-    "startupProbe": {"httpGet": None, "tcpSocket": {"port": "health"}, "initialDelaySeconds": 58},
+    "startupProbe": {"tcpSocket": {"port": "health"}, "initialDelaySeconds": 58},
     "livenessProbe": {"initialDelaySeconds": 59},
     "readinessProbe": {"initialDelaySeconds": 60},
     "terminationGracePeriodSeconds": 1000000,

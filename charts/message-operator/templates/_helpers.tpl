@@ -16,9 +16,14 @@
 {{- end }}
 {{- end }}
 
-{{/* The name of the Service, which has at most 63 characters, its suffix included. */}}
+{{/* The name of the Service, which has at most 63 characters, its suffix included. It is a label that
+begins with a letter (DNS-1035); the name of a release may have dots, or begin with a digit. */}}
 {{- define "message-operator.serviceName" -}}
-{{- include "message-operator.fullname" . | trunc 55 | trimSuffix "-" }}-metrics
+{{- $name := include "message-operator.fullname" . | replace "." "-" }}
+{{- if regexMatch "^[0-9]" $name }}
+{{- $name = printf "release-%s" $name }}
+{{- end }}
+{{- $name | trunc 55 | trimSuffix "-" }}-metrics
 {{- end }}
 
 {{- define "message-operator.serviceHost" -}}
@@ -41,8 +46,8 @@ whatever namespace it is. */}}
 {{- end }}
 
 {{- define "message-operator.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "message-operator.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "message-operator.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{/* Labels of every object. commonLabels add to ours and cannot replace them. */}}
@@ -162,5 +167,19 @@ puts 5 random ones behind them. */}}
 {{- trunc 46 $name }}[-a-z0-9]+
 {{- else }}
 {{- $name }}-[a-z0-9]+-[a-z0-9]+
+{{- end }}
+{{- end }}
+
+{{/* A probe as Kubernetes takes it. A null, by which a default goes, is lost on the way through a
+parent chart (Helm 4): so `enabled` turns a probe off, and another way to ask replaces httpGet. */}}
+{{- define "message-operator.probe" -}}
+{{- $probe := default dict . }}
+{{- if hasKey $probe "enabled" | ternary $probe.enabled true }}
+{{- if or $probe.exec $probe.tcpSocket $probe.grpc }}
+{{- $probe = omit $probe "httpGet" }}
+{{- end }}
+{{- with omit $probe "enabled" }}
+{{- toYaml . }}
+{{- end }}
 {{- end }}
 {{- end }}

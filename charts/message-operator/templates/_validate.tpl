@@ -19,6 +19,34 @@ Each stops the installation with one sentence that says what is wrong and what t
 {{- end }}
 {{- include "message-operator.validateDisruptionBudget" . }}
 {{- include "message-operator.validateMetrics" . }}
+{{- include "message-operator.validateRollout" . }}
+{{- include "message-operator.validateNames" (dict "value" "extraEnv" "items" .Values.extraEnv "ours" (list "POD_NAME" "POD_NAMESPACE")) }}
+{{- include "message-operator.validateNames" (dict "value" "extraVolumes" "items" .Values.extraVolumes) }}
+{{- include "message-operator.validateNames" (dict "value" "extraContainers and initContainers" "items" (concat (default list .Values.initContainers) (default list .Values.extraContainers)) "ours" (list "operator")) }}
+{{- end }}
+
+{{- define "message-operator.validateRollout" -}}
+{{- $rolling := default dict (default dict .Values.strategy).rollingUpdate }}
+{{- $none := list "0" "0%" }}
+{{- if and (has (toString $rolling.maxSurge) $none) (has (toString $rolling.maxUnavailable) $none) }}
+{{- fail "strategy.rollingUpdate.maxSurge and strategy.rollingUpdate.maxUnavailable are both 0: no operator could ever be replaced. Raise one of them." }}
+{{- end }}
+{{- end }}
+
+{{/* From (dict "value" <which value> "items" <objects with names> "ours" <names that are taken>). */}}
+{{- define "message-operator.validateNames" -}}
+{{- $value := .value }}
+{{- $seen := list }}
+{{- $ours := default list .ours }}
+{{- range .items }}
+{{- if has .name $ours }}
+{{- fail (printf "%s has %s, which the chart sets itself: Kubernetes takes each name once. Leave it out, or name it otherwise." $value .name) }}
+{{- end }}
+{{- if has .name $seen }}
+{{- fail (printf "%s has %s twice: Kubernetes takes each name once. Leave one of them out." $value .name) }}
+{{- end }}
+{{- $seen = append $seen .name }}
+{{- end }}
 {{- end }}
 
 {{- define "message-operator.validateDisruptionBudget" -}}
@@ -61,6 +89,13 @@ Each stops the installation with one sentence that says what is wrong and what t
 {{- if and $metrics.serviceMonitor.enabled (not $metrics.service.enabled) }}
 {{- fail "metrics.serviceMonitor.enabled is true, but metrics.service.enabled is false: there is no Service to be scraped. Enable it, or use metrics.podMonitor." }}
 {{- end }}
+{{- range $name := list "serviceMonitor" "podMonitor" }}
+{{- $monitor := get $metrics $name }}
+{{- $interval := include "message-operator.milliseconds" $monitor.interval | int64 }}
+{{- if and $interval (gt (include "message-operator.milliseconds" $monitor.scrapeTimeout | int64) $interval) }}
+{{- fail (printf "metrics.%s.scrapeTimeout is %s, which is more than its interval of %s: Prometheus refuses that. Lower it." $name $monitor.scrapeTimeout $monitor.interval) }}
+{{- end }}
+{{- end }}
 {{- if eq (int $metrics.service.port) (int $metrics.service.healthPort) }}
 {{- fail (printf "metrics.service.port and metrics.service.healthPort are both %d: a Service has each port once. Change one of them." (int $metrics.service.port)) }}
 {{- end }}
@@ -91,4 +126,15 @@ Each stops the installation with one sentence that says what is wrong and what t
 {{- if and $secure.enabled $metrics.podMonitor.enabled (not $metrics.podMonitor.authorization) }}
 {{- fail "metrics.podMonitor.authorization is empty, but metrics.secure.enabled is true: a PodMonitor cannot tell Prometheus to send its own token. Name a Secret with a token there, or use metrics.serviceMonitor." }}
 {{- end }}
+{{- end }}
+
+{{/* The length of a Prometheus duration such as 1m30s. */}}
+{{- define "message-operator.milliseconds" -}}
+{{- $units := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000 "w" 604800000 "y" 31536000000 }}
+{{- $sum := 0 }}
+{{- range regexFindAll "[0-9]+(ms|[smhdwy])" (default "" .) -1 }}
+{{- $number := regexFind "^[0-9]+" . }}
+{{- $sum = add $sum (mul (int64 $number) (int64 (get $units (trimPrefix $number .)))) }}
+{{- end }}
+{{- $sum }}
 {{- end }}

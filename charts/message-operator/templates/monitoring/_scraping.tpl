@@ -12,7 +12,7 @@ tlsConfig:
 tlsConfig:
   ca:
     secret:
-      name: {{ include "message-operator.metricsSecret" .root }}
+      name: {{ include "message-operator.metricsSecret" .root | quote }}
       key: ca.crt
   # The certificate is the Service's, and the Pods are scraped by their addresses.
   serverName: {{ include "message-operator.serviceHost" .root }}

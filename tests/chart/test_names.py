@@ -1,0 +1,68 @@
+"""Names that YAML would take for something else, and names that a Service may not have."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.chart.helm import PROGRAMS, Values, find, names, render
+
+#: As YAML reads them: a number, a number, true, a number, nothing, a number.
+ODD = ["123", "1e3", "on", "0x1f", "null", "0o17"]
+#: DNS-1035: what the name of a Service is held to up to Kubernetes 1.33.
+SERVICE = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def everything(name: str) -> Values:
+    """Return values in which whatever has a name has this one."""
+    placed = {"priorityClassName": name, "runtimeClassName": name}
+    monitors = ("serviceMonitor", "prometheusRule", "dashboard")
+    return {
+        **placed,
+        "nameOverride": name,
+        "fullnameOverride": name,
+        "namespaceOverride": name,
+        "watchNamespaces": [name],
+        "serviceAccount": {"name": name},
+        "messagePod": {**placed, "labels": {"name": name}},
+        "networkPolicy": {"enabled": True},
+        "replicaCount": 2,
+        "metrics": {
+            "secure": {"enabled": True, "secretName": name},
+            **{one: {"enabled": True, "namespace": name} for one in monitors},
+        },
+    }
+
+
+def kinds(value: Any) -> Any:
+    """Return the names of types in place of all texts, numbers and truths."""
+    if isinstance(value, dict):
+        return [kinds(part) for part in value.values()]  # names are in some keys, too
+    return [kinds(part) for part in value] if isinstance(value, list) else type(value).__name__
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("name", ODD)
+def test_a_name_is_a_text_whatever_yaml_reads_in_it(name: str, program: str) -> None:
+    plain = render(everything("plain"), release="plain", program=program)
+
+    odd = render(everything(name), release=name, program=program)
+
+    assert kinds(odd) == kinds(plain)
+    assert {found for _, _, found in names(odd)} >= {name, f"{name}-leader-election"}
+
+
+@pytest.mark.parametrize("release", ["v1.2", "2024-prod", "1e3", "0.1." + "a" * 48, "9" * 53])
+def test_the_service_s_name_is_one_that_every_kubernetes_takes(release: str) -> None:
+    (service,) = (one for one in render(release=release) if one["kind"] == "Service")
+
+    name = service["metadata"]["name"]
+    assert SERVICE.fullmatch(name)
+    assert name.endswith("-metrics")
+    (test,) = (one for one in render(release=release) if one["kind"] == "Pod")
+    assert f"http://{name}.operators.svc" in json.dumps(test)
+
+
+def test_the_service_is_called_as_before_where_it_could_be() -> None:
+    assert find(render(), "Service", "demo-message-operator-metrics")
