@@ -1,0 +1,139 @@
+"""When the alerts fire and end, and for which release: promtool tells."""
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.chart.monitored import (
+    ALERTS,
+    RELEASES,
+    Release,
+    expect,
+    firing,
+    promtool,
+    rule_file,
+    rules,
+    series,
+)
+
+
+def test_promtool_finds_nothing_in_the_rules(tmp_path: Path) -> None:
+    promtool("check", "rules", rule_file(tmp_path))
+
+
+#: For each alert the series that drive it, a sample a minute: two hours of trouble, then two well.
+WELL = {
+    "up": "1x240",
+    "message_operator_leader": "1x240",
+    'message_operator_reconciles_total{result="success"}': "0+60x240",
+    "message_operator_queue_depth": "0x240",
+    'message_operator_api_requests_total{code="200"}': "0+60x240",
+    "process_start_time_seconds": "1000x240",
+    "message_operator_last_sweep_timestamp_seconds": "0+60x240",
+    'message_operator_unserved{resource="pods",watched_namespace="team"}': "0x240",
+    'message_operator_unreadable_objects{resource="pods"}': "0x240",
+    'message_operator_messages{phase="Failed"}': "0x240",
+    'message_operator_messages{phase="Pending"}': "0x240",
+}
+TROUBLE: dict[str, dict[str, str]] = {
+    "MessageOperatorDown": {"up": "0x120 1x120"},
+    "MessageOperatorRestarting": {"process_start_time_seconds": "0+60x120 7200x120"},
+    "MessageOperatorNoLeader": {"message_operator_leader": "0x120 1x120"},
+    "MessageOperatorReconcileErrors": {
+        'message_operator_reconciles_total{result="error"}': "0+1x120 120x120"
+    },
+    "MessageOperatorQueueStuck": {
+        "message_operator_queue_depth": "5x120 0x120",
+        'message_operator_reconciles_total{result="success"}': "7x120 7+60x120",
+    },
+    "MessageOperatorApiErrors": {
+        'message_operator_api_requests_total{code="503"}': "0+60x120 7200x120"
+    },
+    "MessageOperatorForbidden": {
+        'message_operator_api_requests_total{code="403"}': "0+1x120 120x120"
+    },
+    "MessageOperatorWatchMisses": {
+        'message_operator_sweep_repairs_total{resource="pods"}': "0+1x120 120x120"
+    },
+    "MessageOperatorSweepsFail": {
+        "message_operator_last_sweep_timestamp_seconds": "0x120 7260+60x119"
+    },
+    "MessageOperatorUnserved": {
+        'message_operator_unserved{resource="pods",watched_namespace="team"}': "1x120 0x120"
+    },
+    "MessageOperatorUnreadableObjects": {
+        'message_operator_unreadable_objects{resource="pods"}': "2x120 0x120"
+    },
+    "MessageOperatorMessagesFailed": {'message_operator_messages{phase="Failed"}': "1x120 0x120"},
+    "MessageOperatorMessagesPending": {'message_operator_messages{phase="Pending"}': "1x120 0x120"},
+}
+
+
+def test_every_alert_fires_in_trouble_and_ends_after_it(tmp_path: Path) -> None:
+    assert TROUBLE.keys() == ALERTS.keys()
+    one = Release()
+    tests = [
+        {
+            "name": alert,
+            "input_series": [series(one, *item) for item in {**WELL, **trouble}.items()],
+            # Only that alert, and no other; at the end none.
+            "promql_expr_test": [
+                *(firing(name, 115, *([one] if name == alert else [])) for name in ALERTS),
+                *(firing(name, 235) for name in ALERTS),
+            ],
+        }
+        for alert, trouble in TROUBLE.items()
+    ]
+
+    expect(tmp_path, tests, one)
+
+
+def test_an_alert_fires_for_the_release_in_trouble_and_for_no_other(tmp_path: Path) -> None:
+    tests = [
+        {
+            "name": f"{alert}: {troubled}",
+            "input_series": [
+                series(release, *item)
+                for release in RELEASES
+                for item in {**WELL, **(trouble if release == troubled else {})}.items()
+            ],
+            "promql_expr_test": [firing(alert, 115, troubled), firing(alert, 235)],
+        }
+        for (alert, trouble), troubled in itertools.product(TROUBLE.items(), RELEASES)
+    ]
+
+    expect(tmp_path, tests, *RELEASES)
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        ('watched_namespace="team",', "pods in the namespace team cannot be listed"),
+        ("", "pods cannot be listed"),  # the operator serves all namespaces
+    ],
+)
+def test_what_is_not_served_is_told_in_words(tmp_path: Path, labels: str, text: str) -> None:
+    (rule,) = (rule for rule in rules() if rule["alert"] == "MessageOperatorUnserved")
+    description = rule["annotations"]["description"]
+    shown = re.sub(r"{{ \$labels.resource }}{{ with .*?{{ end }}", text.partition(" cannot")[0],
+                   description)  # fmt: skip
+    annotations = {**rule["annotations"], "description": shown}
+    exposed = f'message_operator_unserved{{{labels}resource="pods"}}'
+    alert = {
+        "exp_labels": {
+            **rule["labels"],
+            "resource": "pods",
+            **({"watched_namespace": "team"} if labels else {}),
+        },
+        "exp_annotations": annotations,
+    }
+    test = {
+        "input_series": [series(Release(), exposed, "1x60")],
+        "alert_rule_test": [
+            {"alertname": "MessageOperatorUnserved", "eval_time": "30m", "exp_alerts": [alert]}
+        ],
+    }
+
+    expect(tmp_path, [test], Release())
