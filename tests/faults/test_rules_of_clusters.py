@@ -6,7 +6,7 @@ Finding M7. The API server's own admission does it, and the real scheduler place
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -204,9 +204,18 @@ async def test_a_label_that_a_policy_asks_for_is_told_and_can_be_given(here: Wor
         await here.converges({"hello": "하나"})
 
 
-async def test_a_sidecar_and_another_registry_are_left_alone(here: World) -> None:
-    mirror = "mirror.example"
-    async with held_to(here, policies.injects_and_rewrites(here.namespace, mirror)):
+@pytest.mark.parametrize(
+    ("rule", "shows"),
+    [
+        (policies.injects_and_rewrites, ["mesh-proxy", "mirror.example/docker.io/library/busybox"]),
+        (policies.adjusts_resources, ["52Mi", "1Gi"]),
+    ],
+    ids=["mesh", "autopilot"],
+)
+async def test_what_admission_adds_and_rewrites_is_left_alone(
+    here: World, rule: Callable[[str], list[Raw]], shows: list[str]
+) -> None:
+    async with held_to(here, rule(here.namespace)):
         await here.start()
         await here.create("하나")
         await here.is_ready()
@@ -216,8 +225,7 @@ async def test_a_sidecar_and_another_registry_are_left_alone(here: World) -> Non
 
         pod = await here.cluster.ask("GET", here.pod())
         assert pod["metadata"]["uid"] == before
-        assert pod["spec"]["containers"][0]["image"].startswith(f"{mirror}/")
-        assert [c["name"] for c in pod["spec"]["initContainers"]] == ["mesh-proxy"]
+        assert [word for word in shows if word not in json.dumps(pod["spec"])] == []
 
         await here.edit("둘")
         async with here.within(30, "an edit still replaces the Pod"):

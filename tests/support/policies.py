@@ -107,7 +107,7 @@ def requires_a_label(namespace: str, label: str) -> list[Raw]:
     )
 
 
-def injects_and_rewrites(namespace: str, registry: str) -> list[Raw]:
+def injects_and_rewrites(namespace: str, registry: str = "mirror.example") -> list[Raw]:
     """Add a sidecar to each Pod, and have all images from one registry."""
     rewrites = f"""
         Object{{
@@ -130,6 +130,24 @@ def injects_and_rewrites(namespace: str, registry: str) -> list[Raw]:
         }}]"""
     patch = {"patchType": "JSONPatch", "jsonPatch": {"expression": injects}}
     return mutating(f"{namespace}-mesh", namespace, rewrites, more=[patch])
+
+
+def adjusts_resources(namespace: str) -> list[Raw]:
+    """Give each container the least that GKE Autopilot gives, as requests and as limits."""
+    merged = f"""
+        Object{{
+          metadata: Object.metadata{{annotations: {{"{SEEN}": "autopilot"}}}},
+          spec: Object.spec{{
+            containers: object.spec.containers.map(c, Object.spec.containers{{
+              name: c.name,
+              resources: Object.spec.containers.resources{{
+                requests: {{"cpu": "50m", "memory": "52Mi", "ephemeral-storage": "1Gi"}},
+                limits: {{"cpu": "50m", "memory": "52Mi", "ephemeral-storage": "1Gi"}}
+              }}
+            }})
+          }}
+        }}"""
+    return mutating(f"{namespace}-resources", namespace, merged)
 
 
 def mutating(
