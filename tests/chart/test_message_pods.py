@@ -62,7 +62,7 @@ def test_what_the_cluster_asks_of_message_pods_reaches_them() -> None:
     awkward = {"a.example/$(POD_NAME)": '$(POD_NAME) "\\ <&> ${x} 한글'}
     placed = {
         "nodeSelector": {"kubernetes.io/os": "linux", "pool": "small"},
-        "tolerations": [{"key": "spot", "operator": "Exists", "tolerationSeconds": 300}],
+        "tolerations": [{"key": "spot", "effect": "NoExecute", "tolerationSeconds": 300}],
         "affinity": {"nodeAffinity": {}},
         "priorityClassName": "low",
         "runtimeClassName": "gvisor",

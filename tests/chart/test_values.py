@@ -44,6 +44,42 @@ DEFAULTS: Manifest = yaml.safe_load((CHART / "values.yaml").read_text())
             "maxSurge and strategy.rollingUpdate.maxUnavailable are both 0: no operator could",
         ),
         (
+            {"strategy": {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}},
+            "strategy.rollingUpdate is set, but the rollout is a Recreate",
+        ),
+        (
+            {"leaderElection": {"enabled": False}, "strategy": {"rollingUpdate": {"maxSurge": 1}}},
+            "strategy.rollingUpdate is set, but the rollout is a Recreate",
+        ),
+        (
+            {"extraVolumeMounts": [{"name": "a", "mountPath": "/a"}]},
+            "extraVolumeMounts has a, but no volume of extraVolumes is called so",
+        ),
+        (
+            {"serviceAccount": {"automountToken": False}},
+            "serviceAccount.automountToken is false, and extraVolumeMounts bring no other token",
+        ),
+        (
+            {
+                "metrics": {"secure": {"enabled": True, "secretName": "tls"}},
+                "extraVolumes": [{"name": "metrics-certificate"}],
+            },
+            "extraVolumes has metrics-certificate, which the chart sets itself",
+        ),
+        ({"dnsPolicy": "None"}, "dnsPolicy is None, but dnsConfig.nameservers is empty"),
+        (
+            {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]},
+            "tolerations has the value b beside the operator Exists",
+        ),
+        (
+            {"messagePod": {"tolerations": [{"value": "b"}]}},
+            "messagePod.tolerations has no key beside the operator Equal",
+        ),
+        (
+            {"messagePod": {"tolerations": [{"key": "a", "tolerationSeconds": 0}]}},
+            "messagePod.tolerations has tolerationSeconds beside another effect than NoExecute",
+        ),
+        (
             {"strategy": {"rollingUpdate": {"maxSurge": "lots"}}},
             "at '/strategy/rollingUpdate/maxSurge': 'lots' does not match pattern",
         ),

@@ -79,12 +79,14 @@ def test_the_subscription_sets_resources_and_environment(
     assert '"level": "debug"' in subscription.log()
 
     user = {"name": "MESSAGE_OPERATOR_MESSAGE_USER", "value": "1234"}
-    subscription.change(config={"env": [user]})
+    template = {"name": "MESSAGE_OPERATOR_MESSAGE_POD", "value": '{"labels": {"team": "blue"}}'}
+    subscription.change(config={"env": [user, template]})
 
     subscription.wait_for_pod("with the user", lambda container: user in container["env"])
     assert '"level": "debug"' not in subscription.log()
     message = home.create("hello", "hello").wait_until_ready()
     assert message["spec"]["securityContext"]["runAsUser"] == 1234
+    assert message["metadata"]["labels"]["team"] == "blue"
 
 
 def test_an_upgrade_that_cannot_start_leaves_the_old_operator_serving_and_is_undone(

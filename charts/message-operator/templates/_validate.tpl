@@ -21,12 +21,52 @@ Each stops the installation with one sentence that says what is wrong and what t
 {{- include "message-operator.validateMetrics" . }}
 {{- include "message-operator.validateRollout" . }}
 {{- include "message-operator.validateNames" (dict "value" "extraEnv" "items" .Values.extraEnv "ours" (list "POD_NAME" "POD_NAMESPACE")) }}
-{{- include "message-operator.validateNames" (dict "value" "extraVolumes" "items" .Values.extraVolumes) }}
+{{- include "message-operator.validateNames" (dict "value" "extraVolumes" "items" .Values.extraVolumes "ours" (ternary (list "metrics-certificate") list .Values.metrics.secure.enabled)) }}
 {{- include "message-operator.validateNames" (dict "value" "extraContainers and initContainers" "items" (concat (default list .Values.initContainers) (default list .Values.extraContainers)) "ours" (list "operator")) }}
+{{- include "message-operator.validatePod" . }}
+{{- include "message-operator.validateTolerations" (dict "value" "tolerations" "items" .Values.tolerations) }}
+{{- include "message-operator.validateTolerations" (dict "value" "messagePod.tolerations" "items" .Values.messagePod.tolerations) }}
+{{- end }}
+
+{{- define "message-operator.validatePod" -}}
+{{- $volumes := list }}
+{{- range .Values.extraVolumes }}{{ $volumes = append $volumes .name }}{{ end }}
+{{- range .Values.extraVolumeMounts }}
+{{- if not (has .name $volumes) }}
+{{- fail (printf "extraVolumeMounts has %s, but no volume of extraVolumes is called so. Add the volume, or leave the mount out." .name) }}
+{{- end }}
+{{- end }}
+{{- if not (or .Values.serviceAccount.automountToken .Values.extraVolumeMounts) }}
+{{- fail "serviceAccount.automountToken is false, and extraVolumeMounts bring no other token: the operator could not log in. Set it to true, or mount a token." }}
+{{- end }}
+{{- if and (eq (default "" .Values.dnsPolicy) "None") (not (default dict .Values.dnsConfig).nameservers) }}
+{{- fail "dnsPolicy is None, but dnsConfig.nameservers is empty: Kubernetes refuses such a Pod. Name a server, or leave dnsPolicy empty." }}
+{{- end }}
+{{- end }}
+
+{{/* What the API server would say of tolerations; for those of message Pods it would say so late.
+From (dict "value" <which value> "items" <tolerations>). */}}
+{{- define "message-operator.validateTolerations" -}}
+{{- $value := .value }}
+{{- range .items }}
+{{- if and .value (eq (default "Equal" .operator) "Exists") }}
+{{- fail (printf "%s has the value %s beside the operator Exists, which holds for any. Leave the value out, or take the operator Equal." $value .value) }}
+{{- end }}
+{{- if and (not .key) (ne (default "Equal" .operator) "Exists") }}
+{{- fail (printf "%s has no key beside the operator %s. Name the key, or take the operator Exists, which then holds for all taints." $value (default "Equal" .operator)) }}
+{{- end }}
+{{- if and (hasKey . "tolerationSeconds") (ne (default "" .effect) "NoExecute") }}
+{{- fail (printf "%s has tolerationSeconds beside another effect than NoExecute: only that one evicts. Set the effect, or leave the seconds out." $value) }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "message-operator.validateRollout" -}}
-{{- $rolling := default dict (default dict .Values.strategy).rollingUpdate }}
+{{- $strategy := default dict .Values.strategy }}
+{{- $rolling := default dict $strategy.rollingUpdate }}
+{{- if and $rolling (or (eq (default "" $strategy.type) "Recreate") (not .Values.leaderElection.enabled)) }}
+{{- fail "strategy.rollingUpdate is set, but the rollout is a Recreate, because of strategy.type or because leaderElection.enabled is false. Leave rollingUpdate out, or change those." }}
+{{- end }}
 {{- $none := list "0" "0%" }}
 {{- if and (has (toString $rolling.maxSurge) $none) (has (toString $rolling.maxUnavailable) $none) }}
 {{- fail "strategy.rollingUpdate.maxSurge and strategy.rollingUpdate.maxUnavailable are both 0: no operator could ever be replaced. Raise one of them." }}

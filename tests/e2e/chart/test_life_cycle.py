@@ -86,10 +86,11 @@ def test_an_upgrade_replaces_message_pods_whose_template_it_changes(
     message = namespace.create("hello", "hello")
     former = message.wait_until_ready()
 
-    operator.upgrade("--set=messagePod.runAsUser=1234")
+    operator.upgrade("--set=messagePod.runAsUser=1234,messagePod.labels.team=blue")
 
     pod = message.wait_until_ready(instead_of=former)
     assert pod["spec"]["securityContext"]["runAsUser"] == 1234
+    assert pod["metadata"]["labels"]["team"] == "blue"
     event = message.wait_for_event("Replaced")
     assert event["message"] == "Replaced Pod msg-hello: its Pod's template changed."
 
