@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
-from hack import tools
+from hack import manifests, tools
 from hack.control_plane import ADMIN, ControlPlane
 from tests.chart import foreign_kinds
 from tests.chart.helm import Manifest, Values, render
@@ -56,24 +57,44 @@ def differences(rendered: Any, live: Any, path: str = "") -> Iterator[str]:
         yield f"{path} is {live!r}, and was rendered as {rendered!r}"
 
 
+def expect_no_difference(plane: ControlPlane, objects: list[Manifest]) -> None:
+    """Apply objects; fail if one is not as it was rendered, or another apply would change it."""
+    kubectl(plane, "apply", "--server-side", "-f", "-", stdin=objects)
+
+    live = json.loads(kubectl(plane, "get", "-f", "-", "-o", "json", stdin=objects))["items"]
+    for rendered, found in zip(objects, live, strict=True):
+        name = f"{rendered['kind']} {rendered['metadata']['name']}"
+        assert [*differences(rendered, found, name)] == []
+    # Exits with 1, and shows it, where another apply would change anything.
+    assert kubectl(plane, "diff", "--server-side", "-f", "-", stdin=objects) == ""
+
+
+def make_namespaces(plane: ControlPlane, objects: list[Manifest]) -> None:
+    """Create the namespaces of these objects, unless they are there."""
+    names = {manifest["metadata"].get("namespace") for manifest in objects} - {None}
+    homes = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n}} for n in names]
+    kubectl(plane, "apply", "--server-side", "-f", "-", stdin=homes)
+
+
 @pytest.mark.parametrize("values", SCENARIOS.values(), ids=SCENARIOS)
 def test_what_is_rendered_and_applied_comes_back_as_it_is(
     empty: ControlPlane, values: Values
 ) -> None:
-    # Helm's own: Argo CD and Flux leave out the Pod of `helm test`.
-    manifests = [manifest for manifest in render(values) if manifest["kind"] != "Pod"]
-    namespaces = {manifest["metadata"].get("namespace") for manifest in manifests} - {None}
-    homes = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in namespaces
-    ]
-    kubectl(empty, "apply", "--server-side", "-f", "-", stdin=homes)
+    # Argo CD and Flux leave out the Pod of `helm test`.
+    objects = [manifest for manifest in render(values) if manifest["kind"] != "Pod"]
+    make_namespaces(empty, objects)
 
-    kubectl(empty, "apply", "--server-side", "-f", "-", stdin=manifests)
+    expect_no_difference(empty, objects)
 
-    live = json.loads(kubectl(empty, "get", "-f", "-", "-o", "json", stdin=manifests))["items"]
-    for rendered, found in zip(manifests, live, strict=True):
-        name = f"{rendered['kind']} {rendered['metadata']['name']}"
-        assert [*differences(rendered, found, name)] == []
-    # Exits with 1, and shows it, where another apply would change anything.
-    assert kubectl(empty, "diff", "--server-side", "-f", "-", stdin=manifests) == ""
-    kubectl(empty, "delete", "-f", "-", stdin=manifests)
+    kubectl(empty, "delete", "-f", "-", stdin=objects)
+
+
+@pytest.mark.parametrize("file", ["install.yaml", "monitoring.yaml"])
+def test_so_does_what_is_made_for_those_without_helm(empty: ControlPlane, file: str) -> None:
+    objects = list(yaml.safe_load_all((manifests.DEPLOY / file).read_text()))
+    make_namespaces(empty, objects)
+
+    expect_no_difference(empty, objects)
+
+    kept = [found for found in objects if found["kind"] != "Namespace"]
+    kubectl(empty, "delete", "-f", "-", stdin=kept)

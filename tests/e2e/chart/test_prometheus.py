@@ -26,7 +26,7 @@ from tests.chart import prometheus_server
 from tests.e2e import release
 from tests.e2e.chart.conftest import clean_cluster, monitoring_kinds
 from tests.e2e.chart.test_scenarios import scenario_values
-from tests.e2e.kube import Kube, Object
+from tests.e2e.kube import CommandError, Kube, Object
 from tests.e2e.messages import Namespace, make_namespace
 from tests.e2e.release import Operator
 from tests.e2e.test_conflicts import foreign_pod
@@ -257,6 +257,39 @@ def stuck_messages(monitored: Monitored, namespace: Namespace) -> Iterator[None]
 
 
 @contextlib.contextmanager
+def a_message_that_cannot_be_read(monitored: Monitored, namespace: Namespace) -> Iterator[None]:
+    """Have a text that is a number, which only a CRD that was changed lets in."""
+    kube = monitored.kube
+    text = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/text"
+    (version,) = (kube.get("CustomResourceDefinition", release.CRD) or {})["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["text"]
+
+    def change(value: Object) -> None:
+        patch = json.dumps([{"op": "replace", "path": text, "value": value}])
+        kube.kubectl("patch", "crd", release.CRD, "--type=json", "-p", patch)
+
+    message = {
+        "apiVersion": "myorg.dev/v1",
+        "kind": "Message",
+        "metadata": {"name": "number"},
+        "spec": {"text": 7},
+    }
+
+    def apply() -> str:
+        with contextlib.suppress(CommandError):  # until the API server has taken up the change
+            return namespace.kubectl("apply", "-f", "-", stdin=json.dumps(message))
+        return ""
+
+    change({"x-kubernetes-preserve-unknown-fields": True})
+    try:
+        wait_until("a text that is a number to be accepted", apply, bool)
+        yield
+    finally:
+        namespace.kubectl("delete", "message", "number", "--ignore-not-found")
+        change(schema)
+
+
+@contextlib.contextmanager
 def api_server_fails(monitored: Monitored, namespace: Namespace) -> Iterator[None]:
     with admission(monitored, namespace, 1):
         for number in range(5):
@@ -321,6 +354,7 @@ TROUBLES: dict[Trouble, set[str]] = {
         "MessageOperatorUnserved",
     },
     stuck_messages: {"MessageOperatorMessagesFailed", "MessageOperatorMessagesPending"},
+    a_message_that_cannot_be_read: {"MessageOperatorUnreadableObjects"},
     api_server_fails: {"MessageOperatorApiErrors"},
     api_server_hangs: {"MessageOperatorMessagesPending"},
 }
