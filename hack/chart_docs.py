@@ -1,6 +1,7 @@
 """What is made of the comments in the chart's values.yaml: its schema and its README.
 
-`hack.generate` calls it. The comments' form is explained at the top of values.yaml.
+`hack.generate` calls it. The comments' form is explained at the top of values.yaml;
+`hack.chart_kinds` has the kinds of values.
 """
 
 import json
@@ -12,144 +13,9 @@ from typing import Any
 import yaml
 
 from hack import paths
+from hack.chart_kinds import KINDS, OBJECT, TEXT, Schema, closed
 
 CHART = paths.CHECKOUT / "charts" / "message-operator"
-
-Schema = dict[str, Any]
-
-_TEXT: Schema = {"type": "string"}
-_OBJECT: Schema = {"type": "object"}
-_OBJECTS: Schema = {"type": "array", "items": _OBJECT}
-_PORT: Schema = {"type": "integer", "minimum": 1, "maximum": 65535}
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_COUNT_OR_PERCENTAGE: Schema = {
-    "type": ["integer", "string"],
-    "minimum": 0,
-    "pattern": "^[0-9]{1,3}%$",
-}
-_QUANTITIES: Schema = {"type": "object", "additionalProperties": {"type": ["string", "number"]}}
-
-
-def _closed(**properties: Schema) -> Schema:
-    """Return an object that has these properties and no others."""
-    return {"type": "object", "additionalProperties": False, "properties": properties}
-
-
-def _items(*required: str) -> Schema:
-    """Return a list of objects, each of which has these properties at least."""
-    return {"type": "array", "items": {"type": "object", "required": list(required)}}
-
-
-_SECRETS: Schema = {
-    "type": "array",
-    "items": {**_closed(name={"type": "string", "minLength": 1}), "required": ["name"]},
-}
-
-#: What `# @schema <kind>` stands for.
-KINDS: dict[str, Schema] = {
-    "affinity": _closed(nodeAffinity=_OBJECT, podAffinity=_OBJECT, podAntiAffinity=_OBJECT),
-    "alerts": {
-        "type": "array",
-        "uniqueItems": True,
-        "items": {
-            "enum": [
-                "MessageOperatorDown",
-                "MessageOperatorRestarting",
-                "MessageOperatorNoLeader",
-                "MessageOperatorReconcileErrors",
-                "MessageOperatorQueueStuck",
-                "MessageOperatorApiErrors",
-                "MessageOperatorForbidden",
-                "MessageOperatorWatchMisses",
-                "MessageOperatorSweepsFail",
-                "MessageOperatorUnserved",
-                "MessageOperatorUnreadableObjects",
-                "MessageOperatorMessagesFailed",
-                "MessageOperatorMessagesPending",
-            ]
-        },
-    },
-    "countOrPercentage": {**_COUNT_OR_PERCENTAGE, "pattern": "^([0-9]{1,3}%)?$"},
-    "digest": {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
-    "duration": {"type": "string", "pattern": "^([0-9]+(ms|[smhdwy]))*$"},
-    "extraObjects": {"type": "array", "items": {"type": ["object", "string"]}},
-    "global": {
-        "type": ["object", "null"],
-        "properties": {
-            "imageRegistry": {
-                "type": "string",
-                "description": "Registry that goes before those of all images",
-            },
-            "imagePullSecrets": {
-                "type": "array",
-                "items": _OBJECT,
-                "description": "Secrets to pull the images with, as `[{name: …}]`; added to the "
-                "chart's own",
-            },
-        },
-    },
-    "issuer": {
-        **_closed(name={"type": "string", "minLength": 1}, kind=_TEXT, group=_TEXT),
-        "dependencies": {"kind": ["name"], "group": ["name"]},
-    },
-    "name": {"type": "string", "pattern": f"^({_LABEL})?$"},
-    "named": _items("name"),
-    "namespaces": {
-        "type": "array",
-        "uniqueItems": True,
-        "items": {"type": "string", "maxLength": 63, "pattern": f"^{_LABEL}$"},
-    },
-    "objects": _OBJECTS,
-    # The API server sees what message Pods are given only once there is a Message, so their fields
-    # are listed here. The user has a value of its own.
-    "podSecurityContext": _closed(
-        appArmorProfile=_OBJECT,
-        fsGroup={"type": "integer"},
-        fsGroupChangePolicy=_TEXT,
-        runAsGroup={"type": "integer"},
-        runAsNonRoot={"type": "boolean"},
-        seLinuxChangePolicy=_TEXT,
-        seLinuxOptions=_OBJECT,
-        seccompProfile=_OBJECT,
-        supplementalGroups={"type": "array", "items": {"type": "integer"}},
-        supplementalGroupsPolicy=_TEXT,
-        sysctls=_OBJECTS,
-    ),
-    "port": _PORT,
-    "ports": {"type": "array", "uniqueItems": True, "items": _PORT},
-    "pullSecrets": _SECRETS,
-    "resources": _closed(requests=_QUANTITIES, limits=_QUANTITIES, claims=_OBJECTS),
-    "securityContext": _closed(
-        allowPrivilegeEscalation={"type": "boolean"},
-        appArmorProfile=_OBJECT,
-        capabilities=_OBJECT,
-        privileged={"type": "boolean"},
-        procMount=_TEXT,
-        readOnlyRootFilesystem={"type": "boolean"},
-        runAsGroup={"type": "integer"},
-        runAsNonRoot={"type": "boolean"},
-        seLinuxOptions=_OBJECT,
-        seccompProfile=_OBJECT,
-    ),
-    "strategy": _closed(
-        type={"enum": ["RollingUpdate", "Recreate"]},
-        rollingUpdate=_closed(maxSurge=_COUNT_OR_PERCENTAGE, maxUnavailable=_COUNT_OR_PERCENTAGE),
-    ),
-    "subdomain": {"type": "string", "maxLength": 253, "pattern": f"^({_LABEL}(\\.{_LABEL})*)?$"},
-    "tag": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{0,128}$"},
-    "texts": {"type": "object", "additionalProperties": _TEXT},
-    "tolerations": {
-        "type": "array",
-        "items": _closed(
-            key=_TEXT,
-            operator={"enum": ["Exists", "Equal", "Lt", "Gt"]},
-            value=_TEXT,
-            effect={"enum": ["", "NoSchedule", "PreferNoSchedule", "NoExecute"]},
-            tolerationSeconds={"type": "integer"},
-        ),
-    },
-    "topologySpread": _items("maxSkew", "topologyKey", "whenUnsatisfiable"),
-}
 
 
 @dataclass(frozen=True)
@@ -175,9 +41,9 @@ class ValuesError(Exception):
 _TYPES: dict[type, Schema] = {
     bool: {"type": "boolean"},
     int: {"type": "integer"},
-    str: _TEXT,
+    str: TEXT,
     list: {"type": "array"},
-    dict: _OBJECT,
+    dict: OBJECT,
 }
 
 
@@ -252,7 +118,7 @@ def schema() -> str:
     for value in values():
         section = root
         for name in value.path[:-1]:
-            empty = {**_closed(), "properties": {}, "required": []}
+            empty = {**closed(), "properties": {}, "required": []}
             section["required"] += [] if name in section["required"] else [name]
             section = section["properties"].setdefault(name, empty)
         described = {"description": value.description, **value.schema}

@@ -6,7 +6,7 @@ import re
 import pytest
 
 import message_operator
-from hack import chart_docs
+from hack import chart_kinds
 from tests.chart.helm import (
     CHECKOUT,
     FULLNAME,
@@ -102,7 +102,7 @@ def test_the_alerts_are_about_this_release_s_pods_only(release: str) -> None:
 
 
 def test_every_alert_can_be_disabled_by_its_name() -> None:
-    assert sorted(chart_docs.KINDS["alerts"]["items"]["enum"]) == sorted(ALERTS)
+    assert sorted(chart_kinds.KINDS["alerts"]["items"]["enum"]) == sorted(ALERTS)
 
     left = [rule["alert"] for rule in rules(disabledAlerts=["MessageOperatorDown"])]
 

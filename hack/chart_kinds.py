@@ -1,0 +1,139 @@
+"""The kinds of values in the chart's values.yaml: what `# @schema <kind>` stands for there."""
+
+from typing import Any
+
+Schema = dict[str, Any]
+
+TEXT: Schema = {"type": "string"}
+OBJECT: Schema = {"type": "object"}
+_OBJECTS: Schema = {"type": "array", "items": OBJECT}
+_PORT: Schema = {"type": "integer", "minimum": 1, "maximum": 65535}
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_COUNT_OR_PERCENTAGE: Schema = {
+    "type": ["integer", "string"],
+    "minimum": 0,
+    "pattern": "^[0-9]{1,3}%$",
+}
+_QUANTITIES: Schema = {"type": "object", "additionalProperties": {"type": ["string", "number"]}}
+
+
+def closed(**properties: Schema) -> Schema:
+    """Return an object that has these properties and no others."""
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _items(*required: str) -> Schema:
+    """Return a list of objects, each of which has these properties at least."""
+    return {"type": "array", "items": {"type": "object", "required": list(required)}}
+
+
+_SECRETS: Schema = {
+    "type": "array",
+    "items": {**closed(name={"type": "string", "minLength": 1}), "required": ["name"]},
+}
+
+#: What `# @schema <kind>` stands for.
+KINDS: dict[str, Schema] = {
+    "affinity": closed(nodeAffinity=OBJECT, podAffinity=OBJECT, podAntiAffinity=OBJECT),
+    "alerts": {
+        "type": "array",
+        "uniqueItems": True,
+        "items": {
+            "enum": [
+                "MessageOperatorDown",
+                "MessageOperatorRestarting",
+                "MessageOperatorNoLeader",
+                "MessageOperatorReconcileErrors",
+                "MessageOperatorQueueStuck",
+                "MessageOperatorApiErrors",
+                "MessageOperatorForbidden",
+                "MessageOperatorWatchMisses",
+                "MessageOperatorSweepsFail",
+                "MessageOperatorUnserved",
+                "MessageOperatorUnreadableObjects",
+                "MessageOperatorMessagesFailed",
+                "MessageOperatorMessagesPending",
+            ]
+        },
+    },
+    "countOrPercentage": {**_COUNT_OR_PERCENTAGE, "pattern": "^([0-9]{1,3}%)?$"},
+    "digest": {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
+    "duration": {"type": "string", "pattern": "^([0-9]+(ms|[smhdwy]))*$"},
+    "extraObjects": {"type": "array", "items": {"type": ["object", "string"]}},
+    "global": {
+        "type": ["object", "null"],
+        "properties": {
+            "imageRegistry": {
+                "type": "string",
+                "description": "Registry that goes before those of all images",
+            },
+            "imagePullSecrets": {
+                "type": "array",
+                "items": OBJECT,
+                "description": "Secrets to pull the images with, as `[{name: …}]`; added to the "
+                "chart's own",
+            },
+        },
+    },
+    "issuer": {
+        **closed(name={"type": "string", "minLength": 1}, kind=TEXT, group=TEXT),
+        "dependencies": {"kind": ["name"], "group": ["name"]},
+    },
+    "name": {"type": "string", "pattern": f"^({_LABEL})?$"},
+    "named": _items("name"),
+    "namespaces": {
+        "type": "array",
+        "uniqueItems": True,
+        "items": {"type": "string", "maxLength": 63, "pattern": f"^{_LABEL}$"},
+    },
+    "objects": _OBJECTS,
+    # The API server sees what message Pods are given only once there is a Message, so their fields
+    # are listed here. The user has a value of its own.
+    "podSecurityContext": closed(
+        appArmorProfile=OBJECT,
+        fsGroup={"type": "integer"},
+        fsGroupChangePolicy=TEXT,
+        runAsGroup={"type": "integer"},
+        runAsNonRoot={"type": "boolean"},
+        seLinuxChangePolicy=TEXT,
+        seLinuxOptions=OBJECT,
+        seccompProfile=OBJECT,
+        supplementalGroups={"type": "array", "items": {"type": "integer"}},
+        supplementalGroupsPolicy=TEXT,
+        sysctls=_OBJECTS,
+    ),
+    "port": _PORT,
+    "ports": {"type": "array", "uniqueItems": True, "items": _PORT},
+    "pullSecrets": _SECRETS,
+    "resources": closed(requests=_QUANTITIES, limits=_QUANTITIES, claims=_OBJECTS),
+    "securityContext": closed(
+        allowPrivilegeEscalation={"type": "boolean"},
+        appArmorProfile=OBJECT,
+        capabilities=OBJECT,
+        privileged={"type": "boolean"},
+        procMount=TEXT,
+        readOnlyRootFilesystem={"type": "boolean"},
+        runAsGroup={"type": "integer"},
+        runAsNonRoot={"type": "boolean"},
+        seLinuxOptions=OBJECT,
+        seccompProfile=OBJECT,
+    ),
+    "strategy": closed(
+        type={"enum": ["RollingUpdate", "Recreate"]},
+        rollingUpdate=closed(maxSurge=_COUNT_OR_PERCENTAGE, maxUnavailable=_COUNT_OR_PERCENTAGE),
+    ),
+    "subdomain": {"type": "string", "maxLength": 253, "pattern": f"^({_LABEL}(\\.{_LABEL})*)?$"},
+    "tag": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{0,128}$"},
+    "texts": {"type": "object", "additionalProperties": TEXT},
+    "tolerations": {
+        "type": "array",
+        "items": closed(
+            key=TEXT,
+            operator={"enum": ["Exists", "Equal", "Lt", "Gt"]},
+            value=TEXT,
+            effect={"enum": ["", "NoSchedule", "PreferNoSchedule", "NoExecute"]},
+            tolerationSeconds={"type": "integer"},
+        ),
+    },
+    "topologySpread": _items("maxSkew", "topologyKey", "whenUnsatisfiable"),
+}
