@@ -13,6 +13,7 @@ from prometheus_client import generate_latest
 
 from kopf_runtime.certificate import Certificate
 from kopf_runtime.client import Client
+from kopf_runtime.listeners import MOST, listen
 from kopf_runtime.metrics import Metrics
 from kopf_runtime.scrapers import Scrapers
 from kopf_runtime.settings import Address, Settings
@@ -67,8 +68,8 @@ class Server:
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         self._runners.append(runner)
-        host, port = address
-        await web.TCPSite(runner, host or None, port, ssl_context=tls).start()
+        listener = listen(*address)
+        await web.SockSite(runner, listener, ssl_context=tls, backlog=MOST).start()
 
     async def stop(self) -> None:
         """Close the addresses."""

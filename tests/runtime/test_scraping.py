@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -12,8 +13,9 @@ import aiohttp
 import pytest
 import trustme
 from aiohttp import web
+from yarl import URL
 
-from kopf_runtime import scrapers
+from kopf_runtime import listeners, scrapers
 from kopf_runtime.certificate import CertificateError
 from kopf_runtime.client import Client
 from kopf_runtime.metrics import Metrics
@@ -199,11 +201,11 @@ async def test_the_api_server_is_asked_once_for_many_scrapes(
 ) -> None:
     reviews.answering.clear()
     async with scraped(server, folder) as scraper:
-        at_once = asyncio.gather(*(scraper.status("good") for _ in range(50)))
+        at_once = asyncio.gather(*(scraper.status("good") for _ in range(20)))
         await until(lambda: reviews.asked)
         reviews.answering.set()
 
-        assert await at_once == [200] * 50
+        assert await at_once == [200] * 20
         assert await scraper.status("good") == 200
     assert len(reviews.asked) == 2
 
@@ -279,6 +281,34 @@ async def test_a_huge_header_is_refused_unread(
         assert await scraper.status("x" * 100_000) == 400
 
     assert reviews.asked == []
+
+
+@pytest.mark.parametrize("protected", [True, False])
+async def test_idle_connections_are_bounded_and_shut_out_neither_scrapes_nor_probes(
+    server: ApiServer, reviews: Reviews, folder: Path, protected: bool
+) -> None:
+    async with serving(server, folder if protected else None) as (url, health, _):
+        for address in (url, health):
+            port = URL(address).port
+            idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(200)]
+            ends = [asyncio.create_task(reader.read()) for reader, _ in idle]
+
+            async with scraping(address) as scraper:
+                assert await scraper.status("good") == 200
+            await until(lambda: len([end for end in ends if not end.done()]) < listeners.MOST)  # noqa: B023
+            for _, writer in idle:
+                writer.close()
+            await asyncio.gather(*ends, return_exceptions=True)
+
+
+@pytest.mark.parametrize("host", ["", "127.0.0.1"])
+def test_an_address_is_listened_on_and_told_if_it_is_taken(host: str) -> None:
+    with listeners.listen(host, 0) as first:
+        port = first.getsockname()[1]
+        socket.create_connection((host or "127.0.0.1", port), timeout=5).close()
+
+        with pytest.raises(OSError, match=f"in use .*{port}"):
+            listeners.listen(host, port)
 
 
 # --- an API server in trouble -----------------------------------------------------------------
