@@ -164,18 +164,6 @@ def test_nothing_of_helm_is_left_in_it() -> None:
     assert [text for text in texts if "helm.sh" in text or "managed-by" in text] == []
 
 
-def test_the_chart_s_monitoring_finds_the_operator_that_olm_installs() -> None:
-    values = {"metrics": {"podMonitor": {"enabled": True}}}
-    chart = helm.render(values, release=NAME)
-
-    (monitor,) = (found for found in chart if found["kind"] == "PodMonitor")
-    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
-    wanted = monitor["spec"]["selector"]["matchLabels"]
-    assert wanted.items() <= POD["metadata"]["labels"].items()
-    assert endpoint["port"] in {port["name"] for port in OPERATOR["ports"]}
-    assert monitor["metadata"]["name"] == INSTALL["deployments"][0]["name"]
-
-
 def test_the_level_is_the_chart_s() -> None:
     chart = yaml.safe_load((helm.CHART / "Chart.yaml").read_text())
 
