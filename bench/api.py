@@ -55,7 +55,7 @@ class Api:
     ) -> dict[str, Any]:
         """Send a request; give the object that answers it, or raise ``RefusedError``."""
         assert self._session is not None
-        data = None if body is None else json.dumps(body).encode()
+        data = None if not body else json.dumps(body).encode()
         async with self._session.request(
             method, self._server + path, data=data, timeout=_TIMEOUT,
             headers={"Content-Type": content_type},

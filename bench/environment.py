@@ -103,7 +103,7 @@ async def _furnish(api: Api) -> None:
     await api.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     node = {
         "metadata": {"name": NODE},
-        "status": {"capacity": {"pods": "100000"}, "allocatable": {"pods": "100000"}},
+        "status": {"capacity": {"pods": "1000000"}, "allocatable": {"pods": "1000000"}},
     }
     await api.request("POST", "/api/v1/nodes", node)
     rights = {

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench import environment, shipped
 from hack import golang, paths
-from hack.control_plane import ControlPlane
+from hack.control_plane import ControlPlane, kubeconfig
 from hack.run import HackError, tail
 
 _HERE = Path(__file__).parent
@@ -125,12 +125,19 @@ class Process:
 @contextlib.asynccontextmanager
 async def running(
     plane: ControlPlane, peer: Peer, *more: str, name: str = "operator",
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str] | None = None, server: str = "",
 ) -> AsyncIterator[Process]:  # fmt: skip
-    """Have an operator while the block lasts; kept: its log, beside the control plane's."""
+    """Have an operator while the block lasts; kept: its log, beside the control plane's.
+
+    `server` is what it takes for the API server, if that is another.
+    """
     if peer is OURS and not any("bind-address" in flag for flag in more):
         more = (*more, *_QUIET)
     log = plane.folder / f"{name}.log"
+    access = plane.kubeconfig(environment.OPERATOR)
+    if server:
+        access = plane.folder / f"{name}.kubeconfig"
+        access.write_text(kubeconfig(server, environment.OPERATOR))
     with log.open("ab") as out:
         process = Process(
             subprocess.Popen(  # noqa: ASYNC220 (it is awaited below, in a thread)
@@ -138,7 +145,7 @@ async def running(
                 start_new_session=True,
                 env={
                     **os.environ,
-                    "KUBECONFIG": str(plane.kubeconfig(environment.OPERATOR)),
+                    "KUBECONFIG": str(access),
                     **(shipped.environment() if peer is OURS else {}),
                     **(env or {}),
                 },

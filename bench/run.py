@@ -1,7 +1,7 @@
 """The command: build the peers, measure them in turn, write the data, the tables, the picture.
 
-Called by ``python -m hack bench``. Only the whole form writes to docs/; whatever else is asked for
-goes to build/bench/.
+Called by ``python -m hack bench``. A measure that is taken in its full form, with every peer, goes
+to docs/ and takes the place of the former one there; anything smaller goes to build/bench/.
 """
 
 import argparse
@@ -17,14 +17,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import measures, peers, report, shipped
+from bench import bare, measures, peers, report, shipped, stage, trouble
 from bench.peers import OURS, PEERS, Peer
 from hack import golang, paths, pythons, versions
 from hack.run import HackError, output
 from hack.steps import say, step
 from message_operator import __version__
 
-#: What is measured so far, for whoever interrupts it.
+#: What is measured so far, should it be interrupted.
 UNFINISHED = paths.BUILD / "bench" / "unfinished.json"
 _PICTURE = "![Six measures: this operator and its peers](benchmarks.svg)"
 _BEGIN, _END = "<!-- begin: written by `make bench` -->", "<!-- end -->"
@@ -37,7 +37,9 @@ class _Plan:
     messages: int = 1000
     creates: int = 120
     repeats: int = 3
-    scale: tuple[int, ...] = (1000, 10000)
+    scale: tuple[int, ...] = (0, 1000, 10000)
+    large: int = 100_000
+    stuck: int = 100  # Messages of a neighbour whose webhook hangs
     writes: int = 100
     idle: float = 330.0  # contains one of our sweeps, which come every 300 s
     failovers: int = 3
@@ -45,8 +47,8 @@ class _Plan:
 
 
 _QUICK = _Plan(
-    messages=100, creates=20, repeats=1, scale=(100, 300), writes=20, idle=10.0,
-    failovers=1, churn=0.2,
+    messages=100, creates=20, repeats=1, scale=(0, 100, 300), large=500, stuck=20, writes=20,
+    idle=10.0, failovers=1, churn=0.2,
 )  # fmt: skip
 
 
@@ -54,40 +56,57 @@ def main(argv: Sequence[str]) -> int:
     """Do `make bench`; gives the exit code."""
     parser = argparse.ArgumentParser(prog="make bench ARGS=…", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small numbers, one repeat, no docs")
-    parser.add_argument("--only", nargs="+", choices=MEASURES, default=MEASURES, help="no docs")
+    parser.add_argument("--only", nargs="+", choices=MEASURES, default=MEASURES)
     parser.add_argument("--peers", nargs="+", choices=[p.name for p in PEERS], help="no docs")
-    parser.add_argument("--report", action="store_true", help="write the docs of the data anew")
+    parser.add_argument("--report", action="store_true", help="write the docs again, from the data")
     numbers = {"repeats": int, "messages": int, "idle": float, "churn": float}
     for name, kind in numbers.items():
         parser.add_argument(f"--{name}", type=kind, metavar="N", help="another number; no docs")
     asked = parser.parse_args(argv)
     docs = paths.CHECKOUT / "docs"
+    former = json.loads((docs / "benchmarks.json").read_text())
     if asked.report:
-        _write(json.loads((docs / "benchmarks.json").read_text()), docs)
+        _write(former, docs)
         return 0
     own = {name: getattr(asked, name) for name in numbers if getattr(asked, name) is not None}
     plan = _Plan(**{**(vars(_QUICK) if asked.quick else {}), **own})
-    whole = plan == _Plan() and asked.only == MEASURES and not asked.peers
-    target = docs if whole else paths.BUILD / "bench"
+    full = plan == _Plan() and not asked.peers
+    target = docs if full else paths.BUILD / "bench"
     for folder in (target, UNFINISHED.parent):
         folder.mkdir(parents=True, exist_ok=True)
     peers.build()
     chosen = [peer for peer in PEERS if not asked.peers or peer.name in asked.peers]
-    data = asyncio.run(_measure(plan, asked.only, chosen, argv))
-    _write(data, target)
+    data = asyncio.run(_measure(plan, asked.only, chosen))
+    _write(_merged(former, data) if full else data, target)
     UNFINISHED.unlink()
     return 0
+
+
+def _merged(former: report.Data, data: report.Data) -> report.Data:
+    """Return the new data with those measures of the former that were not taken again."""
+    kept = {name: one for name, one in former["measured"].items() if name not in data["measured"]}
+    return {
+        **data,
+        "measured": {**kept, **data["measured"]},
+        "runs": [run for run in former["runs"] if run["measure"] in kept] + data["runs"],
+    }
 
 
 class _Record:
     """The data as they come."""
 
-    def __init__(self, plan: _Plan, argv: Sequence[str]) -> None:
-        self.data = _about(plan, argv)
+    def __init__(self, plan: _Plan) -> None:
+        self.data = _about(plan)
         self._began = time.monotonic()
 
+    def begin(self, measure: str) -> None:
+        """Note when a measure begins, and how busy the machine is."""
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+        noted = self.data["measured"].setdefault(measure, {"when": now, "load": []})
+        noted["load"].append(round(os.getloadavg()[0], 2))
+
     def keep(
-        self, measure: str, peer: str, repeat: int, numbers: measures.Numbers, **more: Any
+        self, measure: str, peer: str, repeat: int, numbers: stage.Numbers, **more: Any
     ) -> None:
         """Take in one measurement, and show it."""
         one = {"measure": measure, "peer": peer, "repeat": repeat, "numbers": numbers, **more}
@@ -100,10 +119,8 @@ class _Record:
         say(f"    [{time.monotonic() - self._began:4.0f} s] {peer}: {shown}")
 
 
-async def _measure(
-    plan: _Plan, only: Sequence[str], chosen: list[Peer], argv: Sequence[str]
-) -> dict[str, Any]:
-    record = _Record(plan, argv)
+async def _measure(plan: _Plan, only: Sequence[str], chosen: list[Peer]) -> report.Data:
+    record = _Record(plan)
     for name, measure in _ALONE.items():
         if name in only:
             await measure(plan, chosen, record)
@@ -115,19 +132,57 @@ async def _measure(
 async def _speed(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
     named = {peer.name: peer for peer in chosen}
     for repeat in range(plan.repeats):
-        record.data["load"].append(os.getloadavg()[0])
+        record.begin("speed")
         say(f"==> Speed, repeat {repeat + 1} of {plan.repeats}")
         for name in _order([*named, report.FLOOR], repeat):
             if name != report.FLOOR and named[name].slow and repeat:
                 continue
             if name == report.FLOOR:
-                numbers = await measures.floor(plan.messages)
+                numbers = await bare.floor(plan.messages)
             else:
                 numbers = await measures.speed(named[name], plan.messages, plan.creates)
             record.keep("speed", name, repeat, numbers)
 
 
+async def _lost(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
+    for repeat in range(plan.repeats):
+        record.begin("lost")
+        say(f"==> Lost answers, repeat {repeat + 1} of {plan.repeats}")
+        named = {peer.name: peer for peer in chosen if not peer.slow}
+        for name in _order([*named], repeat):
+            numbers = await trouble.lost(named[name], plan.messages)
+            record.keep("lost", name, repeat, numbers)
+
+
+async def _fairness(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
+    record.begin("fairness")
+    say(f"==> Beside {plan.stuck} Messages that a hanging webhook holds")
+    for peer in chosen:
+        if not peer.slow:
+            numbers = await trouble.fairness(peer, plan.stuck, plan.creates // 2)
+            record.keep("fairness", peer.name, 0, numbers)
+
+
+async def _scale(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
+    await _scaled("scale", plan.scale, chosen, record)
+
+
+async def _large(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
+    await _scaled("large", (plan.large,), chosen, record)
+
+
+async def _scaled(
+    measure: str, steps: tuple[int, ...], chosen: list[Peer], record: _Record
+) -> None:
+    record.begin(measure)
+    say(f"==> Memory and start, {steps[-1]:,} Messages")
+    for peer in chosen:
+        if peer.scales:
+            record.keep(measure, peer.name, 0, await measures.scale(peer, steps))
+
+
 async def _writes(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
+    record.begin("writes")
     say(f"==> Writes, all peers at once, with {plan.idle:g} idle seconds")
     found = await asyncio.gather(
         *(measures.writes(peer, plan.writes, plan.idle) for peer in chosen)
@@ -136,26 +191,23 @@ async def _writes(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
         record.keep("writes", peer.name, 0, numbers, counts=counts)
 
 
-async def _scale(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
-    say(f"==> Memory and start, {plan.scale[-1]:,} Messages")
-    for peer in chosen:
-        if peer.scales:
-            record.keep("scale", peer.name, 0, await measures.scale(peer, plan.scale))
-
-
 async def _failover(plan: _Plan, _: list[Peer], record: _Record) -> None:
+    record.begin("failover")
     say("==> Failover")
     for repeat, numbers in enumerate(await measures.failover(plan.failovers)):
         record.keep("failover", OURS.name, repeat, numbers)
 
 
 async def _churn(plan: _Plan, _: list[Peer], record: _Record) -> None:
+    record.begin("churn")
     say(f"==> Churn, {plan.churn:g} minutes")
     record.keep("churn", OURS.name, 0, await measures.churn(plan.messages, plan.churn))
 
 
 #: What needs the machine for itself, and what mostly waits.
-_ALONE = {"speed": _speed, "scale": _scale}
+_ALONE = {
+    "speed": _speed, "lost": _lost, "fairness": _fairness, "scale": _scale, "large": _large,
+}  # fmt: skip
 _TOGETHER = {"writes": _writes, "failover": _failover, "churn": _churn}
 MEASURES = (*_ALONE, *_TOGETHER)
 
@@ -166,12 +218,10 @@ def _order(names: list[str], repeat: int) -> list[str]:
     return turned[::-1] if repeat % 2 else turned
 
 
-def _about(plan: _Plan, argv: Sequence[str]) -> dict[str, Any]:
-    """Tell where, when and how it is measured."""
+def _about(plan: _Plan) -> report.Data:
+    """Tell where and how it is measured."""
     go = output([golang.go(), "version"]).split()[2].removeprefix("go")
     return {
-        "when": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "command": f'make bench ARGS="{" ".join(argv)}"' if argv else "make bench",
         "machine": {
             **measures.machine(),
             "processors": os.cpu_count(),
@@ -189,7 +239,7 @@ def _about(plan: _Plan, argv: Sequence[str]) -> dict[str, Any]:
             "kwok": versions.KWOK,
         },
         "settings": vars(plan),
-        "load": [],
+        "measured": {},
         "runs": [],
     }
 
@@ -200,7 +250,7 @@ def _module(name: str) -> str:
     return line.split()[1]
 
 
-def _write(data: dict[str, Any], target: Path) -> None:
+def _write(data: report.Data, target: Path) -> None:
     """Write the data, the page and the picture."""
     source = target / "benchmarks.json"
     source.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")

@@ -67,7 +67,7 @@ class ControlPlane:
             f"--data-dir={self.data}", "--unsafe-no-fsync", "--log-level=error",
             f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
             f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
-            f"--initial-cluster=default={peer}", "--quota-backend-bytes=4294967296",
+            f"--initial-cluster=default={peer}", "--quota-backend-bytes=8589934592",
         )  # fmt: skip
 
     def start_api_server(self) -> None:

@@ -78,12 +78,24 @@ def test_a_ratio_is_one_of_the_same_repeat() -> None:
 
 def test_a_ratio_is_judged_by_its_median_and_a_limit_by_the_worst() -> None:
     data = _data(
-        ours={"edit_pod": [1, 2, 9], "failover_sigterm": [1.0, 2.5]},
+        ours={"edit_pod": [1, 3, 9], "failover_sigterm": [1.0, 2.5]},
         controller_runtime_1={"edit_pod": [4, 4, 9]},
     )
 
     met = {(goal.measure, goal.at_most): goal.met for goal in report.goals(data)}
 
-    assert met["live edits, to the last right Pod", "0.5 × controller-runtime, 1 worker"] is True
+    assert met["live edits, to the last right Pod", "0.75 × controller-runtime, 1 worker"] is True
     assert met["failover, SIGTERM", "2 s"] is False
     assert met["memory, no Message", "60 MB"] is None
+
+
+def test_growth_is_judged_by_what_each_message_more_takes() -> None:
+    data = _data(ours={
+        "rss_10000": [100.0], "rss_100000": [550.0],
+        "start_ready_10000": [2.0], "start_ready_100000": [21.0],
+    })  # fmt: skip
+
+    met = {goal.measure: goal.met for goal in report.goals(data)}
+
+    assert met["memory of each Message more, from 10,000 to 100,000"] is True
+    assert met["start, of each Message more, from 10,000 to 100,000"] is False

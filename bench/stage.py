@@ -1,0 +1,82 @@
+"""What every measurement needs: a control plane that is watched, Messages on it, and patience.
+
+Used by ``measures``, ``bare`` and ``trouble``.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+from bench import environment
+from bench.api import MESSAGES, Api, message
+from bench.peers import OURS, Peer, Process
+from bench.world import World
+from hack.control_plane import ControlPlane
+
+#: A measurement's results by their names, which ``report`` knows. None stands for "never came".
+Numbers = dict[str, float | None]
+
+#: Seconds that 1,000 Messages may take; the naive peer needs most of them.
+PATIENCE = 300.0
+
+
+def texts(count: int, say: str, first: int = 0) -> dict[str, str]:
+    """Return the Messages from a number up to another, each with a text of its own."""
+    return {f"m{i:05}": f"{say} {i}" for i in range(first, first + count)}
+
+
+async def create(api: Api, wanted: dict[str, str], path: str = MESSAGES) -> None:
+    """Create Messages."""
+    await api.each(wanted.items(), lambda item: api.request("POST", path, message(*item)))
+
+
+async def edit(api: Api, wanted: dict[str, str]) -> None:
+    """Give Messages these texts."""
+    await api.each(
+        wanted.items(),
+        lambda item: api.patch(f"{MESSAGES}/{item[0]}", {"spec": {"text": item[1]}}),
+    )
+
+
+async def quiet(process: Process, patience: float = 60.0) -> None:
+    """Wait until the operator has nothing more to do, by the CPU that it uses."""
+    deadline = time.monotonic() + patience
+    calm = 0
+    while calm < 3 and time.monotonic() < deadline:
+        before = process.cpu()
+        await asyncio.sleep(0.5)
+        calm = calm + 1 if process.cpu() - before <= 0.01 else 0
+
+
+@contextlib.asynccontextmanager
+async def observed(
+    peer: Peer = OURS, *, audited: bool = False
+) -> AsyncIterator[tuple[ControlPlane, Api, World]]:
+    """Have a control plane for a peer, whose Messages and Pods are watched."""
+    async with environment.running(audited=audited) as plane, Api(plane.server) as api:
+        world = World(tells_generation=peer.tells_generation)
+        async with world.watched(api):
+            yield plane, api, world
+
+
+async def latency(api: Api, world: World, name: str, patience: float = 20.0) -> float | None:
+    """Create one Message; return the time from its arrival at the watch to that of its Pod."""
+    text = "하나"
+    world.want({name: text})
+    await api.request("POST", MESSAGES, message(name, text))
+    if not await world.until_right(patience):
+        return None
+    await asyncio.sleep(0.05)
+    return world.pod_since[name] - world.message_since[name]
+
+
+async def latencies(api: Api, world: World, count: int, prefix: str) -> list[float]:
+    """Create Messages one after the other; return their times, sorted; empty if one never came."""
+    found: list[float] = []
+    for number in range(count):
+        one = await latency(api, world, f"{prefix}{number:03}")
+        if one is None:
+            return []
+        found.append(one)
+    return sorted(found)
