@@ -35,6 +35,7 @@ SCHEMAS = {
             ["secretName", "issuerRef", "dnsNames"],
             secretName=_TEXT,
             dnsNames={"type": "array", "minItems": 1, "items": {**_TEXT, "maxLength": 253}},
+            subject=_closed([], organizations={"type": "array", "items": _TEXT}),
             usages={
                 "type": "array",
                 "items": {"enum": ["digital signature", "key encipherment", "server auth"]},
