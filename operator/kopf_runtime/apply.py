@@ -11,7 +11,7 @@ import msgspec
 
 from kopf_runtime.client import APPLY_PATCH, ApiError, Client
 from kopf_runtime.kinds import Kind
-from kopf_runtime.objects import Object, UnreadableError, decode
+from kopf_runtime.objects import UnreadableError
 from kopf_runtime.pace import Pace
 from kopf_runtime.plan import Plan, stripped
 from kopf_runtime.queue import RetryError
@@ -27,11 +27,10 @@ class Applier:
 
     def __init__(
         self, client: Client, templates: Templates, marks: Marks, primaries: Source[Primary],
-        type_: type[Object], children: dict[Kind, Source[Child]], pace: Pace,
+        children: dict[Kind, Source[Child]], pace: Pace,
     ) -> None:  # fmt: skip
         self._client, self._templates, self._marks = client, templates, marks
         self._primaries, self._children, self._pace = primaries, children, pace
-        self._decoder = msgspec.json.Decoder(type_)
         #: Uids of children that lacked a mark of ours already in the answer to their creation.
         self.stripped: deque[str] = deque(maxlen=1000)
 
@@ -87,17 +86,16 @@ class Applier:
         if left is None or not left.deleting:
             children.cache.drop(child)
             return None
-        return self._learn(kind, raw)
+        return children.learn(raw)
 
     async def verify(self, primary: Primary, child: Child) -> None:
         """Ask for the object itself: by old news no child is deleted.
 
-        The answer comes from etcd, however late the watch may be. Raise `RetryError` if it differs
-        from what is known.
+        Raise `RetryError` if it differs from what is known.
         """
-        raw = await self._client.request("GET", self._primaries.kind.at(primary.key))
-        fresh = self._primaries.learn(raw)
-        if fresh.uid != primary.uid or fresh.deleting or (
+        fetched = await self._primaries.fetch(primary.key)
+        fresh = fetched[0] if fetched is not None else None
+        if fresh is None or fresh.uid != primary.uid or fresh.deleting or (
             fresh.generation > primary.generation or (fresh.generation >= child.generation > 0
             and child.owner == primary.uid)
         ):  # fmt: skip
@@ -105,38 +103,27 @@ class Applier:
 
     async def look(self, wanted: Wanted) -> Child | None:
         """Ask for the object that has a child's name; None without one."""
-        try:
-            raw = await self._client.request("GET", wanted.kind.at(wanted.key))
-        except ApiError as error:
-            if error.status == 404:
-                return None
-            raise
-        return self._learn(wanted.kind, raw)
+        fetched = await self._children[wanted.kind].fetch(wanted.key)
+        return fetched[0] if fetched is not None else None
 
     def _manager(self) -> dict[str, str]:
         return {"fieldManager": self._client.manager}
 
     def _made(self, primary: Primary, wanted: Wanted, raw: bytes, verb: str) -> Child:
-        child = self._learn(wanted.kind, raw)
+        child = self._children[wanted.kind].learn(raw)
         self._pace.made(wanted.kind, wanted.key)
         logger.info("%s %s", verb, wanted)
         if stripped(primary, child):
             self.stripped.append(child.uid)
         return child
 
-    def _learn(self, kind: Kind, raw: bytes) -> Child:
-        """Remember a child; but not one of whose end no watch would tell."""
-        child = self._children[kind].read(raw)
-        return self._children[kind].learn(raw) if child.watched else child
-
     async def _body(self, primary: Primary, wanted: Wanted) -> bytes:
         """Return the manifest to send, made again from the object itself where it was not kept."""
         body = self._templates.body(wanted)
         if body is None:
-            raw = await self._client.request("GET", self._primaries.kind.at(primary.key))
-            self._primaries.learn(raw)
-            value = primary.outcome.value if primary.outcome is not None else None
-            self._templates.plan(decode(self._decoder, raw), value)
+            if (fetched := await self._primaries.fetch(primary.key)) is not None:
+                value = primary.outcome.value if primary.outcome is not None else None
+                self._templates.plan(fetched[1], value)
             body = self._templates.body(wanted)
         if body is None:
             raise RetryError(f"the {self._primaries.kind.kind} was edited meanwhile")

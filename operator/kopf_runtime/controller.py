@@ -110,21 +110,20 @@ class Controller:
         syncs = self._sync is not None
         reader = Reader(marks, self.kind, self._keep, templates, self._wanted, syncs=syncs)
         self.primaries: Source[Primary] = Source(
-            self.kind, self._type, reader.primary, self._primary_changed, self._unreadable, metrics
-        )
+            client, self.kind, self._type, reader.primary, self._primary_changed,
+            self._unreadable, metrics,
+        )  # fmt: skip
         self.children: dict[Kind, Source[Child]] = {
             owned.kind: Source(
-                owned.kind, owned.type, reader.child(owned), self._child_changed(owned.kind),
-                lambda *_: None, metrics, marks.selector,
+                client, owned.kind, owned.type, reader.child(owned),
+                self._child_changed(owned.kind), lambda *_: None, metrics, marks.selector,
             )
             for owned in self._owned.values()
         }  # fmt: skip
-        applier = Applier(
-            client, templates, marks, self.primaries, self._type, self.children, self._pace
-        )
+        applier = Applier(client, templates, marks, self.primaries, self.children, self._pace)
         self._external = External(
-            client, self.primaries, self._type, templates, lambda: self.settings,
-            marks.finalizer, self._sync, self._cleanup,
+            client, self.primaries, templates, lambda: self.settings, marks.finalizer,
+            self._sync, self._cleanup,
         )  # fmt: skip
         self._teller = Teller(client, self.primaries, self.children, recorder, self._status)
         reconciler = Reconciler(
@@ -139,7 +138,7 @@ class Controller:
         """Return what keeps the caches of a namespace filled, None for all namespaces."""
         reflectors = [
             source.reflect(
-                self._client, namespace if source.kind.namespaced else None,
+                namespace if source.kind.namespaced else None,
                 self.settings.sweep_period, lambda: self._synced(namespace),
             )
             for source in self.sources

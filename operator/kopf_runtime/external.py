@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import aiohttp
-import msgspec
 
 from kopf_runtime.client import MERGE_PATCH, ApiError, Client
 from kopf_runtime.kinds import Key
-from kopf_runtime.objects import Object, Resource, decode
+from kopf_runtime.objects import Resource
 from kopf_runtime.queue import RetryError
 from kopf_runtime.records import Outcome, Primary
 from kopf_runtime.source import Source
@@ -59,12 +58,11 @@ class External:
     """Calls what is outside for the objects of one kind."""
 
     def __init__(
-        self, client: Client, primaries: Source[Primary], type_: type[Resource],
-        templates: Templates, settings: Callable[[], Any], finalizer: str, sync: Call | None,
+        self, client: Client, primaries: Source[Primary], templates: Templates,
+        settings: Callable[[], Any], finalizer: str, sync: Call | None,
         cleanup: Call | None,
     ) -> None:  # fmt: skip
         self._client, self._primaries, self._templates = client, primaries, templates
-        self._decoder = msgspec.json.Decoder(type_)
         self._settings, self._finalizer = settings, finalizer
         self._sync, self._cleanup = sync, cleanup
         self._failed: dict[Key, _Failed] = {}
@@ -129,7 +127,7 @@ class External:
     # --- calls --------------------------------------------------------------------------------
 
     async def _call(
-        self, call: Call, primary: Primary, thing: Object, reason: str, hint: str = ""
+        self, call: Call, primary: Primary, thing: Resource, reason: str, hint: str = ""
     ) -> Any:
         failed = self._failed.get(primary.key)
         if (
@@ -178,18 +176,10 @@ class External:
 
     # --- the object itself --------------------------------------------------------------------
 
-    async def _get(self, primary: Primary) -> Object | None:
+    async def _get(self, primary: Primary) -> Resource | None:
         """Return the object as it is now, None if it is gone."""
-        try:
-            raw = await self._client.request("GET", self._primaries.kind.at(primary.key))
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            self._primaries.cache.drop(primary)
-            return None
-        self._primaries.learn(raw)
-        thing = decode(self._decoder, raw)
-        return thing if thing.metadata.uid == primary.uid else None
+        fetched = await self._primaries.fetch(primary.key)
+        return fetched[1] if fetched is not None and fetched[0].uid == primary.uid else None
 
     async def _set_finalizers(
         self, primary: Primary, change: Callable[[list[str]], list[str]]

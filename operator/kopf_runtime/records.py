@@ -87,6 +87,11 @@ class Primary:
     owner: str = ""
 
     @property
+    def watched(self) -> bool:
+        """Whether a watch tells what becomes of it."""
+        return True
+
+    @property
     def state(self) -> tuple[str, int, int]:
         """What changes exactly if its children may have to."""
         return self.uid, self.generation, self.labels
@@ -129,7 +134,7 @@ class Child:
 
     @property
     def watched(self) -> bool:
-        """Whether a watch will tell what becomes of it."""
+        """Whether a watch tells what becomes of it."""
         return bool(self.made_for) and MANAGED_BY not in self.unlabelled
 
 

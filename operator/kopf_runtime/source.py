@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from kopf_runtime.cache import Cache
-from kopf_runtime.client import Client
+from kopf_runtime.client import ApiError, Client
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.metrics import Metrics
 from kopf_runtime.objects import Identity, Object, UnreadableError, decode
@@ -28,11 +28,13 @@ class Source(Generic[R]):
     """The objects of one kind."""
 
     def __init__(
-        self, kind: Kind, type_: type[Object], read: Callable[[Any, R | None], R],
+        self, client: Client, kind: Kind, type_: type[Object],
+        read: Callable[[Any, R | None], R],
         changed: Callable[[R | None, R | None], object],
         unreadable: Callable[[Identity.Meta, str], object],
         metrics: Metrics, selector: str = "",
     ) -> None:  # fmt: skip
+        self._client = client
         self.kind = kind
         self.cache: Cache[R] = Cache()
         self._decoder = msgspec.json.Decoder(type_)
@@ -46,12 +48,11 @@ class Source(Generic[R]):
         self.reflectors: dict[str | None, Reflector] = {}
 
     def reflect(
-        self, client: Client, namespace: str | None, sweep_period: float,
-        changed: Callable[[], object],
-    ) -> Reflector:  # fmt: skip
+        self, namespace: str | None, sweep_period: float, changed: Callable[[], object]
+    ) -> Reflector:
         """Return a reflector that fills the cache with a namespace's objects, None for all."""
         reflector = self.reflectors[namespace] = Reflector(
-            client, self._metrics, self, self.kind.path(namespace),
+            self._client, self._metrics, self, self.kind.path(namespace),
             resource=self.kind.plural, namespace=namespace, selector=self._selector,
             sweep_period=sweep_period, changed=changed,
         )  # fmt: skip
@@ -69,8 +70,29 @@ class Source(Generic[R]):
 
     def learn(self, raw: bytes | Raw) -> R:
         """Take in an object, such as the answer to a write; raise `UnreadableError`."""
-        record = self.read(raw)
-        self._put(record)
+        return self._learn(decode(self._decoder, raw))
+
+    async def fetch(self, key: Key) -> tuple[R, Any] | None:
+        """Ask for an object and take it in; return its record and itself, None if it is gone.
+
+        The answer comes from etcd, however late the watch may be. Raise `ApiError`, or
+        `UnreadableError`.
+        """
+        try:
+            raw = await self._client.request("GET", self.kind.at(key))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            if (known := self.cache.get(key)) is not None:
+                self.cache.drop(known)
+            return None
+        thing = decode(self._decoder, raw)
+        return self._learn(thing), thing
+
+    def _learn(self, thing: Object) -> R:
+        record = self._record(thing)
+        if record.watched:  # else nothing would tell of its end
+            self._put(record)
         return record
 
     def _put(self, record: R) -> bool:

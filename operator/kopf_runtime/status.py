@@ -128,12 +128,7 @@ class StatusWriter:
 
     async def _missing(self, primary: Primary) -> None:
         """Find out whether the object is gone, or its kind has no status subresource."""
-        try:
-            await self._client.request("GET", self._primaries.kind.at(primary.key))
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            self._primaries.cache.drop(primary)
+        if await self._primaries.fetch(primary.key) is None:
             return
         if not self._warned:
             self._warned = True
