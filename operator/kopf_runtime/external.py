@@ -8,13 +8,13 @@ later, whatever wakes the object meanwhile. What was made outside must not be le
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import aiohttp
 
+from kopf_runtime.backoff import Backoff
 from kopf_runtime.client import MERGE_PATCH, ApiError, Client
 from kopf_runtime.kinds import Key
 from kopf_runtime.objects import Resource
@@ -49,7 +49,7 @@ class _Failed:
 
     #: What the object was like; None if whatever it is like must wait.
     generation: int | None
-    pause: float
+    backoff: Backoff
     until: float
     message: str
 
@@ -159,11 +159,11 @@ class External:
         elif not isinstance(error, aiohttp.ClientError):
             logger.exception("%s", reason)
         former = self._failed.get(primary.key)
-        pause = FIRST if former is None else min(LONGEST, former.pause * 2)
-        wait = max(after, pause * random.uniform(0.5, 1.0))  # noqa: S311
+        backoff = Backoff(FIRST, LONGEST) if former is None else former.backoff
+        wait = max(after, backoff.next())
         message += hint
         generation = None if after else primary.generation
-        self._failed[primary.key] = _Failed(generation, pause, _now() + wait, message)
+        self._failed[primary.key] = _Failed(generation, backoff, _now() + wait, message)
         return outside_failed(reason, message, wait)
 
     def _open(self) -> aiohttp.ClientSession:

@@ -17,6 +17,7 @@ import click
 import kopf
 
 from kopf_runtime import credentials, logs
+from kopf_runtime.backoff import Backoff
 from kopf_runtime.certificate import CertificateError
 from kopf_runtime.client import ApiError, Client
 from kopf_runtime.controller import Controller
@@ -25,7 +26,6 @@ from kopf_runtime.kinds import Kind
 from kopf_runtime.lease import Election
 from kopf_runtime.metrics import Metrics
 from kopf_runtime.objects import Resource
-from kopf_runtime.reflector import FIRST, LONGEST
 from kopf_runtime.settings import Program, Settings, parse
 from kopf_runtime.web import Server
 
@@ -206,14 +206,13 @@ class Manager(Generic[S]):
 
     async def _adapted(self, settings: S) -> S:
         """Return the settings that fit the cluster, once it has answered."""
-        pause = FIRST
+        backoff = Backoff()
         while self._adapt is not None:
             try:
                 return await self._adapt(self.client, settings)
             except ApiError as error:
                 logger.warning("Nothing is known of the cluster yet; asking again: %s", error)
-                await asyncio.sleep(max(pause, error.after))
-                pause = min(2 * pause, LONGEST)
+                await asyncio.sleep(max(error.after, backoff.next()))
         return settings
 
     async def _work(self) -> None:

@@ -16,23 +16,21 @@ from typing import Protocol
 import msgspec
 from msgspec import Raw
 
+from kopf_runtime.backoff import Backoff
 from kopf_runtime.client import ApiError, Client
 from kopf_runtime.kinds import Key
+from kopf_runtime.listing import LOST, Lister
 from kopf_runtime.metrics import Metrics
-from kopf_runtime.objects import Bookmark, Event, Failure, Page, number, parse
+from kopf_runtime.objects import Bookmark, Event, Failure, number, parse
 
 logger = logging.getLogger(__name__)
 
-#: Objects a LIST page; client-go's 500 took 20 MB more at a start with 10,000 Messages.
-PAGE = 100
-#: Bytes a page should have: a page of large objects is followed by smaller ones.
-PAGE_BYTES = 2_000_000
 #: Seconds that a watch lasts; the server ends it then, and another one goes on.
 WATCH = (240.0, 300.0)
 #: Seconds of a watch so short that another one follows only after a pause.
 SHORT = 1.0
-#: Seconds of the first pause after a failure, and of the longest.
-FIRST, LONGEST = 0.2, 30.0
+#: Seconds after which what failed then has nothing to do with what failed before.
+LONG = 30.0
 
 
 class Sink(Protocol):
@@ -65,7 +63,7 @@ class Reflector:
     ) -> None:  # fmt: skip
         self._client, self._metrics, self._sink = client, metrics, sink
         self.path, self._resource, self._namespace = path, resource, namespace
-        self._query = {"labelSelector": selector} if selector else {}
+        self._lister = Lister(client, path, selector)
         self._sweep_period = sweep_period
         self._changed = changed
         self._position = 0  # the version up to which everything is known
@@ -84,8 +82,7 @@ class Reflector:
         """Follow until cancelled, from the event on."""
         if begin is not None:
             await begin.wait()
-        pause = FIRST
-        stale = False
+        backoff, stale = Backoff(), False
         while True:
             began = time.monotonic()
             after = 0.0
@@ -102,14 +99,13 @@ class Reflector:
                     self._position = 0
                 stale = not stale
                 self.synced = False
-                pause = FIRST
+                backoff.reset()
             except ApiError as error:
                 after = error.after
                 self._failed(error)
-            if time.monotonic() - began > LONGEST:
-                pause = FIRST
-            await asyncio.sleep(max(after, pause * random.uniform(0.5, 1.0)))  # noqa: S311
-            pause = min(LONGEST, pause * 2)
+            if time.monotonic() - began > LONG:
+                backoff.reset()
+            await asyncio.sleep(max(after, backoff.next()))
 
     def _well(self) -> None:
         if self.trouble:
@@ -125,7 +121,7 @@ class Reflector:
         if error.status == 410:  # the version is too old to watch from
             self.synced = False
             return
-        if error.status in (401, 403, 404):
+        if error.status in LOST:
             said = {
                 404: "the API server does not know it; install its CRD",
                 403: f"the operator has no right to it: {error.message}",
@@ -147,34 +143,17 @@ class Reflector:
     # --- lists --------------------------------------------------------------------------------
 
     async def _list(self, *, sweep: bool = False) -> None:
-        """Take in all that is there, page by page; a page that fails is asked for again."""
-        before = self._position
+        """Take in all that is there, page by page."""
+        before, version = self._position, 0
         seen: dict[Key, int] = {}
         repairs = 0
-        query = {**self._query, "limit": str(PAGE)}
-        pause = FIRST
-        while True:
-            try:
-                page, version, size = await self._page(query)
-            except ApiError as error:
-                if "continue" not in query or error.status in (401, 403, 404, 410):
-                    raise
-                await asyncio.sleep(max(error.after, pause))
-                pause = min(LONGEST, pause * 2)
-                continue
-            if version < before:
-                raise HistoryError(f"{self.path} is at {version}, and was at {before} before")
+        async for page, version in self._lister.pages():
+            self._check_history(version, before)
             for raw in page.items or ():
                 if (taken := self._sink.take(raw)) is not None:
                     key, at, news = taken
                     seen[key] = at
                     repairs += news and at <= before
-            if not page.metadata.continue_:
-                break
-            limit = int(query["limit"]) * PAGE_BYTES // max(size, 1)
-            query["limit"] = str(max(5, min(PAGE, limit)))
-            query["continue"] = page.metadata.continue_
-            await asyncio.sleep(0)
         ghosts = self._sink.replace(seen, version, self._namespace)
         if sweep:
             # A deletion that is still under way is told by an event soon: only one that no event
@@ -188,14 +167,10 @@ class Reflector:
         self.listed_at = time.time()
         self._changed()
 
-    async def _page(self, query: dict[str, str]) -> tuple[Page, int, int]:
-        """Return a page of a list, its version, and its size in bytes."""
-        payload = await self._client.request("GET", self.path, params=query)
-        try:
-            page = parse(_PAGE, payload)
-            return page, number(page.metadata.resource_version), len(payload)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise ApiError("GET", self.path, 0, "BadAnswer", str(error)) from error
+    def _check_history(self, version: int, before: int) -> None:
+        """Raise `HistoryError` if etcd was restored: a watch from the future would stay silent."""
+        if version < before:
+            raise HistoryError(f"{self.path} is at {version}, and was at {before} before")
 
     async def _sweep(self) -> None:
         while True:
@@ -203,7 +178,7 @@ class Reflector:
             try:
                 await self._list(sweep=True)
             except ApiError as error:
-                if error.status in (401, 403, 404):  # the namespace, its rights or the kind is gone
+                if error.status in LOST:
                     raise
                 logger.warning("The sweep of %s failed: %s", self.path, error)
 
@@ -224,30 +199,23 @@ class Reflector:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _watch_on(self) -> None:
-        pause = FIRST
+        backoff = Backoff()
         while True:
             if not self._listed:
-                await self._check_history()
+                self._check_history(await self._lister.version(), self._position)
                 self._metrics.watch_restarts.labels(self._resource).inc()
             self._listed = False
             began = time.monotonic()
             await self._watch()
             if time.monotonic() - began > SHORT:
-                pause = FIRST
-                continue
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
-            pause = min(LONGEST, pause * 2)
-
-    async def _check_history(self) -> None:
-        """Raise `HistoryError` if etcd was restored: a watch from the future would stay silent."""
-        _, version, _ = await self._page({**self._query, "limit": "1"})
-        if version < self._position:
-            raise HistoryError(f"{self.path} is at {version}, and was at {self._position} before")
+                backoff.reset()
+            else:
+                await asyncio.sleep(backoff.next())
 
     async def _watch(self) -> None:
         seconds = random.uniform(*WATCH)  # noqa: S311
         query = {
-            **self._query, "watch": "1", "allowWatchBookmarks": "true",
+            **self._lister.query, "watch": "1", "allowWatchBookmarks": "true",
             "resourceVersion": str(self._position), "timeoutSeconds": str(int(seconds)),
         }  # fmt: skip
         async with contextlib.aclosing(self._client.lines(self.path, query)) as lines:
@@ -274,7 +242,6 @@ class Reflector:
             self._position = max(self._position, taken[1])
 
 
-_PAGE = msgspec.json.Decoder(Page)
 _EVENT = msgspec.json.Decoder(Event)
 _BOOKMARK = msgspec.json.Decoder(Bookmark)
 _FAILURE = msgspec.json.Decoder(Failure)

@@ -9,7 +9,7 @@ from aiohttp import web
 from msgspec import Raw
 
 import kopf_runtime as kr
-from kopf_runtime import reflector
+from kopf_runtime import backoff, listing, reflector
 from kopf_runtime.client import ApiError
 from kopf_runtime.kinds import CONFIG_MAP, Key
 from kopf_runtime.metrics import Metrics
@@ -268,7 +268,7 @@ async def test_a_watch_that_ends_is_opened_again_where_it_was(server: ApiServer)
             server.edit(WIDGET, ("ns", "one"), edit(f"{number}"))
             await until(lambda n=number: text(server, ("ns", "w-one")) == f"{n}")  # type: ignore[misc]
 
-    lists = [one for one in server.requests if one.query.get("limit") == str(reflector.PAGE)]
+    lists = [one for one in server.requests if one.query.get("limit") == str(listing.PAGE)]
     assert len(lists) == 2  # one for each kind
 
 
@@ -308,8 +308,8 @@ def pages(server: ApiServer) -> list[Asked]:
 async def test_minor_3_a_page_that_fails_is_asked_for_again_and_not_the_first(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reflector, "PAGE", 5)
-    monkeypatch.setattr(reflector, "FIRST", 0.02)
+    monkeypatch.setattr(listing, "PAGE", 5)
+    monkeypatch.setattr(backoff, "FIRST", 0.02)
     for number in range(12):
         server.put(WIDGET, widget(f"w{number}"))
     failures = 3
