@@ -6,6 +6,7 @@ import random
 import pytest
 
 from tests.faults.cluster import Raw
+from tests.faults.proxy import Armed, Call, Proxy, delay
 from tests.faults.scenarios import alter_the_pod, foreign_pod
 from tests.faults.webhook import admits, registered, webhook
 from tests.faults.world import World, is_pod_write
@@ -120,6 +121,45 @@ async def test_m2_a_controller_that_fights_over_a_pod_does_not_make_it_spin(here
     finally:
         fighting.cancel()
     await here.converges({"hello": "하나"})
+
+
+async def test_a_pod_altered_while_no_operator_ran_is_healed_though_messages_come_late(
+    here: World,
+) -> None:
+    operator = await here.start()
+    await here.create("하나")
+    await here.is_ready()
+    here.frozen.add(operator)
+    await operator.stop()
+    await alter_the_pod(here, "hello")
+    armed: list[Armed] = []
+
+    def lists_late(proxy: Proxy) -> None:
+        def messages(call: Call) -> bool:
+            return call.lists and call.plural == "messages"
+
+        armed.append(proxy.arm(messages, delay(2)))
+
+    await here.start(harm=lists_late)
+
+    await here.converges({"hello": "하나"})
+    assert armed[0].hits == 1
+
+
+async def test_an_edit_does_not_wait_for_a_count_that_a_hand_wrote_into_the_pod(
+    here: World,
+) -> None:
+    await here.start()
+    await here.create("하나")
+    await here.is_ready()
+    written = {"metadata": {"annotations": {"myorg.dev/replacements": "99"}}}
+    await here.cluster.ask("PATCH", here.pod(), written, "application/merge-patch+json")
+    await alter_the_pod(here, "hello")
+    await here.until_reason("BackOff")
+
+    await here.edit("둘")
+
+    await here.is_right("hello", "둘")
 
 
 async def test_l1_a_webhook_on_a_closed_port_is_told_in_the_server_s_words(here: World) -> None:
