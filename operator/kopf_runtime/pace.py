@@ -34,6 +34,11 @@ def _replaced(child: Child, plan: Plan) -> int:
     return min(child.replaced, EDITED) if plan.edited else child.replaced
 
 
+def _until(child: Child, replaced: int) -> float:
+    """Return when the next child may be made; what is free does not ask the clocks."""
+    return child.created + pause(replaced) if replaced >= FREE else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Former:
     """A child that is gone, or about to go."""
@@ -55,7 +60,7 @@ class Pace:
 
     def wait(self, child: Child, plan: Plan, now: float) -> float:
         """Return the seconds until the child may be replaced as planned."""
-        return max(0.0, child.created + pause(_replaced(child, plan)) - now)
+        return max(0.0, _until(child, _replaced(child, plan)) - now)
 
     def lost(self, kind: Kind, child: Child, now: float, cause: Plan | None = None) -> None:
         """Take in that a child is gone; the cause is what the operator deleted it for."""
@@ -66,8 +71,8 @@ class Pace:
         replaced = _replaced(child, cause)
         stayed = now - child.created > STAYED + 2 * pause(replaced)
         count = 0 if stayed else min(replaced + 1, MOST)
-        until = child.created + pause(replaced)
-        self._former[kind, child.key] = Former(child.uid, cause, count, until)
+        former = Former(child.uid, cause, count, _until(child, replaced))
+        self._former[kind, child.key] = former
         if len(self._former) > REMEMBERED:
             self._former.popitem(last=False)
 

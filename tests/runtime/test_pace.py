@@ -77,6 +77,15 @@ def test_the_cause_of_a_deletion_outlives_the_news_of_it() -> None:
     assert former.cause is EDITED
 
 
+def test_m2_the_first_replacements_do_not_wait_for_a_clock_that_is_behind() -> None:
+    pace, child = Pace(), replace(CHILD, created=10.0)
+    pace.lost(POD, child, now=9.5)
+
+    former = pace.former(POD, KEY)
+    assert former is not None
+    assert max(pace.wait(child, ENDED, now=9.5), former.until - 9.5) <= 0
+
+
 def test_m2_a_child_that_stayed_begins_again_at_none() -> None:
     pace = Pace()
     pace.lost(POD, replace(CHILD, replaced=9), now=3600.0)
