@@ -7,6 +7,7 @@ later, whatever wakes the object meanwhile. What was made outside must not be le
 """
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -28,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 #: Seconds of the first pause after a call that failed, and of the longest.
 FIRST, LONGEST = 1.0, 300.0
+#: Seconds that a call may take at most: a reconcile of five minutes counts as stuck (`manager`).
+PATIENCE = 240.0
 #: Attempts to change the finalizers of an object that others write to, too.
 ATTEMPTS = 5
 
@@ -41,6 +44,16 @@ class Call:
     timeout: float
     #: Seconds after which it is called again though nothing changed.
     every: float = float("inf")
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work, when it is declared."""
+        name = getattr(self.function, "__name__", str(self.function))
+        if not inspect.iscoroutinefunction(self.function):
+            raise TypeError(f"{name} must be a coroutine function: write `async def {name}`")
+        if not 0 < self.timeout <= PATIENCE:
+            raise ValueError(f"the timeout of {name} must be at most {PATIENCE:g} seconds")
+        if self.every <= 0:
+            raise ValueError(f"the time between two calls of {name} must be above 0 seconds")
 
 
 @dataclass(frozen=True, slots=True)

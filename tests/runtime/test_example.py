@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from kopf_runtime.kinds import CONFIG_MAP, Kind
+from tests.runtime.booking import BookingService
 from tests.runtime.widgets import ready
 from tests.support.api_server import ApiServer
 from tests.support.waiting import until
@@ -20,6 +21,7 @@ from tests.support.waiting import until
 CHECKOUT = Path(__file__).parents[2]
 EXAMPLE = CHECKOUT / "examples" / "greeting" / "greetings.py"
 GREETING = Kind("example.dev", "v1", "greetings", "Greeting")
+TICKET = Kind("example.dev", "v1", "tickets", "Ticket")
 KEY, CHILD = ("ns", "one"), ("ns", "greeting-one")
 
 PYTHON = (sys.executable,)
@@ -28,12 +30,14 @@ KOPF = (sys.executable, "-m", "kopf", "run", "--standalone", "--all-namespaces")
 
 @pytest.fixture
 async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(GREETING).running() as one:
+    async with ApiServer(GREETING, TICKET).running() as one:
         yield one
 
 
 @asynccontextmanager
-async def process(server: ApiServer, folder: Path, *command: str) -> AsyncIterator[Path]:
+async def process(
+    server: ApiServer, folder: Path, *command: str, **more: str
+) -> AsyncIterator[Path]:
     """Run a command as a developer does; return the file that it logs to."""
     kubeconfig, log = folder / "kubeconfig", folder / "log"
     kubeconfig.write_text(yaml.safe_dump({
@@ -45,8 +49,11 @@ async def process(server: ApiServer, folder: Path, *command: str) -> AsyncIterat
     environment = {
         "PATH": os.environ["PATH"], "HOME": str(folder), "KUBECONFIG": str(kubeconfig),
         "PYTHONPATH": f"{CHECKOUT / 'operator'}{os.pathsep}{CHECKOUT}",
-        "GREETING_OPERATOR_METRICS_BIND_ADDRESS": "0",
-        "GREETING_OPERATOR_HEALTH_PROBE_BIND_ADDRESS": "0",
+        **{
+            f"{name}_OPERATOR_{server}_BIND_ADDRESS": "0"
+            for name in ("GREETING", "TICKET") for server in ("METRICS", "HEALTH_PROBE")
+        },
+        **more,
     }  # fmt: skip
     with log.open("wb") as file:
         operator = await asyncio.create_subprocess_exec(
@@ -97,6 +104,23 @@ async def test_a_kopf_handler_beside_the_runtime_is_called(
             ),
             seconds=60,
         )
+
+
+async def test_the_operator_that_calls_what_is_outside(server: ApiServer, tmp_path: Path) -> None:
+    example = CHECKOUT / "examples" / "ticket" / "tickets.py"
+    server.put(TICKET, {
+        "metadata": {"namespace": "ns", "name": "one"}, "spec": {"route": "ICN-CJU"},
+    })  # fmt: skip
+    async with (
+        BookingService().running() as service,
+        process(server, tmp_path, *PYTHON, str(example), TICKET_OPERATOR_BOOKING_URL=service.url),
+    ):
+        await until(lambda: ready(server.get(TICKET, KEY)).get("reason") == "Booked", seconds=60)
+        held = (server.get(TICKET, KEY) or {})["metadata"]["finalizers"]
+        assert held == ["example.dev/ticket-operator"]
+        server.delete(TICKET, KEY)
+        await until(lambda: server.get(TICKET, KEY) is None)
+        assert service.bookings == {}
 
 
 def test_the_page_shows_the_examples_as_they_are() -> None:

@@ -208,6 +208,28 @@ async def test_a_replica_that_no_longer_leads_makes_nothing_outside(
         assert service.calls == []
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"timeout": 600}, "the timeout of book must be at most 240 seconds"),
+        ({"timeout": 0}, "the timeout of book must be at most 240 seconds"),
+        ({"every": 0}, "the time between two calls of book must be above 0 seconds"),
+    ],
+)
+def test_what_cannot_work_is_refused_when_it_is_declared(options: Any, said: str) -> None:
+    one = Controller(TICKET, tickets.Ticket, lambda _: None)
+
+    with pytest.raises(ValueError, match=said):
+        one.sync(**options)(tickets.book)
+
+
+def test_a_function_that_does_not_wait_is_refused_when_it_is_declared() -> None:
+    one = Controller(TICKET, tickets.Ticket, lambda _: None)
+
+    with pytest.raises(TypeError, match="write `async def status`"):
+        one.cleanup()(tickets.status)
+
+
 # --- its outcome and the plan -------------------------------------------------------------------
 
 
