@@ -37,7 +37,7 @@ class Applier:
     async def create(self, primary: Primary, wanted: Wanted) -> Child | None:
         """Make a child; None if something of that name is there already."""
         body = await self._body(primary, wanted)
-        former = self._pace.former(wanted.kind, wanted.key)
+        former = self._pace.former(wanted, primary.uid)
         if former is not None and former.count:
             manifest = msgspec.json.decode(body)
             manifest["metadata"]["annotations"][self._marks.replaced] = str(former.count)
@@ -65,20 +65,20 @@ class Applier:
         )  # fmt: skip
         return self._made(primary, wanted, raw, "applied")
 
-    async def delete(self, kind: Kind, child: Child, plan: Plan) -> Child | None:
+    async def delete(self, primary: Primary, kind: Kind, child: Child, plan: Plan) -> Child | None:
         """Delete just this child; None once it is gone, else as it is on its way out."""
         body = {"preconditions": {"uid": child.uid}, "propagationPolicy": "Background"}
         children = self._children[kind]
         try:
             raw = await self._client.request("DELETE", kind.at(child.key), body)
         except ApiError as error:
-            if error.status == 404:
-                self._pace.lost(kind, child, self._client.now(), plan)
-                children.cache.drop(child)
-                raise RetryError(f"{kind.kind} {child.key[1]} is gone already") from None
-            raise
+            if error.status != 404:
+                raise
+            self._pace.deleted(kind, child, self._client.now(), primary.uid, plan)
+            children.cache.drop(child)
+            raise RetryError(f"{kind.kind} {child.key[1]} is gone already") from None
         logger.info("deleted %s %s: %s", kind.kind, child.key[1], plan.why)
-        self._pace.lost(kind, child, self._client.now(), plan)
+        self._pace.deleted(kind, child, self._client.now(), primary.uid, plan)
         try:
             left = children.read(raw)
         except UnreadableError:  # a Status: it was gone at once
@@ -111,7 +111,7 @@ class Applier:
 
     def _made(self, primary: Primary, wanted: Wanted, raw: bytes, verb: str) -> Child:
         child = self._children[wanted.kind].learn(raw)
-        self._pace.made(wanted.kind, wanted.key)
+        self._pace.made(wanted)
         logger.info("%s %s", verb, wanted)
         if stripped(primary, child):
             self.stripped.append(child.uid)

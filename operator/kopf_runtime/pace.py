@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.plan import Plan, gone
-from kopf_runtime.records import Child
+from kopf_runtime.records import Child, Wanted
 
 #: Replacements in a row without a pause, and the longest pause in seconds.
 FREE, LONGEST = 5, 300.0
@@ -44,6 +44,8 @@ class Former:
     """A child that is gone, or about to go."""
 
     uid: str
+    #: The uid of the object whose child it was.
+    owner: str
     #: Why another one follows.
     cause: Plan
     #: How many replacements in a row the next one is.
@@ -62,24 +64,27 @@ class Pace:
         """Return the seconds until the child may be replaced as planned."""
         return max(0.0, _until(child, _replaced(child, plan)) - now)
 
-    def lost(self, kind: Kind, child: Child, now: float, cause: Plan | None = None) -> None:
-        """Take in that a child is gone; the cause is what the operator deleted it for."""
+    def lost(self, kind: Kind, child: Child, now: float) -> None:
+        """Take in that a child is gone by itself, unless its end was to be expected."""
         known = self._former.get((kind, child.key))
-        if cause is None and known is not None and known.uid == child.uid:
-            return  # its end was to be expected
-        cause = cause or gone(kind)
+        if known is None or known.uid != child.uid:
+            self.deleted(kind, child, now, child.owner or child.made_for, gone(kind))
+
+    def deleted(self, kind: Kind, child: Child, now: float, owner: str, cause: Plan) -> None:
+        """Take in that the operator deleted a child, on behalf of which object, and why."""
         replaced = _replaced(child, cause)
         stayed = now - child.created > STAYED + 2 * pause(replaced)
         count = 0 if stayed else min(replaced + 1, MOST)
-        former = Former(child.uid, cause, count, _until(child, replaced))
+        former = Former(child.uid, owner, cause, count, _until(child, replaced))
         self._former[kind, child.key] = former
         if len(self._former) > REMEMBERED:
             self._former.popitem(last=False)
 
-    def former(self, kind: Kind, key: Key) -> Former | None:
-        """Return the child that the next one follows, None if none is known."""
-        return self._former.get((kind, key))
+    def former(self, wanted: Wanted, owner: str) -> Former | None:
+        """Return the child of an object that the next one follows, None if none is known."""
+        former = self._former.get((wanted.kind, wanted.key))
+        return former if former is not None and former.owner == owner else None
 
-    def made(self, kind: Kind, key: Key) -> None:
+    def made(self, wanted: Wanted) -> None:
         """Take in that a child was made."""
-        self._former.pop((kind, key), None)
+        self._former.pop((wanted.kind, wanted.key), None)

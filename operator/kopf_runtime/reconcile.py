@@ -100,7 +100,7 @@ class Reconciler:
             mine = self._children[owned.kind].cache.owned(primary.uid)
             for child in surplus(mine, primary.wanted, owned):
                 why = Plan(Step.DELETE, "Deleted", f"the {self._word} does not want it any more")
-                await self._applier.delete(owned.kind, child, why)
+                await self._applier.delete(primary, owned.kind, child, why)
 
     async def _child(self, primary: Primary, wanted: Wanted) -> None:
         """Take the next step for one child."""
@@ -144,7 +144,7 @@ class Reconciler:
         if step.step is Step.VERIFY:
             await self._applier.verify(primary, child)
         self._pause(self._pace.wait(child, step, self._client.now()), wanted, step)
-        left = await self._applier.delete(wanted.kind, child, step)
+        left = await self._applier.delete(primary, wanted.kind, child, step)
         if left is not None:
             self._wait_for(wanted.kind, left, primary)
         elif not await self._make(primary, wanted):
@@ -160,7 +160,7 @@ class Reconciler:
 
     async def _make(self, primary: Primary, wanted: Wanted) -> bool:
         """Make a child; False if something of its name is there already."""
-        former = self._pace.former(wanted.kind, wanted.key)
+        former = self._pace.former(wanted, primary.uid)
         if former is not None:
             self._pause(former.until - self._client.now(), wanted, former.cause)
         in_place = self._owned[wanted.kind].update is Update.APPLY

@@ -11,7 +11,7 @@ import kopf_runtime as kr
 from kopf_runtime.controller import Controller
 from kopf_runtime.kinds import CONFIG_MAP, POD
 from tests.runtime import widgets
-from tests.runtime.widgets import UID, WIDGET, Raw, Widget, edit, ready, widget
+from tests.runtime.widgets import REPLACED, UID, WIDGET, Raw, Widget, edit, ready, widget
 from tests.support.api_server import ApiServer, RefusedError
 from tests.support.running import operating
 from tests.support.waiting import until
@@ -208,6 +208,21 @@ async def test_an_owner_reference_that_somebody_removed_comes_back(
     server.edit(kind, CHILD, lambda raw: raw["metadata"].pop("ownerReferences"))
 
     await until(lambda: child(server).get("metadata", {}).get("ownerReferences"))
+
+
+@both
+@pytest.mark.usefixtures("made")
+async def test_an_object_of_a_former_one_s_name_begins_afresh(server: ApiServer, how: Any) -> None:
+    kind = POD if how is widgets.pod else CONFIG_MAP
+    server.edit(kind, CHILD, lambda raw: raw["metadata"]["annotations"].update({REPLACED: "99"}))
+    server.remove(WIDGET, KEY)
+    server.remove(kind, CHILD)  # the garbage collector
+    server.put(WIDGET, widget(text="new"))
+
+    await until(lambda: text(server) == "new")
+    await until(lambda: len(events(server)) == 2)
+    assert [reason for reason, _ in events(server)] == ["Created", "Created"]
+    assert REPLACED not in child(server)["metadata"]["annotations"]
 
 
 @replaced

@@ -6,7 +6,7 @@ from kopf_runtime import pace
 from kopf_runtime.kinds import POD
 from kopf_runtime.pace import Pace
 from kopf_runtime.plan import Plan, Step
-from kopf_runtime.records import Child
+from kopf_runtime.records import Child, Wanted
 
 KEY = ("ns", "w-one")
 CHILD = Child(
@@ -16,6 +16,7 @@ CHILD = Child(
 )  # fmt: skip
 
 
+WANTED = Wanted(POD, KEY, "t", b"")
 ENDED = Plan(Step.DELETE, "Healed", "it had ended")
 EDITED = Plan(Step.DELETE, "Replaced", "it was edited", edited=True)
 
@@ -27,11 +28,11 @@ def replacements(minutes: float, life: float, restart_each: int = 0, step: Plan 
     while now < minutes * 60:
         now += life
         now += pace.wait(child, step, now)
-        pace.lost(POD, child, now, step)
-        former = pace.former(POD, KEY)
+        pace.deleted(POD, child, now, "o", step)
+        former = pace.former(WANTED, "o")
         assert former is not None
         now = max(now, former.until)
-        pace.made(POD, KEY)
+        pace.made(WANTED)
         child = replace(child, created=now, replaced=former.count)
         made += 1
         if restart_each and made % restart_each == 0:
@@ -69,10 +70,10 @@ def test_an_edit_does_not_wait_for_what_went_before_or_was_written_by_hand() -> 
 
 def test_the_cause_of_a_deletion_outlives_the_news_of_it() -> None:
     pace = Pace()
-    pace.lost(POD, CHILD, 1.0, EDITED)
+    pace.deleted(POD, CHILD, 1.0, "o", EDITED)
     pace.lost(POD, CHILD, 2.0)  # a watch tells
 
-    former = pace.former(POD, KEY)
+    former = pace.former(WANTED, "o")
     assert former is not None
     assert former.cause is EDITED
 
@@ -81,7 +82,7 @@ def test_m2_the_first_replacements_do_not_wait_for_a_clock_that_is_behind() -> N
     pace, child = Pace(), replace(CHILD, created=10.0)
     pace.lost(POD, child, now=9.5)
 
-    former = pace.former(POD, KEY)
+    former = pace.former(WANTED, "o")
     assert former is not None
     assert max(pace.wait(child, ENDED, now=9.5), former.until - 9.5) <= 0
 
@@ -90,7 +91,7 @@ def test_m2_a_child_that_stayed_begins_again_at_none() -> None:
     pace = Pace()
     pace.lost(POD, replace(CHILD, replaced=9), now=3600.0)
 
-    former = pace.former(POD, KEY)
+    former = pace.former(WANTED, "o")
     assert former is not None
     assert former.count == 0
 
@@ -100,5 +101,13 @@ def test_m3_children_that_never_come_back_are_forgotten() -> None:
     for number in range(pace.REMEMBERED + 10):
         slow.lost(POD, replace(CHILD, key=("ns", str(number)), replaced=9), now=1.0)
 
-    assert slow.former(POD, ("ns", "0")) is None
-    assert slow.former(POD, ("ns", str(pace.REMEMBERED + 9))) is not None
+    first, last = (replace(WANTED, key=("ns", str(n))) for n in (0, pace.REMEMBERED + 9))
+    assert slow.former(first, "o") is None
+    assert slow.former(last, "o") is not None
+
+
+def test_what_a_former_object_of_the_name_had_does_not_count() -> None:
+    pace = Pace()
+    pace.lost(POD, replace(CHILD, replaced=9), now=1.0)
+
+    assert pace.former(WANTED, "another") is None
