@@ -106,7 +106,7 @@ run: $(READY) ## run the operator here, against the cluster (ARGS="--namespace d
 	@$(PY) -m hack run -- $(ARGS)
 
 .PHONY: lock
-lock: $(READY) ## write the hashed locks anew from pyproject.toml
+lock: $(READY) ## write the hashed locks again, from pyproject.toml
 	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate pyproject.toml -o requirements/operator.txt
 	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate pyproject.toml --group dev -c requirements/operator.txt -o requirements/dev.txt
 	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --group pyproject.toml:bench -o requirements/bench.txt

@@ -30,7 +30,7 @@ class Image:
     #: Further names of the program, for one that does what its name says.
     links: tuple[str, ...] = ()
     base: Path | None = None
-    #: Whether the program runs by itself, or is named by whoever uses the image.
+    #: Whether the program runs by itself, or is named by the user of the image.
     entrypoint: bool = False
 
 

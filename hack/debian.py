@@ -97,7 +97,7 @@ class RootFs:
 
 
 def update() -> None:
-    """Let apt learn anew what its mirrors have.
+    """Let apt learn what its mirrors have now.
 
     One source that fails, such as a vendor's, does no harm: what is missing shows later.
     """

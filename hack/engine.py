@@ -92,7 +92,7 @@ def container(name: str, form: str) -> str | None:
     """Return what `docker inspect` says of a container, in a form; None where there is none.
 
     Raises HackError where the engine gives no answer: on a busy machine that must not be
-    taken for a container that is missing, and made anew.
+    taken for a container that is missing, and made again.
     """
     if not has_container(name):
         return None

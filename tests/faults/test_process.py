@@ -21,7 +21,7 @@ async def test_it_ends_within_its_grace_period_with_work_in_hand(
     await operator.stop(number)  # waits 20 of the 30 seconds that Kubernetes gives a Pod
 
     assert operator.exits == [0]
-    here.operators.remove(operator)  # and whoever comes next goes on at once
+    here.operators.remove(operator)  # and the next one goes on at once
     await here.start(*ELECT)
     await here.converges({f"m{count:02}": "하나" for count in range(50)})
 

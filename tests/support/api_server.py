@@ -284,7 +284,7 @@ class ApiServer(Store):
         held = stored.raw["metadata"].get("finalizers") or (
             kind == POD and (stored.raw.get("spec") or {}).get("nodeName")
         )
-        if held:  # whoever holds it ends it: the kubelet, the finalizer's controller
+        if held:  # its holder ends it: the kubelet, the finalizer's controller
             self.edit(kind, key, lambda raw: raw["metadata"].setdefault("deletionTimestamp", now()))
             return _json(self.objects[kind, key].encode())
         self.remove(kind, key)

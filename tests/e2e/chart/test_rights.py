@@ -2,7 +2,7 @@
 
 The rights are those of the roles as they are rendered. The operator runs as a process of the
 machine here, with the arguments of the chart and the credentials of its ServiceAccount: so it is
-started anew within a second for each right that is taken away.
+started again within a second for each right that is taken away.
 """
 
 import contextlib
