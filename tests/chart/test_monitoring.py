@@ -11,6 +11,7 @@ from tests.chart.helm import (
     CHECKOUT,
     FULLNAME,
     NAMESPACE,
+    PROGRAMS,
     RELEASE,
     Manifest,
     Values,
@@ -88,17 +89,53 @@ def test_many_releases_share_the_namespace_of_one_monitoring_stack(metrics: Mani
     assert len(set(objects)) == len(objects)
 
 
-@pytest.mark.parametrize("release", ["demo", "r" * 53])
-def test_the_alerts_are_about_this_release_s_pods_only(release: str) -> None:
+def pods_pattern(release: str, program: str) -> str:
+    """Return what the alerts of a release select its Pods by."""
     values: Values = {"metrics": {"prometheusRule": {"enabled": True}}}
-    manifests = render(values, release=release)
-    (name,) = (name for kind, _, name in names(manifests) if kind == "Deployment")
-    pattern = re.search(r'pod=~"([^"]+)"', json.dumps(find(manifests, "PrometheusRule", name)["spec"]["groups"]).replace('\\"', '"'))  # fmt: skip # noqa: E501
-    assert pattern
+    rule = next(
+        m for m in render(values, release=release, program=program) if m["kind"] == "PrometheusRule"
+    )
+    found = {
+        json.loads(pattern)  # a string of PromQL, with its escapes
+        for one in rule["spec"]["groups"][0]["rules"]
+        for pattern in re.findall(r'pod=~("[^"]+")', one["expr"])
+    }
+    (pattern,) = found
+    assert isinstance(pattern, str)
+    return pattern
 
-    # A ReplicaSet's hash behind the name; then cut to 58 characters, and 5 random ones.
-    assert re.fullmatch(pattern[1], f"{name}-6bc8f7d9c4-"[:58] + "x2x4z")
-    assert not re.fullmatch(pattern[1], "another-6bc8f7d9c4-x2x4z")
+
+def pods_of(release: str) -> list[str]:
+    """Return names that Kubernetes gives to Pods of a release, by hashes of each length.
+
+    The ReplicaSet's hash is a number of up to 10 digits; a generated name is cut to 58 characters,
+    and gets 5 random ones (apiserver/pkg/storage/names/generate.go).
+    """
+    (name,) = (name for kind, _, name in names(render(release=release)) if kind == "Deployment")
+    return [f"{name}-{'6bc8f7d9c4'[:length]}-"[:58] + "x2x4z" for length in range(1, 11)]
+
+
+#: Releases of one namespace that are easily mistaken for each other.
+ALIKE = [
+    ("demo", "demo-message-operator-b"),
+    ("a.b", "a-b"),
+    ("platform-production-message-operator-eu-central-1a",
+     "platform-production-message-operator-eu-central-1b"),
+    ("message-operator-of-the-production-cluster-v1.2",
+     "message-operator-of-the-production-cluster-v1-2"),
+    ("r" * 53, "r" * 52),
+    *((f"message-operator-{'r' * n}", f"message-operator-{'r' * n}-b") for n in range(24, 35)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+def test_the_alerts_are_about_this_release_s_pods_only(one: str, other: str, program: str) -> None:
+    for ours, theirs in ((one, other), (other, one)):
+        pattern = pods_pattern(ours, program)
+
+        assert [pod for pod in pods_of(ours) if not re.fullmatch(pattern, pod)] == []
+        assert [pod for pod in pods_of(theirs) if re.fullmatch(pattern, pod)] == []
 
 
 def test_every_alert_can_be_disabled_by_its_name() -> None:

@@ -159,14 +159,15 @@ helm.sh/resource-policy: keep
 {{- end }}
 {{- end }}
 
-{{/* What the names of the operator's Pods match. Kubernetes shortens long ones to 58 characters and
-puts 5 random ones behind them. */}}
+{{/* What the names of the operator's Pods match. Kubernetes puts a ReplicaSet's hash of 10 characters
+at most behind the Deployment's name, cuts that to 58 characters, and puts 5 random ones behind them. */}}
 {{- define "message-operator.podPattern" -}}
 {{- $name := include "message-operator.fullname" . }}
-{{- if gt (len $name) 46 }}
-{{- trunc 46 $name }}[-a-z0-9]+
-{{- else }}
-{{- $name }}-[a-z0-9]+-[a-z0-9]+
+{{- $left := sub 57 (len $name) | int }}
+{{- $name | trunc 58 | replace "." "\\." }}
+{{- if ge $left 11 }}-[a-z0-9]+-[a-z0-9]{5}
+{{- else if ge $left 0 }}-([a-z0-9]+-[a-z0-9]{5}|[a-z0-9]{ {{- add $left 5 -}} })
+{{- else }}[a-z0-9]{5}
 {{- end }}
 {{- end }}
 
