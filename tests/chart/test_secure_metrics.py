@@ -1,11 +1,17 @@
 """Metrics that only some may scrape: certificate, rights, and monitors go together."""
 
+import json
+import re
+
 import pytest
+import yaml
 
 from message_operator.settings import Settings, parse
 from tests.chart.helm import (
+    CHART,
     FULLNAME,
     NAMESPACE,
+    PROGRAMS,
     Manifest,
     Values,
     container,
@@ -16,6 +22,7 @@ from tests.chart.helm import (
     render,
 )
 
+README = CHART / "README.md"
 HOST = f"{FULLNAME}-metrics.{NAMESPACE}.svc"
 SECRET = f"{FULLNAME}-metrics-tls"
 ROLE = f"{NAMESPACE}.{FULLNAME}-metrics"
@@ -34,9 +41,9 @@ def settings(values: Values) -> Settings:
     return parse(container(values)["args"], {})
 
 
-def endpoint(values: Values) -> Manifest:
+def endpoint(values: Values, program: str = "helm3") -> Manifest:
     """Return the only endpoint of the only monitor."""
-    (monitor,) = (m for m in render(values) if m["kind"].endswith("Monitor"))
+    (monitor,) = (m for m in render(values, program=program) if m["kind"].endswith("Monitor"))
     (found,) = monitor["spec"].get("endpoints") or monitor["spec"]["podMetricsEndpoints"]
     result: Manifest = found
     return result
@@ -152,6 +159,57 @@ def test_a_monitor_can_have_a_token_and_a_trust_of_its_own(monitor: str) -> None
     assert found["tlsConfig"] == trust
     assert found["authorization"] == TOKEN
     assert "bearerTokenFile" not in found
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("monitor", ["serviceMonitor", "podMonitor"])
+def test_a_trust_of_one_s_own_still_expects_the_name_in_the_certificate(
+    monitor: str, program: str
+) -> None:
+    ca = {"configMap": {"name": "my-ca", "key": "ca.crt"}}
+    own = {"enabled": True, "authorization": TOKEN, "tlsConfig": {"ca": ca}}
+    found = endpoint(secured(**{monitor: {**own, "namespace": "monitoring"}}), program)
+
+    # Prometheus asks the Pods by their addresses, which no certificate has.
+    assert found["tlsConfig"] == {"ca": ca, "serverName": HOST}
+
+
+def test_the_readme_s_way_on_openshift_reads_no_file_and_has_a_token_that_is_let_in() -> None:
+    """The Prometheus of user workloads refuses `caFile`, `bearerTokenFile` and all such."""
+    (block,) = (
+        block
+        for block in re.findall(r"```yaml\n(.*?)```", README.read_text(), re.DOTALL)
+        if "openshift" in block
+    )
+    manifests = render(yaml.safe_load(block), release="message-operator")
+    (monitor,) = (m for m in manifests if m["kind"] == "ServiceMonitor")
+    (found,) = monitor["spec"]["endpoints"]
+
+    assert "File" not in json.dumps(found)
+    host = f"message-operator-metrics.{NAMESPACE}.svc"
+    assert found["tlsConfig"] == {
+        "ca": {"configMap": {"name": "openshift-service-ca.crt", "key": "service-ca.crt"}},
+        "serverName": host,
+    }
+    # The platform makes the Secret beside the Service that asks for it, with its host.
+    service = find(manifests, "Service", host.partition(".")[0])
+    asked = service["metadata"]["annotations"]["service.beta.openshift.io/serving-cert-secret-name"]
+    (deployment,) = (m for m in manifests if m["kind"] == "Deployment")
+    (volume,) = deployment["spec"]["template"]["spec"]["volumes"]
+    assert volume["secret"]["secretName"] == asked
+    # The token is that of a ServiceAccount that may read the metrics.
+    credentials = found["authorization"]["credentials"]
+    token = find(manifests, "Secret", credentials["name"])
+    assert (token["type"], credentials["key"]) == ("kubernetes.io/service-account-token", "token")
+    account = token["metadata"]["annotations"]["kubernetes.io/service-account.name"]
+    find(manifests, "ServiceAccount", account)
+    (binding,) = (
+        m for m in manifests
+        if m["kind"] == "ClusterRoleBinding" and m["subjects"][0]["name"] == account
+    )  # fmt: skip
+    assert binding["subjects"][0]["namespace"] == NAMESPACE
+    role = find(manifests, "ClusterRole", binding["roleRef"]["name"])
+    assert role["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
 
 
 @pytest.mark.parametrize("monitor", ["serviceMonitor", "podMonitor"])

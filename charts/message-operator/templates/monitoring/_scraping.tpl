@@ -5,17 +5,17 @@
 {{- with default (ternary "https" "" $secure) .monitor.scheme }}
 scheme: {{ . }}
 {{- end }}
-{{- if .monitor.tlsConfig }}
+{{- $trust := deepCopy (default dict .monitor.tlsConfig) }}
+{{- if $secure }}
+{{- if not $trust }}
+{{- $_ := set $trust "ca" (dict "secret" (dict "name" (include "message-operator.metricsSecret" .root) "key" "ca.crt")) }}
+{{- end }}
+{{- /* The certificate is the Service's, and the Pods are scraped by their addresses. */}}
+{{- $trust = merge $trust (dict "serverName" (include "message-operator.serviceHost" .root)) }}
+{{- end }}
+{{- with $trust }}
 tlsConfig:
-  {{- toYaml .monitor.tlsConfig | nindent 2 }}
-{{- else if $secure }}
-tlsConfig:
-  ca:
-    secret:
-      name: {{ include "message-operator.metricsSecret" .root | quote }}
-      key: ca.crt
-  # The certificate is the Service's, and the Pods are scraped by their addresses.
-  serverName: {{ include "message-operator.serviceHost" .root }}
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- if .monitor.authorization }}
 authorization:
