@@ -116,3 +116,10 @@ def test_the_guide_s_way_to_protected_metrics_fits_the_bundle() -> None:
     assert account["name"] == POD["spec"]["serviceAccountName"]
     (endpoint,) = one("ServiceMonitor", made)["spec"]["endpoints"]
     assert endpoint["scheme"] == "https"
+
+
+def test_the_guide_s_way_to_protected_metrics_removes_the_monitor_of_plain_ones() -> None:
+    plain = one("PodMonitor")["metadata"]
+
+    command = f"$ kubectl -n {plain['namespace']} delete podmonitor {plain['name']} "
+    assert command in section("Protect the metrics")
