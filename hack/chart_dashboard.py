@@ -14,8 +14,8 @@ from hack.chart_panels import ROWS, Panel
 FILE = chart_docs.CHART / "dashboards" / "message-operator.json"
 
 #: What a user selects by, in this order: Grafana's variables, each for the label of its name. The
-#: chart's monitors bring `release`; a Prometheus that serves several clusters brings `cluster`.
-_SELECTORS = ("cluster", "namespace", "release", "pod")
+#: chart's monitors bring `operator`; a Prometheus that serves several clusters brings `cluster`.
+_SELECTORS = ("cluster", "namespace", "operator", "pod")
 #: Stands for the variables' selector in the queries below.
 _OURS = ",".join(f'{name}=~"${name}"' for name in _SELECTORS)
 #: What a variable's "All" stands for; it admits samples without the label.

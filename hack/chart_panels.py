@@ -6,8 +6,8 @@
 from dataclasses import dataclass
 
 #: An operator with all its replicas, and what it is called.
-_RELEASE = "cluster, namespace, release"
-_RELEASE_LEGEND = "{{cluster}} {{namespace}}/{{release}}"
+_OPERATOR = "cluster, namespace, operator"
+_OPERATOR_LEGEND = "{{cluster}} {{namespace}}/{{operator}}"
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Replicas",
             "Operators that are scraped. One of a release leads, the others stand by.",
-            ((_RELEASE_LEGEND, f"count by ({_RELEASE}) (message_operator_build_info{{OURS}})"),),
+            ((_OPERATOR_LEGEND, f"count by ({_OPERATOR}) (message_operator_build_info{{OURS}})"),),
             kind="stat",
             width=4,
         ),
         Panel(
             "Leaders",
             "Exactly one operator of a release works. None: nothing is reconciled.",
-            ((_RELEASE_LEGEND, f"sum by ({_RELEASE}) (message_operator_leader{{OURS}})"),),
+            ((_OPERATOR_LEGEND, f"sum by ({_OPERATOR}) (message_operator_leader{{OURS}})"),),
             kind="stat",
             width=4,
         ),
@@ -62,7 +62,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 (
                     "{{phase}}",
                     # All replicas of a release count the same Messages.
-                    f"sum by (phase) (max by ({_RELEASE}, phase) "
+                    f"sum by (phase) (max by ({_OPERATOR}, phase) "
                     "(message_operator_messages{OURS}))",
                 ),
             ),
@@ -131,8 +131,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Some seconds: more than leaderElection.renewDeadlineSeconds, and nobody works.",
             (
                 (
-                    _RELEASE_LEGEND,
-                    f"time() - max by ({_RELEASE}) "
+                    _OPERATOR_LEGEND,
+                    f"time() - max by ({_OPERATOR}) "
                     "(message_operator_lease_renewed_timestamp_seconds{OURS})",
                 ),
             ),
@@ -163,7 +163,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (
                 (
                     "{{resource}}",
-                    f"sum by (resource) (max by ({_RELEASE}, resource) "
+                    f"sum by (resource) (max by ({_OPERATOR}, resource) "
                     "(message_operator_unreadable_objects{OURS}))",
                 ),
             ),

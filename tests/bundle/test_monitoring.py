@@ -73,8 +73,7 @@ def test_the_alerts_are_about_the_bundle_s_pods() -> None:
     for pattern in pods:
         assert re.fullmatch(pattern, f"{DEPLOYMENT['name']}-6bc8f7d9c4-x2x4z")
     for rule in group["rules"]:
-        assert rule["annotations"]["deployment"] == DEPLOYMENT["name"]
-        assert rule["labels"]["release"] == POD["metadata"]["labels"]["app.kubernetes.io/instance"]
+        assert rule["labels"]["operator"] == DEPLOYMENT["name"]
 
 
 @pytest.mark.parametrize("kind", ["Service", "PodMonitor", "PrometheusRule", "ConfigMap"])

@@ -33,8 +33,14 @@ class Release:
 
     def samples(self) -> str:
         """Return the labels that Prometheus gives to samples of a Pod of this release."""
+        pod = f"{self.operator}-5d7c9b-x2x4z"
+        return f'namespace="{self.namespace}",pod="{pod}",operator="{self.operator}"'
+
+    @property
+    def operator(self) -> str:
+        """Return the name of its Deployment."""
         (name,) = (name for kind, _, name in names(self.render()) if kind == "Deployment")
-        return f'namespace="{self.namespace}",pod="{name}-5d7c9b-x2x4z",release="{self.name}"'
+        return name
 
 
 #: Where many releases share a monitoring stack, those that one could take for each other.
@@ -78,9 +84,9 @@ def series(release: Release, name: str, values: str) -> Manifest:
 
 def firing(alert: str, minute: int, *releases: Release) -> Manifest:
     """Return the expectation that an alert fires for just these releases at some minute."""
-    labels = [f'{{namespace="{one.namespace}",release="{one.name}"}}' for one in releases]
+    labels = [f'{{namespace="{one.namespace}",operator="{one.operator}"}}' for one in releases]
     return {
-        "expr": "count by (namespace, release) "
+        "expr": "count by (namespace, operator) "
         f'(ALERTS{{alertname="{alert}",alertstate="firing"}})',
         "eval_time": f"{minute}m",
         "exp_samples": [{"labels": one, "value": 1} for one in labels],

@@ -51,19 +51,19 @@ def test_a_dashboard_opens_with_its_release_and_can_show_all() -> None:
     ):
         variables = {v["name"]: v for v in dashboard["templating"]["list"]}
 
-        assert [*variables] == ["datasource", "cluster", "namespace", "release", "pod"]
+        assert [*variables] == ["datasource", "cluster", "namespace", "operator", "pod"]
         assert variables["namespace"]["current"]["value"] == [release.namespace]
-        assert variables["release"]["current"]["value"] == [release.name]
+        assert variables["operator"]["current"]["value"] == [release.operator]
         assert variables["cluster"]["current"]["value"] == ["$__all"]
-        for name in ("cluster", "namespace", "release", "pod"):
+        for name in ("cluster", "namespace", "operator", "pod"):
             assert variables[name]["includeAll"]
 
 
 def test_without_a_monitor_of_the_chart_the_dashboard_does_not_ask_for_its_label() -> None:
     _, dashboard = dashboards()[0]
 
-    (release,) = (v for v in dashboard["templating"]["list"] if v["name"] == "release")
-    assert release["current"]["value"] == ["$__all"]
+    (operator,) = (v for v in dashboard["templating"]["list"] if v["name"] == "operator")
+    assert operator["current"]["value"] == ["$__all"]
 
 
 def test_messages_of_all_releases_are_added_up_and_replicas_count_them_once(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from tests.chart.helm import (
     FULLNAME,
     NAMESPACE,
     PROGRAMS,
-    RELEASE,
     Manifest,
     Values,
     find,
@@ -55,7 +54,7 @@ def test_a_monitor_finds_the_operator(name: str, kind: str, endpoints: str, scra
 
 
 @pytest.mark.parametrize("name", ["serviceMonitor", "podMonitor"])
-def test_every_sample_says_of_which_release_it_is(name: str) -> None:
+def test_every_sample_says_of_which_operator_it_is(name: str) -> None:
     own = {"action": "labeldrop", "regex": "container"}
     (monitor,) = (
         manifest
@@ -64,8 +63,8 @@ def test_every_sample_says_of_which_release_it_is(name: str) -> None:
     )
     (endpoint,) = monitor["spec"].get("endpoints") or monitor["spec"]["podMetricsEndpoints"]
 
-    release = {"action": "replace", "targetLabel": "release", "replacement": RELEASE}
-    assert endpoint["relabelings"] == [release, own]
+    operator = {"action": "replace", "targetLabel": "operator", "replacement": FULLNAME}
+    assert endpoint["relabelings"] == [operator, own]
 
 
 #: What a monitoring stack's own namespace holds of a release.
@@ -173,7 +172,7 @@ def test_the_runbooks_are_those_of_the_version_that_is_installed() -> None:
 def test_labels_of_one_s_own_prevail() -> None:
     (first, *_) = rules(alertLabels={"severity": "info", "team": "a"})
 
-    ours = {"namespace": NAMESPACE, "release": RELEASE}
+    ours = {"namespace": NAMESPACE, "operator": FULLNAME}
     assert first["labels"] == {"severity": "info", "team": "a", **ours}
 
 
@@ -181,9 +180,9 @@ def test_labels_of_one_s_own_prevail() -> None:
 def test_every_alert_says_which_operator_it_is_about(release: Release) -> None:
     for rule in release.rules():
         assert rule["labels"]["namespace"] == release.namespace
-        assert rule["labels"]["release"] == release.name
+        assert rule["labels"]["operator"] == release.operator
         texts = rule["annotations"]
-        assert f"({release.namespace}/{release.name})" in texts["summary"]
+        assert f"({release.namespace}/{release.operator})" in texts["summary"]
         assert texts["description"].startswith(
-            f"Release {release.name} in the namespace {release.namespace}: "
+            f"Operator {release.operator} in the namespace {release.namespace}: "
         )

@@ -10,7 +10,7 @@ import pytest
 
 from hack import chart_dashboard
 from tests.chart import fake_cluster, prometheus_server
-from tests.chart.helm import CHECKOUT, NAMESPACE, RELEASE
+from tests.chart.helm import CHECKOUT, FULLNAME, NAMESPACE
 from tests.chart.monitored import ALERTS, OURS, POD, rule_file
 
 
@@ -22,7 +22,7 @@ def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus_se
     target = {
         "targets": [f"127.0.0.1:{operator_port}"],
         # As the Prometheus Operator does with the chart's monitor.
-        "labels": {"namespace": NAMESPACE, "pod": POD, "release": RELEASE},
+        "labels": {"namespace": NAMESPACE, "pod": POD, "operator": FULLNAME},
     }
     config = {
         "global": {"scrape_interval": "500ms", "evaluation_interval": "500ms"},
@@ -49,7 +49,7 @@ def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus_se
 
 
 @pytest.mark.parametrize(
-    "query", chart_dashboard.queries(interval="10s", namespace=NAMESPACE, release=RELEASE)
+    "query", chart_dashboard.queries(interval="10s", namespace=NAMESPACE, operator=FULLNAME)
 )
 def test_every_query_of_the_dashboard_shows_something(
     scraping: prometheus_server.Prometheus, query: str

@@ -73,3 +73,26 @@ def test_what_null_takes_away_can_be_taken_away_without_it(parent: Path, program
     assert "startupProbe" not in operator
     assert "httpGet" not in operator["livenessProbe"]
     assert operator["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_operators_of_one_parent_are_told_apart_where_they_are_monitored(
+    tmp_path: Path, program: str
+) -> None:
+    shutil.copytree(CHART, tmp_path / "charts" / "message-operator")
+    other = "  - {name: message-operator, version: '*', alias: more}\n"
+    (tmp_path / "Chart.yaml").write_text(PARENT + other)
+    on = {"enabled": True}
+    metrics = {"metrics": {"serviceMonitor": on, "prometheusRule": on, "dashboard": on}}
+    values = {"messages": metrics, "more": {**metrics, "crds": {"install": False}}}
+
+    manifests = rendered(tmp_path, values, program)
+
+    for operator in ("platform-messages", "platform-more"):
+        (endpoint,) = find(manifests, "ServiceMonitor", operator)["spec"]["endpoints"]
+        assert endpoint["relabelings"][0]["replacement"] == operator
+        (group,) = find(manifests, "PrometheusRule", operator)["spec"]["groups"]
+        assert {rule["labels"]["operator"] for rule in group["rules"]} == {operator}
+        config_map = find(manifests, "ConfigMap", f"{operator}-dashboard")
+        (dashboard,) = (json.loads(content) for content in config_map["data"].values())
+        assert dashboard["title"] == f"message-operator ({NAMESPACE}/{operator})"

@@ -139,10 +139,10 @@ interval: {{ . }}
 scrapeTimeout: {{ . }}
 {{- end }}
 relabelings:
-  # Tells the releases of a namespace apart.
+  # Tells the operators of a namespace apart.
   - action: replace
-    targetLabel: release
-    replacement: {{ .root.Release.Name | quote }}
+    targetLabel: operator
+    replacement: {{ include "message-operator.fullname" .root | quote }}
 {{- with .monitor.relabelings }}
   {{- toYaml . | nindent 2 }}
 {{- end }}

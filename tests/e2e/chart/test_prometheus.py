@@ -186,7 +186,7 @@ def test_every_query_of_the_dashboard_shows_something(
         "patch", "crd", release.CRD, "--type=json", "-p", json.dumps(description)
     )
     operator = monitored.operator
-    selected = {"namespace": operator.namespace, "release": operator.name}
+    selected = {"namespace": operator.namespace, "operator": operator.name}
 
     for query in chart_dashboard.queries(interval="1m", **selected):
         monitored.prometheus.wait_for(query)
