@@ -58,7 +58,7 @@ class Reconciler:
             await self._work(primary)
         except (ApiError, UnreadableError, StopError) as error:
             return await self._teller.stopped(primary, error)
-        waits = [await self._teller.well(key), self._external.due(key)]
+        waits = [await self._teller.well(primary), self._external.due(key)]
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
     async def _end(self, primary: Primary) -> float | None:

@@ -83,10 +83,13 @@ class Teller:
 
     # --- how it fares -------------------------------------------------------------------------
 
-    async def well(self, key: Key) -> float | None:
+    async def well(self, primary: Primary) -> float | None:
         """Tell that nothing stands in the way; return the seconds after which to look again."""
-        self._troubles.pop(key, None)
-        return await self.tell(key, None)
+        known = self._primaries.cache.get(primary.key)
+        if known is None or known.state != primary.state:
+            return None  # it changed meanwhile, and is looked at again
+        self._troubles.pop(primary.key, None)
+        return await self.tell(primary.key, None)
 
     async def stopped(self, primary: Primary, error: Exception) -> float | None:
         """Tell why the next step could not be taken, and have it tried again."""

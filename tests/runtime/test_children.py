@@ -504,3 +504,36 @@ async def test_l9_an_object_that_is_being_deleted_says_so(server: ApiServer, how
     assert "somebody.else/holds-it" in told(server)["message"]
     assert status["observedGeneration"] == 2
     assert child(server) == {}  # no child follows
+
+
+# --- edited meanwhile ---------------------------------------------------------------------------
+
+
+@both
+async def test_an_edit_in_the_middle_of_the_work_is_not_told_as_done(
+    server: ApiServer, how: Any
+) -> None:
+    said: list[tuple[int, Any]] = []
+    one = widgets.controller(how)
+
+    def generation() -> int:
+        primary = one.primaries.cache.get(KEY)
+        return primary.generation if primary is not None else 0
+
+    async def edit_meanwhile(request: Any) -> None:
+        if request.method in ("POST", "PATCH") and request.path.endswith(("/pods", "/w-one")):
+            if generation() == 1:
+                server.edit(WIDGET, KEY, edit("edited"))
+                await until(lambda: generation() == 2)
+        elif request.method == "PATCH" and request.path.endswith("/widgets/one/status"):
+            body = await request.json()
+            if ready(body)["status"] == "True":
+                said.append((body["status"]["observedGeneration"], text(server)))
+
+    server.answers.append(edit_meanwhile)
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: text(server) == "edited" and told(server).get("status") == "True")
+        await quiet(server)
+
+    assert said == [(2, "edited")]
