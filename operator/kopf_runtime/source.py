@@ -78,13 +78,16 @@ class Source(Generic[R]):
         The answer comes from etcd, however late the watch may be. Raise `ApiError`, or
         `UnreadableError`.
         """
+        asked = self.cache.get(key)
         try:
             raw = await self._client.request("GET", self.kind.at(key))
         except ApiError as error:
             if error.status != 404:
                 raise
-            if (known := self.cache.get(key)) is not None:
-                self.cache.drop(known)
+            known = self.cache.get(key)
+            if asked is not None and known is not None and known.uid == asked.uid:
+                self.cache.drop(known)  # not another one, which came meanwhile
+                self._changed(None, known)
             return None
         thing = decode(self._decoder, raw)
         return self._learn(thing), thing

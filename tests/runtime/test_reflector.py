@@ -374,3 +374,43 @@ async def test_minor_1_a_standby_watches_and_writes_nothing(server: ApiServer) -
 
         assert len(one.queue) == 0
         assert server.writes == []
+
+
+# --- a single look ------------------------------------------------------------------------------
+
+
+async def test_a_look_that_finds_nothing_takes_no_object_that_came_meanwhile(
+    server: ApiServer,
+) -> None:
+    first = server.put(WIDGET, widget())["metadata"]["uid"]
+    async with operating(server, one := widgets.controller(), working=False):
+
+        def known() -> str:
+            record = one.primaries.cache.get(("ns", "one"))
+            return record.uid if record is not None else ""
+
+        async def answer_late(request: web.Request) -> web.Response | None:
+            if request.path != WIDGET.at(("ns", "one")):
+                return None
+            server.remove(WIDGET, ("ns", "one"))
+            second = server.put(WIDGET, widget())["metadata"]["uid"]
+            await until(lambda: known() == second)
+            return GONE.response()  # of the first one
+
+        await until(lambda: known() == first)
+        server.answers.append(answer_late)
+
+        assert await one.primaries.fetch(("ns", "one")) is None
+        assert known() not in ("", first)
+
+
+async def test_a_child_that_only_a_look_finds_gone_comes_back(server: ApiServer) -> None:
+    child = "ns", "w-one"
+    server.put(WIDGET, widget())
+    async with operating(server, one := widgets.controller()):
+        await until(lambda: text(server, child) == "hello" and one.children[CONFIG_MAP].cache)
+        server.mute = True  # no watch tells
+        server.remove(CONFIG_MAP, child)
+
+        assert await one.children[CONFIG_MAP].fetch(child) is None
+        await until(lambda: text(server, child) == "hello")
