@@ -53,8 +53,9 @@ async def book(ticket: Ticket, session: aiohttp.ClientSession, settings: Setting
     wanted = {"route": ticket.spec.route, "seats": ticket.spec.seats}
     async with session.put(settings.booking(ticket), json=wanted) as answer:
         if answer.status == 429:
-            after = float(answer.headers.get("Retry-After", "1"))
-            raise kr.RetryError("The booking service is busy.", after=after)
+            after = answer.headers.get("Retry-After", "")  # or a date
+            seconds = float(after) if after.isdecimal() else 1.0
+            raise kr.RetryError("The booking service is busy.", after=seconds)
         if 400 <= answer.status < 500:  # to try again would not help
             return Booking(problem=(await answer.text())[:200])
         answer.raise_for_status()

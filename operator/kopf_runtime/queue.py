@@ -28,6 +28,9 @@ SLOW, SLOW_FOR = 1.0, 30.0
 #: Slow reconciles at once in a namespace, and in all of them for each worker.
 SLOW_EACH, SLOW_PER_WORKER = 4, 4
 
+#: Seconds that a key may wait at most; `min` returns its first argument where the other is NaN.
+LONGEST = 600.0
+
 #: Reconciles a key; returns the seconds after which to look again, None for no need.
 Reconcile = Callable[[Key], Awaitable[float | None]]
 
@@ -40,9 +43,9 @@ class RetryError(Exception):
     ) -> None:
         super().__init__(reason)
         #: Seconds within which nothing may bring the key back (an API server's Retry-After).
-        self.after = after
+        self.after = max(0.0, min(LONGEST, after))
         #: Seconds after which it comes back at the earliest by itself.
-        self.pause = pause
+        self.pause = max(0.0, min(LONGEST, pause))
         #: Whether a request ran out of time: the next one gets more.
         self.timed_out = timed_out
 
@@ -104,7 +107,7 @@ class WorkQueue:
     def add_after(self, key: Key, seconds: float) -> None:
         """Have the key reconciled in so many seconds; the earliest wish wins."""
         loop = asyncio.get_running_loop()
-        when = loop.time() + seconds
+        when = loop.time() + min(LONGEST, seconds)
         timer = self._timers.get(key)
         if timer is not None:
             if timer.when() <= when:
@@ -224,9 +227,7 @@ class WorkQueue:
                 del self._busy[key]
                 if key in self._slow:
                     del self._slow[key]
-                    self._slow_in[key[0]] -= 1
-                    if not self._slow_in[key[0]]:
-                        del self._slow_in[key[0]]
+                    self._slow_in -= Counter([key[0]])
                 self._reconciles.labels(self._kind, result).inc()
                 self._time.observe(self._clock() - began)
         if key in self._again:

@@ -2,6 +2,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 
@@ -387,3 +388,26 @@ async def test_a_key_whose_task_never_began_is_worked_on_by_the_next_leader() ->
     second = asyncio.create_task(queue.run(lambda: [A]))
     await until(lambda: seen == [A])
     second.cancel()
+
+
+@in_virtual_time
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e9])
+@pytest.mark.parametrize("how", ["after", "pause", "returned"])
+async def test_no_time_that_an_author_gives_keeps_a_key_away_for_good(
+    seconds: float, how: str
+) -> None:
+    began: list[float] = []
+
+    async def reconcile(_: Key) -> float | None:
+        began.append(now())
+        if len(began) > 1:
+            return None
+        if how == "returned":
+            return seconds
+        given: Any = {how: seconds}
+        raise RetryError("later", **given)
+
+    async with working(reconcile, keys=(A,)):
+        await until(lambda: len(began) == 2, seconds=601)
+
+    assert began[1] - began[0] == pytest.approx(600)
