@@ -175,6 +175,11 @@ class Controller:
         """Return the keys of all objects, or of a namespace's."""
         return [p.key for p in self.primaries.cache if namespace in (None, p.key[0])]
 
+    async def work(self) -> None:
+        """Reconcile until cancelled, while this replica leads."""
+        self._external.begin()
+        await self.queue.run(self.keys)
+
     async def close(self) -> None:
         """Close what is open."""
         await self._external.close()

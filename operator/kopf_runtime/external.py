@@ -52,7 +52,7 @@ class Call:
             raise TypeError(f"{name} must be a coroutine function: write `async def {name}`")
         if not 0 < self.timeout <= PATIENCE:
             raise ValueError(f"the timeout of {name} must be at most {PATIENCE:g} seconds")
-        if self.every <= 0:
+        if not self.every > 0:  # nor NaN
             raise ValueError(f"the time between two calls of {name} must be above 0 seconds")
 
 
@@ -60,6 +60,8 @@ class Call:
 class _Failed:
     """A call that failed for an object, and is not tried again yet."""
 
+    uid: str
+    call: Call
     #: What the object was like; None if whatever it is like must wait.
     generation: int | None
     backoff: Backoff
@@ -89,6 +91,13 @@ class External:
     def forget(self, key: Key) -> None:
         """Forget an object that is gone."""
         self._failed.pop(key, None)
+
+    def begin(self) -> None:
+        """Forget what is outside: another replica may have changed it since this one led."""
+        self._failed.clear()
+        for primary in list(self._primaries.cache):
+            if primary.outcome is not None:
+                self._primaries.cache.put(replace(primary, outcome=None, wanted=(), problem=""))
 
     def is_planned(self, primary: Primary) -> bool:
         """Tell whether it is known what an object should have."""
@@ -142,7 +151,7 @@ class External:
     async def _call(
         self, call: Call, primary: Primary, thing: Resource, reason: str, hint: str = ""
     ) -> Any:
-        failed = self._failed.get(primary.key)
+        failed = self._former(call, primary)
         if (
             failed is not None
             and failed.generation in (None, primary.generation)
@@ -171,17 +180,25 @@ class External:
             message = f"There was no answer within {call.timeout:g} s."
         elif not isinstance(error, aiohttp.ClientError):
             logger.exception("%s", reason)
-        former = self._failed.get(primary.key)
+        former = self._former(call, primary)
         backoff = Backoff(FIRST, LONGEST) if former is None else former.backoff
         wait = max(after, backoff.next())
         message += hint
         generation = None if after else primary.generation
-        self._failed[primary.key] = _Failed(generation, backoff, _now() + wait, message)
+        until = _now() + wait
+        self._failed[primary.key] = _Failed(primary.uid, call, generation, backoff, until, message)
         return outside_failed(reason, message, wait)
+
+    def _former(self, call: Call, primary: Primary) -> _Failed | None:
+        """Return how this very call failed for this very object."""
+        failed = self._failed.get(primary.key)
+        same = failed is not None and (failed.uid, failed.call) == (primary.uid, call)
+        return failed if same else None
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
                 headers={"User-Agent": self._client.agent}, cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=True, middlewares=(self._client.fence,),
             )  # fmt: skip

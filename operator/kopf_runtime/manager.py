@@ -218,7 +218,7 @@ class Manager(Generic[S]):
     async def _work(self) -> None:
         async with asyncio.TaskGroup() as group:
             for controller in self.controllers:
-                group.create_task(controller.queue.run(controller.keys))
+                group.create_task(controller.work())
 
     async def _tell_ready(self) -> None:
         while self._ready():  # noqa: ASYNC110 (every source's doing)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import aiohttp
@@ -70,6 +71,18 @@ def poke(server: ApiServer, text: str) -> None:
 
 def generation(server: ApiServer, kind: Kind) -> Any:
     return (server.get(kind, KEY) or {})["status"]["observedGeneration"]
+
+
+@asynccontextmanager
+async def leading(one: Controller) -> AsyncIterator[None]:
+    """Have a standby lead for a while."""
+    task = asyncio.create_task(one.work())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 def only_for(name: str, mood: booking.Mood, server: ApiServer) -> booking.Mood:
@@ -168,6 +181,87 @@ async def test_retry_after_is_kept_even_by_an_edit(
     assert service.calls == ["PUT"]
 
 
+@pytest.mark.parametrize("after", ["Wed, 21 Oct 2026 07:28:00 GMT", "nan", "-1", ""])
+async def test_a_retry_after_that_says_no_seconds_is_a_short_pause(
+    server: ApiServer, service: BookingService, after: str
+) -> None:
+    service.mood = booking.refuse(429, **{"Retry-After": after})
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: told(server).get("message") == "The booking service is busy.")
+        service.mood = booking.well
+
+        await until(lambda: is_booked(server))
+
+
+async def test_a_deletion_does_not_wait_for_the_retry_after_of_the_sync(
+    server: ApiServer, service: BookingService
+) -> None:
+    service.mood = booking.refuse(429, **{"Retry-After": "600"})
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: told(server).get("message") == "The booking service is busy.")
+        service.mood = booking.well
+        server.delete(TICKET, KEY)
+
+        await until(lambda: server.get(TICKET, KEY) is None)
+
+
+async def test_an_object_of_a_former_one_s_name_does_not_wait_for_its_pause(
+    server: ApiServer, service: BookingService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.external.FIRST", 300.0)
+    service.mood = booking.refuse(500)
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: told(server).get("reason") == "SyncFailed")
+        service.mood = booking.well
+        server.remove(TICKET, KEY)
+        server.put(TICKET, ticket())
+
+        await until(lambda: is_booked(server))
+
+
+async def test_who_leads_again_asks_again_and_waits_for_no_former_pause(
+    server: ApiServer, service: BookingService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.external.FIRST", 300.0)
+    service.mood = only_for("two", booking.refuse(500), server)
+    server.put(TICKET, ticket())
+    server.put(TICKET, ticket("two"))
+    one = controller(every=3600)
+    async with operating(server, one, settings=settings(service), working=False):
+        async with leading(one):
+            await until(lambda: is_booked(server))
+            await until(lambda: told(server, "two").get("reason") == "SyncFailed")
+        service.bookings.clear()  # another replica leads, and changes what is outside
+        service.mood = booking.well
+
+        async with leading(one):
+            await until(lambda: len(service.bookings) == 2)
+
+
+async def test_as_many_calls_at_once_as_an_author_makes(
+    server: ApiServer, service: BookingService
+) -> None:
+    all_there = asyncio.Event()
+
+    async def wait_for_all(_: Any) -> None:
+        if len(service.calls) == 150:
+            all_there.set()
+        await all_there.wait()
+
+    async def book_many(thing: Widget, session: aiohttp.ClientSession, _: Any) -> None:
+        await asyncio.gather(*(session.delete(f"{service.url}/bookings/{n}") for n in range(150)))
+
+    service.mood = wait_for_all
+    server.put(WIDGET, widget())
+    one = Controller(WIDGET, Widget, lambda _: None)
+    one.sync()(book_many)
+    async with operating(server, one):
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+
+
 async def test_an_edit_does_not_wait_for_the_pause_of_a_failure(
     server: ApiServer, service: BookingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +308,7 @@ async def test_a_replica_that_no_longer_leads_makes_nothing_outside(
         ({"timeout": 600}, "the timeout of book must be at most 240 seconds"),
         ({"timeout": 0}, "the timeout of book must be at most 240 seconds"),
         ({"every": 0}, "the time between two calls of book must be above 0 seconds"),
+        ({"every": float("nan")}, "the time between two calls of book must be above 0 seconds"),
     ],
 )
 def test_what_cannot_work_is_refused_when_it_is_declared(options: Any, said: str) -> None:

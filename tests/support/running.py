@@ -71,7 +71,7 @@ async def operating(
             for namespace in settings.namespaces or (None,):
                 tasks += controller.reflect(namespace)
             if working:
-                tasks.append(controller.queue.run(controller.keys))
+                tasks.append(controller.work())
         running = asyncio.ensure_future(_together(tasks))
         try:
             yield Operator(client, metrics, controllers)
