@@ -167,9 +167,12 @@ class Controller:
         return told, 0 if first else len(served)
 
     def last_sweep(self) -> float:
-        """Return since when all was compared with full lists, in Unix time; 0: not yet."""
+        """Return since when all that is served was compared with full lists, in Unix time.
+
+        0 means that nothing is served. What is not is told by `unserved`.
+        """
         reflectors = (one for source in self.sources for one in source.reflectors.values())
-        return min((one.listed_at for one in reflectors), default=0.0)
+        return min((one.listed_at for one in reflectors if one.synced), default=0.0)
 
     def keys(self, namespace: str | None = None) -> list[Key]:
         """Return the keys of all objects, or of a namespace's."""

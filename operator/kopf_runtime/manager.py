@@ -109,7 +109,7 @@ class Manager(Generic[S]):
         for controller in self.controllers:
             controller.set_up(self.client, configured, self.metrics, self._recorder)
         self.metrics.last_sweep.set_function(
-            lambda: min((one.last_sweep() for one in self.controllers), default=0.0)
+            lambda: min(filter(None, (one.last_sweep() for one in self.controllers)), default=0.0)
         )
         try:
             await self._server.start(configured, self.client, self._healthy, self._ready)

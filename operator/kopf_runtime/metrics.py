@@ -65,7 +65,7 @@ class Metrics:
         )
         self.last_sweep = self.gauge(
             "last_sweep_timestamp_seconds",
-            "Since when everything was compared with full lists, in Unix time; 0: not yet.",
+            "Since when all that is served was compared with full lists, in Unix time; 0: not yet.",
         )
         self.lease_renewed = self.gauge(
             "lease_renewed_timestamp_seconds",

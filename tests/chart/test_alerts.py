@@ -25,7 +25,8 @@ def test_promtool_finds_nothing_in_the_rules(tmp_path: Path) -> None:
 
 #: For each alert the series that drive it, a sample a minute: two hours of trouble, then two well.
 WELL = {
-    "up": "1x240",
+    "up": "1x240",  # of whatever else is scraped of the Pod
+    "message_operator_build_info": "1x240",
     "message_operator_leader": "1x240",
     'message_operator_reconciles_total{result="success"}': "0+60x240",
     "message_operator_queue_depth": "0x240",
@@ -38,7 +39,7 @@ WELL = {
     'message_operator_messages{phase="Pending"}': "0x240",
 }
 TROUBLE: dict[str, dict[str, str]] = {
-    "MessageOperatorDown": {"up": "0x120 1x120"},
+    "MessageOperatorDown": {"message_operator_build_info": "_x120 1x120"},
     "MessageOperatorRestarting": {"process_start_time_seconds": "0+60x120 7200x120"},
     "MessageOperatorNoLeader": {"message_operator_leader": "0x120 1x120"},
     "MessageOperatorReconcileErrors": {
@@ -58,7 +59,7 @@ TROUBLE: dict[str, dict[str, str]] = {
         'message_operator_sweep_repairs_total{resource="pods"}': "0+1x120 120x120"
     },
     "MessageOperatorSweepsFail": {
-        "message_operator_last_sweep_timestamp_seconds": "0x120 7260+60x119"
+        "message_operator_last_sweep_timestamp_seconds": "60x120 7260+60x119"
     },
     "MessageOperatorUnserved": {
         'message_operator_unserved{resource="pods",watched_namespace="team"}': "1x120 0x120"
@@ -135,6 +136,16 @@ def test_what_is_not_served_is_told_in_words(tmp_path: Path, labels: str, text: 
         "alert_rule_test": [
             {"alertname": "MessageOperatorUnserved", "eval_time": "30m", "exp_alerts": [alert]}
         ],
+    }
+
+    expect(tmp_path, [test], Release())
+
+
+def test_what_was_never_served_is_no_sweep_that_failed(tmp_path: Path) -> None:
+    unserved = {"message_operator_last_sweep_timestamp_seconds": "0x240"}
+    test = {
+        "input_series": [series(Release(), *item) for item in {**WELL, **unserved}.items()],
+        "promql_expr_test": [firing("MessageOperatorSweepsFail", minute) for minute in (30, 235)],
     }
 
     expect(tmp_path, [test], Release())

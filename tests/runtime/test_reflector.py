@@ -1,6 +1,7 @@
 """Each kind and namespace is listed, watched, lost and found again by itself."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -63,6 +64,20 @@ async def test_c2_a_namespace_that_cannot_be_listed_holds_up_no_other(
         await until(lambda: text(server, B) == "hello")
         await until(lambda: operator.metric("unserved", **labels) == 0)
         assert one.unserved() == ([], 2)
+
+
+async def test_c2_a_namespace_that_was_never_listed_does_not_say_that_sweeps_fail(
+    server: ApiServer,
+) -> None:
+    put_both(server)
+    server.refuse("GET", "/namespaces/b/", GONE, times=float("inf"))
+    began = time.time()
+
+    async with operating(server, one := widgets.controller(), settings=BOTH):
+        assert one.last_sweep() == 0  # nothing is served yet
+        await until(lambda: one.unserved()[1] == 1)
+
+        assert one.last_sweep() >= began
 
 
 @pytest.mark.parametrize("error", [FORBIDDEN, GONE], ids=lambda e: str(e.code))
