@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.chart.helm import FULLNAME, NAMESPACE, Manifest, Values, find, names, render
+from tests.chart.helm import FULLNAME, NAMESPACE, PROGRAMS, Manifest, Values, find, names, render
 
 #: (group, resource): verbs, in each namespace that is watched.
 NEEDED = {
@@ -117,11 +117,20 @@ def aggregated_to(role: Manifest) -> set[str]:
     return {label.removeprefix(prefix) for label in labels if label.startswith(prefix)}
 
 
-@pytest.mark.parametrize("crds", [{"install": False}, {"aggregateRoles": False}], ids=str)
-def test_users_roles_come_with_the_kind_and_can_be_switched_off(crds: Values) -> None:
-    roles = [m for m in render({"crds": crds}) if m["kind"] == "ClusterRole"]
+def test_users_roles_come_with_the_kind() -> None:
+    roles = [m for m in render({"crds": {"install": False}}) if m["kind"] == "ClusterRole"]
 
     assert [role["metadata"]["name"] for role in roles] == [FULLNAME]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_an_upgrade_can_take_users_roles_out_of_the_cluster_s_own(program: str) -> None:
+    # They are kept by Helm: left out of the upgrade, they would go on granting.
+    manifests = render({"crds": {"aggregateRoles": False}}, program=program)
+
+    for name in ("view", "edit", "admin"):
+        role = find(manifests, "ClusterRole", f"messages.myorg.dev-{name}")
+        assert aggregated_to(role) == set()
 
 
 def test_users_roles_stay_when_the_operator_goes_so_that_messages_can_be_deleted() -> None:
