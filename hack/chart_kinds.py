@@ -14,12 +14,22 @@ _COUNT_OR_PERCENTAGE: Schema = {
     "minimum": 0,
     "pattern": "^[0-9]{1,3}%$",
 }
-_QUANTITIES: Schema = {"type": "object", "additionalProperties": {"type": ["string", "number"]}}
+#: As Kubernetes reads one (apimachinery/pkg/api/resource/quantity.go).
+_QUANTITY: Schema = {
+    "type": ["string", "number"],
+    "pattern": "^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$",
+}
+_QUANTITIES: Schema = {"type": "object", "additionalProperties": _QUANTITY}
 
 
 def closed(**properties: Schema) -> Schema:
     """Return an object that has these properties and no others."""
     return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _needs(properties: Schema, *required: str) -> Schema:
+    """Return an object that must have some of its properties."""
+    return {**properties, "required": list(required)}
 
 
 def _items(*required: str) -> Schema:
@@ -29,7 +39,21 @@ def _items(*required: str) -> Schema:
 
 _SECRETS: Schema = {
     "type": "array",
-    "items": {**closed(name={"type": "string", "minLength": 1}), "required": ["name"]},
+    "items": _needs(closed(name={"type": "string", "minLength": 1}), "name"),
+}
+#: A key of a Secret or of a ConfigMap, and one of either, as the Prometheus Operator names them.
+_KEY = _needs(closed(name=TEXT, key=TEXT, optional={"type": "boolean"}), "name", "key")
+_KEY_OF_EITHER = closed(secret=_KEY, configMap=_KEY)
+_TLS_VERSION: Schema = {"enum": ["TLS10", "TLS11", "TLS12", "TLS13"]}
+#: What a PodMonitor knows of TLS; a ServiceMonitor knows files, too.
+_TLS: dict[str, Schema] = {
+    "ca": _KEY_OF_EITHER,
+    "cert": _KEY_OF_EITHER,
+    "keySecret": _KEY,
+    "serverName": TEXT,
+    "insecureSkipVerify": {"type": "boolean"},
+    "minVersion": _TLS_VERSION,
+    "maxVersion": _TLS_VERSION,
 }
 
 #: What `# @schema <kind>` stands for.
@@ -56,6 +80,7 @@ KINDS: dict[str, Schema] = {
             ]
         },
     },
+    "authorization": closed(type=TEXT, credentials=_KEY),
     "countOrPercentage": {**_COUNT_OR_PERCENTAGE, "pattern": "^([0-9]{1,3}%)?$"},
     "digest": {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
     "duration": {"type": "string", "pattern": "^([0-9]+(ms|[smhdwy]))*$"},
@@ -69,15 +94,23 @@ KINDS: dict[str, Schema] = {
             },
             "imagePullSecrets": {
                 "type": "array",
-                "items": OBJECT,
-                "description": "Secrets to pull the images with, as `[{name: …}]`; added to the "
-                "chart's own",
+                "items": {"type": ["object", "string"]},
+                "description": "Secrets to pull the images with, as `[{name: …}]` or as names; "
+                "added to the chart's own",
             },
         },
     },
     "issuer": {
         **closed(name={"type": "string", "minLength": 1}, kind=TEXT, group=TEXT),
         "dependencies": {"kind": ["name"], "group": ["name"]},
+    },
+    "labels": {
+        "type": "object",
+        "additionalProperties": {
+            "type": "string",
+            "maxLength": 63,
+            "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+        },
     },
     "name": {"type": "string", "pattern": f"^({_LABEL})?$"},
     "named": _items("name"),
@@ -102,6 +135,7 @@ KINDS: dict[str, Schema] = {
         supplementalGroupsPolicy=TEXT,
         sysctls=_OBJECTS,
     ),
+    "podMonitorTLS": closed(**_TLS),
     "port": _PORT,
     "ports": {"type": "array", "uniqueItems": True, "items": _PORT},
     "pullSecrets": _SECRETS,
@@ -123,6 +157,7 @@ KINDS: dict[str, Schema] = {
         rollingUpdate=closed(maxSurge=_COUNT_OR_PERCENTAGE, maxUnavailable=_COUNT_OR_PERCENTAGE),
     ),
     "subdomain": {"type": "string", "maxLength": 253, "pattern": f"^({_LABEL}(\\.{_LABEL})*)?$"},
+    "serviceMonitorTLS": closed(**_TLS, caFile=TEXT, certFile=TEXT, keyFile=TEXT),
     "tag": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{0,128}$"},
     "texts": {"type": "object", "additionalProperties": TEXT},
     "tolerations": {

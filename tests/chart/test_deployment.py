@@ -92,19 +92,23 @@ def test_the_operator_s_image(image: Values, expected: str) -> None:
     assert container({"image": image})["image"] == expected
 
 
-def test_a_global_registry_goes_before_both_images() -> None:
-    operator = container({"global": {"imageRegistry": "mirror.example"}})
+@pytest.mark.parametrize("registry", ["mirror.example", "mirror.example/"])
+def test_a_global_registry_goes_before_both_images(registry: str) -> None:
+    operator = container({"global": {"imageRegistry": registry}})
 
     assert operator["image"] == "mirror.example/myorg/message-operator:0.1.0"
     assert "--message-image=mirror.example/library/busybox:1.37" in operator["args"]
 
 
-def test_pull_secrets_of_the_parent_chart_and_our_own_are_used() -> None:
-    spec = pod(
-        {"global": {"imagePullSecrets": [{"name": "all"}]}, "imagePullSecrets": [{"name": "own"}]}
-    )["spec"]
+@pytest.mark.parametrize("shared", [{"name": "all"}, "all"], ids=["object", "name"])
+def test_pull_secrets_of_the_parent_chart_and_our_own_are_used(shared: object) -> None:
+    values: Values = {
+        "global": {"imagePullSecrets": [shared]},
+        "imagePullSecrets": [{"name": "own"}],
+    }
 
-    assert spec["imagePullSecrets"] == [{"name": "all"}, {"name": "own"}]
+    assert pod(values)["spec"]["imagePullSecrets"] == [{"name": "all"}, {"name": "own"}]
+    assert "--message-pull-secrets=all" in container(values)["args"]
 
 
 def test_the_operator_learns_who_it_is() -> None:

@@ -91,7 +91,6 @@ def test_no_two_objects_have_the_same_name(values: Values) -> None:
         ("my-message-operator", {}, "my-message-operator"),
         ("demo", {"nameOverride": "short"}, "demo-short"),
         ("demo", {"fullnameOverride": "exactly-this"}, "exactly-this"),
-        # A Service's name has at most 63 characters, its suffix included.
         ("r" * 53, {}, "r" * 53 + "-message-o"),
     ],
 )
@@ -101,7 +100,8 @@ def test_objects_are_named_after_the_release(release: str, values: Values, name:
     (deployment,) = (m for m in manifests if m["kind"] == "Deployment")
     assert deployment["metadata"]["name"] == name
     (service,) = (m for m in manifests if m["kind"] == "Service")
-    assert service["metadata"]["name"] == f"{name[:55].rstrip('-')}-metrics"
+    if len(f"{name}-metrics") <= 63:  # longer ones get a hash (test_names.py)
+        assert service["metadata"]["name"] == f"{name}-metrics"
 
 
 #: Everything that the chart can render with its own names.

@@ -35,6 +35,14 @@ def everything(name: str) -> Values:
     }
 
 
+def service_name(program: str, release: str = "demo", **values: str) -> str:
+    """Return the name of the Service."""
+    manifests = render(values, release=release, program=program)
+    (service,) = (manifest for manifest in manifests if manifest["kind"] == "Service")
+    name: str = service["metadata"]["name"]
+    return name
+
+
 def kinds(value: Any) -> Any:
     """Return the names of types in place of all texts, numbers and truths."""
     if isinstance(value, dict):
@@ -62,6 +70,27 @@ def test_the_service_s_name_is_one_that_every_kubernetes_takes(release: str) -> 
     assert name.endswith("-metrics")
     (test,) = (one for one in render(release=release) if one["kind"] == "Pod")
     assert f"http://{name}.operators.svc" in json.dumps(test)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("a.b", "a-b"),
+        ("a.b", "a.b.c"),
+        ("1a", "release-1a"),
+        ("message-operator-" + "r" * 33 + "1.2", "message-operator-" + "r" * 33 + "1-2"),
+    ],
+)
+def test_no_two_releases_of_a_namespace_share_a_service(one: str, other: str, program: str) -> None:
+    assert service_name(program, one) != service_name(program, other)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_no_two_long_names_share_a_service(program: str) -> None:
+    one, other = (service_name(program, fullnameOverride="r" * 62 + last) for last in "12")
+
+    assert one != other
 
 
 def test_the_service_is_called_as_before_where_it_could_be() -> None:

@@ -8,7 +8,18 @@ import jsonschema
 import pytest
 import yaml
 
-from tests.chart.helm import CHART, FULLNAME, NAMESPACE, Values, find, message_schema, render
+from tests.chart.helm import (
+    CHART,
+    FULLNAME,
+    NAMESPACE,
+    PROGRAMS,
+    Values,
+    find,
+    message_schema,
+    render,
+)
+
+README = CHART / "README.md"
 
 #: Helm prints notes only when it installs into a cluster: here they are rendered as an object.
 AS_OBJECT = """
@@ -78,6 +89,45 @@ def test_they_offer_the_test_where_there_is_one(tmp_path: Path) -> None:
 
     assert command in notes(tmp_path / "with", {}).splitlines()
     assert "helm test" not in notes(tmp_path / "without", {"tests": {"enabled": False}})
+
+
+def test_they_show_the_test_s_log_where_helm_does_not_find_it(tmp_path: Path) -> None:
+    elsewhere: Values = {"namespaceOverride": "else"}
+    (test,) = (m for m in render(elsewhere) if m["kind"] == "Pod")
+    lines = notes(tmp_path, elsewhere).splitlines()
+
+    # Helm asks for the Pod's log in the release's namespace.
+    at = lines.index(f"helm test demo -n {NAMESPACE}")
+    assert lines[at + 1] == f"kubectl -n else logs {test['metadata']['name']}"
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_readme_s_uninstallation_names_what_others_have_made(
+    tmp_path: Path, program: str
+) -> None:
+    metrics = {"secure": {"enabled": True, "certManager": {"enabled": True}}}
+    name = "message-operator"
+    manifests = render({"metrics": metrics}, release=name, namespace=name, program=program)
+    one = {m["kind"]: m for m in manifests}
+    (operator,) = one["Deployment"]["spec"]["template"]["spec"]["containers"]
+    (lease,) = (a.partition("=")[2] for a in operator["args"] if a.startswith("--lease-name="))
+    section = README.read_text().partition("## Uninstall\n")[2].partition("\n## ")[0]
+
+    for left in (
+        f"lease/{lease}",
+        f"pod/{one['Pod']['metadata']['name']}",
+        f"secret/{one['Certificate']['spec']['secretName']}",
+    ):
+        assert f" {left} " in section
+    role = next(m for m in manifests if m["metadata"]["name"].endswith("-metrics-reader"))
+    # The notes and the README have the binding called after its role.
+    assert f"delete clusterrolebinding {role['metadata']['name']} " in section
+    bound = re.search(r"create clusterrolebinding (\S+)", notes(tmp_path, {"metrics": metrics}))
+    assert bound
+    assert bound[1] == role["metadata"]["name"].replace(
+        "message-operator.message-operator", f"{NAMESPACE}.{FULLNAME}"
+    )
+    assert f"create clusterrolebinding {role['metadata']['name']} " in README.read_text()
 
 
 @pytest.mark.parametrize(

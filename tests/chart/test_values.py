@@ -91,6 +91,10 @@ DEFAULTS: Manifest = yaml.safe_load((CHART / "values.yaml").read_text())
             {"extraEnv": [{"name": "POD_NAME", "value": "mine"}]},
             "extraEnv has POD_NAME, which the chart sets itself",
         ),
+        (
+            {"extraEnv": [{"name": "MESSAGE_OPERATOR_WORKERS", "value": "4"}]},
+            "extraEnv has MESSAGE_OPERATOR_WORKERS, but the chart's arguments prevail",
+        ),
         ({"extraEnv": [{"name": "TZ"}, {"name": "TZ"}]}, "extraEnv has TZ twice: Kubernetes"),
         (
             {"extraContainers": [{"name": "operator"}]},
@@ -120,6 +124,27 @@ DEFAULTS: Manifest = yaml.safe_load((CHART / "values.yaml").read_text())
             "at '/messagePod/runAsUser': 'root' does not match pattern '^(auto|none)$'",
         ),
         ({"messagePod": {"runAsUser": 0}}, "at '/messagePod/runAsUser': minimum: got 0, want 1"),
+        (
+            {"tolerations": [{"key": "a", "effect": "Foo"}]},
+            "at '/tolerations/0/effect': value must be one of",
+        ),
+        ({"podLabels": {"x": "y z"}}, "at '/podLabels/x': 'y z' does not match pattern"),
+        (
+            {"messagePod": {"resources": {"limits": {"cpu": "abc"}}}},
+            "at '/messagePod/resources/limits/cpu': 'abc' does not match pattern",
+        ),
+        (
+            {"metrics": {"serviceMonitor": {"authorization": {"name": "a"}}}},
+            "at '/metrics/serviceMonitor/authorization': additional properties 'name' not allowed",
+        ),
+        (
+            {"metrics": {"serviceMonitor": {"tlsConfig": {"ca": {"secret": {"name": "a"}}}}}},
+            "at '/metrics/serviceMonitor/tlsConfig/ca/secret': missing property 'key'",
+        ),
+        (
+            {"metrics": {"podMonitor": {"tlsConfig": {"caFile": "/ca.crt"}}}},
+            "at '/metrics/podMonitor/tlsConfig': additional properties 'caFile' not allowed",
+        ),
         (
             {"messagePod": {"tolerations": [{"keys": "a"}]}},
             "at '/messagePod/tolerations/0': additional properties 'keys' not allowed",
@@ -284,3 +309,9 @@ def test_the_readme_shows_every_value_with_its_default() -> None:
     for value in VALUES:
         assert readme.count(f"| `{value.name}` |") == 1
     assert "| `replicaCount` | `1` | How many operators run;" in readme
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("quantity", ["100m", "0.5", ".5", 1, 0.5, "1.5Gi", "1e3", "2E", "4Mi"])
+def test_every_quantity_of_kubernetes_is_accepted(quantity: object, program: str) -> None:
+    assert render({"resources": {"limits": {"memory": quantity}}}, program=program)

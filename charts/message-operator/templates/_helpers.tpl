@@ -17,13 +17,15 @@
 {{- end }}
 
 {{/* The name of the Service, which has at most 63 characters, its suffix included. It is a label that
-begins with a letter (DNS-1035); the name of a release may have dots, or begin with a digit. */}}
+begins with a letter (DNS-1035); the name of a release may have dots, or begin with a digit, or be
+longer. A name that is changed for that gets a hash, so that it is no other release's. */}}
 {{- define "message-operator.serviceName" -}}
-{{- $name := include "message-operator.fullname" . | replace "." "-" }}
-{{- if regexMatch "^[0-9]" $name }}
-{{- $name = printf "release-%s" $name }}
+{{- $name := include "message-operator.fullname" . }}
+{{- if not (regexMatch "^[a-z][-a-z0-9]{0,54}$" $name) }}
+{{- $letters := regexReplaceAll "^([0-9])" (replace "." "-" $name) "release-${1}" }}
+{{- $name = printf "%s-%s" (trunc 46 $letters | trimSuffix "-") (sha256sum $name | trunc 8) }}
 {{- end }}
-{{- $name | trunc 55 | trimSuffix "-" }}-metrics
+{{- $name }}-metrics
 {{- end }}
 
 {{- define "message-operator.serviceHost" -}}
@@ -79,7 +81,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 
 {{/* The reference of an image, from (dict "image" <values> "tag" <default tag> "root" $). */}}
 {{- define "message-operator.image" -}}
-{{- $registry := default .image.registry (default dict .root.Values.global).imageRegistry }}
+{{- $registry := default .image.registry (default dict .root.Values.global).imageRegistry | trimSuffix "/" }}
 {{- with $registry }}{{ . }}/{{ end }}{{ .image.repository }}
 {{- if .image.digest }}@{{ .image.digest }}
 {{- else }}{{ with default .tag .image.tag }}:{{ . }}{{ end }}
@@ -90,9 +92,14 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- include "message-operator.image" (dict "image" .Values.image "tag" .Chart.AppVersion "root" .) }}
 {{- end }}
 
-{{/* The parent chart's pull secrets and an image's own, from (dict "root" $ "secrets" <list>). */}}
+{{/* The parent chart's pull secrets and an image's own, from (dict "root" $ "secrets" <list>). A
+parent chart may share names alone, as Bitnami's do. */}}
 {{- define "message-operator.pullSecrets" -}}
-{{- concat (default list (default dict .root.Values.global).imagePullSecrets) (default list .secrets) | uniq | toYaml }}
+{{- $secrets := list }}
+{{- range concat (default list (default dict .root.Values.global).imagePullSecrets) (default list .secrets) }}
+{{- $secrets = append $secrets (kindIs "string" . | ternary (dict "name" .) .) }}
+{{- end }}
+{{- $secrets | uniq | toYaml }}
 {{- end }}
 
 {{- define "message-operator.imagePullSecrets" -}}

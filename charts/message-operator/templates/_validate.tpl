@@ -21,6 +21,11 @@ Each stops the installation with one sentence that says what is wrong and what t
 {{- include "message-operator.validateMetrics" . }}
 {{- include "message-operator.validateRollout" . }}
 {{- include "message-operator.validateNames" (dict "value" "extraEnv" "items" .Values.extraEnv "ours" (list "POD_NAME" "POD_NAMESPACE")) }}
+{{- range .Values.extraEnv }}
+{{- if hasPrefix "MESSAGE_OPERATOR_" .name }}
+{{- fail (printf "extraEnv has %s, but the chart's arguments prevail over the environment. Use the chart's value for it, or extraArgs." .name) }}
+{{- end }}
+{{- end }}
 {{- include "message-operator.validateNames" (dict "value" "extraVolumes" "items" .Values.extraVolumes "ours" (ternary (list "metrics-certificate") list .Values.metrics.secure.enabled)) }}
 {{- include "message-operator.validateNames" (dict "value" "extraContainers and initContainers" "items" (concat (default list .Values.initContainers) (default list .Values.extraContainers)) "ours" (list "operator")) }}
 {{- include "message-operator.validatePod" . }}
