@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,6 +116,35 @@ def test_the_guide_s_way_to_protected_metrics_fits_the_bundle() -> None:
     assert account["name"] == POD["spec"]["serviceAccountName"]
     (endpoint,) = one("ServiceMonitor", made)["spec"]["endpoints"]
     assert endpoint["scheme"] == "https"
+
+
+def test_the_guide_s_way_on_openshift_is_that_of_the_chart_s_readme(tmp_path: Path) -> None:
+    title = "Protect the metrics"
+    readme = (paths.CHECKOUT / "charts" / "message-operator" / "README.md").read_text()
+    (block,) = (b for b in re.findall(r"```yaml\n(.*?)```", readme, re.DOTALL) if "openshift" in b)
+    values = tmp_path / "values.yaml"
+    values.write_text(block)
+    files = set(re.findall(r"templates/[-\w/]+\.yaml", section(title))) - {
+        "templates/metrics-certificate.yaml"
+    }
+    made = [
+        found
+        for found in yaml.safe_load_all(
+            helm(
+                *("template", NAME, paths.CHECKOUT / "charts" / "message-operator"),
+                *("--namespace", NAME, "--values", values),
+                *(word for file in sorted(files) for word in ("--show-only", file)),
+            )
+        )
+        if found
+    ]
+
+    (secret,) = re.findall(r"mount the\nSecret `([-\w]+)`", section(title))
+    annotations = one("Service", made)["metadata"]["annotations"]
+    assert annotations["service.beta.openshift.io/serving-cert-secret-name"] == secret
+    (endpoint,) = one("ServiceMonitor", made)["spec"]["endpoints"]
+    token = endpoint["authorization"]["credentials"]
+    assert one("Secret", made)["metadata"]["name"] == token["name"]
 
 
 def test_the_guide_s_way_to_protected_metrics_removes_the_monitor_of_plain_ones() -> None:
