@@ -3,6 +3,7 @@
 The manager calls `adapt` at the start; docs/decisions/0017-openshift-by-discovery.md says why so.
 """
 
+import asyncio
 import logging
 from dataclasses import replace
 
@@ -13,6 +14,9 @@ logger = logging.getLogger(__name__)
 
 #: The group of SecurityContextConstraints; every authenticated user may ask for it.
 GROUP = "security.openshift.io"
+#: Seconds between two questions while they are refused: an API server that has just started knows
+#: no roles yet, and refuses everybody.
+PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 
 
 async def adapt(client: kr.Client, settings: Settings) -> Settings:
@@ -24,16 +28,21 @@ async def adapt(client: kr.Client, settings: Settings) -> Settings:
 
 
 async def _gives_users(client: kr.Client) -> bool:
-    try:
-        await client.ask("GET", f"/apis/{GROUP}")
-    except kr.ApiError as error:
-        if error.status not in (403, 404):
-            raise
-        if error.status == 403:
-            logger.warning(
-                "The API server does not say whether it has %s: %s. On OpenShift, set "
-                "--message-user=none, or bind the ClusterRole system:discovery to the operator",
-                GROUP, error.message,
-            )  # fmt: skip
-        return False
-    return True
+    for pause in (*PAUSES, 0.0):
+        try:
+            await client.ask("GET", f"/apis/{GROUP}")
+        except kr.ApiError as error:
+            if error.status == 404:
+                return False
+            if error.status != 403:
+                raise
+            logger.info("The API server does not say whether it has %s: %s", GROUP, error.message)
+        else:
+            return True
+        await asyncio.sleep(pause)
+    logger.warning(
+        "The API server refuses to say whether it has %s, so it is taken for no OpenShift. On "
+        "OpenShift, set --message-user=none, or bind the ClusterRole system:discovery to the "
+        "operator", GROUP,
+    )  # fmt: skip
+    return False

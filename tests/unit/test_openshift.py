@@ -53,10 +53,21 @@ async def test_what_the_administrator_says_is_not_questioned(
     assert not server.requests
 
 
-async def test_a_server_that_does_not_say_is_taken_for_no_openshift_and_that_is_told(
-    server: ApiServer, caplog: pytest.LogCaptureFixture
+async def test_a_server_that_knows_no_roles_yet_is_asked_again(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server.refuse("GET", SERVES_GROUP, RefusedError(403, "Forbidden"))
+    monkeypatch.setattr(openshift, "PAUSES", (0.01, 0.01))
+    server.refuse("GET", SERVES_GROUP, RefusedError(403, "Forbidden"), times=2)
+    server.answers.append(has_the_group)
+
+    assert await adapted(server, Settings()) == Settings(message_user=None)
+
+
+async def test_a_server_that_does_not_say_is_taken_for_no_openshift_and_that_is_told(
+    server: ApiServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openshift, "PAUSES", (0.01, 0.01))
+    server.refuse("GET", SERVES_GROUP, RefusedError(403, "Forbidden"), times=3)
 
     with caplog.at_level(logging.WARNING):
         assert await adapted(server, Settings()) == Settings()
