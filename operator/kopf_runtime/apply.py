@@ -37,11 +37,6 @@ class Applier:
     async def create(self, primary: Primary, wanted: Wanted) -> Child | None:
         """Make a child; None if something of that name is there already."""
         body = await self._body(primary, wanted)
-        former = self._pace.former(wanted, primary.uid)
-        if former is not None and former.count:
-            manifest = msgspec.json.decode(body)
-            manifest["metadata"]["annotations"][self._marks.replaced] = str(former.count)
-            body = msgspec.json.encode(manifest)
         try:
             raw = await self._client.request(
                 "POST", wanted.kind.path(wanted.key[0]), body, params=self._manager()
@@ -54,11 +49,7 @@ class Applier:
 
     async def apply(self, primary: Primary, wanted: Wanted, child: Child | None = None) -> Child:
         """Change a child in place by server-side apply, or make it if there is none."""
-        body = await self._body(primary, wanted)
-        if child is not None:  # only onto this very child
-            manifest = msgspec.json.decode(body)
-            manifest["metadata"]["uid"] = child.uid
-            body = msgspec.json.encode(manifest)
+        body = await self._body(primary, wanted, child)
         raw = await self._client.request(
             "PATCH", wanted.kind.at(wanted.key), body, content_type=APPLY_PATCH,
             params={**self._manager(), "force": "false" if child is None else "true"},
@@ -69,16 +60,16 @@ class Applier:
         """Delete just this child; None once it is gone, else as it is on its way out."""
         body = {"preconditions": {"uid": child.uid}, "propagationPolicy": "Background"}
         children = self._children[kind]
+        # Before the request: the watch may tell that it is gone, and the answer may get lost.
+        self._pace.deleted(kind, child, self._client.now(), primary.uid, plan)
         try:
             raw = await self._client.request("DELETE", kind.at(child.key), body)
         except ApiError as error:
             if error.status != 404:
                 raise
-            self._pace.deleted(kind, child, self._client.now(), primary.uid, plan)
             children.cache.drop(child)
             raise RetryError(f"{kind.kind} {child.key[1]} is gone already") from None
         logger.info("deleted %s %s: %s", kind.kind, child.key[1], plan.why)
-        self._pace.deleted(kind, child, self._client.now(), primary.uid, plan)
         try:
             left = children.read(raw)
         except UnreadableError:  # a Status: it was gone at once
@@ -113,12 +104,26 @@ class Applier:
         child = self._children[wanted.kind].learn(raw)
         self._pace.made(wanted)
         logger.info("%s %s", verb, wanted)
-        if stripped(primary, child):
+        if stripped(primary, child) and child.uid not in self.stripped:
             self.stripped.append(child.uid)
         return child
 
-    async def _body(self, primary: Primary, wanted: Wanted) -> bytes:
-        """Return the manifest to send, made again from the object itself where it was not kept."""
+    async def _body(self, primary: Primary, wanted: Wanted, child: Child | None = None) -> bytes:
+        """Return the manifest to send, for this very child if it is there."""
+        body = await self._manifest(primary, wanted)
+        former = self._pace.former(wanted, primary.uid)
+        count = child.replaced if child is not None else former.count if former is not None else 0
+        if child is None and not count:
+            return body
+        manifest = msgspec.json.decode(body)
+        if child is not None:
+            manifest["metadata"]["uid"] = child.uid
+        if count:
+            manifest["metadata"]["annotations"][self._marks.replaced] = str(count)
+        return msgspec.json.encode(manifest)
+
+    async def _manifest(self, primary: Primary, wanted: Wanted) -> bytes:
+        """Return the manifest, made again from the object itself where it was not kept."""
         body = self._templates.body(wanted)
         if body is None:
             if (fetched := await self._primaries.fetch(primary.key)) is not None:

@@ -28,7 +28,7 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A step, and for an Event its reason and why it is taken."""
+    """A step, and why it is taken; with a reason, an Event tells so of the child that follows."""
 
     step: Step
     reason: str = ""

@@ -99,7 +99,7 @@ class Reconciler:
         for owned in self._owned.values():
             mine = self._children[owned.kind].cache.owned(primary.uid)
             for child in surplus(mine, primary.wanted, owned):
-                why = Plan(Step.DELETE, "Deleted", f"the {self._word} does not want it any more")
+                why = Plan(Step.DELETE, why=f"the {self._word} does not want it any more")
                 await self._applier.delete(primary, owned.kind, child, why)
 
     async def _child(self, primary: Primary, wanted: Wanted) -> None:

@@ -52,7 +52,7 @@ class Teller:
         """Tell of a child that was made, in another one's place if there is a cause."""
         if cause is None and self._was_there(primary, wanted):
             cause = gone(wanted.kind)
-        if cause is None:
+        if cause is None or not cause.reason:
             self._record(primary, "Created", f"Created {wanted}.")
         else:
             done = f"Replaced {wanted}" if cause.reason == "Replaced" else f"Created {wanted} again"

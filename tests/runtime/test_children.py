@@ -13,7 +13,7 @@ from kopf_runtime.kinds import CONFIG_MAP, POD
 from tests.runtime import widgets
 from tests.runtime.widgets import REPLACED, UID, WIDGET, Raw, Widget, edit, ready, widget
 from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import operating
+from tests.support.running import NAME, operating
 from tests.support.waiting import until
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
@@ -537,3 +537,97 @@ async def test_an_edit_in_the_middle_of_the_work_is_not_told_as_done(
         await quiet(server)
 
     assert said == [(2, "edited")]
+
+
+# --- what is told of the next one ---------------------------------------------------------------
+
+
+@replaced
+@pytest.mark.usefixtures("made")
+async def test_an_edit_whose_deletion_is_not_answered_is_carried_out_at_once_and_told(
+    server: ApiServer,
+) -> None:
+    def write(raw: Raw) -> None:
+        raw["metadata"]["annotations"][REPLACED] = "99"
+        half_a_minute_ago = datetime.now(UTC) - timedelta(seconds=30)
+        raw["metadata"]["creationTimestamp"] = half_a_minute_ago.isoformat()
+
+    async def lose(request: Any) -> Any:
+        if request.method == "DELETE":
+            server.answers.clear()
+            await server._serve(request)
+            return RefusedError(504, "Timeout", "the answer was lost").response()
+        return None
+
+    server.edit(POD, CHILD, write)
+    server.answers.append(lose)
+    server.edit(WIDGET, KEY, edit("edited"))
+
+    await until(lambda: text(server) == "edited")
+    await until(lambda: any(reason == "Replaced" for reason, _ in events(server)))
+
+
+async def test_a_child_that_is_wanted_again_is_told_as_created(server: ApiServer) -> None:
+    def is_there(name: str) -> bool:
+        return server.get(CONFIG_MAP, ("ns", name)) is not None
+
+    def counts() -> dict[str, int]:
+        return {event["message"]: event["count"] for event in server.events}
+
+    server.put(WIDGET, widget(text="a b"))
+    async with operating(server, widgets.controller(one_a_word)):
+        await until(lambda: is_there("b"))
+        server.edit(WIDGET, KEY, edit("a"))
+        await until(lambda: not is_there("b"))
+        await quiet(server)
+        server.edit(WIDGET, KEY, edit("a b"))
+        await until(lambda: is_there("b"))
+        await until(lambda: {"Created ConfigMap b.": 2}.items() <= counts().items())
+
+    assert set(counts()) == {"Created ConfigMap a.", "Created ConfigMap b."}
+
+
+async def test_m2_an_applied_child_that_ends_at_once_backs_off_across_a_restart(
+    server: ApiServer,
+) -> None:
+    def job() -> Controller:
+        one = Controller(WIDGET, Widget, lambda _: None)
+        one.owns(
+            POD, widgets.Pod, update=kr.APPLY, keep=lambda thing: thing.status.phase,
+            ended=lambda phase: phase,
+        )  # fmt: skip
+        one.desired(widgets.pod)
+        return one
+
+    def fail(kind: kr.Kind, raw: Raw) -> None:
+        if kind == POD:
+            raw["status"] = {"phase": "Failed"}
+
+    def deletions() -> int:
+        return len([write for write in server.writes if write.startswith("DELETE")])
+
+    server.admission = fail
+    server.put(WIDGET, widget())
+    async with operating(server, job()):
+        await until(lambda: told(server).get("reason") == "BackOff")
+    server.edit(  # so that the pause outlasts the test, however slow the machine is
+        POD, CHILD, lambda raw: raw["metadata"]["annotations"].update({REPLACED: "50"}), NAME
+    )
+    before = deletions()
+    assert before <= 8
+
+    async with operating(server, job()):
+        await quiet(server)
+        assert deletions() == before
+
+
+async def test_a_change_in_place_keeps_the_count_of_replacements(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller()):
+        await until(lambda: told(server).get("status") == "True")
+        server.remove(CONFIG_MAP, CHILD)
+        await until(lambda: text(server) == "hello")
+        server.edit(WIDGET, KEY, edit("edited"))
+        await until(lambda: text(server) == "edited")
+
+        assert child(server)["metadata"]["annotations"][REPLACED] == "1"
