@@ -56,15 +56,18 @@ def plan(
     `lives` tells whether an object of the primary's kind has this uid; `word` is that kind;
     `as_admitted` tells whether the child lacked some of our marks from the beginning.
     """
-    if as_admitted and not child.deleting and stripped(primary, child):
-        return ADMISSION
+    in_place = owned.update is Update.APPLY
+    as_wanted = in_place or child.template in ("", wanted.template)
+    if as_admitted and as_wanted and not child.deleting and stripped(primary, child):
+        # In place it costs no more than a request to see whether admission lets it pass by now.
+        return Plan(Step.APPLY, "Healed", "admission had changed it") if in_place else ADMISSION
     if child.owner != primary.uid:
         return _of_another(primary, child, lives)
     if child.deleting:
         return WAIT
     if ended := owned.ended(child.view):
         return Plan(Step.DELETE, "Healed", f"its {wanted.kind.kind} had ended ({ended})")
-    change = Step.DELETE if owned.update is Update.REPLACE else Step.APPLY
+    change = Step.APPLY if in_place else Step.DELETE
     if child.template != wanted.template:
         if child.generation > primary.generation:
             return Plan(Step.VERIFY, "Healed", f"its {wanted.kind.kind}'s generation was altered")

@@ -120,8 +120,8 @@ class Reconciler:
             case Step.APPLY:
                 applying = self._applier.apply(primary, wanted, child)
                 applied = await self._patiently(primary, wanted, applying)
-                self._teller.changed(primary, wanted, step)
                 self._check(primary, wanted, applied)
+                self._teller.changed(primary, wanted, step)
             case Step.WAIT:
                 self._wait_for(wanted.kind, child, primary)
             case Step.CONFLICT:
@@ -175,7 +175,7 @@ class Reconciler:
     def _check(self, primary: Primary, wanted: Wanted, child: Child) -> None:
         """Stop at a child that admission has taken marks from."""
         if lost := stripped(primary, child):
-            raise troubles.changed_by_admission(wanted, lost)
+            raise troubles.changed_by_admission(wanted, lost, self._owned[wanted.kind].update)
 
     def _pause(self, seconds: float, wanted: Wanted, step: Plan) -> None:
         """Stop if the next step comes too soon after the one before."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kopf_runtime.client import ApiError
 from kopf_runtime.kinds import Kind
 from kopf_runtime.queue import RetryError
-from kopf_runtime.records import Wanted
+from kopf_runtime.records import Update, Wanted
 
 #: Seconds after which somebody else's object is looked at again at the earliest: it is not watched.
 CONFLICT = 5.0
@@ -62,12 +62,14 @@ def conflict(wanted: Wanted, word: str) -> StopError:
     return _stop("Conflict", text, CONFLICT, final=True)
 
 
-def changed_by_admission(wanted: Wanted, lost: list[str]) -> StopError:
+def changed_by_admission(wanted: Wanted, lost: list[str], update: Update) -> StopError:
     """Return the trouble of a child that a webhook took marks from when it was made."""
     text = (
         f"Admission removed or changed {', '.join(lost)} of {wanted}, "
         "by which the operator knows it; exempt it from the webhook or policy that does so"
     )
+    if update is Update.REPLACE:
+        text += f", then delete that {wanted.kind.kind}"
     return _stop("AdmissionChanged", text, CONFLICT, final=True)
 
 

@@ -125,6 +125,33 @@ async def test_l6_a_webhook_that_takes_our_marks_away_is_told_and_the_child_live
     assert len(warnings(server)) == 1
 
 
+@pytest.mark.parametrize("lost", ["app.kubernetes.io/managed-by", UID, "ownerReferences"])
+@pytest.mark.parametrize("how", [widgets.config_map, widgets.pod], ids=["apply", "replace"])
+async def test_l6_what_a_webhook_took_comes_back_once_it_is_exempt(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch, how: Any, lost: str
+) -> None:
+    monkeypatch.setattr("kopf_runtime.troubles.CONFLICT", 0.05)
+    kind = POD if how is widgets.pod else CONFIG_MAP
+
+    def strip(one: kr.Kind, raw: Raw) -> None:
+        if one == kind:
+            where = raw["metadata"] if lost == "ownerReferences" else raw["metadata"]["labels"]
+            where.pop(lost)
+
+    server.admission = strip
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(how)):
+        await until(lambda: told(server).get("reason") == "AdmissionChanged")
+        await until(lambda: warnings(server))
+        assert [event["type"] for event in server.events] == ["Normal", "Warning"]
+        server.admission = lambda *_: None
+        if kind == POD:
+            assert "then delete that Pod" in told(server)["message"]
+            server.edit(WIDGET, KEY, edit("edited"))  # makes another one, too
+
+        await until(lambda: told(server).get("status") == "True")
+
+
 # --- L7, L8 -------------------------------------------------------------------------------------
 
 

@@ -248,6 +248,7 @@ class ApiServer(Store):
         if former is None:
             return self._create(kind, key[0], given, manager)
         raw = _merge(copy.deepcopy(former.raw), given)
+        self.admission(kind, raw)
         former.owners.applied(former.raw, given, manager)
         self.store(kind, key, Stored(raw, former.owners), manager)
         return _json(self.objects[kind, key].encode())

@@ -62,7 +62,7 @@ class Store:
 
     def __init__(self, *kinds: Kind) -> None:
         self.kinds = {POD, CONFIG_MAP, MESSAGE, LEASE, EVENT, NAMESPACE, CRD, *kinds}
-        #: Changes each object that is created, as a mutating webhook does.
+        #: Changes each object that is created or applied, as a mutating webhook does.
         self.admission: Callable[[Kind, Raw], None] = lambda *_: None
         #: Whether watches miss what happens: a bug in a server, or a proxy that loses lines.
         self.mute = False
