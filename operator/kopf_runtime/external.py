@@ -108,6 +108,8 @@ class External:
         primary = self._primaries.cache.get(key)
         if self._sync is None or primary is None or primary.outcome is None:
             return None
+        if primary.outcome.outdated:
+            return 0.0
         return max(0.0, primary.outcome.at + self._sync.every - _now())
 
     # --- steps --------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from kopf_runtime.fields import Ownership
@@ -42,6 +43,13 @@ class Reader:
             view = self._keep(thing)
             if meta.deletion_timestamp is None and not self._syncs:
                 wanted, problem = self._templates.plan(thing)
+            elif (
+                known is not None
+                and known.outcome is not None
+                and ((known.uid, known.generation) == (meta.uid, meta.generation))
+            ):  # it keeps what it has until what is outside is known again
+                outcome = replace(known.outcome, outdated=True)
+                wanted, problem = known.wanted, known.problem
         return Primary(
             known.key if known is not None else meta.key, meta.uid, meta.version, meta.generation,
             meta.deletion_timestamp is not None, tuple(meta.finalizers or ()),

@@ -61,6 +61,8 @@ class Outcome:
     value: Any
     #: When, by the event loop's clock.
     at: float
+    #: Whether the object has other labels or annotations since.
+    outdated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

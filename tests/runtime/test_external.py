@@ -340,13 +340,13 @@ class Weather:
             raise KeyError("weather")
         return self.word
 
-    def controller(self) -> Controller:
+    def controller(self, every: float = 0.1) -> Controller:
         def desired(thing: Widget, settings: Any, word: str) -> Iterable[Raw]:
             (child,) = widgets.config_map(replace_text(thing, f"{thing.spec.text} {word}"))
             yield child
 
         one = widgets.controller(desired)
-        one.sync(every=0.1)(self.ask)
+        one.sync(every=every)(self.ask)
         return one
 
 
@@ -389,6 +389,41 @@ async def test_while_the_outside_is_down_children_stay_and_come_back(
 
         weather.down = False
         await until(lambda: text(server) == "bye sun")
+
+
+async def test_children_of_a_relabelled_object_come_back_while_the_outside_is_down(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.external.FIRST", 0.05)
+    weather = Weather()
+    server.put(WIDGET, widget())
+    async with operating(server, one := weather.controller()):
+        await until(lambda: text(server) == "hello sun")
+        weather.down = True
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("reason") == "SyncFailed")
+        calls = weather.calls
+        relabelled = server.edit(
+            WIDGET, KEY, lambda raw: raw["metadata"].update(labels={"team": "blue"})
+        )
+        version = int(relabelled["metadata"]["resourceVersion"])
+        await until(lambda: (known := one.primaries.cache.get(KEY)) and known.version >= version)
+
+        server.remove(CONFIG_MAP, ("ns", "w-one"))
+        await until(lambda: text(server) == "hello sun")
+        await until(lambda: weather.calls > calls)
+        weather.down = False
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+
+
+async def test_a_new_label_is_brought_outside_at_once(server: ApiServer) -> None:
+    weather = Weather()
+    server.put(WIDGET, widget())
+    async with operating(server, weather.controller(every=3600)):
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+        weather.word = "rain"
+        server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(labels={"team": "blue"}))
+
+        await until(lambda: text(server) == "hello rain")
 
 
 async def test_a_child_that_was_altered_while_no_operator_ran_is_put_right(
