@@ -244,6 +244,30 @@ async def test_a_watch_that_fails_as_the_operator_ends_does_not_outlive_it(
         assert done, "it has forgotten that it was cancelled"
 
 
+async def test_sweeps_that_fail_are_told_though_watches_go_on(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    refused: list[str] = []
+
+    async def refuse_lists(request: web.Request) -> web.Response | None:
+        if request.method != "GET" or request.query.get("watch"):
+            return None
+        refused.append(request.path)
+        return RefusedError(429, "TooManyRequests").response()
+
+    settings = kr.Settings(sweep_period=0.2)
+    async with operating(server, one := widgets.controller(), settings=settings) as operator:
+        await until(lambda: operator.synced and server.watching == 2)
+        server.answers.append(refuse_lists)
+        await until(lambda: len(set(refused)) == 2)
+        before, asked = one.last_sweep(), len(refused)
+        await until(lambda: len(refused) > asked + 2)
+        server.edit(WIDGET, ("ns", "one"), edit("seen by the watch"))
+
+        await until(lambda: text(server, ("ns", "w-one")) == "seen by the watch")
+        assert one.last_sweep() == before
+        assert one.unserved()[0] == []
+
+
 # --- M5: history --------------------------------------------------------------------------------
 
 

@@ -348,11 +348,7 @@ def admission(monitored: Monitored, namespace: Namespace, port: int) -> Iterator
 TROUBLES: dict[Trouble, set[str]] = {
     no_operator: {"MessageOperatorDown"},
     no_right_to_the_lease: {"MessageOperatorNoLeader", "MessageOperatorForbidden"},
-    no_right_to_lists: {
-        "MessageOperatorSweepsFail",
-        "MessageOperatorForbidden",
-        "MessageOperatorUnserved",
-    },
+    no_right_to_lists: {"MessageOperatorForbidden", "MessageOperatorUnserved"},
     stuck_messages: {"MessageOperatorMessagesFailed", "MessageOperatorMessagesPending"},
     a_message_that_cannot_be_read: {"MessageOperatorUnreadableObjects"},
     api_server_fails: {"MessageOperatorApiErrors"},
