@@ -8,6 +8,7 @@ import base64
 import contextlib
 import random
 import socket
+import ssl
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -85,9 +86,12 @@ async def _losing(plane: ControlPlane) -> AsyncIterator[tuple[str, list[str]]]:
         application.router.add_route("*", "/{path:.*}", handle)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
+        certificates = plane.folder / "certificates"
+        trust = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        trust.load_cert_chain(certificates / "apiserver.crt", certificates / "apiserver.key")
         try:
-            await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
-            yield f"http://127.0.0.1:{runner.addresses[0][1]}", losses
+            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=trust, backlog=1024).start()
+            yield f"https://127.0.0.1:{runner.addresses[0][1]}", losses
         finally:
             await runner.cleanup()
 
