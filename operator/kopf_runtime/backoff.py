@@ -1,4 +1,4 @@
-"""Pauses that grow: whoever fails again and again asks less and less often.
+"""Pauses that grow: what fails again and again is tried less and less often.
 
 Used by what tries again by itself: `listing`, `reflector`, `external` and `manager`.
 """

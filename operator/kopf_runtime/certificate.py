@@ -1,7 +1,7 @@
 """The certificate that /metrics is served with; read again when its files change.
 
-`web` serves with it. Whoever renews a certificate (cert-manager, through the kubelet) swaps a
-symbolic link, so both files are other ones from one moment to the next.
+`web` serves with it. A renewal (by cert-manager, through the kubelet) swaps a symbolic link, so
+both files change in one moment.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Sockets that `web` serves on: they hold a bounded number of connections.
 
-A connection takes memory before it has said anything, 300 KiB where it is to be TLS. Whoever opens
-too many loses their oldest ones, so a scrape or a probe, which is short, still gets through.
+A connection takes memory before it sends anything: 300 KiB for TLS. If there are too many, the
+oldest is closed. So a scrape or a probe, which is short, still gets through.
 """
 
 import contextlib

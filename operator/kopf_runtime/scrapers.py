@@ -1,8 +1,8 @@
 """Who may scrape /metrics: the API server is asked, as a kubebuilder operator asks it.
 
 `web` asks for each scrape. A TokenReview says whose token it is, and a SubjectAccessReview whether
-they may `get` the URL `/metrics`. Answers are kept for a while under the token's hash. Whoever has
-never been let in can cause a bounded number of reviews only, whatever tokens they make up.
+they may `get` the URL `/metrics`. Answers are kept for a while under the token's hash. A client
+that was never let in causes a bounded number of reviews, whatever tokens it makes up.
 """
 
 import asyncio

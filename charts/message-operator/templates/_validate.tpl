@@ -151,7 +151,7 @@ From (dict "value" <which value> "items" <tolerations>). */}}
 {{- $secure := $metrics.secure }}
 {{- $certificate := or $secure.secretName $secure.certManager.enabled }}
 {{- if and $certificate (not $secure.enabled) }}
-{{- fail "metrics.secure names a certificate, but metrics.secure.enabled is false: the metrics would be plain, for whoever reaches them. Set it to true, or leave the certificate out." }}
+{{- fail "metrics.secure names a certificate, but metrics.secure.enabled is false: the metrics would be plain, and everyone who reaches the Pod could read them. Set it to true, or leave the certificate out." }}
 {{- end }}
 {{- if and $secure.enabled (not $certificate) }}
 {{- fail "metrics.secure.enabled is true, but there is no certificate. Name a Secret that has one in metrics.secure.secretName, or enable metrics.secure.certManager." }}
