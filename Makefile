@@ -78,12 +78,12 @@ bundle-check: $(READY) ## look at bundle and catalog with OLM's own programs
 
 .PHONY: generate
 generate: $(READY) ## write the files that are made of others
-	@$(PY) -m hack.generate
+	@$(PY) -m hack.commands.generate
 
 .PHONY: verify
 verify: $(READY) ## find generated files that are out of date, mistakes in bundle and catalog
-	@$(PY) -m hack.rules
-	@$(PY) -m hack.generate --check
+	@$(PY) -m hack.pack.rules
+	@$(PY) -m hack.commands.generate --check
 
 .PHONY: bundle
 bundle: generate ## write the OLM bundle and catalog
@@ -94,7 +94,7 @@ release-bundle: $(READY) ## what community-operators gets (VERSION=… IMG=…@s
 
 .PHONY: chart-diff
 chart-diff: $(READY) ## what an upgrade from the last release changes (ARGS=v0.1.0)
-	@$(PY) -m hack.chart_diff $(ARGS)
+	@$(PY) -m hack.commands.chart_diff $(ARGS)
 
 .PHONY: fmt
 fmt: $(READY) ## format the Python code

@@ -18,8 +18,8 @@ from bench import environment, shipped, stage
 from bench.api import MESSAGES, NAMESPACE, PODS
 from bench.floor import Write
 from bench.stage import Numbers
-from hack import paths
-from hack.control_plane import ControlPlane
+from hack.rig import paths
+from hack.rig.control_plane import ControlPlane
 from kopf_runtime import Status
 from kopf_runtime import status as statuses
 from kopf_runtime.kinds import POD

@@ -15,9 +15,9 @@ from pathlib import Path
 import yaml
 
 from bench.api import NAMESPACE, PODS, Api, RefusedError
-from hack import golang, paths, tools
-from hack.control_plane import GARBAGE, ControlPlane
-from hack.run import HackError, output
+from hack.rig import golang, paths, tools
+from hack.rig.control_plane import GARBAGE, ControlPlane
+from hack.rig.run import HackError, output
 
 NODE = "fake"
 #: The operators' user: bound to all rights, but served as any service account in a cluster is.

@@ -18,8 +18,8 @@ from bench.audit import Audit
 from bench.peers import OURS, Peer
 from bench.stage import Numbers
 from bench.world import World
-from hack.control_plane import ControlPlane
-from hack.run import HackError
+from hack.rig.control_plane import ControlPlane
+from hack.rig.run import HackError
 
 _LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{peers.LEASE}"
 _ELECTED = ("--leader-elect", f"--lease-namespace={NAMESPACE}")

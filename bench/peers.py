@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import environment, shipped
-from hack import golang, paths
-from hack.control_plane import ControlPlane, kubeconfig
-from hack.run import HackError, tail
+from hack.rig import golang, paths
+from hack.rig.control_plane import ControlPlane, kubeconfig
+from hack.rig.run import HackError, tail
 
 _HERE = Path(__file__).parent
 _TICKS = os.sysconf("SC_CLK_TCK")

@@ -19,9 +19,9 @@ from typing import Any
 
 from bench import bare, measures, peers, report, shipped, stage, trouble
 from bench.peers import OURS, PEERS, Peer
-from hack import golang, paths, pythons, versions
-from hack.run import HackError, output
-from hack.steps import say, step
+from hack.rig import golang, paths, pythons, versions
+from hack.rig.run import HackError, output
+from hack.rig.steps import say, step
 from message_operator import __version__
 
 #: What is measured so far, should it be interrupted.

@@ -12,9 +12,10 @@ import platform
 import shutil
 from pathlib import Path
 
-from hack import engine, image, paths
-from hack.run import output
-from hack.steps import step
+from hack.pack import image
+from hack.rig import engine, paths
+from hack.rig.run import output
+from hack.rig.steps import step
 
 _ROOT = paths.BUILD / "bench" / "image"
 _SAYS = _ROOT.with_name("image.id")

@@ -18,7 +18,7 @@ from bench import peers, stage
 from bench.api import Api
 from bench.peers import Peer
 from bench.stage import Numbers
-from hack.control_plane import ControlPlane
+from hack.rig.control_plane import ControlPlane
 
 #: One answer to a write of so many is lost.
 ONE_OF = 100

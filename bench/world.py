@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.api import MESSAGES, PODS, Api
-from hack.run import HackError
+from hack.rig.run import HackError
 
 _TEXT = "MESSAGE_TEXT"
 

@@ -9,23 +9,11 @@ import sys
 from typing import NoReturn
 
 from bench import run as benchmark
-from hack import (
-    cluster,
-    demo,
-    deploy,
-    e2e,
-    engine,
-    environment,
-    golang,
-    image,
-    olm,
-    preflight,
-    public_images,
-    release_bundle,
-    tools,
-)
-from hack.run import HackError, stop_all
-from hack.steps import say
+from hack.commands import demo, deploy, e2e, release_bundle
+from hack.pack import image
+from hack.rig import cluster, engine, environment, golang, olm, preflight, public_images, tools
+from hack.rig.run import HackError, stop_all
+from hack.rig.steps import say
 
 
 def _preflight(_: argparse.Namespace) -> None:

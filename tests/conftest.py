@@ -1,5 +1,5 @@
 """What every test stands on: an environment that a user's own settings do not reach."""
 
-from hack import environment
+from hack.rig import environment
 
 environment.scrub_for_tests()

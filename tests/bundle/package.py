@@ -11,9 +11,10 @@ from typing import Any
 
 import yaml
 
-from hack import bundle, catalog, golang
-from hack.bundle import Release
-from hack.catalog import CATALOG
+from hack.pack import bundle, catalog
+from hack.pack.bundle import Release
+from hack.pack.catalog import CATALOG
+from hack.rig import golang
 
 Manifest = dict[str, Any]
 

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from hack import bundle, generate, paths
-from hack.bundle import BUNDLE, NAME
-from hack.run import HackError
+from hack.commands import generate
+from hack.pack import bundle
+from hack.pack.bundle import BUNDLE, NAME
+from hack.rig import paths
+from hack.rig.run import HackError
 from message_operator import __version__, settings
 from message_operator.settings import PodTemplate, Settings
 from tests.bundle.package import release

@@ -9,9 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hack import bundle, catalog
-from hack.catalog import CATALOG
-from hack.run import HackError
+from hack.pack import bundle, catalog
+from hack.pack.catalog import CATALOG
+from hack.rig.run import HackError
 from message_operator import __version__
 from tests.bundle.package import opm_render, release, write, write_both
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from hack import paths
-from hack.rules import RULES, submission
+from hack.pack.rules import RULES, submission
+from hack.rig import paths
 
 TEXT = (paths.CHECKOUT / "docs" / "olm.md").read_text().partition("## The checklist\n")[2]
 ROWS = [

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hack import paths
-from hack.bundle import BUNDLE, NAME
+from hack.pack.bundle import BUNDLE, NAME
+from hack.rig import paths
 from message_operator.settings import parse
 from tests.chart.helm import Manifest, helm
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from hack import chart_diff, paths
-from hack.bundle import BUNDLE
-from hack.rules.crd_upgrade import unsafe
+from hack.commands import chart_diff
+from hack.pack.bundle import BUNDLE
+from hack.pack.rules.crd_upgrade import unsafe
+from hack.rig import paths
 
 Manifest = dict[str, Any]
 

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
-from hack import bundle, catalog, release_bundle
-from hack.bundle import Release
-from hack.release_bundle import lay_out
-from hack.rules import submission
-from hack.run import HackError
+from hack.commands import release_bundle
+from hack.commands.release_bundle import lay_out
+from hack.pack import bundle, catalog
+from hack.pack.bundle import Release
+from hack.pack.rules import submission
+from hack.rig.run import HackError
 from message_operator import __version__
 from tests.bundle.package import DIGEST, copy_both, edit, opm, release, write_both
 
@@ -28,7 +29,7 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def command(git: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Return `make release-bundle`, which lays out in a scratch folder."""
     monkeypatch.setattr(release_bundle, "FOLDER", tmp_path / "release")
-    monkeypatch.setattr("hack.paths.CHECKOUT", tmp_path)
+    monkeypatch.setattr("hack.rig.paths.CHECKOUT", tmp_path)
 
     def run(version: str, **images: str) -> Path:
         for variable in ("IMG", "MESSAGE_IMG", "BUNDLE_IMG"):

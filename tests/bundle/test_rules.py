@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from hack.bundle import BUNDLE
-from hack.catalog import CATALOG
-from hack.rules import RULES, problems
-from hack.rules.package import Package
+from hack.pack.bundle import BUNDLE
+from hack.pack.catalog import CATALOG
+from hack.pack.rules import RULES, problems
+from hack.pack.rules.package import Package
 from tests.bundle.package import copy_both, edit, write_both
 
 CSV = "bundle/manifests/message-operator.clusterserviceversion.yaml"
@@ -434,7 +434,7 @@ def test_make_verify_stops_with_the_sentence(tmp_path: Path) -> None:
     edit(tmp_path / CSV, lambda csv: csv["metadata"]["annotations"].pop("repository"))
 
     done = subprocess.run(
-        [sys.executable, "-m", "hack.rules", *both], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "hack.pack.rules", *both], capture_output=True, text=True, timeout=60
     )
 
     assert done.returncode == 1

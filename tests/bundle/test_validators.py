@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hack.bundle import BUNDLE
-from hack.catalog import CATALOG
-from hack.rules.validators import findings
+from hack.pack.bundle import BUNDLE
+from hack.pack.catalog import CATALOG
+from hack.pack.rules.validators import findings
 from tests.bundle.package import (
     CHROOT,
     SCORECARD,

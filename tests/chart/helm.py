@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from hack import tools
+from hack.rig import tools
 
 CHECKOUT = Path(__file__).parents[2]
 CHART = CHECKOUT / "charts" / "message-operator"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hack import prometheus
+from hack.rig import prometheus
 
 
 def free_port() -> int:

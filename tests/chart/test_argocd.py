@@ -10,7 +10,7 @@ import pytest
 import yaml
 from lupa import lua51
 
-from hack import tools
+from hack.rig import tools
 from kopf_runtime import status
 from kopf_runtime.status import Status
 from tests.chart.helm import CHART, CHECKOUT, Manifest

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hack import chart_diff
-from hack.run import HackError
+from hack.commands import chart_diff
+from hack.rig.run import HackError
 from tests.chart.helm import CHART
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hack import chart_dashboard
+from hack.pack import chart_dashboard
 from tests.chart import fake_cluster, prometheus_server
 from tests.chart.helm import CHECKOUT, FULLNAME, NAMESPACE
 from tests.chart.monitored import ALERTS, OURS, POD, rule_file

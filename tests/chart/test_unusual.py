@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hack import chart_docs
+from hack.pack import chart_docs
 from tests.chart.helm import CHART, render
 from tests.chart.unusual import UNUSUAL
 

@@ -8,7 +8,9 @@ import jsonschema
 import pytest
 import yaml
 
-from hack import chart_docs, generate, paths
+from hack.commands import generate
+from hack.pack import chart_docs
+from hack.rig import paths
 from tests.chart.helm import CHART, PROGRAMS, Manifest, Values, container, refusal, render
 
 SCHEMA: Manifest = json.loads((CHART / "values.schema.json").read_text())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hack import tools
+from hack.rig import tools
 from message_operator import settings
 from tests.chart.helm import CHART, CHECKOUT, Manifest, helm, names
 

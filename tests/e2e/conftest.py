@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hack import artifacts, tools
-from hack import cluster as hack_cluster
+from hack.pack import artifacts
+from hack.rig import cluster as hack_cluster
+from hack.rig import tools
 from tests.e2e import release
 from tests.e2e.kube import Cluster, CommandError, Kube
 from tests.e2e.messages import LABELS, Namespace, make_namespace

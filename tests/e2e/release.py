@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hack import e2e
-from hack.artifacts import Published
+from hack.commands import e2e
+from hack.pack.artifacts import Published
 from tests.e2e.kube import CommandError, Kube, Object
 from tests.e2e.messages import LABELS, ready
 from tests.e2e.waiting import wait_until

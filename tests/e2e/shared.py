@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 from pytest_kind import KindCluster
 
-from hack import cluster as hack_cluster
+from hack.rig import cluster as hack_cluster
 from tests.e2e.kube import Cluster, ExistingCluster
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from hack import bundle
-from hack import cluster as hack_cluster
+from hack.pack import bundle
+from hack.rig import cluster as hack_cluster
 from tests.e2e.kube import CommandError, Kube, Object
 from tests.e2e.messages import Namespace
 from tests.e2e.release import Operator

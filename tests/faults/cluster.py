@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 
-from hack.control_plane import ADMIN, ControlPlane
+from hack.rig.control_plane import ADMIN, ControlPlane
 from tests.chart import helm
 from tests.faults.control_plane import OPERATOR
 

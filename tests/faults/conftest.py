@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from hack.control_plane import ControlPlane
+from hack.rig.control_plane import ControlPlane
 from tests.faults import control_plane
 from tests.faults.cluster import Cluster, connected
 from tests.faults.world import World, world

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 
-from hack.control_plane import GARBAGE, ControlPlane
+from hack.rig.control_plane import GARBAGE, ControlPlane
 
 #: Whom tests.chart.helm installs.
 OPERATOR = "system:serviceaccount:operators:demo-message-operator"

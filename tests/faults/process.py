@@ -11,7 +11,7 @@ from signal import Signals
 
 import aiohttp
 
-from hack.control_plane import end_with_parent, kubeconfig
+from hack.rig.control_plane import end_with_parent, kubeconfig
 from tests.faults.control_plane import OPERATOR
 
 CHECKOUT = Path(__file__).parents[2]

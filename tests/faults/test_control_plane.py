@@ -7,7 +7,7 @@ from signal import Signals
 
 import pytest
 
-from hack.control_plane import ControlPlane
+from hack.rig.control_plane import ControlPlane
 from tests.chart import helm
 from tests.faults import control_plane
 from tests.faults.cluster import CRD, MESSAGES, Cluster, connected

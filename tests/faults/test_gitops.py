@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from hack import manifests, tools
-from hack.control_plane import ADMIN, ControlPlane
+from hack.pack import manifests
+from hack.rig import tools
+from hack.rig.control_plane import ADMIN, ControlPlane
 from tests.chart import foreign_kinds
 from tests.chart.helm import Manifest, Values, render
 from tests.chart.scenarios import SCENARIOS

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hack import bundle, golang
+from hack.pack import bundle
+from hack.rig import golang
 from tests.faults import proxy
 from tests.faults.cluster import Raw, RefusedError
 from tests.faults.world import World

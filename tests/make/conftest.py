@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from hack import artifacts, tools
-from hack import cluster as hack_cluster
-from hack.artifacts import Published
+from hack.pack import artifacts
+from hack.pack.artifacts import Published
+from hack.rig import cluster as hack_cluster
+from hack.rig import tools
 from tests.e2e import release
 from tests.e2e.kube import Cluster, Kube
 from tests.e2e.messages import Namespace, make_namespace

@@ -1,7 +1,7 @@
 """`make olm`, `make e2e-olm` and `make olm-down`; the last of all, for OLM is then gone."""
 
-from hack import cluster as hack_cluster
-from hack import olm
+from hack.rig import cluster as hack_cluster
+from hack.rig import olm
 from tests.e2e.kube import Kube
 from tests.e2e.waiting import wait_until
 from tests.make.commands import CHECKOUT, Make

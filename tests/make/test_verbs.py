@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from hack import cluster as hack_cluster
-from hack import deploy, registry, tools
-from hack.artifacts import Published
+from hack.commands import deploy
+from hack.pack.artifacts import Published
+from hack.rig import cluster as hack_cluster
+from hack.rig import registry, tools
 from tests.e2e import release
 from tests.e2e.kube import Kube, Object
 from tests.e2e.messages import Namespace, uid

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from hack import artifacts, olm, tools
-from hack import cluster as hack_cluster
-from hack.artifacts import Published
-from hack.bundle import Release
+from hack.pack import artifacts
+from hack.pack.artifacts import Published
+from hack.pack.bundle import Release
+from hack.rig import cluster as hack_cluster
+from hack.rig import olm, tools
 from tests.e2e import release
 from tests.e2e.kube import Cluster, CommandError, Kube
 from tests.e2e.messages import Namespace, make_namespace

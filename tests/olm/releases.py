@@ -10,9 +10,10 @@ from pathlib import Path
 
 import yaml
 
-from hack import artifacts, bundle, catalog, olm, paths, registry
-from hack.bundle import Release
-from hack.steps import step
+from hack.pack import artifacts, bundle, catalog
+from hack.pack.bundle import Release
+from hack.rig import olm, paths, registry
+from hack.rig.steps import step
 from message_operator import __version__
 
 #: The release before this one, this one, and some that come later.

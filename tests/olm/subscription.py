@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from hack import olm
+from hack.rig import olm
 from tests.e2e.kube import CommandError, Kube, Object
 from tests.e2e.messages import Namespace, ready
 from tests.e2e.waiting import wait_until

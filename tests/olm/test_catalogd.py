@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hack import olm
-from hack.bundle import NAME
+from hack.pack.bundle import NAME
+from hack.rig import olm
 from tests.e2e.kube import Kube, Object
 from tests.e2e.waiting import wait_until
 from tests.olm import releases

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hack import cluster as hack_cluster
+from hack.rig import cluster as hack_cluster
 from tests.e2e.kube import WAIT
 from tests.e2e.messages import Namespace, restarts, uid
 from tests.make.commands import CHECKOUT, Make

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hack import engine, olm, registry
+from hack.rig import engine, olm, registry
 from tests.e2e.messages import Namespace, uid
 from tests.e2e.waiting import wait_until
 from tests.olm import releases

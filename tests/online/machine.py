@@ -12,9 +12,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from hack import engine, paths, versions
-from hack.debian import RootFs
-from hack.run import output
+from hack.rig import engine, paths, versions
+from hack.rig.debian import RootFs
+from hack.rig.run import output
 
 USER = "ada"
 HOME = f"/home/{USER}"

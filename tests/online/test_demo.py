@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hack import image, tools, versions
+from hack.pack import image
+from hack.rig import tools, versions
 from tests.online.machine import HOME, Machine
 from tests.online.public_registry import PublicRegistry
 

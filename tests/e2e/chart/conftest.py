@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from hack import artifacts, registry
-from hack import cluster as hack_cluster
-from hack.artifacts import Published
+from hack.pack import artifacts
+from hack.pack.artifacts import Published
+from hack.rig import cluster as hack_cluster
+from hack.rig import registry
 from tests.chart import foreign_kinds, prometheus_operator
 from tests.chart.helm import CHART, helm, render
 from tests.e2e import release

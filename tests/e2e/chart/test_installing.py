@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from hack import registry
-from hack.artifacts import Published
+from hack.pack.artifacts import Published
+from hack.rig import registry
 from message_operator import __version__
 from tests.e2e.chart.conftest import Releases, image_digest
 from tests.e2e.kube import Kube

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 import pytest
 import yaml
 
-from hack import cluster as hack_cluster
-from hack import tools
-from hack.artifacts import Published
+from hack.pack.artifacts import Published
+from hack.rig import cluster as hack_cluster
+from hack.rig import tools
 from tests.e2e import release
 from tests.e2e.chart.conftest import OLDER, Releases
 from tests.e2e.kube import Cluster, CommandError, Kube, Object

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from hack import chart_dashboard
-from hack.artifacts import Published
-from hack.run import output
+from hack.pack import chart_dashboard
+from hack.pack.artifacts import Published
+from hack.rig.run import output
 from tests.chart import prometheus_server
 from tests.e2e import release
 from tests.e2e.chart.conftest import clean_cluster, monitoring_kinds

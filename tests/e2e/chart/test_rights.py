@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import pytest
 
-from hack.artifacts import Published
+from hack.pack.artifacts import Published
 from tests.chart import helm
 from tests.chart.prometheus_server import free_port
 from tests.e2e import release

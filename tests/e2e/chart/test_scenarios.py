@@ -7,8 +7,8 @@ import pytest
 import trustme
 import yaml
 
-from hack import registry
-from hack.artifacts import Published
+from hack.pack.artifacts import Published
+from hack.rig import registry
 from tests.chart import helm, scenarios
 from tests.e2e.chart import scraping
 from tests.e2e.chart.conftest import Releases, apply, image_digest, monitoring_kinds, the_kind

@@ -2,8 +2,8 @@
 
 import yaml
 
-from hack import manifests
-from hack.artifacts import Published
+from hack.pack import manifests
+from hack.pack.artifacts import Published
 from tests.e2e import release
 from tests.e2e.chart.conftest import Releases
 from tests.e2e.kube import Kube

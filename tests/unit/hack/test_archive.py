@@ -1,4 +1,4 @@
-"""hack.archive: what is written is what `docker load` and containerd read."""
+"""hack.rig.archive: what is written is what `docker load` and containerd read."""
 
 import hashlib
 import io
@@ -6,7 +6,7 @@ import json
 import tarfile
 from pathlib import Path
 
-from hack import archive
+from hack.rig import archive
 
 
 def _content(archived: Path) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""hack.cache: a part that is there is whole, and is made once."""
+"""hack.rig.cache: a part that is there is whole, and is made once."""
 
 import multiprocessing
 import threading
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hack import cache
-from hack.run import HackError
+from hack.rig import cache
+from hack.rig.run import HackError
 
 
 @pytest.fixture(autouse=True)

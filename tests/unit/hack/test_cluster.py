@@ -1,12 +1,13 @@
-"""hack.cluster: what CLUSTER may say, and what is told where no cluster answers."""
+"""hack.rig.cluster: what CLUSTER may say, and what is told where no cluster answers."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from hack import cluster, deploy, olm, tools
-from hack.run import HackError
+from hack.commands import deploy
+from hack.rig import cluster, olm, tools
+from hack.rig.run import HackError
 
 
 @pytest.fixture(autouse=True)

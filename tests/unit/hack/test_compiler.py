@@ -1,10 +1,10 @@
-"""hack.compiler: how far it is follows the sizes of what it has begun."""
+"""hack.rig.compiler: how far it is follows the sizes of what it has begun."""
 
 from pathlib import Path
 
 import pytest
 
-from hack import compiler
+from hack.rig import compiler
 
 
 def test_how_far_it_is_follows_the_sizes_of_the_packages(tmp_path: Path) -> None:

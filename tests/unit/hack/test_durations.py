@@ -1,10 +1,10 @@
-"""hack.durations: the estimate is of this machine, as far as it is known."""
+"""hack.rig.durations: the estimate is of this machine, as far as it is known."""
 
 from pathlib import Path
 
 import pytest
 
-from hack import durations
+from hack.rig import durations
 
 
 @pytest.fixture(autouse=True)

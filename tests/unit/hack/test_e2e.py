@@ -2,7 +2,7 @@
 
 import pytest
 
-from hack import e2e
+from hack.commands import e2e
 
 
 @pytest.mark.parametrize(

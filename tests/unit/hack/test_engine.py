@@ -1,12 +1,12 @@
-"""hack.engine: what is told where no engine runs, and what a dead one leaves behind."""
+"""hack.rig.engine: what is told where no engine runs, and what a dead one leaves behind."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from hack import debian, engine, preflight
-from hack.run import HackError
+from hack.rig import debian, engine, preflight
+from hack.rig.run import HackError
 
 
 class _InstallationError(Exception):

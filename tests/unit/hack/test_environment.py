@@ -1,10 +1,10 @@
-"""hack.environment: what a user has set for other programs reaches none of ours."""
+"""hack.rig.environment: what a user has set for other programs reaches none of ours."""
 
 import os
 
 import pytest
 
-from hack import environment
+from hack.rig import environment
 
 USERS = {
     "KUBECONFIG": "/home/user/.kube/production",

@@ -1,12 +1,12 @@
-"""hack.golang: what is missing is built together, once."""
+"""hack.rig.golang: what is missing is built together, once."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from hack import compiler, golang
-from hack.run import HackError
+from hack.rig import compiler, golang
+from hack.rig.run import HackError
 
 
 @pytest.fixture

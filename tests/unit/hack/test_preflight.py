@@ -1,4 +1,4 @@
-"""hack.preflight: what is missing is told in a sentence that fits the machine."""
+"""hack.rig.preflight: what is missing is told in a sentence that fits the machine."""
 
 import getpass
 import os
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hack import engine, preflight
-from hack.run import HackError
+from hack.rig import engine, preflight
+from hack.rig.run import HackError
 
 _Docker = Callable[[str], None]
 _SYSTEMS = {

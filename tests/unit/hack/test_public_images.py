@@ -1,4 +1,4 @@
-"""hack.public_images: whether images are pulled or built, and what is said when neither goes."""
+"""hack.rig.public_images: images are pulled or built, and a failure of both is told."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hack import preflight, public_images
-from hack.run import HackError
+from hack.rig import preflight, public_images
+from hack.rig.run import HackError
 
 _REFUSED = 'Get "https://registry-1.docker.io/v2/": dial tcp 192.0.2.1:443: connect: %s'
 _UNREACHABLE = [

@@ -1,12 +1,12 @@
-"""hack.run: commands end in time, and failures say what happened, where, and what to do."""
+"""hack.rig.run: commands end in time, and failures say what happened, where, and what to do."""
 
 import time
 from pathlib import Path
 
 import pytest
 
-from hack import run
-from hack.run import HackError
+from hack.rig import run
+from hack.rig.run import HackError
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""hack.steps: who waits sees what runs, how far it is, and why it failed."""
+"""hack.rig.steps: who waits sees what runs, how far it is, and why it failed."""
 
 import re
 import threading
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hack import durations, run, steps
-from hack.run import HackError
+from hack.rig import durations, run, steps
+from hack.rig.run import HackError
 
 
 @pytest.fixture(autouse=True)

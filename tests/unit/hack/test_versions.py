@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hack import golang, tools, versions
-from hack.run import HackError
+from hack.rig import golang, tools, versions
+from hack.rig.run import HackError
 
 _GO = Path(golang.__file__).parent / "go"
 

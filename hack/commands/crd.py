@@ -1,0 +1,110 @@
+"""The CustomResourceDefinition alone: `make install`, `make uninstall`, and what both wait for.
+
+Also used by `hack.commands.deploy`, which installs the CRD with the rest of the chart.
+"""
+
+import time
+
+from hack.pack.artifacts import CHART
+from hack.rig.cluster import Cluster
+from hack.rig.run import HackError, answer, output
+from hack.rig.steps import step
+
+NAME = "messages.myorg.dev"
+#: The roles that belong to the kind; the chart keeps them, as it keeps the CRD.
+_ROLES = tuple(f"{NAME}-{role}" for role in ("view", "edit", "admin"))
+#: Seconds that a deletion may take, and those after which a finalizer counts as holding it up.
+_DELETION, _HELD = 120.0, 5.0
+_HOLDERS = (
+    "jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}"
+    '{" "}{.metadata.finalizers}{"\\n"}{end}'
+)
+
+
+def is_there(cluster: Cluster) -> bool:
+    """Tell whether the cluster knows Messages."""
+    found = output(
+        [*cluster.kubectl_command, "get", "crd", NAME, "--ignore-not-found", "-o", "name"]
+    )
+    return bool(found.strip())
+
+
+def release(cluster: Cluster) -> str:
+    """Return the Helm release that owns the CRD, as NAMESPACE/NAME; empty if none does."""
+    annotations = r"{.metadata.annotations.meta\.helm\.sh/release-%s}"
+    form = "jsonpath=" + "/".join(annotations % part for part in ("namespace", "name"))
+    owner = output([*cluster.kubectl_command, "get", "crd", NAME, "-o", form])
+    return owner.strip("/")
+
+
+def install(cluster: Cluster, release: str, namespace: str) -> None:
+    """Apply the CRD as the chart renders it for a release, and nothing else of the chart.
+
+    It is rendered without the cluster: Helm would compare it with what is there, and refuse
+    what another release, or nobody's, has put there.
+    """
+    template = (cluster.helm, "template", release, CHART, "--namespace", namespace)
+    manifest = output([*template, "--show-only", "templates/crd.yaml"], timeout=60)
+    with step(f"CRD {NAME}") as work:
+        work.run(
+            [*cluster.kubectl_command, "apply", "--server-side", "--force-conflicts", "-f", "-"],
+            timeout=90,
+            stdin=manifest.encode(),
+        )
+        established = ("wait", "--for=condition=Established", f"crd/{NAME}", "--timeout=60s")
+        work.run([*cluster.kubectl_command, *established], timeout=90)
+
+
+def uninstall(cluster: Cluster) -> None:
+    """Delete the CRD, and with it every Message and its Pod; wait until they are gone."""
+    with step(f"CRD {NAME} and every Message: delete") as work:
+        delete = (*cluster.kubectl_command, "delete", "--ignore-not-found", "--wait=false")
+        work.run([*delete, "crd", NAME], timeout=90)
+        work.run([*delete, "clusterrole", *_ROLES], timeout=90)
+    wait_while_deleted(cluster)
+
+
+def wait_while_deleted(cluster: Cluster) -> None:
+    """Wait while the CRD is being deleted: what is applied to it until then goes with it.
+
+    Raises HackError with the Messages whose finalizers hold the deletion up.
+    """
+    began = time.monotonic()
+    while _is_being_deleted(cluster):
+        waited = time.monotonic() - began
+        free, held = _messages(cluster)
+        if held and not free and waited > _HELD:
+            raise HackError(
+                f"the CRD {NAME} is being deleted, but Messages have finalizers that nobody "
+                f"removes: {', '.join(held)}. Remove the finalizers (kubectl edit message …), then "
+                "run the same command again."
+            )
+        if waited > _DELETION:
+            raise HackError(
+                f"the CRD {NAME} is still being deleted after {_DELETION:.0f} s, with "
+                f"{len(free) + len(held)} Messages left. Run the same command again later."
+            )
+        time.sleep(0.5)
+
+
+def _is_being_deleted(cluster: Cluster) -> bool:
+    look = (
+        "get",
+        "crd",
+        NAME,
+        "--ignore-not-found",
+        "-o",
+        "jsonpath={.metadata.deletionTimestamp}",
+    )
+    return bool(output([*cluster.kubectl_command, *look]).strip())
+
+
+def _messages(cluster: Cluster) -> tuple[list[str], list[str]]:
+    """Return the Messages that are left: those without and those with a finalizer."""
+    lines = answer([*cluster.kubectl_command, "get", NAME, "-A", "-o", _HOLDERS]) or ""
+    free: list[str] = []
+    held: list[str] = []
+    for line in lines.splitlines():
+        name, _, finalizers = line.partition(" ")
+        (held if finalizers else free).append(name)
+    return free, held

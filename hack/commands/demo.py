@@ -1,0 +1,105 @@
+"""`make demo`: the main job from nothing to the end, as a user would do it by hand.
+
+A cluster, the operator by Helm from the local registry, a Message in Korean, its Pod's log, an
+edit, and the new Pod's log. Each kubectl command is shown before it runs.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+
+import yaml
+
+from hack.commands import deploy
+from hack.rig import cluster as clusters
+from hack.rig import durations, paths, steps
+from hack.rig.cluster import Cluster
+from hack.rig.run import HackError, answer, output
+from hack.rig.run import elapsed as seconds
+from hack.rig.steps import say
+
+_EXAMPLE = "examples/hello.yaml"
+_NAME = "hello-msg"
+_EDITED = "수정된 메시지입니다. 🎉"
+_WAIT = 120.0
+
+
+class _Shell:
+    """Run kubectl where the user sees it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._command = cluster.kubectl_command
+
+    def show(self, *arguments: str) -> None:
+        """Print the command and its answer."""
+        shown = " ".join(f"'{a}'" if set(a) & set(' {}"') else a for a in arguments)
+        print(f"\n$ kubectl {shown}", flush=True)
+        print(self.ask(*arguments).rstrip(), flush=True)
+
+    def ask(self, *arguments: str) -> str:
+        """Return the answer."""
+        return output([*self._command, *arguments], timeout=_WAIT + 30, cwd=paths.CHECKOUT)
+
+    def until(self, condition: str, holds: Callable[[], bool]) -> None:
+        """Wait until something holds; raise HackError with the Message's state if it never does."""
+        deadline = time.monotonic() + _WAIT
+        while not holds():
+            if time.monotonic() > deadline:
+                state = answer([*self._command, "describe", "message", _NAME]) or ""
+                raise HackError(f"waited {seconds(_WAIT)} until {condition}\n{state}")
+            time.sleep(0.2)
+
+
+def run() -> None:
+    """Do `make demo`; raise HackError where something is not as it should be."""
+    began = time.monotonic()
+    with steps.plan(durations.DEMO):
+        cluster = clusters.up()
+        deploy.install(cluster)
+    ready = time.monotonic()
+    kubectl = _Shell(cluster)
+
+    text = yaml.safe_load((paths.CHECKOUT / _EXAMPLE).read_text())["spec"]["text"]
+    say("\n==> A Message in Korean, and the Pod that prints it")
+    kubectl.show("apply", "-f", _EXAMPLE)
+    kubectl.until("the Pod has printed the text", lambda: _prints(cluster, text))
+    kubectl.show("wait", "--for=condition=Ready", f"message/{_NAME}", f"--timeout={_WAIT:.0f}s")
+    kubectl.show("get", "messages", "-o", "wide")
+    kubectl.show("logs", f"msg-{_NAME}")
+    kubectl.show("events", "--for", f"message/{_NAME}")
+
+    say("\n==> The Message is edited, so its Pod is replaced")
+    patch = json.dumps({"spec": {"text": _EDITED}}, ensure_ascii=False)
+    kubectl.show("patch", "message", _NAME, "--type=merge", "-p", patch)
+    kubectl.until("the new Pod has printed the new text", lambda: _prints(cluster, _EDITED))
+    kubectl.show("wait", "--for=condition=Ready", f"message/{_NAME}", f"--timeout={_WAIT:.0f}s")
+    kubectl.show("logs", f"msg-{_NAME}")
+    kubectl.show("get", "messages", "-o", "wide")
+
+    now = time.monotonic()
+    say(f"\nDone: {seconds(ready - began)} for the cluster and the operator, "
+        f"{seconds(now - ready)} for the Message.\n{_farewell(cluster)}")  # fmt: skip
+
+
+def _prints(cluster: Cluster, text: str) -> bool:
+    log = answer([*cluster.kubectl_command, "logs", f"msg-{_NAME}"]) or ""
+    return text in log.splitlines()
+
+
+def _farewell(cluster: Cluster) -> str:
+    remove = "make undeploy uninstall" if cluster.existing else "make cluster-down"
+    removed = "the operator, its CRD and every Message" if cluster.existing else "the cluster"
+    suffix = " CLUSTER=existing" if cluster.existing else ""
+    # A kubectl that was built here, because the PATH has none or one too old, is not on the PATH.
+    on_path = shutil.which("kubectl") == str(cluster.kubectl)
+    path = "" if on_path else f"\n  export PATH={cluster.kubectl.parent}:$PATH"
+    return f"""\
+Try next:
+  export KUBECONFIG={cluster.kubeconfig}{path}
+  kubectl edit message {_NAME}         # change the text, and see the Pod replaced
+  kubectl delete pod msg-{_NAME}       # and see it come back
+  kubectl describe message {_NAME}     # its state and Events
+  kubectl apply -f examples/               # more Messages
+Remove {removed}:
+  {remove}{suffix}"""

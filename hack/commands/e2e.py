@@ -1,0 +1,72 @@
+"""`make e2e`: the end-to-end tests, on a kind cluster of their own, or on an existing one.
+
+First those by Helm, then those by OLM, then those of the Makefile's commands: each installs the
+operator and removes it again. OLM's programs are compiled while the first run, which mostly wait;
+the compiler gives way to them. On an existing cluster only those by Helm run.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from hack.commands import crd
+from hack.rig import cluster as clusters
+from hack.rig import olm, paths
+from hack.rig.cluster import Cluster
+from hack.rig.run import HackError
+from hack.rig.steps import say, together
+
+_TESTS = paths.CHECKOUT / "tests"
+#: The release that the tests by Helm install, as NAMESPACE/NAME.
+RELEASE = "message-operator-e2e/message-operator"
+_NOTHING_SELECTED = 5  # pytest's exit code
+
+
+def run(arguments: list[str]) -> int:
+    """Run the tests, with these further options of pytest; return pytest's exit code."""
+    cluster = clusters.up(clusters.TEST_NAME)
+    if cluster.existing:
+        _refuse_users_crd(cluster)
+    codes: list[int] = []
+
+    def by_helm() -> None:
+        codes.append(_pytest(_TESTS / "e2e", cluster.kubeconfig, arguments))
+
+    together(by_helm, *(() if cluster.existing else (olm.image,)))
+    if not cluster.existing:
+        codes.append(_pytest(_TESTS / "olm", cluster.kubeconfig, arguments))
+        codes.append(_pytest(_TESTS / "make", cluster.kubeconfig, arguments))
+    return result(codes)
+
+
+def run_olm(arguments: list[str]) -> int:
+    """Run the tests by OLM alone."""
+    cluster = olm.up(clusters.TEST_NAME)
+    return _pytest(_TESTS / "olm", cluster.kubeconfig, arguments)
+
+
+def result(codes: list[int]) -> int:
+    """Return one exit code for several runs: ARGS may select tests of one of them only."""
+    ran = [code for code in codes if code != _NOTHING_SELECTED]
+    return max(ran) if ran else _NOTHING_SELECTED
+
+
+def _refuse_users_crd(cluster: Cluster) -> None:
+    """Raise HackError if an existing cluster has the CRD, unless an interrupted run left it."""
+    if not crd.is_there(cluster) or crd.release(cluster) == RELEASE:
+        return
+    owner = crd.release(cluster)
+    origin = f"of the Helm release {owner}" if owner else "that no Helm release owns"
+    raise HackError(
+        f"the cluster already has the CRD {crd.NAME}, {origin}. The tests install an operator of "
+        "their own, which would act on your Messages: use a cluster without the CRD, or delete it "
+        "with every Message (make uninstall CLUSTER=existing)."
+    )
+
+
+def _pytest(folder: Path, kubeconfig: Path, arguments: list[str]) -> int:
+    say(f"==> End-to-end tests in {folder.relative_to(paths.CHECKOUT)}")
+    command = [sys.executable, "-m", "pytest", str(folder), *arguments]
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    return subprocess.run(command, cwd=paths.CHECKOUT, env=environment, check=False).returncode

@@ -1,0 +1,96 @@
+"""What an installation is made of, put where the cluster pulls it from: images and the chart.
+
+Used by `hack.commands.deploy` and the end-to-end tests. For the kind cluster everything comes from
+the local registry, as it comes to a user from a public one.
+"""
+
+import os
+from dataclasses import dataclass
+
+from hack.pack import image
+from hack.rig import base_images, paths, registry
+from hack.rig.cluster import Cluster
+from hack.rig.run import HackError, answer
+from hack.rig.steps import step
+from message_operator import __version__
+
+CHART = paths.CHECKOUT / "charts" / "message-operator"
+
+
+@dataclass(frozen=True)
+class Published:
+    """What an installation needs: the chart, and the values that name the images."""
+
+    chart: str
+    #: Options of helm: how to reach the chart, and --set for each image.
+    options: tuple[str, ...]
+    #: The message Pods' image; None: the one that the chart has.
+    message_image: str | None
+    #: The operator's image, by its digest where it is known; None: the one that the chart has.
+    image: str | None = None
+
+
+def publish(cluster: Cluster) -> Published:
+    """Put all that is installed into the local registry; build the image unless IMG names one.
+
+    On an existing cluster nothing is published: IMG names an image that the cluster can pull,
+    otherwise it pulls the release's.
+    """
+    given = os.environ.get("IMG")
+    if cluster.registry is None:
+        return Published(str(CHART), _image_values("image", given) if given else (), None, given)
+    operator_image = _given_image(given) if given else pinned(image.push(image.build()))
+    message_image = base_images.busybox()
+    chart = _push_chart(cluster)
+    options = (
+        "--plain-http",
+        *_image_values("image", operator_image),
+        *_image_values("messagePod.image", message_image),
+    )
+    return Published(chart, options, message_image, operator_image)
+
+
+def pinned(ref: str) -> str:
+    """Return the image by its digest: a tag that was pushed again would not be pulled again."""
+    digests = answer(["docker", "image", "inspect", "-f", '{{join .RepoDigests "\\n"}}', ref]) or ""
+    repository = ref.rpartition(":")[0]
+    return next((d for d in digests.splitlines() if d.startswith(f"{repository}@")), ref)
+
+
+def _given_image(ref: str) -> str:
+    """Return the image that IMG names, by its digest where the local registry has it."""
+    _image_values("image", ref)
+    host, _, name = ref.partition("/")
+    if host != registry.ADDRESS or "@" in name:
+        return ref
+    digest = registry.digest(name if ":" in name else f"{name}:latest")
+    if digest is None:
+        raise HackError(
+            f"IMG={ref} is not in the local registry; `make docker-build docker-push IMG={ref}` "
+            "puts it there, and without IMG the image is built here"
+        )
+    return f"{host}/{name.partition(':')[0]}@{digest}"
+
+
+def _image_values(where: str, ref: str) -> tuple[str, ...]:
+    """Return helm's options that set an image, given as REGISTRY/REPOSITORY[:TAG|@DIGEST]."""
+    name, _, digest = ref.partition("@")
+    host, _, rest = name.partition("/")
+    if not rest or not (host == "localhost" or "." in host or ":" in host):
+        raise HackError(
+            f"IMG={ref} names no registry; write it in full, for example docker.io/you/name:tag"
+        )
+    repository, _, tag = rest.partition(":")
+    values = {"registry": host, "repository": repository, "tag": tag, "digest": digest}
+    return tuple(f"--set-string={where}.{key}={value}" for key, value in values.items())
+
+
+def _push_chart(cluster: Cluster) -> str:
+    """Push the chart to the local registry; return its reference, by digest for the same reason."""
+    collection = f"oci://{registry.ADDRESS}/charts"
+    with step("Chart into the registry") as work:
+        work.run([cluster.helm, "package", CHART, "--destination", paths.BUILD], timeout=60)
+        package = paths.BUILD / f"message-operator-{__version__}.tgz"
+        work.run([cluster.helm, "push", package, collection, "--plain-http"], timeout=60)
+    digest = registry.digest(f"charts/message-operator:{__version__}")
+    return f"{collection}/message-operator@{digest}"

@@ -1,0 +1,219 @@
+"""The file-based catalog: every release of the operator, and which of them replaces which.
+
+`hack.commands.generate` writes it to catalog/, which is the project's memory of its releases: a
+bundle that was released stays there as it was, that of this version is made again, and the channels
+follow from both. The tests make other catalogs: `catalog` takes any releases.
+
+https://olm.operatorframework.io/docs/reference/file-based-catalogs/
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hack.pack import bundle
+from hack.pack.bundle import NAME, Manifest, Release
+from hack.rig import paths, versions
+from hack.rig.run import HackError
+from message_operator import __version__
+
+CATALOG = paths.CHECKOUT / "catalog"
+DOCKERFILE = paths.CHECKOUT / "catalog.Dockerfile"
+
+#: The image that serves a catalog.
+_OPM_IMAGE = f"quay.io/operator-framework/opm:{versions.OPM}"
+
+#: A version, as the project has them: without what semver allows behind a "+".
+VERSION = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:[0-9A-Za-z-]+\.)*[0-9A-Za-z-]+))?"
+)
+
+
+def order(version: str) -> tuple[Any, ...]:
+    """Return what sorts versions as https://semver.org does; raise HackError where it is none."""
+    match = VERSION.fullmatch(version)
+    if match is None:
+        raise HackError(f"{version!r} is no version such as 1.2.3 or 1.2.3-rc.1")
+    # A release comes after its candidates; numbers come before words, and by their value.
+    candidate = tuple(
+        (0, int(part), "") if part.isdigit() else (1, 0, part)
+        for part in (match[4] or "").split(".")
+        if part
+    )
+    return (*map(int, match.groups()[:3]), not candidate, candidate)
+
+
+def package() -> Manifest:
+    """Return the package as a catalog has it."""
+    shown = bundle.csv(bundle.current())["spec"]
+    (icon,) = shown["icon"]
+    return {
+        "schema": "olm.package",
+        "name": NAME,
+        "defaultChannel": bundle.DEFAULT_CHANNEL,
+        "description": shown["description"],
+        "icon": {"base64data": icon["base64data"], "mediatype": icon["mediatype"]},
+    }
+
+
+def channels(versions: Iterable[str]) -> list[Manifest]:
+    """Return the channels: in each, every version replaces the one before it.
+
+    `skipRange` lets any older version upgrade to it in one step.
+    """
+    found: dict[str, list[str]] = {}
+    for version in sorted(versions, key=order):
+        for channel in bundle.channels(version):
+            found.setdefault(channel, []).append(version)
+    return [
+        {
+            "schema": "olm.channel",
+            "package": NAME,
+            "name": channel,
+            "entries": [
+                {"name": f"{NAME}.v{version}"}
+                | (
+                    {
+                        "replaces": f"{NAME}.v{offered[number - 1]}",
+                        "skipRange": f">={offered[0]} <{version}",
+                    }
+                    if number
+                    else {}
+                )
+                for number, version in enumerate(offered)
+            ],
+        }
+        for channel, offered in sorted(found.items())
+    ]
+
+
+def entry(release: Release) -> Manifest:
+    """Return a bundle as a catalog has it, which is what `opm render` would make of its image."""
+    made = bundle.csv(release)
+    spec = made["spec"]
+    owned = spec["customresourcedefinitions"]["owned"]
+    group = owned[0]["name"].partition(".")[2]
+    metadata = {
+        "annotations": made["metadata"]["annotations"],
+        "apiServiceDefinitions": {},
+        "crdDescriptions": {"owned": owned},
+        "labels": made["metadata"]["labels"],
+    }
+    shown = (
+        *("description", "displayName", "installModes", "keywords", "links"),
+        *("maintainers", "maturity", "minKubeVersion", "provider"),
+    )
+    metadata |= {field: spec[field] for field in shown}
+    return {
+        "schema": "olm.bundle",
+        "name": release.name,
+        "package": NAME,
+        "image": release.bundle_image,
+        "properties": [
+            {
+                "type": "olm.gvk",
+                "value": {"group": group, "kind": owned[0]["kind"], "version": owned[0]["version"]},
+            },
+            {"type": "olm.package", "value": {"packageName": NAME, "version": release.version}},
+            {"type": "olm.csv.metadata", "value": dict(sorted(metadata.items()))},
+        ],
+        "relatedImages": [
+            *spec["relatedImages"],
+            {"name": "", "image": release.bundle_image},
+        ],
+    }
+
+
+def catalog(releases: Sequence[Release]) -> dict[str, str]:
+    """Return the texts of the files of a catalog with these releases, by their paths in it."""
+    return {
+        **_graph(release.version for release in releases),
+        **{file(release.version): _dump(entry(release)) for release in releases},
+    }
+
+
+def _dump(*documents: Manifest) -> str:
+    return bundle.dump(*documents, by="hack/pack/catalog.py of the chart and of olm/")
+
+
+def _graph(versions: Iterable[str]) -> dict[str, str]:
+    return {
+        "package.yaml": _dump(package()),
+        "channels.yaml": _dump(*channels(versions)),
+    }
+
+
+def file(version: str) -> str:
+    """Return the path of a version's bundle in a catalog."""
+    return f"bundles/v{version}.yaml"
+
+
+def known() -> list[str]:
+    """Return the versions whose bundles the catalog in git has, in no order."""
+    found = []
+    for file in (CATALOG / "bundles").glob("*.yaml"):
+        version = file.stem.removeprefix("v")
+        try:
+            order(version)
+        except HackError as error:
+            raise HackError(f"{file.relative_to(CATALOG.parent)}: {error}") from error
+        found.append(version)
+    return found
+
+
+def dockerfile() -> str:
+    """Return the Dockerfile of the catalog's image; it is built where catalog/ is."""
+    return f"""\
+# Generated by hack/pack/catalog.py: do not edit, `make generate`
+ARG OPM_IMAGE={_OPM_IMAGE}
+
+FROM ${{OPM_IMAGE}} AS cache
+COPY catalog /configs
+# Filled here: a catalog's Pod starts from it, and never fills an empty one.
+RUN ["/bin/opm", "serve", "/configs", "--cache-dir=/tmp/cache", "--cache-only"]
+
+FROM ${{OPM_IMAGE}}
+COPY --from=cache /configs /configs
+COPY --from=cache /tmp/cache /tmp/cache
+LABEL operators.operatorframework.io.index.configs.v1=/configs
+ENTRYPOINT ["/bin/opm"]
+CMD ["serve", "/configs", "--cache-dir=/tmp/cache"]
+"""
+
+
+def with_release(release: Release) -> dict[str, str]:
+    """Return the texts of what a release adds to or changes in the catalog in git."""
+    return {
+        **_graph({*known(), release.version}),
+        file(release.version): _dump(entry(release)),
+    }
+
+
+def record(release: Release) -> Path:
+    """Write a release into the catalog in git, where it stays; return its file."""
+    ours, made = CATALOG / file(release.version), with_release(release)
+    if _recorded(release.version) and ours.read_text() != made[file(release.version)]:
+        raise HackError(
+            f"{ours.relative_to(CATALOG.parent)}: {release.version} is recorded as a release, "
+            "and not as this one: releases stay as they are; raise the version"
+        )
+    for path, text in made.items():
+        (CATALOG / path).write_text(text)
+    return ours
+
+
+def _recorded(version: str) -> bool:
+    """Tell whether the catalog in git has a version as a release: with its image's digest."""
+    ours = CATALOG / file(version)
+    return ours.exists() and "@" in yaml.safe_load(ours.read_text())["image"]
+
+
+def files() -> dict[Path, str]:
+    """Return the texts of the catalog's files but those of releases, which stay as they are."""
+    made = with_release(bundle.current())
+    if _recorded(__version__):
+        del made[file(__version__)]
+    return {**{CATALOG / path: text for path, text in made.items()}, DOCKERFILE: dockerfile()}

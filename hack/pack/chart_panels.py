@@ -1,0 +1,216 @@
+"""What the Grafana dashboard shows: its rows of panels, and the queries of each.
+
+`hack.pack.chart_dashboard` makes the dashboard of them.
+"""
+
+from dataclasses import dataclass
+
+#: An operator with all its replicas, and what it is called.
+_OPERATOR = "cluster, namespace, operator"
+_OPERATOR_LEGEND = "{{cluster}} {{namespace}}/{{operator}}"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A panel; each query is (legend, expression), with OURS for the selector."""
+
+    title: str
+    description: str
+    queries: tuple[tuple[str, str], ...]
+    kind: str = "timeseries"
+    unit: str = "short"
+    width: int = 8
+    height: int = 7
+
+
+def _rate(name: str, by: str) -> str:
+    return f"sum by ({by}) (rate({name}{{OURS}}[$__rate_interval]))"
+
+
+def _quantile(share: float, name: str, by: str = "") -> str:
+    labels = f"le, {by}" if by else "le"
+    return f"histogram_quantile({share}, {_rate(f'{name}_bucket', labels)})"
+
+
+ROWS: dict[str, tuple[Panel, ...]] = {
+    "Messages": (
+        Panel(
+            "Replicas",
+            "Operators that are scraped. One of a release leads, the others stand by.",
+            ((_OPERATOR_LEGEND, f"count by ({_OPERATOR}) (message_operator_build_info{{OURS}})"),),
+            kind="stat",
+            width=4,
+        ),
+        Panel(
+            "Leaders",
+            "Exactly one operator of a release works. None: nothing is reconciled.",
+            ((_OPERATOR_LEGEND, f"sum by ({_OPERATOR}) (message_operator_leader{{OURS}})"),),
+            kind="stat",
+            width=4,
+        ),
+        Panel(
+            "Version",
+            "What runs; two of them only while a rollout is under way.",
+            (("{{version}}", "count by (version) (message_operator_build_info{OURS})"),),
+            kind="stat",
+            width=4,
+        ),
+        Panel(
+            "Messages by phase",
+            "Processed ones print their text. Failed ones need somebody to act.",
+            (
+                (
+                    "{{phase}}",
+                    # All replicas of a release count the same Messages.
+                    f"sum by (phase) (max by ({_OPERATOR}, phase) "
+                    "(message_operator_messages{OURS}))",
+                ),
+            ),
+            width=12,
+        ),
+    ),
+    "Reconciles": (
+        Panel(
+            "Reconciles by result",
+            "error: the operator failed; requeue: something refused, and it will be tried again.",
+            (("{{result}}", _rate("message_operator_reconciles_total", "result")),),
+            unit="ops",
+        ),
+        Panel(
+            "Duration of a reconcile",
+            "Mostly the API server's share: one that has nothing to do takes under a millisecond.",
+            (
+                ("p50", _quantile(0.5, "message_operator_reconcile_duration_seconds")),
+                ("p99", _quantile(0.99, "message_operator_reconcile_duration_seconds")),
+            ),
+            unit="s",
+        ),
+        Panel(
+            "Wait in the queue",
+            "How long a change waits until a worker takes it up.",
+            (
+                ("p50", _quantile(0.5, "message_operator_queue_latency_seconds")),
+                ("p99", _quantile(0.99, "message_operator_queue_latency_seconds")),
+            ),
+            unit="s",
+        ),
+        Panel(
+            "Queue",
+            "Messages that wait. The leader's empties by itself; standbys keep theirs for the day.",
+            (("{{pod}}", "sum by (pod) (message_operator_queue_depth{OURS})"),),
+        ),
+        Panel(
+            "Put into the queue",
+            "Changes seen, retries and sweeps.",
+            (("{{pod}}", _rate("message_operator_queue_adds_total", "pod")),),
+            unit="ops",
+        ),
+        Panel(
+            "Found by a sweep only",
+            "What a watch has missed: mostly nothing.",
+            (
+                (
+                    "{{resource}}",
+                    "sum by (resource) (increase(message_operator_sweep_repairs_total{OURS}[1h]))",
+                ),
+            ),
+        ),
+        Panel(
+            "Since the last sweep",
+            "Grows to controller.sweepPeriodSeconds, then falls to 0.",
+            (
+                (
+                    "{{pod}}",
+                    "time() - max by (pod) (message_operator_last_sweep_timestamp_seconds{OURS})",
+                ),
+            ),
+            unit="s",
+        ),
+        Panel(
+            "Since the Lease was renewed",
+            "Some seconds: more than leaderElection.renewDeadlineSeconds, and nobody works.",
+            (
+                (
+                    _OPERATOR_LEGEND,
+                    f"time() - max by ({_OPERATOR}) "
+                    "(message_operator_lease_renewed_timestamp_seconds{OURS})",
+                ),
+            ),
+            unit="s",
+        ),
+        Panel(
+            "Tries for the Lease that failed",
+            "No answer, or a refusal: the log tells which.",
+            (("{{pod}}", _rate("message_operator_lease_failures_total", "pod")),),
+            unit="ops",
+        ),
+    ),
+    "What is left out": (
+        Panel(
+            "Not served",
+            "What cannot be listed and watched, by resource and namespace; 0 is well.",
+            (
+                (
+                    "{{resource}} {{watched_namespace}}",
+                    "max by (resource, watched_namespace) (message_operator_unserved{OURS})",
+                ),
+            ),
+            width=12,
+        ),
+        Panel(
+            "Objects that cannot be read",
+            "They are not what their kind says; the log names them.",
+            (
+                (
+                    "{{resource}}",
+                    f"sum by (resource) (max by ({_OPERATOR}, resource) "
+                    "(message_operator_unreadable_objects{OURS}))",
+                ),
+            ),
+            width=12,
+        ),
+    ),
+    "API server": (
+        Panel(
+            "Requests by answer",
+            "code 0: no answer. 403: the roles are too narrow, or a quota is used up.",
+            (("{{verb}} {{code}}", _rate("message_operator_api_requests_total", "verb, code")),),
+            unit="reqps",
+        ),
+        Panel(
+            "Time to answer, p99",
+            "As the operator sees it, network included.",
+            (
+                (
+                    "{{verb}}",
+                    _quantile(0.99, "message_operator_api_request_duration_seconds", "verb"),
+                ),
+            ),
+            unit="s",
+        ),
+        Panel(
+            "Events not posted",
+            "Too many at once, or refused. The Messages' status tells the same.",
+            (("{{pod}}", _rate("message_operator_events_dropped_total", "pod")),),
+            unit="ops",
+        ),
+    ),
+    "Process": (
+        Panel(
+            "CPU",
+            "Seconds of a processor a second.",
+            (("{{pod}}", _rate("process_cpu_seconds_total", "pod")),),
+        ),
+        Panel(
+            "Memory",
+            "Resident; the container's limit is compared with a little more than that.",
+            (("{{pod}}", "sum by (pod) (process_resident_memory_bytes{OURS})"),),
+            unit="bytes",
+        ),
+        Panel(
+            "Starts in an hour",
+            "More than one: the operator ends by itself, or the kubelet ends it.",
+            (("{{pod}}", "sum by (pod) (changes(process_start_time_seconds{OURS}[1h]))"),),
+        ),
+    ),
+}

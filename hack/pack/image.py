@@ -1,0 +1,61 @@
+"""The operator's image: `python -m hack image build|push`, and the demo and the tests.
+
+IMG names it; without IMG it is this version's in the local registry.
+"""
+
+import os
+import re
+
+from hack.rig import base_images, engine, paths, public_images, registry
+from hack.rig.run import HackError, answer
+from hack.rig.steps import step
+from message_operator import __version__
+
+
+def reference() -> str:
+    """Return the image's name, as the cluster pulls it."""
+    return os.environ.get("IMG") or f"{registry.ADDRESS}/message-operator:{__version__}"
+
+
+def build(ref: str | None = None) -> str:
+    """Build the image and return its name."""
+    ref = ref or reference()
+    engine.up()
+    arguments = {"VERSION": __version__, "REVISION": _revision()}
+    if public_images.are_in_reach():
+        for base in public_bases():
+            public_images.pull(base)
+    else:
+        arguments["BUILD_BASE"], arguments["RUNTIME_BASE"] = base_images.python()
+    options = [f"--build-arg={name}={value}" for name, value in arguments.items()]
+    with step(f"Image {ref}") as work:
+        work.run(
+            [engine.builder(), "build", *options, "--tag", ref, paths.CHECKOUT],
+            timeout=20 * 60,
+            env={"DOCKER_BUILDKIT": "1", "BUILDKIT_PROGRESS": "plain"},
+        )
+    return ref
+
+
+def push(ref: str | None = None) -> str:
+    """Push the image and return its name; the local registry is started for its own."""
+    ref = ref or reference()
+    engine.up()
+    if not engine.has_image(ref):
+        raise HackError(f"{ref} is not built here; `make docker-build IMG={ref}` builds it")
+    if ref.startswith(f"{registry.ADDRESS}/"):
+        registry.up()
+    with step(f"Push {ref}") as work:
+        work.run(["docker", "push", ref], timeout=10 * 60)
+    return ref
+
+
+def public_bases() -> list[str]:
+    """Return the images that the Dockerfile builds on by default."""
+    text = (paths.CHECKOUT / "Dockerfile").read_text()
+    return re.findall(r"^ARG \w+_BASE=(\S+)$", text, re.MULTILINE)
+
+
+def _revision() -> str:
+    """Return the commit that is checked out, for the image's label."""
+    return answer(["git", "-C", paths.CHECKOUT, "rev-parse", "HEAD"]) or "unknown"

@@ -1,0 +1,367 @@
+"""The rules for the bundle. One that is called `check_…` is the pipeline's."""
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from hack.pack import catalog
+from hack.pack.rules.package import Document, Package, rule
+
+#: What OLM installs beside the CSV and the CRDs.
+#: https://olm.operatorframework.io/docs/tasks/creating-operator-manifests/#packaging-additional-objects-alongside-an-operator
+SUPPORTED_KINDS = {
+    *("ClusterServiceVersion", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"),
+    *("ConfigMap", "ConsoleCLIDownload", "ConsoleLink", "ConsoleQuickStart", "ConsoleYamlSample"),
+    *("PodDisruptionBudget", "PriorityClass", "PrometheusRule", "Role", "RoleBinding", "Secret"),
+    *("Service", "ServiceAccount", "ServiceMonitor", "VerticalPodAutoscaler"),
+}
+
+#: https://docs.redhat.com/en/documentation/openshift_container_platform/4.16/html/operators/developing-operators#osdk-csv-annotations-infra_osdk-generating-csvs
+FEATURES = (
+    *("disconnected", "fips-compliant", "proxy-aware", "tls-profiles"),
+    *("token-auth-aws", "token-auth-azure", "token-auth-gcp"),
+)
+
+DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+@rule
+def manifests_are_flat(package: Package) -> Iterator[str]:
+    """Find folders and files with several documents: OLM reads one object a file.
+
+    https://github.com/operator-framework/operator-registry/blob/master/docs/design/operator-bundle.md
+    """
+    folder = package.bundle / "manifests"
+    for found in sorted(folder.iterdir()):
+        name = found.relative_to(package.bundle.parent).as_posix()
+        if found.is_dir():
+            yield f"{name}: is a folder; manifests/ must be flat"
+        elif (count := sum(name == each.file for each in package.manifests)) != 1:
+            yield f"{name}: kind: {count} documents, must be one"
+
+
+@rule
+def only_supported_kinds(package: Package) -> Iterator[str]:
+    """Find kinds that OLM does not install (see SUPPORTED_KINDS)."""
+    for found in package.manifests:
+        if found.get("kind") not in SUPPORTED_KINDS | {"NetworkPolicy"}:
+            yield found.wrong("kind", what=f"{found.get('kind')} is not installed by OLM")
+
+
+@rule
+def check_network_policy_presence(package: Package) -> Iterator[str]:
+    """Find NetworkPolicies."""
+    for found in package.manifests:
+        if found.get("kind") == "NetworkPolicy":
+            yield found.wrong("kind", what="NetworkPolicy must not be in a bundle")
+
+
+@rule
+def check_required_fields(package: Package) -> Iterator[str]:
+    """Find required fields of the CSV that are missing or malformed."""
+    csv = package.csv
+    texts = {
+        ("spec", "displayName"): r"(?s).{3,50}",
+        ("spec", "description"): r"(?s).{20,}",
+        ("spec", "version"): catalog.VERSION.pattern,
+        ("spec", "provider", "name"): r".{3,}",
+        # Full, where the validators are content with less: OLM compares it as a semantic version.
+        ("spec", "minKubeVersion"): r"\d+\.\d+\.\d+",
+    }
+    for keys, pattern in texts.items():
+        yield from _text(csv, *keys, pattern=pattern)
+    for field, keys_ in (("maintainers", ("name", "email")), ("links", ("name", "url"))):
+        entries = csv.get("spec", field) or []
+        if not entries:
+            yield csv.wrong("spec", field, what="is missing")
+        for i, entry in enumerate(entries):
+            for key in keys_:
+                if not entry.get(key):
+                    yield csv.wrong("spec", field, i, key, what="is missing")
+    yield from _icon(csv)
+
+
+def _text(document: Document, *keys: str, pattern: str) -> Iterator[str]:
+    found = document.get(*keys)
+    if found is None:
+        yield document.wrong(*keys, what="is missing")
+    elif not re.fullmatch(pattern, str(found)):
+        yield document.wrong(*keys, what=f"{found!r} does not match {pattern}")
+
+
+def _icon(csv: Document) -> Iterator[str]:
+    icons = csv.get("spec", "icon") or []
+    if len(icons) != 1:
+        yield csv.wrong("spec", "icon", what=f"{len(icons)} of them, must be one")
+    for i, icon in enumerate(icons):
+        if icon.get("mediatype") not in {f"image/{x}" for x in ("png", "jpeg", "gif", "svg+xml")}:
+            yield csv.wrong("spec", "icon", i, "mediatype", what="is no picture that is shown")
+        try:
+            base64.b64decode(icon.get("base64data", "!"), validate=True)
+        except ValueError:
+            yield csv.wrong("spec", "icon", i, "base64data", what="is no base64")
+
+
+@rule
+def check_operator_name(package: Package) -> Iterator[str]:
+    """Find a CSV that is not called <package>.v<version>."""
+    key = "operators.operatorframework.io.bundle.package.v1"
+    name = package.annotations.get("annotations", key)
+    expected = f"{name}.v{package.csv.get('spec', 'version')}"
+    if package.csv.get("metadata", "name") != expected:
+        yield package.csv.wrong(
+            "metadata", "name", what=f"{package.csv.get('metadata', 'name')} must be {expected}"
+        )
+
+
+@rule
+def check_api_version_constraints(package: Package) -> Iterator[str]:
+    """Find a range of OpenShift versions, which could contradict minKubeVersion: we name none."""
+    key = "com.redhat.openshift.versions"
+    if package.annotations.get("annotations", key) is not None:
+        yield package.annotations.wrong(
+            "annotations", key, what="is there; spec.minKubeVersion alone says where it runs"
+        )
+
+
+@rule
+def csv_annotations(package: Package) -> Iterator[str]:
+    """Find annotations that catalogs show and that are missing or malformed.
+
+    https://sdk.operatorframework.io/docs/advanced-topics/operator-capabilities/operator-capabilities/
+    https://olm.operatorframework.io/docs/advanced-tasks/operator-suggested-namespace/
+    """
+    csv, there = package.csv, "annotations"
+    patterns = {
+        "capabilities": "Basic Install|Seamless Upgrades|Full Lifecycle|Deep Insights|Auto Pilot",
+        "categories": ".+",
+        "certified": "false",
+        "containerImage": r"[^\s@]+(:[\w.-]+|@sha256:[0-9a-f]{64})",
+        "createdAt": _TIME.pattern,
+        "description": ".{10,135}",
+        "repository": "https://.+",
+        "support": ".{3,}",
+        "operatorframework.io/suggested-namespace": r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?",
+        **{f"features.operators.openshift.io/{name}": "true|false" for name in FEATURES},
+    }
+    for key, pattern in patterns.items():
+        yield from _text(csv, "metadata", there, key, pattern=pattern)
+    images = [container["image"] for _, container in package.containers]
+    if csv.get("metadata", there, "containerImage") not in images:
+        yield csv.wrong("metadata", there, "containerImage", what="is no container's image")
+
+
+def _examples(package: Package, annotation: str) -> Any:
+    """Return what an annotation holds as JSON; None where it does not."""
+    try:
+        return json.loads(package.csv.get("metadata", "annotations", annotation) or "")
+    except ValueError:
+        return None
+
+
+@rule
+def examples(package: Package) -> Iterator[str]:
+    """Find owned versions without an example that has spec and status as the schema has them.
+
+    https://sdk.operatorframework.io/docs/testing-operators/scorecard/ ("CRDs have validation")
+    """
+    csv, crd = package.csv, package.crd
+    first = "operatorframework.io/initialization-resource"
+    found = _examples(package, "alm-examples")
+    if not isinstance(found, list):
+        yield csv.wrong("metadata", "annotations", "alm-examples", what="is no JSON list")
+        return
+    if not isinstance(_examples(package, first), dict):
+        yield csv.wrong("metadata", "annotations", first, what="is no JSON object")
+    kind = crd.get("spec", "names", "kind")
+    for version in crd.get("spec", "versions"):
+        api = f"{crd.get('spec', 'group')}/{version['name']}"
+        objects = [x for x in found if isinstance(x, dict)]
+        ours = [x for x in objects if (x.get("apiVersion"), x.get("kind")) == (api, kind)]
+        if not ours:
+            yield csv.wrong("metadata", "annotations", "alm-examples", what=f"none of {api} {kind}")
+        for example in ours:
+            for part in ("spec", "status"):
+                known = version["schema"]["openAPIV3Schema"]["properties"][part]["properties"]
+                odd = sorted(set(example.get(part) or {"nothing": None}) - set(known))
+                if odd:
+                    name = example.get("metadata", {}).get("name")
+                    what = f"{name}: {part} has {', '.join(odd)}, which the schema has not"
+                    yield csv.wrong("metadata", "annotations", "alm-examples", what=what)
+
+
+@rule
+def descriptors(package: Package) -> Iterator[str]:
+    """Find fields of the kind that no descriptor shows, and owned kinds that are not described.
+
+    https://sdk.operatorframework.io/docs/testing-operators/scorecard/ ("Spec fields with …")
+    """
+    where = ("spec", "customresourcedefinitions", "owned")
+    versions = {x["name"]: x for x in package.crd.get("spec", "versions")}
+    for i, owned in enumerate(package.csv.get(*where) or []):
+        for key in ("description", "displayName", "resources"):
+            if not owned.get(key):
+                yield package.csv.wrong(*where, i, key, what="is missing")
+        if owned["version"] not in versions:
+            yield package.csv.wrong(*where, i, "version", what="is none of the CRD's")
+            continue
+        schema = versions[owned["version"]]["schema"]["openAPIV3Schema"]["properties"]
+        for part in ("spec", "status"):
+            key = f"{part}Descriptors"
+            shown = {x["path"]: x for x in owned.get(key) or []}
+            for path in sorted(set(schema[part]["properties"]) ^ set(shown)):
+                here = "is not shown" if path not in shown else "is not in the schema"
+                yield package.csv.wrong(*where, i, key, what=f"{part}.{path} {here}")
+            for j, descriptor in enumerate(owned.get(key) or []):
+                for field in ("description", "displayName", "x-descriptors"):
+                    if not descriptor.get(field):
+                        yield package.csv.wrong(*where, i, key, j, field, what="is missing")
+
+
+@rule
+def install_modes(package: Package) -> Iterator[str]:
+    """Find install modes that are not there or not supported: the operator can do all four."""
+    modes = package.csv.get("spec", "installModes") or []
+    for mode in ("OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"):
+        if modes.count({"type": mode, "supported": True}) != 1:
+            yield package.csv.wrong(
+                "spec", "installModes", what=f"{mode} must be there, once, true"
+            )
+
+
+@rule
+def watched_namespaces(package: Package) -> Iterator[str]:
+    """Find a Deployment that does not learn from OLM which namespaces it is to watch.
+
+    https://olm.operatorframework.io/docs/advanced-tasks/operator-scoping-with-operatorgroups/
+    """
+    told = "metadata.annotations['olm.targetNamespaces']"
+    for where, container in package.containers:
+        found = [
+            variable["name"]
+            for variable in container.get("env") or []
+            if variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath") == told
+        ]
+        if found != ["WATCH_NAMESPACE"]:
+            yield package.csv.wrong(*where, "env", what=f"WATCH_NAMESPACE must come from {told}")
+
+
+@rule
+def resources(package: Package) -> Iterator[str]:
+    """Find containers that ask for no processor time or memory.
+
+    https://sdk.operatorframework.io/docs/best-practices/managing-resources/
+    """
+    for where, container in package.containers:
+        for name in ("cpu", "memory"):
+            if not container.get("resources", {}).get("requests", {}).get(name):
+                yield package.csv.wrong(*where, "resources", "requests", name, what="is missing")
+
+
+@rule
+def permissions(package: Package) -> Iterator[str]:
+    """Find rights that are too many, and a ServiceAccount that OLM makes itself.
+
+    https://sdk.operatorframework.io/docs/best-practices/common-recommendation/
+    """
+    for scope in ("permissions", "clusterPermissions"):
+        for where, found in package.rules(scope):
+            if "*" in [*found["apiGroups"], *found.get("resources", []), *found["verbs"]]:
+                yield package.csv.wrong(*where, what="has a *; say which")
+            changing = {"create", "patch", "update", "delete"} & set(found["verbs"])
+            if "customresourcedefinitions" in found.get("resources", []) and changing:
+                yield package.csv.wrong(*where, "verbs", what="OLM alone installs definitions")
+            if "leases" in found.get("resources", []) and scope == "clusterPermissions":
+                yield package.csv.wrong(*where, what="the Lease is in the operator's own namespace")
+    accounts = {
+        deployment["spec"]["template"]["spec"].get("serviceAccountName")
+        for _, deployment in package.deployments
+    }
+    for found_ in package.manifests:
+        if found_.get("kind") == "ServiceAccount" and found_.get("metadata", "name") in accounts:
+            yield found_.wrong("metadata", "name", what="OLM makes the operator's ServiceAccount")
+
+
+@rule
+def related_images(package: Package) -> Iterator[str]:
+    """Find images that a mirror of the catalog would not have; in a release, those without digest.
+
+    https://olm.operatorframework.io/docs/reference/file-based-catalogs/ (relatedImages)
+    """
+    csv = package.csv
+    related = csv.get("spec", "relatedImages") or []
+    names = [image.get("image") for image in related]
+    if not related:
+        yield csv.wrong("spec", "relatedImages", what="is missing")
+    for where, container in package.containers:
+        if container["image"] not in names:
+            yield csv.wrong(*where, "image", what="is not among spec.relatedImages")
+        for i, variable in enumerate(container.get("env") or []):
+            if variable["name"].startswith("RELATED_IMAGE_") and variable.get("value") not in names:
+                yield csv.wrong(*where, "env", i, "value", what="is not among spec.relatedImages")
+    if package.released:
+        for i, name in enumerate(names):
+            if not DIGEST.search(name or ""):
+                what = f"{name} has no digest; a release names its images by @sha256:…"
+                yield csv.wrong("spec", "relatedImages", i, "image", what=what)
+
+
+@rule
+def platforms(package: Package) -> Iterator[str]:
+    """Find platforms that the labels promise and the Deployment's affinity does not, or vice versa.
+
+    https://olm.operatorframework.io/docs/advanced-tasks/ship-operator-supporting-multiarch/
+    """
+    labels = package.csv.get("metadata", "labels") or {}
+    prefix = "operatorframework.io/"
+    promised = {
+        (key.removeprefix(prefix).partition(".")[0], key.rpartition(".")[2])
+        for key, value in labels.items()
+        if re.match(rf"{prefix}(arch|os)\.", key) and value == "supported"
+    }
+    for where, deployment in package.deployments:
+        keys = (
+            *("spec", "template", "spec", "affinity", "nodeAffinity"),
+            *("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"),
+        )
+        terms = Document("", deployment).get(*keys) or []
+        wanted = {
+            (expression["key"].removeprefix("kubernetes.io/"), value)
+            for term in terms
+            for expression in term["matchExpressions"]
+            for value in expression["values"]
+        }
+        if promised != wanted or not promised:
+            differ = ", ".join(".".join(pair) for pair in sorted(promised ^ wanted)) or "none"
+            yield package.csv.wrong(*where, *keys, what=f"is not what the labels say: {differ}")
+
+
+@rule
+def image_labels(package: Package) -> Iterator[str]:
+    """Find annotations of the bundle that do not say where in it things are.
+
+    https://olm.operatorframework.io/docs/tasks/creating-operator-bundle/
+    """
+    prefix = "operators.operatorframework.io"
+    expected = {
+        f"{prefix}.bundle.mediatype.v1": "registry+v1",
+        f"{prefix}.bundle.manifests.v1": "manifests/",
+        f"{prefix}.bundle.metadata.v1": "metadata/",
+        f"{prefix}.test.mediatype.v1": "scorecard+v1",
+        f"{prefix}.test.config.v1": "tests/scorecard/",
+    }
+    found = package.annotations
+    for key, value in expected.items():
+        if found.get("annotations", key) != value:
+            yield found.wrong("annotations", key, what=f"must be {value}")
+    channels = (found.get("annotations", f"{prefix}.bundle.channels.v1") or "").split(",")
+    default = f"{prefix}.bundle.channel.default.v1"
+    known = {channel.get("name") for channel in package.of("olm.channel")}
+    if found.get("annotations", default) not in known:
+        yield found.wrong("annotations", default, what="is no channel of the catalog")
+    if not set(channels) <= known:
+        what = f"{','.join(channels)} are not all channels of the catalog"
+        yield found.wrong("annotations", f"{prefix}.bundle.channels.v1", what=what)

@@ -1,0 +1,160 @@
+"""The rules for the catalog. One that is called `check_…` is the pipeline's."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from hack.pack import bundle, catalog
+from hack.pack.rules.bundle import DIGEST
+from hack.pack.rules.package import Document, Manifest, Package, rule
+
+
+@rule
+def catalog_package(package: Package) -> Iterator[str]:
+    """Find a catalog that has not exactly our package, with a default channel that there is.
+
+    https://olm.operatorframework.io/docs/reference/file-based-catalogs/
+    """
+    found = package.of("olm.package")
+    if [blob.get("name") for blob in found] != [bundle.NAME]:
+        yield f"{package.catalog.name}: olm.package: must be there once, called {bundle.NAME}"
+    channels = {channel.get("name") for channel in package.of("olm.channel")}
+    for blob in found:
+        if blob.get("defaultChannel") not in channels:
+            what = f"{blob.get('defaultChannel')} is no channel of the catalog"
+            yield blob.wrong("defaultChannel", what=what)
+    for blob in package.blobs:
+        known = {"olm.package", "olm.channel", "olm.bundle", "olm.deprecations"}
+        if blob.get("schema") not in known:
+            yield blob.wrong("schema", what=f"{blob.get('schema')!r} is none of a catalog's")
+
+
+def _entries(channel: Document) -> dict[str, Manifest]:
+    return {entry["name"]: entry for entry in channel.get("entries") or []}
+
+
+@rule
+def check_replaces_availability(package: Package) -> Iterator[str]:
+    """Find entries of channels without a bundle, and such as replace what the channel has not."""
+    bundles = {blob.get("name") for blob in package.of("olm.bundle")}
+    for channel in package.of("olm.channel"):
+        entries = channel.get("entries") or []
+        name = channel.get("name")
+        if not entries:
+            yield channel.wrong("entries", what=f"channel {name} is empty")
+        for i, entry in enumerate(entries):
+            if entry["name"] not in bundles:
+                what = f"channel {name}: the catalog has no bundle {entry['name']}"
+                yield channel.wrong("entries", i, "name", what=what)
+            replaced = entry.get("replaces")
+            if replaced is not None and replaced not in _entries(channel):
+                what = f"channel {name} has no {replaced} for {entry['name']} to replace"
+                yield channel.wrong("entries", i, "replaces", what=what)
+
+
+@rule
+def check_upgrade_graph_loop(package: Package) -> Iterator[str]:
+    """Find a version that replaces itself over others."""
+    for channel in package.of("olm.channel"):
+        entries = _entries(channel)
+        for i, entry in enumerate(channel.get("entries") or []):
+            seen, at = [entry["name"]], entry.get("replaces")
+            while at in entries and at not in seen:
+                seen.append(at)
+                at = entries[at].get("replaces")
+            if at == entry["name"]:
+                what = f"channel {channel.get('name')}: {' replaces '.join([*seen, at])}"
+                yield channel.wrong("entries", i, "replaces", what=what)
+                break
+
+
+@rule
+def check_dangling_bundles(package: Package) -> Iterator[str]:
+    """Find channels with more than one head, and bundles that no channel has."""
+    offered = set[str]()
+    for channel in package.of("olm.channel"):
+        entries = _entries(channel)
+        offered |= set(entries)
+        replaced = {entry.get("replaces") for entry in entries.values()}
+        replaced |= {name for entry in entries.values() for name in entry.get("skips") or []}
+        heads = [name for name in entries if name not in replaced]
+        if len(heads) > 1:
+            what = f"channel {channel.get('name')} has {len(heads)} heads: {', '.join(heads)}"
+            yield channel.wrong("entries", what=what)
+    for blob in package.of("olm.bundle"):
+        if blob.get("name") not in offered:
+            yield blob.wrong("name", what=f"no channel offers {blob.get('name')}")
+
+
+@rule
+def check_pruned_graph(package: Package) -> Iterator[str]:
+    """Find a `skipRange` without `replaces`: it would take the older versions from the channel."""
+    for channel in package.of("olm.channel"):
+        for i, entry in enumerate(channel.get("entries") or []):
+            skipped = entry.get("skipRange")
+            if skipped and not entry.get("replaces"):
+                what = f"{entry['name']} must say what it replaces, too"
+                yield channel.wrong("entries", i, "skipRange", what=what)
+            if skipped and not re.fullmatch(r">=(\S+) <(\S+)", skipped):
+                what = f"{skipped!r} is no range such as '>=0.1.0 <0.2.0'"
+                yield channel.wrong("entries", i, "skipRange", what=what)
+
+
+@rule
+def check_operator_name_unique(package: Package) -> Iterator[str]:
+    """Find bundles of another operator, or whose name is not that of their version."""
+    for blob in package.of("olm.bundle"):
+        version = next(
+            (x["value"]["version"] for x in blob.get("properties") if x["type"] == "olm.package"),
+            None,
+        )
+        if blob.get("package") != bundle.NAME:
+            yield blob.wrong("package", what=f"{blob.get('package')} must be {bundle.NAME}")
+        if blob.get("name") != f"{bundle.NAME}.v{version}":
+            yield blob.wrong("name", what=f"{blob.get('name')} is not of version {version}")
+
+
+@rule
+def check_olm_bundle_object_in_fbc(package: Package) -> Iterator[str]:
+    """Find whole manifests in the catalog: they make it heavy."""
+    for blob in package.of("olm.bundle"):
+        for i, found in enumerate(blob.get("properties") or []):
+            if found["type"] == "olm.bundle.object":
+                what = "olm.bundle.object must be an olm.csv.metadata"
+                yield blob.wrong("properties", i, "type", what=what)
+
+
+@rule
+def releases_name_images_by_digest(package: Package) -> Iterator[str]:
+    """Find images without a digest in a release, which every bundle is but that of this version."""
+    for blob in package.of("olm.bundle"):
+        if blob.get("name") == package.csv.get("metadata", "name"):
+            continue
+        images: list[tuple[tuple[str | int, ...], Any]] = [(("image",), blob.get("image"))]
+        related = blob.get("relatedImages") or []
+        images += [(("relatedImages", i, "image"), x["image"]) for i, x in enumerate(related)]
+        for keys, image in images:
+            if not DIGEST.search(image or ""):
+                what = f"{image} of the release {blob.get('name')} has no digest (@sha256:…)"
+                yield blob.wrong(*keys, what=what)
+
+
+@rule
+def this_version_is_the_newest(package: Package) -> Iterator[str]:
+    """Find a catalog without the bundle, with a newer one, or with an older one of a later day."""
+    name = package.csv.get("metadata", "name")
+    dates = {}
+    for blob in package.of("olm.bundle"):
+        for found in blob.get("properties") or []:
+            if found["type"] == "olm.csv.metadata":
+                dates[blob.get("name")] = found["value"]["annotations"].get("createdAt", "")
+    if name not in dates:
+        yield package.csv.wrong("metadata", "name", what=f"the catalog has no {name}")
+        return
+    newest = max(dates, key=lambda each: catalog.order(each.partition(".v")[2]))
+    if newest != name:
+        yield package.csv.wrong("metadata", "name", what=f"the catalog has the newer {newest}")
+    for other, date in dates.items():
+        if date > dates[name]:
+            what = f"{dates[name]} is before the day of {other}; olm/csv.yaml says it"
+            yield package.csv.wrong("metadata", "annotations", "createdAt", what=what)

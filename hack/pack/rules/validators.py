@@ -1,0 +1,20 @@
+"""The validators of OLM itself, which the pipeline runs over every bundle, too.
+
+The pipeline's rules `check_osdk_bundle_validate_operatorhub` and `…_operator_framework` are these:
+`operator-sdk bundle validate` has no others (hack/rig/go/olm-validate).
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from hack.rig import golang
+from hack.rig.run import output
+
+
+def findings(bundle: Path, *container_tool: str, env: Mapping[str, str] | None = None) -> list[str]:
+    """Return what they find in a bundle, error or warning, a sentence each.
+
+    One of them looks into the images, and runs only with a container tool to pull them with.
+    """
+    program = golang.program("olm-validate")
+    return output([program, bundle, *container_tool], timeout=120, env=env).splitlines()

@@ -1,0 +1,25 @@
+"""Turns a bare machine into a cluster.
+
+The modules, lowest first:
+
+environment       removes what a user has set for other programs
+paths, versions   where things are, and which versions are pinned
+run               commands, readable failures
+durations, steps  work that has a name and shows its progress
+cache             parts that are built once and kept outside the checkout
+compiler, golang  programs from Go modules (go/)
+debian            root file systems from Debian packages
+archive           images, written without an engine
+tools, prometheus kind, kubectl, helm; Prometheus and promtool
+pythons           Pythons with packages that the development environment lacks
+control_plane     a control plane of plain processes, for tests that need no node
+preflight         what a machine must have, and how to get it
+engine            the Docker engine
+public_images     images that are pulled, where a registry can be reached
+registry          the registry beside the cluster, on localhost:5001
+base_images       what the operator's and its Pods' images stand on
+node_image        the kind node (node/), where no registry can be reached
+existing          the cluster of the current kubeconfig
+cluster           all of it together: a cluster for every target of the Makefile
+olm               the Operator Lifecycle Manager, in the cluster
+"""

@@ -1,0 +1,152 @@
+"""What the operator's image and the message Pods stand on.
+
+Where an image registry is reached these are public images. Where none is, they are made of
+Debian packages to be as alike as matters: used by `hack.pack.image`, and by the demo and the
+end-to-end tests, which run message Pods.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+from hack.rig import cache, engine, public_images, registry, versions
+from hack.rig.debian import RootFs
+
+_NO_DOCS = (
+    'rm -rf "$1"/usr/share/doc "$1"/usr/share/man "$1"/usr/share/info "$1"/usr/share/locale '
+    '"$1"/usr/share/lintian'
+)
+_USERS = (
+    "printf 'root:x:0:0:root:/root:/sbin/nologin\\n"
+    "nobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\\n"
+    'nonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\\n\' >"$1/etc/passwd"; '
+    "printf 'root:x:0:\\nnobody:x:65534:\\nnonroot:x:65532:\\n' >\"$1/etc/group\""
+)
+
+# The packages are only unpacked: what their scripts would do, as far as it is needed.
+_CERTIFICATES = (
+    'cat "$1"/usr/share/ca-certificates/mozilla/*.crt >"$1/etc/ssl/certs/ca-certificates.crt"'
+)
+
+#: Stands in for the Dockerfile's default base to build on: Python with pip, and a shell.
+_BUILD = RootFs(
+    name="python-build-base",
+    suite=versions.DEBIAN_IMAGES,
+    packages=(
+        *("base-files", "dash", "coreutils", "findutils", "ca-certificates"),
+        *("python3", "python3-pip"),
+    ),
+    hooks=(
+        _CERTIFICATES,
+        _USERS,
+        # As in the public image: `python` is there, and pip may install beside it.
+        'ln -sf python3 "$1/usr/bin/python"; rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED',
+        _NO_DOCS,
+    ),
+)
+
+#: Stands in for the Dockerfile's default base to run on: Python, and next to nothing else.
+_RUNTIME = RootFs(
+    name="python-runtime-base",
+    suite=versions.DEBIAN_IMAGES,
+    packages=(
+        *("base-files", "netbase", "tzdata", "ca-certificates"),
+        *("python3-minimal", "libpython3-stdlib"),
+    ),
+    hooks=(
+        # No shell came with these packages, and no other program but Python shall stay.
+        'find "$1/usr/bin" "$1/usr/sbin" "$1/usr/libexec" ! -type d ! -name "python3*" -delete',
+        'ln -sf python3 "$1/usr/bin/python"',
+        'rm -rf "$1"/usr/share/perl* "$1"/usr/lib/*/perl*',
+        _CERTIFICATES,
+        'install -d -o 65532 -g 65532 -m 700 "$1/home/nonroot"; install -d -m 1777 "$1/tmp"',
+        _USERS,
+        _NO_DOCS,
+    ),
+)
+
+_BUSYBOX = RootFs(
+    name="busybox",
+    suite=versions.DEBIAN_IMAGES,
+    packages=("busybox-static",),
+    hooks=(
+        'mv "$1/usr/bin" "$1/bin"; rm -rf "$1/usr"',
+        'chroot "$1" /bin/busybox --install -s /bin',
+        'mkdir -p "$1/etc" "$1/root" "$1/home"; install -d -m 1777 "$1/tmp"',
+        _USERS,
+    ),
+)
+
+
+def python() -> tuple[str, str]:
+    """Return the names of the bases to build the operator's image on, and to run it on."""
+    runtime = engine.import_image(
+        "message-operator/python-runtime",
+        _RUNTIME,
+        "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "ENV SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt LANG=C.UTF-8",
+        "USER 65532",
+        "WORKDIR /home/nonroot",
+        'ENTRYPOINT ["/usr/bin/python3"]',
+    )
+    plain = engine.import_image(
+        "message-operator/python-build", _BUILD, "ENV LANG=C.UTF-8", 'CMD ["python3"]'
+    )
+    return _with_certificates(plain), runtime
+
+
+def busybox() -> str:
+    """Make sure that the local registry has the message Pods' image; return its name."""
+    tag = f"busybox:{versions.BUSYBOX}"
+    name = f"{registry.ADDRESS}/{tag}"
+    registry.up()
+    if registry.has(tag):
+        return name
+    if public_images.are_in_reach():
+        source = public_images.pull(public_images.BUSYBOX)
+    else:
+        source = engine.import_image("message-operator/busybox", _BUSYBOX, 'CMD ["sh"]')
+    engine.docker("tag", source, name)
+    engine.docker("push", name, timeout=300)
+    return name
+
+
+def fetch_packages() -> None:
+    """Make the root file systems; mostly waits for the Debian mirror."""
+    for root in (_BUILD, _RUNTIME, _BUSYBOX):
+        root.tar()
+
+
+def _with_certificates(image: str) -> str:
+    """Return the image with this machine's certificate authorities, for pip.
+
+    A machine that reaches no image registry often reaches the package index through a proxy
+    whose authority only it knows. They end in the base to build on, and in nothing that ships.
+    """
+    bundle = certificates()
+    if bundle is None:
+        return image
+    inside = "/etc/ssl/certs/ca-certificates.crt"
+    name = f"{image}-{cache.digest(bundle)}"
+    if not engine.has_image(name):
+        container = engine.docker("create", image).strip()
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                copy = Path(folder) / "ca-certificates.crt"
+                copy.write_bytes(bundle)
+                copy.chmod(0o644)
+                engine.docker("cp", copy, f"{container}:{inside}")
+            setting = f"ENV PIP_CERT={inside} SSL_CERT_FILE={inside}"
+            engine.docker("commit", "--change", setting, container, name)
+        finally:
+            engine.remove_container(container)
+    return name
+
+
+def certificates() -> bytes | None:
+    """Return the certificate authorities that this machine trusts, as PEM."""
+    places = [os.environ.get(name) for name in ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")]
+    for place in (*places, "/etc/ssl/certs/ca-certificates.crt"):
+        if place and Path(place).is_file():
+            return Path(place).read_bytes()
+    return None

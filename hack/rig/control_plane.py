@@ -1,0 +1,194 @@
+"""A Kubernetes control plane of plain processes, for work that wants no node and no noise.
+
+The benchmark and the fault tests run on it. etcd, the API server and the controllers are the real
+ones, on 127.0.0.1 with free ports, their data in memory or in a folder that goes with them. There
+is neither a kubelet nor a scheduler. It is there in seconds, and several run side by side.
+"""
+
+import contextlib
+import ctypes
+import json
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hack.rig import golang
+from hack.rig.run import HackError, tail
+
+PARTS = ("etcd", "kube-apiserver", "kube-controller-manager")
+#: Users that every control plane knows, with their group; their tokens are their names.
+ADMIN = "admin"
+USERS = {ADMIN: "system:masters", "controllers": "system:masters"}
+GARBAGE = "garbage-collector-controller"
+#: Seconds that a part may take to start.
+PATIENCE = 90.0
+#: What tmpfs saves is the disk's noise, of which a shared machine has plenty.
+_MEMORY = Path("/dev/shm")  # noqa: S108
+
+
+class ControlPlane:
+    """One etcd, one API server, one controller manager.
+
+    ``users`` maps the name of each further user to a group; the name is the user's token, too.
+    ``flags`` are further flags of the API server.
+    """
+
+    def __init__(self, users: Mapping[str, str], flags: Sequence[str] = ()) -> None:
+        memory = _MEMORY if _MEMORY.is_dir() else None
+        self.folder = Path(tempfile.mkdtemp(prefix="message-operator-", dir=memory))
+        #: The folder that etcd keeps its data in.
+        self.data = self.folder / "etcd"
+        self._flags = tuple(flags)
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._etcd, self._peer, self._secure = _free_ports(3)
+        self.server = f"https://127.0.0.1:{self._secure}"
+        everyone = {**USERS, **users}
+        lines = [f'{user},{user},{user},"{group}"' for user, group in everyone.items()]
+        (self.folder / "tokens.csv").write_text("\n".join(lines) + "\n")
+
+    def start(self) -> None:
+        """Start etcd and the API server; ``wait`` until they are ready."""
+        self.start_etcd()
+        self.start_api_server()
+
+    def start_etcd(self) -> None:
+        """Start etcd on the data that is there."""
+        client, peer = (f"http://127.0.0.1:{port}" for port in (self._etcd, self._peer))
+        self.run(
+            "etcd", golang.program("etcd"),
+            f"--data-dir={self.data}", "--unsafe-no-fsync", "--log-level=error",
+            f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}", "--quota-backend-bytes=8589934592",
+        )  # fmt: skip
+
+    def start_api_server(self) -> None:
+        """Start the API server; ``wait`` until it is ready."""
+        certificates = self.folder / "certificates"
+        self.run(
+            "kube-apiserver", golang.program("kube-apiserver"),
+            f"--etcd-servers=http://127.0.0.1:{self._etcd}",
+            "--bind-address=127.0.0.1", f"--secure-port={self._secure}",
+            f"--cert-dir={certificates}",
+            f"--token-auth-file={self.folder / 'tokens.csv'}", "--authorization-mode=RBAC",
+            # The key of the certificate that it makes at its first start.
+            f"--service-account-signing-key-file={certificates / 'apiserver.key'}",
+            f"--service-account-key-file={certificates / 'apiserver.key'}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--disable-admission-plugins=ServiceAccount",  # their controller does not run
+            "--service-cluster-ip-range=10.0.0.0/24", "--shutdown-delay-duration=0s",
+            *self._flags,
+        )  # fmt: skip
+
+    def start_controllers(self, *names: str) -> None:
+        """Start controllers: best once all kinds are there that they are to know.
+
+        The garbage collector looks for new kinds but every 30 s.
+        """
+        self.run(
+            "kube-controller-manager", golang.program("kube-controller-manager"),
+            f"--kubeconfig={self.kubeconfig('controllers')}", "--leader-elect=false",
+            "--secure-port=0", f"--controllers={','.join(names)}",
+            "--kube-api-qps=500", "--kube-api-burst=500",
+        )  # fmt: skip
+
+    def kubeconfig(self, user: str) -> Path:
+        """Write a user's kubeconfig."""
+        file = self.folder / f"{user}.kubeconfig"
+        file.write_text(kubeconfig(self.server, user))
+        return file
+
+    def run(self, name: str, program: Path, *flags: str) -> None:
+        """Start a part, or what belongs to the control plane and ends with it.
+
+        It ends with the thread that calls this, too, which therefore should be the main one.
+        """
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                [program, *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                cwd=self.folder, start_new_session=True, preexec_fn=end_with_parent,
+            )  # fmt: skip
+
+    def stop(self, name: str, how: signal.Signals = signal.SIGKILL) -> None:
+        """End one part, and wait until it has ended."""
+        process = self._processes.pop(name)
+        process.send_signal(how)
+        process.wait(30)
+
+    def check(self) -> None:
+        """Raise ``HackError`` if a part has ended."""
+        for name, process in self._processes.items():
+            if process.poll() is not None:
+                raise HackError(f"{name} has ended; its log says:\n{tail(self.log(name))}")
+
+    def log(self, name: str) -> str:
+        """Give what a part has logged."""
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def remove(self) -> None:
+        """End all parts and remove their data."""
+        for name in reversed(list(self._processes)):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.stop(name)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def wait(self) -> None:
+        """Wait until the API server is ready."""
+        trust = ssl._create_unverified_context()  # noqa: S323 (it has made its certificate itself)
+        asked = urllib.request.Request(  # noqa: S310 (https, as `server` says)
+            f"{self.server}/readyz", headers={"Authorization": f"Bearer {ADMIN}"}
+        )
+        direct = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trust)
+        )
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            self.check()
+            try:
+                with direct.open(asked, timeout=5):
+                    return
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise HackError(
+                        f"the API server is not ready after {PATIENCE:.0f} s ({error}); "
+                        f"its log says:\n{tail(self.log('kube-apiserver'))}"
+                    ) from error
+                time.sleep(0.1)
+
+
+def kubeconfig(server: str, user: str) -> str:
+    """Write a user's kubeconfig for a server, be it the API server or a proxy; JSON is YAML."""
+    cluster = {"server": server, "insecure-skip-tls-verify": True}
+    content = {
+        "apiVersion": "v1", "kind": "Config", "current-context": "here",
+        "clusters": [{"name": "here", "cluster": cluster}],
+        "users": [{"name": user, "user": {"token": user}}],
+        "contexts": [{"name": "here", "context": {"cluster": "here", "user": user}}],
+    }  # fmt: skip
+    return json.dumps(content)
+
+
+_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent() -> None:
+    """Have the process that is about to start killed when its parent ends, however that ends."""
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _free_ports(count: int) -> Sequence[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]

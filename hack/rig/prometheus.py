@@ -1,0 +1,48 @@
+"""Prometheus and promtool, for the tests of the dashboard and the alerts.
+
+From the PATH, else from Debian's package, which is only unpacked: nothing of it is started.
+"""
+
+import functools
+import shutil
+from pathlib import Path
+
+from hack.rig import cache, debian
+from hack.rig.run import HackError, output
+from hack.rig.steps import step
+
+
+@functools.cache
+def path(name: str) -> Path:
+    """Return where `prometheus` or `promtool` is; raise HackError where it cannot be had."""
+    if found := shutil.which(name):
+        return Path(found)
+    if not debian.is_debian():
+        raise HackError(f"{name} is missing: put Prometheus and its promtool on the PATH")
+    version = _candidate()
+
+    def make(part: Path) -> None:
+        with step(f"Prometheus {version} from Debian") as work:
+            work.run(["apt-get", "download", "prometheus"], timeout=5 * 60, cwd=part)
+            (package,) = part.glob("*.deb")
+            work.run(["dpkg-deb", "--extract", package, part], timeout=60)
+            package.unlink()
+
+    return cache.part("prometheus", version, cache.digest("extract"), make) / "usr" / "bin" / name
+
+
+def _candidate() -> str:
+    """Return the version that apt would install, as far as it goes into a file's name."""
+    version = _known()
+    if version is None:  # a machine whose lists of packages were never fetched
+        debian.update()
+        version = _known()
+    if version is None:
+        raise HackError("apt knows no package prometheus: look at its sources")
+    return version.partition("+")[0].partition("-")[0]
+
+
+def _known() -> str | None:
+    policy = output(["apt-cache", "policy", "prometheus"])
+    versions = [line.split()[1] for line in policy.splitlines() if "Candidate:" in line]
+    return versions[0] if versions and versions != ["(none)"] else None

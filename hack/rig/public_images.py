@@ -1,0 +1,222 @@
+"""Public images: pulled where a registry is in reach, with a clear word where one is not.
+
+`are_in_reach()` decides between the two ways to everything: pulled images, in minutes, or images
+built here of Debian packages and Go modules. IMAGES=build or IMAGES=pull decides it beforehand.
+Used by `hack.rig.cluster`, `hack.pack.image`, `hack.rig.registry` and `hack.rig.base_images`.
+"""
+
+import contextlib
+import functools
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from hack.rig import durations, engine, preflight, versions
+from hack.rig.run import HackError
+from hack.rig.steps import Step, say, step
+
+#: The message Pods' image: small, and needed anyway, so it shows whether a registry is in reach.
+BUSYBOX = f"docker.io/library/busybox:{versions.BUSYBOX}"
+
+#: How long building takes, on two processors.
+BUILD_TIME = f"about {round(sum(durations.BUILT.values()) / 60)} minutes"
+
+#: Seconds after which a pull counts as slow, and is said to be; a node's image is large.
+_SLOW = 20.0
+_SLOW_FOR_NODE = 150.0
+#: Seconds for one image; the largest, a node's, is about 400 MB.
+LIMIT = 60 * 60.0
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why an image cannot be pulled."""
+
+    #: A sentence that follows "registry.example: ".
+    reason: str
+    advice: str = ""
+    #: Whether no registry answers at all: then all can be built here.
+    is_unreachable: bool = False
+    #: Whether the next try may well succeed.
+    is_passing: bool = False
+
+
+_FROM_ENGINE = "Error response from daemon: "
+_AGAIN = "Then run the same command again."
+
+#: What the engine says, and what it means; the first that matches.
+_TROUBLES = (
+    (
+        r"toomanyrequests|429 Too Many Requests|rate limit",
+        Trouble(
+            "it limits how much it serves to one address (429 Too Many Requests)",
+            "Log in with `docker login`, which raises the limit, or wait: it is lifted within "
+            f"hours. {_AGAIN}",
+        ),
+    ),
+    (
+        r"x509|certificate|tls: ",
+        Trouble(
+            "the Docker engine does not trust its certificate",
+            "If a proxy stands between, let the engine trust the proxy's authority "
+            f"(https://docs.docker.com/engine/security/certificates). {_AGAIN}",
+            is_unreachable=True,
+        ),
+    ),
+    (
+        r"timeout|deadline exceeded|no end after",
+        Trouble(
+            "it does not answer in time: the line is slow, or a firewall drops what is sent",
+            f"Find a better line, or see to the firewall. {_AGAIN}",
+            is_unreachable=True,
+            is_passing=True,
+        ),
+    ),
+    (
+        r"no such host|server misbehaving|name resolution|connection refused|unreachable|"
+        r"no route to host|connection reset|: EOF",
+        Trouble(
+            "it cannot be reached",
+            f"See to the network, or to the Docker engine's proxy settings. {_AGAIN}",
+            is_unreachable=True,
+        ),
+    ),
+    (
+        r"unauthorized|denied|forbidden|authentication required",
+        Trouble("it refuses without a login", f"Log in with `docker login`. {_AGAIN}"),
+    ),
+    (
+        r"manifest unknown|not found|no matching manifest",
+        Trouble("it does not have this image for this machine's processor"),
+    ),
+)
+_UNKNOWN = Trouble("it does not serve the image", f"See what the engine says. {_AGAIN}")
+
+
+@functools.cache
+def are_in_reach() -> bool:
+    """Tell whether public images can be had; ask the engine once in a run, by pulling one.
+
+    Only the engine knows its proxies, mirrors and credentials. Raises HackError where a registry
+    is there but does not serve, and where none is and this machine cannot build the images.
+    """
+    choice = _choice()
+    if choice == "build":
+        preflight.check(preflight.FROM_SOURCE)
+        return False
+    if engine.has_image(BUSYBOX):
+        return True
+    with step("Look for an image registry") as work:
+        said = _pull(BUSYBOX, work)
+        if said and diagnose(said).is_passing:
+            say(f"    {_host(BUSYBOX)} does not answer in time ({_reason(said)}); asking once more")
+            said = _pull(BUSYBOX, work)
+        if said is None:
+            return True
+        trouble = diagnose(said)
+        if choice == "pull" or not trouble.is_unreachable:
+            raise HackError(_explain(BUSYBOX, said))
+    say(f"    {_host(BUSYBOX)}: {trouble.reason} ({_reason(said)})")
+    preflight.check(preflight.FROM_SOURCE)
+    return False
+
+
+def pull(reference: str) -> str:
+    """Make sure that the engine has a public image; return its name."""
+    if not engine.has_image(reference):
+        with step(f"Pull {reference}") as work:
+            said = _pull(reference, work)
+            if said is not None:
+                raise HackError(_explain(reference, said))
+    return reference
+
+
+@contextlib.contextmanager
+def explained(reference: str, is_there: Callable[[], bool]) -> Iterator[None]:
+    """Explain why a program is slow or fails that pulls an image by itself, as kind does.
+
+    `is_there` tells whether it has the image, and works on.
+    """
+    try:
+        with _told_if_slow(reference, _SLOW_FOR_NODE, is_there):
+            yield
+    except HackError as error:
+        if "failed to pull image" not in str(error):
+            raise
+        raise HackError(f"{error}\n{_explain(reference, str(error))}") from error
+
+
+def diagnose(said: str) -> Trouble:
+    """Return why an image cannot be pulled, from what was printed."""
+    reason = _reason(said)
+    matching = (trouble for sign, trouble in _TROUBLES if re.search(sign, reason, re.IGNORECASE))
+    return next(matching, _UNKNOWN)
+
+
+def _choice() -> str:
+    value = os.environ.get("IMAGES") or "auto"
+    if value not in ("auto", "pull", "build"):
+        raise HackError(
+            f"IMAGES={value} means nothing here. Say IMAGES=pull to take public images only, "
+            "IMAGES=build to build all here, or leave it out: they are built where no registry "
+            "is in reach."
+        )
+    return value
+
+
+def _pull(reference: str, work: Step) -> str | None:
+    """Pull an image; return what the engine says where it cannot."""
+    try:
+        with _told_if_slow(reference, _SLOW):
+            work.run(["docker", "pull", reference], timeout=LIMIT)
+    except HackError as error:
+        return str(error)
+    return None
+
+
+@contextlib.contextmanager
+def _told_if_slow(
+    reference: str, after: float, is_there: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
+    """Say that a pull is slow, and what else there is, while it goes on."""
+
+    def tell() -> None:
+        if is_there():
+            return
+        line = f"    {_host(reference)}, or the line to it, is slow; waiting for {reference}"
+        if preflight.are_met(preflight.FROM_SOURCE):
+            line += f". To build all images here instead, {BUILD_TIME}: Ctrl-C, then IMAGES=build"
+        say(line)
+
+    timer = threading.Timer(after, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _explain(reference: str, said: str) -> str:
+    """Return what an image that cannot be pulled means, and what to do."""
+    trouble = diagnose(said)
+    lines = [
+        f"{_host(reference)}: {trouble.reason}. {trouble.advice}".rstrip(),
+        f"    {_reason(said)}",
+    ]
+    if preflight.are_met(preflight.FROM_SOURCE):
+        lines.append(f"To build all images here instead, {BUILD_TIME}, say IMAGES=build.")
+    return "\n".join(lines)
+
+
+def _host(reference: str) -> str:
+    return reference.partition("/")[0]
+
+
+def _reason(said: str) -> str:
+    """Return what the engine gave as its reason, of all that was printed."""
+    lines = said.strip().splitlines()
+    of_engine = [line for line in lines if _FROM_ENGINE in line]
+    return (of_engine or lines)[-1].rpartition(_FROM_ENGINE)[2].strip()

@@ -1,0 +1,157 @@
+"""The image registry beside the cluster: here and in the nodes it is localhost:5001.
+
+So images, charts and bundles are pulled as users pull them, not loaded into the node. Used by
+`hack.rig.cluster`, `hack.pack.image` and `hack.rig.base_images`.
+"""
+
+import json
+import time
+import urllib.request
+from email.message import Message
+
+from hack.rig import cache, engine, public_images, versions
+from hack.rig.debian import RootFs
+from hack.rig.run import HackError, answer, tail
+from hack.rig.steps import step
+
+NAME = "message-operator-registry"
+PORT = 5001
+ADDRESS = f"localhost:{PORT}"
+_NETWORK = "kind"
+
+_CONFIG = """\
+version: 0.1
+log: {level: warn}
+storage:
+  filesystem: {rootdirectory: /var/lib/registry}
+  delete: {enabled: true}
+http: {addr: ":5000"}
+"""
+
+# Debian's own configuration asks for a password.
+_ROOT = RootFs(
+    name="registry",
+    suite=versions.DEBIAN_IMAGES,
+    packages=("base-files", "docker-registry"),
+    hooks=(
+        f"printf %s '{_CONFIG}' >\"$1/etc/docker/registry/config.yml\"",
+        'install -d -m 1777 "$1/tmp"',
+    ),
+)
+
+# Tells containerd, in a node, where localhost:5001 really is: Docker resolves the name.
+_HOSTS = f'[host."http://{NAME}:5000"]\n'
+
+
+def up() -> None:
+    """Make sure that the registry runs and answers; quick where it does."""
+    engine.up()
+    if _running() and _answers():
+        return
+    with cache.lock("registry-container"):
+        if _running() and _answers():
+            return
+        reference = image()
+        with step(f"Registry on {ADDRESS}") as work:
+            engine.remove_container(NAME)
+            network = ["--network", _NETWORK] if _has_network() else []
+            work.run(
+                [
+                    *("docker", "run", "-d", "--name", NAME, "--restart", "always", *network),
+                    *("-p", f"127.0.0.1:{PORT}:5000", reference),
+                ],
+                timeout=300,
+            )
+            if _answers():
+                return
+            log = answer(["sh", "-c", f"docker logs --tail 20 {NAME} 2>&1"]) or "it is empty"
+            raise HackError(f"it does not answer; its log ends:\n{tail(log)}")
+
+
+def join(node: str) -> None:
+    """Let a node of the cluster pull from the registry."""
+    networks = engine.docker(
+        "container", "inspect", "-f", "{{json .NetworkSettings.Networks}}", NAME
+    )
+    if _NETWORK not in json.loads(networks):
+        engine.docker("network", "connect", _NETWORK, NAME)
+    folder = f"/etc/containerd/certs.d/{ADDRESS}"
+    script = f"mkdir -p {folder} && cat >{folder}/hosts.toml"
+    engine.docker("exec", "-i", node, "sh", "-c", script, stdin=_HOSTS.encode())
+
+
+def address() -> str:
+    """Return the registry's address on kind's network, for who cannot ask Docker for its name."""
+    form = f'{{{{(index .NetworkSettings.Networks "{_NETWORK}").IPAddress}}}}'
+    return engine.docker("container", "inspect", "-f", form, NAME).strip()
+
+
+def down() -> None:
+    """Remove the registry with all that is in it."""
+    engine.remove_container(NAME)
+
+
+def has(image: str) -> bool:
+    """Tell whether the registry has an image, such as `busybox:1.37`."""
+    return digest(image) is not None
+
+
+def digest(image: str) -> str | None:
+    """Return the digest of an image or a chart; None if it is not there."""
+    name, _, tag = image.partition(":")
+    found = _get(f"v2/{name}/manifests/{tag}")
+    return found["Docker-Content-Digest"] if found else None
+
+
+def fetch_packages() -> None:
+    """Make the root file system of the stand-in; mostly waits for the Debian mirror."""
+    _ROOT.tar()
+
+
+def image() -> str:
+    """Return the registry's image, pulled or made where it is missing."""
+    if public_images.are_in_reach():
+        return public_images.pull(f"docker.io/library/registry:{versions.REGISTRY}")
+    command = '["/usr/bin/docker-registry", "serve", "/etc/docker/registry/config.yml"]'
+    return engine.import_image(
+        "message-operator/registry", _ROOT, f"CMD {command}", "VOLUME /var/lib/registry"
+    )
+
+
+def _has_network() -> bool:
+    """Tell whether kind's network is there: it comes with the first cluster."""
+    return answer(["docker", "network", "inspect", _NETWORK]) is not None
+
+
+def _running() -> bool:
+    return engine.container(NAME, "{{.State.Running}}") == "true"
+
+
+def _answers() -> bool:
+    """Tell whether the registry answers on its published port; give it time to."""
+    deadline = time.monotonic() + 15
+    while _get("v2/") is None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+def _get(path: str) -> Message | None:
+    """Return the headers of an answer, None if the registry gives none or another than 200."""
+    kinds = (
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+    )
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{PORT}/{path}", headers={"Accept": ", ".join(kinds)}
+    )
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=5) as response:
+            headers: Message = response.headers
+            return headers if response.status == 200 else None
+    except OSError:  # refused, or not there
+        return None

@@ -1,0 +1,65 @@
+"""Every version that the project pins for its cluster, in one place.
+
+Those of programs in Go are read from hack/rig/go/go.mod, which pins them with all that they are
+built from. To move one, run there `go get -tool <package>@<version> && go mod tidy`. To move
+Kubernetes, write its version and that of its libraries (v1.37.1 and v0.37.1) over the present ones
+first.
+"""
+
+import re
+from pathlib import Path
+
+_GO_MOD = (Path(__file__).parent / "go" / "go.mod").read_text()
+
+
+def _module(name: str) -> str:
+    """Return the version of a Go module."""
+    match = re.search(rf"^\s+{re.escape(name)} (\S+)", _GO_MOD, re.MULTILINE)
+    if match is None:
+        raise LookupError(f"hack/rig/go/go.mod requires no module {name}")
+    return match[1]
+
+
+#: The cluster's Kubernetes where the node image is built here; else kind chooses it.
+KUBERNETES = _module("k8s.io/kubernetes")
+KIND = _module("sigs.k8s.io/kind")
+HELM = _module("helm.sh/helm/v3")
+HELM4 = _module("helm.sh/helm/v4")
+ETCD = _module("go.etcd.io/etcd/server/v3")
+COREDNS = _module("github.com/coredns/coredns")
+KWOK = _module("sigs.k8s.io/kwok")
+#: The Operator Lifecycle Manager, its `opm`, the probe that its catalogs are asked with, and
+#: the catalogd of its next generation.
+OLM = _module("github.com/operator-framework/operator-lifecycle-manager")
+OPM = _module("github.com/operator-framework/operator-registry")
+GRPC_HEALTH_PROBE = _module("github.com/grpc-ecosystem/grpc-health-probe")
+CATALOGD = _module("github.com/operator-framework/operator-controller")
+#: The validators of OLM's bundles, and the scorecard's tests.
+OPERATOR_API = _module("github.com/operator-framework/api")
+SCORECARD = _module("github.com/operator-framework/operator-sdk")
+
+#: A Go on the PATH must be at least this; else the one of requirements/go.txt is used.
+GO_MINIMUM = (1, 26, 3)
+
+#: Images, as they are pulled where a registry is reached.
+BUSYBOX = "1.37"
+REGISTRY = "3"
+PYTHON = "3.13"
+
+#: Debian releases: the node's containerd, and the images' Python and BusyBox, come from them.
+DEBIAN_NODE = "bookworm"
+DEBIAN_IMAGES = "trixie"
+
+#: Which versions found on the PATH are good enough, as (at least, below).
+FITTING = {
+    # kind: the configuration that hack/rig/cluster.py writes, and the node image's way to boot.
+    "kind": ((0, 31), (1, 0)),
+    # kubectl: Kubernetes supports one minor version either side of the server's, and the
+    # server is v1.37 where it is built here, and from v1.35 on in the node images of these kinds.
+    "kubectl": ((1, 35), (1, 39)),
+    # helm: 3.17 is the first with --take-ownership, 3.18 with the sentences in which bad values are
+    # refused. Its next major version serves as well; what depends on one of them names it.
+    "helm": ((3, 18), (5, 0)),
+    "helm3": ((3, 18), (4, 0)),
+    "helm4": ((4, 0), (5, 0)),
+}
