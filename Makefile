@@ -78,12 +78,11 @@ bundle-check: $(READY) ## look at bundle and catalog with OLM's own programs
 
 .PHONY: generate
 generate: $(READY) ## write the files that are made of others
-	@$(PY) -m hack.commands.generate
+	@$(PY) -m hack generate
 
 .PHONY: verify
 verify: $(READY) ## find generated files that are out of date, mistakes in bundle and catalog
-	@$(PY) -m hack.pack.rules
-	@$(PY) -m hack.commands.generate --check
+	@$(PY) -m hack verify
 
 .PHONY: bundle
 bundle: generate ## write the OLM bundle and catalog
@@ -94,7 +93,7 @@ release-bundle: $(READY) ## what community-operators gets (VERSION=… IMG=…@s
 
 .PHONY: chart-diff
 chart-diff: $(READY) ## what an upgrade from the last release changes (ARGS=v0.1.0)
-	@$(PY) -m hack.commands.chart_diff $(ARGS)
+	@$(PY) -m hack chart-diff $(ARGS)
 
 .PHONY: fmt
 fmt: $(READY) ## format the Python code
@@ -160,7 +159,7 @@ test-online: $(READY) ## the demo on a machine that pulls its images: not as roo
 
 .PHONY: bench
 bench: $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)
-	@$(PY) -m hack bench -- $(ARGS)
+	@$(PY) -m bench $(ARGS)
 
 ##@ Image
 

@@ -24,13 +24,20 @@ _HERE = Path(__file__).parent
 _TICKS = os.sysconf("SC_CLK_TCK")
 LEASE = "message-operator"
 
+#: The peers in Go, each built from a module of its own.
+IN_GO = {
+    "controller-runtime-peer": golang.Program(
+        ".", "v1", folder=_HERE / "peers" / "controller-runtime"
+    )
+}
+
 
 def _ours(flags: tuple[str, ...]) -> list[str | Path]:
     return [*shipped.python(), "-m", "message_operator", *flags]
 
 
 def _controller_runtime(flags: tuple[str, ...]) -> list[str | Path]:
-    return [golang.program("controller-runtime-peer"), *flags]
+    return [golang.program("controller-runtime-peer", IN_GO), *flags]
 
 
 def _tutorial(flags: tuple[str, ...]) -> list[str | Path]:

@@ -1,6 +1,6 @@
 """The command: build the peers, measure them in turn, write the data, the tables, the picture.
 
-Called by ``python -m hack bench``. A measure that is taken in its full form, with every peer, goes
+Called by ``python -m bench``. A measure that is taken in its full form, with every peer, goes
 to docs/ and takes the place of the former one there; anything smaller goes to build/bench/.
 """
 
@@ -245,7 +245,7 @@ def _about(plan: _Plan) -> report.Data:
 
 
 def _module(name: str) -> str:
-    sums = golang.PROGRAMS["controller-runtime-peer"].folder / "go.mod"
+    sums = peers.IN_GO["controller-runtime-peer"].folder / "go.mod"
     line = next(line for line in sums.read_text().splitlines() if line.strip().startswith(name))
     return line.split()[1]
 

@@ -1,9 +1,21 @@
-"""The commands of the Makefile, one module each; `python -m hack` calls most of them.
+"""The commands of the Makefile, a module each: `python -m hack COMMAND`.
 
-generate        write the files that are made of others, or find those out of date
+preflight       tell what this machine lacks
+cluster, olm    make a cluster, put OLM into it, and remove them
+tool            print where a program is, built where it is missing
+image           build or push the operator's image
+generate        write the files that are made of others; verify: find mistakes
 chart_diff      show what an upgrade from the last release changes
 release_bundle  lay out what community-operators gets
+operators       not a command: the operators that a cluster has
 crd, deploy     put the CRD, or the whole operator, into a cluster and remove it
+run             run the operator on this machine
 demo            run the main job from nothing to the end
 e2e             run the end-to-end tests
 """
+
+import argparse
+from typing import TypeAlias
+
+#: What `add_subparsers` returns; each command's module adds its parsers to it.
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"

@@ -1,201 +1,26 @@
-"""What an upgrade changes: the chart of the last release beside the one here, for each scenario.
+"""`make chart-diff`: what an upgrade from the last release, or from ARGS=v0.1.0, changes."""
 
-`make chart-diff` calls it (ARGS=v0.1.0: another release). A release is a git tag v*.
-"""
-
-import io
-import re
-import subprocess
-import sys
-import tarfile
+import argparse
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-from hack.rig import paths, tools
-from hack.rig.run import HackError
-
-_CHART = Path("charts/message-operator")
-
-#: Differ in every release, and mean nothing by themselves.
-_NOISE = re.compile(r"\.(helm\.sh/chart|app\.kubernetes\.io/version)$")
-
-#: What Kubernetes refuses to change, as (kind, path): the upgrade would fail.
-_IMMUTABLE = (
-    ("Deployment", ".spec.selector"),
-    ("ClusterRoleBinding", ".roleRef"),
-    ("RoleBinding", ".roleRef"),
-    ("CustomResourceDefinition", ".spec.scope"),
-    ("CustomResourceDefinition", ".spec.names.plural"),
-    ("CustomResourceDefinition", ".spec.group"),
-)
+from hack.commands import Subparsers
+from hack.pack import chart_diff, chart_docs
 
 
-@dataclass(frozen=True)
-class Change:
-    """One field that an upgrade changes; None: it is not there."""
-
-    object: str
-    path: str
-    old: Any
-    new: Any
-
-    def __str__(self) -> str:
-        """Say it in a line."""
-        if not self.path:
-            return f"{'+' if self.old is None else '-'} {self.object}"
-        if self.old is None:
-            return f"  {self.object}{self.path}: {self.new!r} is new"
-        if self.new is None:
-            return f"  {self.object}{self.path}: {self.old!r} is gone"
-        return f"  {self.object}{self.path}: {self.old!r} → {self.new!r}"
-
-    def effects(self) -> Iterator[str]:
-        """Yield what it means to those who upgrade, if it means anything in particular."""
-        kind = self.object.partition("/")[0]
-        if any(kind == k and self.path.startswith(path) for k, path in _IMMUTABLE):
-            yield f"the upgrade fails: {self.object}{self.path} cannot be changed"
-        if kind == "CustomResourceDefinition" and self.new is None:
-            if not self.path:
-                yield "the Message kind goes, and with it every Message, unless it was kept"
-            elif self.path.startswith(".spec.versions"):
-                yield f"the API loses something:{str(self).removeprefix(' ')}"
-        if kind == "Deployment" and self.path.startswith(".spec.template"):
-            yield "the operator's Pods are replaced"
-            if "[--message-" in self.path:
-                yield "the message Pods are replaced"
+def add(commands: Subparsers) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser("chart-diff", help="show what an upgrade changes")
+    parser.add_argument("tag", nargs="?", help="the release to compare with; default: the last")
+    parser.set_defaults(run=_run)
 
 
-def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield path and value of every leaf; a list's members go by name where they have one."""
-    if isinstance(value, dict) and value:
-        for key, below in value.items():
-            yield from flat(below, f"{path}.{key}")
-    elif isinstance(value, list) and value:
-        for number, below in enumerate(value):
-            name = below.get("name", number) if isinstance(below, dict) else _name(below, number)
-            yield from flat(below, f"{path}[{name}]")
-    else:
-        yield path, value
-
-
-def _name(argument: Any, number: int) -> str | int:
-    """Return what a command's argument is called: `--flag` of `--flag=value`."""
-    return argument.partition("=")[0] if str(argument).startswith("--") else number
-
-
-def objects(rendered: str) -> dict[str, dict[str, Any]]:
-    """Return the leaves of each object, by kind and name."""
-    found = {}
-    for manifest in yaml.load_all(rendered, yaml.CSafeLoader):
-        if manifest:
-            metadata = manifest["metadata"]
-            where = "/".join(filter(None, [metadata.get("namespace"), metadata["name"]]))
-            found[f"{manifest['kind']}/{where}"] = {
-                path: leaf for path, leaf in flat(manifest) if not _NOISE.search(path)
-            }
-    return found
-
-
-def changes(old: str, new: str) -> list[Change]:
-    """Return what differs between two renderings."""
-    before, after = objects(old), objects(new)
-    found = [Change(name, "", name, None) for name in before if name not in after]
-    found += [Change(name, "", None, name) for name in after if name not in before]
-    for name in before.keys() & after.keys():
-        for path in sorted(before[name].keys() | after[name].keys()):
-            leaves = before[name].get(path), after[name].get(path)
-            if leaves[0] != leaves[1]:
-                found.append(Change(name, path, *leaves))
-    return sorted(found, key=lambda change: (change.object, change.path))
-
-
-def values_changes(old: Path, new: Path) -> list[Change]:
-    """Return the values that are new, gone, or have another default."""
-    before, after = (
-        dict(flat(yaml.safe_load((chart / "values.yaml").read_text()))) for chart in (old, new)
-    )
-    return [
-        Change("values", path, before.get(path), after.get(path))
-        for path in sorted(before.keys() | after.keys())
-        if before.get(path) != after.get(path) or (path in before) != (path in after)
-    ]
-
-
-def render(chart: Path, values: Path | None) -> str:
-    """Return what Helm renders; raise HackError with what it says."""
-    options = ["--values", str(values)] if values else []
-    done = subprocess.run(
-        [str(tools.path("helm3")), "template", "demo", str(chart), "--namespace", "operators",
-         "--kube-version", "1.34", *options],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        raise HackError(done.stderr.strip())
-    return done.stdout
-
-
-def last_release(repository: Path = paths.CHECKOUT) -> str | None:
-    """Return the last release's tag; None: there is none yet."""
-    done = _git(repository, "describe", "--tags", "--abbrev=0", "--match", "v*")
-    return None if done.returncode else done.stdout.decode().strip()
-
-
-def extract(tag: str, folder: Path, repository: Path = paths.CHECKOUT) -> Path:
-    """Put the chart of a release into a folder; raise HackError where there is none."""
-    done = _git(repository, "archive", tag, str(_CHART))
-    if done.returncode:
-        raise HackError(f"{tag} has no chart: {done.stderr.decode().strip()}")
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(folder, filter="data")
-    return folder / _CHART
-
-
-def _git(repository: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
-    return subprocess.run(
-        ["git", "-C", repository, *arguments], capture_output=True, timeout=60, check=False
-    )
-
-
-def report(old: Path, new: Path) -> Iterator[str]:
-    """Yield what an upgrade from one chart to the other changes, line by line."""
-    if found := values_changes(old, new):
-        yield "values.yaml"
-        yield from map(str, found)
-    for scenario in sorted((new / "ci").glob("*-values.yaml")):
-        name = scenario.name.removesuffix("-values.yaml")
-        after = render(new, scenario)
-        try:
-            before = render(old, scenario)
-        except HackError as error:
-            yield f"{name}: refused by the last release: {error}"
-            continue
-        found = changes(before, after)
-        yield f"{name}: {len(found) or 'no'} changes"
-        yield from map(str, found)
-        yield from sorted({f"  ! {effect}" for change in found for effect in change.effects()})
-
-
-def main(arguments: list[str]) -> int:
-    """Print it; give the exit code."""
-    tag = arguments[0] if arguments else last_release()
+def _run(arguments: argparse.Namespace) -> None:
+    tag = arguments.tag or chart_diff.last_release()
     if tag is None:
         print("There is no release yet (no tag v*): nothing to compare with.")
-        return 0
+        return
     print(f"From {tag} to what is here:")
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            for line in report(extract(tag, Path(folder)), paths.CHECKOUT / _CHART):
-                print(line)
-        except HackError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+        for line in chart_diff.report(chart_diff.extract(tag, Path(folder)), chart_docs.CHART):
+            print(line)

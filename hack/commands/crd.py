@@ -1,14 +1,17 @@
-"""The CustomResourceDefinition alone: `make install`, `make uninstall`, and what both wait for.
+"""`make install` and `make uninstall`: the CustomResourceDefinition alone.
 
-Also used by `hack.commands.deploy`, which installs the CRD with the rest of the chart.
+Also used by the commands that install the CRD with the rest of the chart, or run without it.
 """
 
+import argparse
 import time
 
+from hack.commands import Subparsers, operators
 from hack.pack.artifacts import CHART
+from hack.rig import cluster as clusters
 from hack.rig.cluster import Cluster
 from hack.rig.run import HackError, answer, output
-from hack.rig.steps import step
+from hack.rig.steps import say, step
 
 NAME = "messages.myorg.dev"
 #: The roles that belong to the kind; the chart keeps them, as it keeps the CRD.
@@ -19,6 +22,41 @@ _HOLDERS = (
     "jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}"
     '{" "}{.metadata.finalizers}{"\\n"}{end}'
 )
+
+
+def add(commands: Subparsers) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser("crd", help="put the CRD into the cluster, or remove it")
+    parser.add_argument("action", choices=("install", "uninstall"))
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    if arguments.action == "install":
+        install(clusters.up())
+    else:
+        uninstall()
+
+
+def install(cluster: Cluster) -> None:
+    """Apply the CRD, unless it belongs to an operator that `make deploy` did not install."""
+    wait_while_deleted(cluster)
+    others = operators.others(cluster)
+    if others and is_there(cluster):
+        say(f"note: the CRD {NAME} belongs to the operator {others[0]}, and stays as it is.")
+    else:
+        _apply(cluster)
+
+
+def uninstall() -> None:
+    """Do `make uninstall`."""
+    cluster = clusters.find()
+    if cluster is None:
+        return
+    operators.refuse_others(cluster, "it serves the Messages that this command deletes")
+    _delete(cluster)
+    for operator in operators.operators(cluster):
+        say(f"note: the operator {operator} still runs, and waits for the CRD: `make undeploy`.")
 
 
 def is_there(cluster: Cluster) -> bool:
@@ -37,14 +75,15 @@ def release(cluster: Cluster) -> str:
     return owner.strip("/")
 
 
-def install(cluster: Cluster, release: str, namespace: str) -> None:
-    """Apply the CRD as the chart renders it for a release, and nothing else of the chart.
+def _apply(cluster: Cluster) -> None:
+    """Apply the CRD as the chart renders it for `make deploy`, and nothing else of the chart.
 
     It is rendered without the cluster: Helm would compare it with what is there, and refuse
     what another release, or nobody's, has put there.
     """
-    template = (cluster.helm, "template", release, CHART, "--namespace", namespace)
-    manifest = output([*template, "--show-only", "templates/crd.yaml"], timeout=60)
+    template = (cluster.helm, "template", operators.RELEASE, CHART)
+    options = ("--namespace", operators.NAMESPACE, "--show-only", "templates/crd.yaml")
+    manifest = output([*template, *options], timeout=60)
     with step(f"CRD {NAME}") as work:
         work.run(
             [*cluster.kubectl_command, "apply", "--server-side", "--force-conflicts", "-f", "-"],
@@ -55,7 +94,7 @@ def install(cluster: Cluster, release: str, namespace: str) -> None:
         work.run([*cluster.kubectl_command, *established], timeout=90)
 
 
-def uninstall(cluster: Cluster) -> None:
+def _delete(cluster: Cluster) -> None:
     """Delete the CRD, and with it every Message and its Pod; wait until they are gone."""
     with step(f"CRD {NAME} and every Message: delete") as work:
         delete = (*cluster.kubectl_command, "delete", "--ignore-not-found", "--wait=false")

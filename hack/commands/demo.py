@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import yaml
 
-from hack.commands import deploy
+from hack.commands import Subparsers, deploy
 from hack.rig import cluster as clusters
 from hack.rig import durations, paths, steps
 from hack.rig.cluster import Cluster
@@ -23,6 +23,12 @@ _EXAMPLE = "examples/hello.yaml"
 _NAME = "hello-msg"
 _EDITED = "수정된 메시지입니다. 🎉"
 _WAIT = 120.0
+
+
+def add(commands: Subparsers) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser("demo", help="run the main job from nothing to the end")
+    parser.set_defaults(run=lambda _: run())
 
 
 class _Shell:

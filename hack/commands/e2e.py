@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hack.commands import crd
+from hack.commands import Subparsers, crd
 from hack.rig import cluster as clusters
 from hack.rig import olm, paths
 from hack.rig.cluster import Cluster
@@ -21,6 +21,17 @@ _TESTS = paths.CHECKOUT / "tests"
 #: The release that the tests by Helm install, as NAMESPACE/NAME.
 RELEASE = "message-operator-e2e/message-operator"
 _NOTHING_SELECTED = 5  # pytest's exit code
+
+
+def add(commands: Subparsers) -> None:
+    """Add the commands to the command line."""
+    for name, follow, text in (
+        ("e2e", run, "run the end-to-end tests"),
+        ("e2e-olm", run_olm, "run those by OLM alone"),
+    ):
+        parser = commands.add_parser(name, help=text)
+        parser.add_argument("rest", nargs="*", metavar="-- OPTION", help="passed on to pytest")
+        parser.set_defaults(run=lambda arguments, follow=follow: follow(arguments.rest))
 
 
 def run(arguments: list[str]) -> int:

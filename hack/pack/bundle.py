@@ -1,6 +1,6 @@
 """The OLM bundle, made of the chart and of what olm/ says beyond it.
 
-`hack.commands.generate` writes that of this version to bundle/; `hack.pack.catalog` has it in the
+`make generate` writes that of this version to bundle/; `hack.pack.catalog` has it in the
 catalog. Tests and releases make others: `bundle` takes any `Release`.
 
 OLM has its own way where the chart has another, and this is all that differs:

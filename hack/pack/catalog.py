@@ -1,6 +1,6 @@
 """The file-based catalog: every release of the operator, and which of them replaces which.
 
-`hack.commands.generate` writes it to catalog/, which is the project's memory of its releases: a
+`make generate` writes it to catalog/, which is the project's memory of its releases: a
 bundle that was released stays there as it was, that of this version is made again, and the channels
 follow from both. The tests make other catalogs: `catalog` takes any releases.
 

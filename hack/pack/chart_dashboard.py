@@ -1,6 +1,6 @@
 """The Grafana dashboard of the chart, made of the panels of `hack.pack.chart_panels`.
 
-`hack.commands.generate` calls it. tests/chart/test_scraping.py runs every query against a
+`make generate` calls it. tests/chart/test_scraping.py runs every query against a
 Prometheus that scrapes the operator.
 """
 

@@ -1,6 +1,6 @@
 """What is made of the comments in the chart's values.yaml: its schema and its README.
 
-`hack.commands.generate` calls it. The comments' form is explained at the top of values.yaml;
+`make generate` calls it. The comments' form is explained at the top of values.yaml;
 `hack.pack.chart_kinds` has the kinds of values.
 """
 

@@ -1,6 +1,6 @@
 """What the chart makes, for those who do without Helm: plain manifests, and the Message's schema.
 
-`hack.commands.generate` writes it to deploy/. All is the chart's own rendering; only what is Helm's
+`make generate` writes it to deploy/. All is the chart's own rendering; only what is Helm's
 is taken away, and a Namespace put before it.
 """
 

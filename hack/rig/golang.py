@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,9 +73,6 @@ PROGRAMS = {
         "github.com/grpc-ecosystem/grpc-health-probe", versions.GRPC_HEALTH_PROBE
     ),
     "catalogd": Program(f"{_OPERATORS}/operator-controller/cmd/catalogd", versions.CATALOGD),
-    "controller-runtime-peer": Program(
-        ".", "v1", folder=paths.CHECKOUT / "bench" / "peers" / "controller-runtime"
-    ),
 }
 
 _, _MINOR, _ = versions.KUBERNETES.split(".")
@@ -113,45 +110,49 @@ _FLAGS = (
 )
 
 
-def program(name: str) -> Path:
+def program(name: str, known: Mapping[str, Program] = PROGRAMS) -> Path:
     """Return the path of a program, built where it is missing."""
-    return programs([name])[0]
+    return programs([name], known)[0]
 
 
-def programs(names: Sequence[str]) -> list[Path]:
+def programs(names: Sequence[str], known: Mapping[str, Program] = PROGRAMS) -> list[Path]:
     """Return the paths of programs of one module; what is missing is built together."""
     if not names:
         return []
-    built = list(dict.fromkeys(_built_as(name) for name in names))
-    folder = paths.cache() / f"go-{recipe(built[0])}"
-    if any(not (folder / name).exists() for name in built):
+    wanted = {_built_as(name): known[_built_as(name)] for name in names}
+    folder = paths.cache() / f"go-{_recipe(next(iter(wanted.values())))}"
+    if any(not (folder / name).exists() for name in wanted):
         with cache.lock("go-build"):
-            _build(folder, [name for name in built if not (folder / name).exists()])
+            _build(folder, {n: p for n, p in wanted.items() if not (folder / n).exists()})
     return [folder / name for name in names]
 
 
 def recipe(name: str) -> str:
-    """Return the hash of all that a program is made from."""
-    return cache.digest(PROGRAMS[_built_as(name)].folder, *_FLAGS)
+    """Return the hash of all that one of `PROGRAMS` is made from."""
+    return _recipe(PROGRAMS[_built_as(name)])
+
+
+def _recipe(program: Program) -> str:
+    return cache.digest(program.folder, *_FLAGS)
 
 
 def _built_as(name: str) -> str:
     return "kubernetes" if name in KUBERNETES else name
 
 
-def _build(folder: Path, names: list[str]) -> None:
+def _build(folder: Path, missing: dict[str, Program]) -> None:
     """Build programs with as few runs as possible: two of one file name need two, as Helm's."""
     folder.mkdir(exist_ok=True)
     for left_over in folder.glob(".*"):
         shutil.rmtree(left_over)  # from a run that was killed: the lock is ours now
-    while names:
-        batch = {PROGRAMS[name].file: name for name in names}
+    while missing:
+        batch = {program.file: name for name, program in missing.items()}
         with (
             step(f"Go programs ({', '.join(batch.values())})") as work,
             tempfile.TemporaryDirectory(dir=folder, prefix=".") as unfinished,
         ):
-            packages = [PROGRAMS[name].package for name in batch.values()]
-            module = PROGRAMS[names[0]].folder
+            packages = [missing[name].package for name in batch.values()]
+            module = next(iter(missing.values())).folder
             compiler.build(work, go(), module, _FLAGS, packages, Path(unfinished))
             if "kubernetes" in batch:
                 for name in KUBERNETES:
@@ -159,7 +160,7 @@ def _build(folder: Path, names: list[str]) -> None:
                     Path(unfinished, name).rename(folder / name)
             for file, name in batch.items():
                 Path(unfinished, file).rename(folder / name)
-        names = [name for name in names if name not in batch.values()]
+        missing = {n: p for n, p in missing.items() if n not in batch.values()}
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 """Commands; used by every module that runs one.
 
 Whatever goes wrong ends as one `HackError`, whose text says what happened, where, and what to do
-next; `hack.__main__` prints it without a traceback.
+next; `hack.rig.command` prints it without a traceback.
 
 Every command has a timeout, and runs in a process group of its own: so a timeout, a Ctrl-C,
 or a failure in a parallel step ends it together with what it started.

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -235,7 +234,7 @@ def test_the_scorecard_s_configuration_lists_its_six_tests() -> None:
 
 
 def test_a_field_that_nobody_describes_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = yaml.safe_load((bundle.WRITTEN / "csv.yaml").read_text())
     del written["specDescriptors"][1]
@@ -244,9 +243,6 @@ def test_a_field_that_nobody_describes_is_named(
         (tmp_path / name).write_text((bundle.WRITTEN / name).read_text())
     monkeypatch.setattr(bundle, "WRITTEN", tmp_path)
 
-    with pytest.raises(HackError):
-        bundle.csv(replace(bundle.current(), version="9.9.9"))
-    assert generate.main(["--check"]) == 1
-    assert capsys.readouterr().out == (
-        "error: olm/csv.yaml: specDescriptors: intervalSeconds must be both here and in the CRD\n"
-    )
+    sentence = "olm/csv.yaml: specDescriptors: intervalSeconds must be both here and in the CRD"
+    with pytest.raises(HackError, match=re.escape(sentence)):
+        list(generate.problems())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hack.commands import chart_diff
+from hack.pack import chart_diff
 from hack.pack.bundle import BUNDLE
 from hack.pack.rules.crd_upgrade import unsafe
 from hack.rig import paths

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from hack.commands import release_bundle
-from hack.commands.release_bundle import lay_out
 from hack.pack import bundle, catalog
 from hack.pack.bundle import Release
+from hack.pack.release_folder import lay_out
 from hack.pack.rules import submission
 from hack.rig.run import HackError
 from message_operator import __version__
@@ -34,7 +34,7 @@ def command(git: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calla
     def run(version: str, **images: str) -> Path:
         for variable in ("IMG", "MESSAGE_IMG", "BUNDLE_IMG"):
             monkeypatch.setenv(variable, images.get(variable, ""))
-        release_bundle.run(version)
+        release_bundle.lay_out_release(version)
         return tmp_path / "release" / "operators" / "message-operator"
 
     return run

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.commands import chart_diff
+from hack.pack import chart_diff
 from hack.rig.run import HackError
 from tests.chart.helm import CHART
 

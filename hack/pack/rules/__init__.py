@@ -1,6 +1,6 @@
-"""What must hold for the bundle and the catalog: `python -m hack.pack.rules`.
+"""What must hold for the bundle and the catalog.
 
-`make verify` runs them over what is in git, `hack.commands.release_bundle` over what is handed in,
+`make verify` runs them over what is in git, `make release-bundle` over what is handed in,
 the tests over copies that they break. Every finding is one sentence that begins with the file and
 the field.
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.commands import deploy
+from hack.commands import crd, deploy
 from hack.rig import cluster, olm, tools
 from hack.rig.run import HackError
 
@@ -72,7 +72,7 @@ def test_an_existing_cluster_is_never_deleted(monkeypatch: pytest.MonkeyPatch) -
         cluster.down()
 
 
-@pytest.mark.parametrize("remove", [deploy.undeploy, deploy.uninstall_crd, olm.down, cluster.down])
+@pytest.mark.parametrize("remove", [deploy.undeploy, crd.uninstall, olm.down, cluster.down])
 def test_where_there_is_no_engine_nothing_is_removed_and_nothing_installed(
     remove: Callable[[], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

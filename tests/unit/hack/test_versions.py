@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import peers
 from hack.rig import golang, tools, versions
 from hack.rig.run import HackError
 
@@ -22,14 +23,14 @@ def test_every_library_of_kubernetes_is_of_its_version() -> None:
 
 def test_the_peer_is_built_with_the_same_libraries() -> None:
     """So that what they share is compiled once."""
-    peer = golang.PROGRAMS["controller-runtime-peer"].folder / "go.mod"
+    peer = peers.IN_GO["controller-runtime-peer"].folder / "go.mod"
     libraries = re.findall(r"k8s\.io/(?:api|apimachinery|client-go) (\S+)", peer.read_text())
 
     assert set(libraries) == {versions.KUBERNETES.replace("v1.", "v0.")}
 
 
 def test_every_program_has_a_module() -> None:
-    for program in golang.PROGRAMS.values():
+    for program in (golang.PROGRAMS | peers.IN_GO).values():
         assert (program.folder / "go.mod").is_file()
 
 

@@ -1,0 +1,21 @@
+"""`make cluster` and `make cluster-down`."""
+
+import argparse
+
+from hack.commands import Subparsers
+from hack.rig import cluster
+from hack.rig.steps import say
+
+
+def add(commands: Subparsers) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser("cluster", help="make or delete the kind cluster")
+    parser.add_argument("action", choices=("up", "down"))
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    if arguments.action == "down":
+        cluster.down()
+    else:
+        say(f"The cluster answers: export KUBECONFIG={cluster.up().kubeconfig}")

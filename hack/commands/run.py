@@ -1,0 +1,34 @@
+"""`make run`: the operator on this machine, against the cluster."""
+
+import os
+import sys
+
+from hack.commands import Subparsers, crd, operators
+from hack.rig import base_images
+from hack.rig import cluster as clusters
+from hack.rig.steps import say
+
+
+def add(commands: Subparsers) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser("run", help="run the operator here, against the cluster")
+    parser.add_argument("rest", nargs="*", metavar="-- OPTION", help="passed on to the operator")
+    parser.set_defaults(run=lambda arguments: run(arguments.rest))
+
+
+def run(arguments: list[str]) -> None:
+    """Replace this process by the operator, which works on the cluster from here.
+
+    An operator in the cluster is not stopped; both then act on the same Messages.
+    """
+    cluster = clusters.up()
+    crd.install(cluster)
+    for operator in operators.operators(cluster):
+        say(f"note: the operator {operator} runs, too, and both act on the same Messages.")
+    image_option = []
+    if cluster.registry is not None:
+        image_option = [f"--message-image={base_images.busybox()}"]
+    say("==> The operator, here; Ctrl-C ends it")
+    os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
+    command = [sys.executable, "-m", "message_operator", *image_option, *arguments]
+    os.execv(command[0], command)  # noqa: S606 (in this process's place: signals reach it)

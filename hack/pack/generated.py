@@ -1,0 +1,39 @@
+"""Files that are made of others: `make generate` writes them, `make verify` finds the stale ones.
+
+Each says in its first lines what it is made by.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hack.pack import bundle, catalog, chart_dashboard, chart_docs, manifests
+
+
+def _of_the_chart_s_sources() -> dict[Path, str]:
+    return {
+        chart_docs.CHART / "values.schema.json": chart_docs.schema(),
+        chart_docs.CHART / "README.md": chart_docs.readme(),
+        chart_dashboard.FILE: chart_dashboard.dashboard(),
+    }
+
+
+def _of_the_rendered_chart() -> dict[Path, str]:
+    return {**bundle.files(), **catalog.files(), **manifests.files()}
+
+
+#: Each is made once the files of those before it are written: Helm renders with the schema.
+STAGES = (_of_the_chart_s_sources, _of_the_rendered_chart)
+
+
+def files() -> dict[Path, str]:
+    """Return what is generated: each file's text."""
+    return {file: text for stage in STAGES for file, text in stage().items()}
+
+
+def stale(stage: Callable[[], dict[Path, str]] = files) -> dict[Path, str]:
+    """Return those that are missing, or differ from what would be generated."""
+    return {
+        file: text
+        for file, text in stage().items()
+        if not file.exists() or file.read_text() != text
+    }

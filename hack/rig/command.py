@@ -1,0 +1,29 @@
+"""Runs one command for a person, with a readable end; used by `hack` and `bench`."""
+
+import signal
+from collections.abc import Callable
+from typing import NoReturn
+
+from hack.rig import environment
+from hack.rig.run import HackError, stop_all
+from hack.rig.steps import say
+
+
+def execute(command: Callable[[], int | None]) -> int:
+    """Run a command and return the exit code; a HackError is told without its traceback."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    environment.scrub()
+    try:
+        return command() or 0
+    except HackError as error:
+        say(f"\nerror: {error}")
+        return 1
+    except KeyboardInterrupt:
+        say("\ninterrupted; what is done so far is kept: the same command goes on from there")
+        return 130
+    finally:
+        stop_all()
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
