@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from hack.rig.control_plane import ControlPlane
-from tests.faults import control_plane
-from tests.faults.cluster import Cluster, connected
-from tests.faults.world import World, world
+from tests.support.faults import control_plane
+from tests.support.faults.cluster import Cluster, connected
+from tests.support.faults.world import World, world
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,9 @@ import pytest
 
 from hack.rig.control_plane import ControlPlane
 from tests.chart import helm
-from tests.faults import control_plane
-from tests.faults.cluster import CRD, MESSAGES, Cluster, connected
-from tests.faults.world import World, world
+from tests.support.faults import control_plane
+from tests.support.faults.cluster import CRD, MESSAGES, Cluster, connected
+from tests.support.faults.world import World, world
 
 
 @pytest.fixture

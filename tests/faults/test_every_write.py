@@ -1,16 +1,15 @@
 """Each scenario, with one fault at each single write of it, one write after the other."""
 
 import asyncio
-import time
 from signal import Signals
 
 import pytest
 
-from tests.faults import proxy
-from tests.faults.cluster import Cluster
-from tests.faults.proxy import Armed, Call, Forward
-from tests.faults.scenarios import SCENARIOS, Scenario
-from tests.faults.world import PATIENCE, World, world
+from tests.support.faults import proxy
+from tests.support.faults.cluster import Cluster
+from tests.support.faults.proxy import Call, Forward
+from tests.support.faults.scenarios import SCENARIOS, Scenario
+from tests.support.faults.world import World, world
 
 AT_ONCE = 5  # operators that start at once; most of their time is waiting
 SPARE = 3  # more writes than a scenario takes: by then no fault is met any more
@@ -40,10 +39,10 @@ async def _killed_after(cluster: Cluster, what: Scenario, number: int) -> bool:
             await forward()
             here.operator.send(Signals.SIGKILL)
 
-        armed = here.proxy.arm(proxy.nth_write(number), crash)
+        armed = here.proxy.arm(proxy.nth_write(number), crash, may_miss=number > what.writes)
         await what.act(here, "hello")
         if number <= what.writes:
-            await _met(here, {str(number): armed})
+            await here.met(armed)
         await here.converges({} if what.wanted is None else {"hello": what.wanted})
 
         assert here.operator.exits == [-Signals.SIGKILL] * armed.hits, here.story("it ended")
@@ -75,24 +74,16 @@ async def test_a_fault_at_every_single_write(here: World, scenario: str) -> None
     await here.start("--request-timeout=2")
     await asyncio.gather(*(what.before(here, name) for name in cases))
     armed = {
-        name: here.proxy.arm(proxy.nth_write(number, name), fault)
+        name: here.proxy.arm(proxy.nth_write(number, name), fault, may_miss=number > what.writes)
         for name, (fault, number) in cases.items()
     }
 
     await asyncio.gather(*(what.act(here, name) for name in cases))
-    await _met(here, {name: armed[name] for name in cases if cases[name][1] <= what.writes})
+    # An Event may come late, after all is right.
+    await here.met(*(armed[name] for name in cases if cases[name][1] <= what.writes))
     await here.converges({} if what.wanted is None else dict.fromkeys(cases, what.wanted))
 
     assert here.operator.exits == [], here.story("it ended")
-
-
-async def _met(here: World, armed: dict[str, Armed]) -> None:
-    """Wait until each fault has met its write: an Event may come late, after all is right."""
-    deadline = time.monotonic() + PATIENCE
-    while missed := [name for name, one in armed.items() if not one.hits]:
-        if time.monotonic() > deadline:
-            raise AssertionError(here.story(f"no such write: {missed}"))
-        await asyncio.sleep(0.05)
 
 
 async def test_429_waits_as_long_as_it_is_told(here: World) -> None:

@@ -18,7 +18,7 @@ from hack.rig.control_plane import ADMIN, ControlPlane
 from tests.chart import foreign_kinds
 from tests.chart.helm import Manifest, Values, render
 from tests.chart.scenarios import SCENARIOS
-from tests.faults import control_plane
+from tests.support.faults import control_plane
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,9 @@
 import asyncio
 import os
 
-from tests.faults import control_plane, proxy
-from tests.faults.cluster import connected
-from tests.faults.world import ELECT, World, world
+from tests.support.faults import control_plane, proxy
+from tests.support.faults.cluster import connected
+from tests.support.faults.world import ELECT, World, world
 
 
 async def test_m4_a_token_that_stays_refused_makes_no_hot_loop(here: World) -> None:
@@ -13,7 +13,7 @@ async def test_m4_a_token_that_stays_refused_makes_no_hot_loop(here: World) -> N
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
     here.proxy.drop_connections()
-    armed = here.proxy.arm(lambda _: True, proxy.refuse(401, "Unauthorized"), float("inf"))
+    here.proxy.arm(lambda _: True, proxy.refuse(401, "Unauthorized"), float("inf"))
     before = len(here.proxy.calls)
     await asyncio.sleep(5)
     asked = len(here.proxy.calls) - before
@@ -22,7 +22,6 @@ async def test_m4_a_token_that_stays_refused_makes_no_hot_loop(here: World) -> N
     await here.edit("둘")
 
     await here.converges({"hello": "둘"})
-    assert armed.hits
     assert asked < 40  # it was 150: thirty a second
     assert here.operator.exits == []
 
@@ -82,9 +81,7 @@ async def test_minor_6_a_leader_that_ends_while_it_renews_releases_the_lease(
     await here.converges({"hello": "하나"}, quiet=0.1)
     # The server grants the renewal, and the leader ends before it hears of it.
     armed = here.proxy.arm(lambda call: call.lease and call.method == "PUT", proxy.late(1.0), 1)
-    async with here.within(30, "a renewal is under way"):
-        while not armed.hits:
-            await asyncio.sleep(0.02)
+    await here.met(armed)
     here.frozen.add(first)
     await first.stop()
 

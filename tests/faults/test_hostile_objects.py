@@ -2,8 +2,8 @@
 
 import asyncio
 
-from tests.faults.cluster import CRD, Raw
-from tests.faults.world import World
+from tests.support.faults.cluster import CRD, Raw
+from tests.support.faults.world import World
 
 STRICT = {
     "allowPrivilegeEscalation": False, "runAsNonRoot": True,

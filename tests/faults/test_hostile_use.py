@@ -2,8 +2,8 @@
 
 import asyncio
 
-from tests.faults.cluster import Raw
-from tests.faults.world import World, is_pod_write
+from tests.support.faults.cluster import Raw
+from tests.support.faults.world import World, is_pod_write
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces"
 

@@ -8,9 +8,9 @@ from signal import Signals
 
 import pytest
 
-from tests.faults import control_plane
-from tests.faults.cluster import Raw, connected
-from tests.faults.world import World, world
+from tests.support.faults import control_plane
+from tests.support.faults.cluster import Raw, connected
+from tests.support.faults.world import World, world
 
 NUMBER = int(os.environ.get("NUMBER", "10000"))
 PATIENCE = 60 + NUMBER * 0.06  # seconds

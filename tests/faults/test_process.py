@@ -6,8 +6,8 @@ from signal import Signals
 
 import pytest
 
-from tests.faults import proxy
-from tests.faults.world import ELECT, World
+from tests.support.faults import proxy
+from tests.support.faults.world import ELECT, World
 
 
 @pytest.mark.parametrize("number", [Signals.SIGTERM, Signals.SIGINT])

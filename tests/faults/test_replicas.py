@@ -7,11 +7,11 @@ from signal import Signals
 
 import pytest
 
-from tests.faults import proxy
-from tests.faults.cluster import Cluster, Raw
-from tests.faults.process import Operator
-from tests.faults.proxy import Answer, Call, Forward, Match, Proxy, Write
-from tests.faults.world import ELECT, World, world
+from tests.support.faults import proxy
+from tests.support.faults.cluster import Cluster, Raw
+from tests.support.faults.process import Operator
+from tests.support.faults.proxy import Answer, Call, Forward, Match, Proxy, Write
+from tests.support.faults.world import ELECT, World, world
 
 DURATION = 3.0  # seconds; ELECT's
 

@@ -15,10 +15,10 @@ import yaml
 
 from hack.pack import bundle
 from hack.rig import golang
-from tests.faults import proxy
-from tests.faults.cluster import Raw, RefusedError
-from tests.faults.world import World
 from tests.support import policies
+from tests.support.faults import proxy
+from tests.support.faults.cluster import Raw, RefusedError
+from tests.support.faults.world import World
 
 SPOT = {"key": "spot", "operator": "Exists"}
 

@@ -8,9 +8,9 @@ import trustme
 
 from tests.chart import helm
 from tests.chart.prometheus_server import free_port
-from tests.faults.cluster import Cluster
-from tests.faults.world import World
 from tests.support.certificates import trust_in, write_certificate
+from tests.support.faults.cluster import Cluster
+from tests.support.faults.world import World
 
 SECURE = {"metrics": {"secure": {"enabled": True, "secretName": "certificate"}}}
 

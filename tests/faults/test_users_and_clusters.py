@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from tests.faults import proxy
-from tests.faults.cluster import Raw, RefusedError
-from tests.faults.scenarios import a_foreign_pod
-from tests.faults.world import World
+from tests.support.faults import proxy
+from tests.support.faults.cluster import Raw, RefusedError
+from tests.support.faults.kubelet import Trouble
+from tests.support.faults.scenarios import a_foreign_pod
+from tests.support.faults.world import World
 
 LONG = "a" * 150
 
@@ -106,12 +107,12 @@ async def test_a_lost_node_is_told_and_the_pod_replaced_once_it_is_gone(here: Wo
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
 
-    here.kubelet.lost = True
+    here.kubelet.arm(Trouble.LOST)
     await here.edit("둘")
     told = await here.until_reason("PodStuckTerminating")
     assert "node-1" in told["message"]
 
-    here.kubelet.lost = False
+    here.kubelet.disarm()
     await here.cluster.remove(here.pod(), grace=0)
     await here.converges({"hello": "둘"})
 

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.faults import scenarios
-from tests.faults.cluster import Raw, RefusedError
-from tests.faults.world import World
+from tests.support.faults import scenarios
+from tests.support.faults.cluster import Raw, RefusedError
+from tests.support.faults.world import World
 
 TEXTS = ("하나", "둘", "$(셋)")
 DISTURB = (scenarios.lose_the_pod, scenarios.evict_the_pod, scenarios.alter_the_pod,

@@ -12,7 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.faults.cluster import Cluster, Raw
+from tests.support.faults.cluster import Cluster, Raw
 
 _ROOT = "/apis/admissionregistration.k8s.io/v1"
 
@@ -80,6 +80,7 @@ async def webhook(
     ):
         try:
             yield hook
+            assert hook.asked, "the webhook was never asked: a test without it says nothing"
         finally:
             await runner.cleanup()
 

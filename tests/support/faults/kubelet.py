@@ -4,10 +4,20 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable
+from enum import Enum
 
 import aiohttp
 
-from tests.faults.cluster import NODE, Cluster, Raw, RefusedError
+from tests.support.faults.cluster import NODE, Cluster, Raw, RefusedError
+
+
+class Trouble(Enum):
+    """What befalls the node."""
+
+    REJECTS = "rejects each Pod at once, as OutOfpods"
+    INIT_FAILS = "the first init container of each Pod crashes"
+    LOST = "nothing starts, nothing ends"
+
 
 _Work = Callable[[Raw], Awaitable[None]]
 
@@ -21,14 +31,29 @@ class Kubelet:
         self._path = f"/api/v1{scope}/pods"
         self._limit = asyncio.Semaphore(at_once)
         self._tasks: set[asyncio.Task[None]] = set()
-        #: Why the node rejects each Pod at once, such as `OutOfpods`; empty: it takes them.
-        self.rejects = ""
-        #: Whether the first init container of each Pod crashes.
-        self.init_fails = False
-        #: Whether the node is lost: nothing starts, nothing ends.
-        self.lost = False
+        self._trouble: Trouble | None = None
+        self._unmet: set[Trouble] = set()
         #: Whether it binds Pods to its node, too: no scheduler does.
         self.places = True
+
+    def arm(self, trouble: Trouble) -> None:
+        """Have trouble with each Pod from now on."""
+        self._trouble = trouble
+        self._unmet.add(trouble)
+
+    def disarm(self) -> None:
+        """Have no more trouble."""
+        self._trouble = None
+
+    def unmet(self) -> list[str]:
+        """Return the troubles that no Pod has had."""
+        return [f"the node's: {trouble.value}" for trouble in self._unmet]
+
+    def _has(self, trouble: Trouble) -> bool:
+        if self._trouble is not trouble:
+            return False
+        self._unmet.discard(trouble)
+        return True
 
     async def run(self) -> None:
         """Work until cancelled, whatever becomes of the API server."""
@@ -53,7 +78,7 @@ class Kubelet:
                     self._see(event["object"])
 
     def _see(self, pod: Raw) -> None:
-        if self.lost:
+        if self._has(Trouble.LOST):
             return
         status = pod.get("status") or {}
         if "deletionTimestamp" in pod["metadata"]:
@@ -86,9 +111,9 @@ class Kubelet:
         await self._cluster.ask("POST", f"{self._place(pod)}/binding", binding)
 
     async def _ready(self, pod: Raw) -> None:
-        if self.rejects:
-            now: Raw = {"phase": "Failed", "reason": self.rejects}
-        elif self.init_fails:
+        if self._has(Trouble.REJECTS):
+            now: Raw = {"phase": "Failed", "reason": "OutOfpods"}
+        elif self._has(Trouble.INIT_FAILS):
             waiting = {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting"}
             init = pod["spec"]["initContainers"][0]["name"]
             now = {

@@ -12,9 +12,9 @@ from signal import Signals
 import aiohttp
 
 from hack.rig.control_plane import end_with_parent, kubeconfig
-from tests.faults.control_plane import OPERATOR
+from tests.support.faults.control_plane import OPERATOR
 
-CHECKOUT = Path(__file__).parents[2]
+CHECKOUT = Path(__file__).parents[3]
 
 
 class Operator:

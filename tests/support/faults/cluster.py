@@ -15,7 +15,7 @@ import aiohttp
 
 from hack.rig.control_plane import ADMIN, ControlPlane
 from tests.chart import helm
-from tests.faults.control_plane import OPERATOR
+from tests.support.faults.control_plane import OPERATOR
 
 Raw = dict[str, Any]
 

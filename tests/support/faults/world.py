@@ -12,10 +12,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from signal import Signals
 from typing import Any
 
-from tests.faults.cluster import MESSAGES, Cluster, Raw
-from tests.faults.kubelet import Kubelet
-from tests.faults.process import Operator
-from tests.faults.proxy import Proxy, Write, proxying
+from tests.support.faults.cluster import MESSAGES, Cluster, Raw
+from tests.support.faults.kubelet import Kubelet
+from tests.support.faults.process import Operator
+from tests.support.faults.proxy import Armed, Proxy, Write, proxying
 
 PATIENCE = 120.0  # seconds to converge in
 QUIET = 1.3  # seconds without a write; a passing state is written after one second
@@ -233,6 +233,17 @@ class World:
             parts += operator.log.read_text(errors="replace").splitlines()[-40:]
         return "\n".join(parts)
 
+    async def met(self, *faults: Armed[Any, Any]) -> None:
+        """Wait until each of these faults has befallen something."""
+        async with self.within(PATIENCE, f"met: {[fault.where for fault in faults]}"):
+            while not all(fault.hits for fault in faults):
+                await asyncio.sleep(0.02)
+
+    def expect_faults_were_met(self) -> None:
+        """Fail if a fault was armed that has befallen nothing: a test without it says nothing."""
+        unmet = self.kubelet.unmet() + [line for proxy in self.proxies for line in proxy.unmet()]
+        assert not unmet, self.story("\n  ".join(["faults that were armed and never met:", *unmet]))
+
     @asynccontextmanager
     async def within(self, patience: float, what: str) -> AsyncIterator[None]:
         """Fail with the whole story if the block takes longer."""
@@ -285,6 +296,7 @@ async def world(cluster: Cluster) -> AsyncIterator[World]:
         running = asyncio.create_task(one.kubelet.run())
         try:
             yield one
+            one.expect_faults_were_met()
         finally:
             await stack.aclose()
             running.cancel()

@@ -1,17 +1,20 @@
 """Between one operator and the API server: passes all on, logs each write, and does harm on demand.
 
 A fault is a function that is handed a call and the means to pass it on, and decides what becomes
-of it; the ones below are all that the tests need. Watches are harmed event by event.
+of it; the ones below are all that the tests need. Watches are harmed event by event. `unmet` tells
+which faults were armed and never befell anything: with one of them, a test fails at its end.
 """
 
 import asyncio
 import contextlib
 import json
 import time
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import aiohttp
 from aiohttp import web
@@ -85,9 +88,13 @@ Forward = Callable[[], Awaitable[Answer]]
 #: Gives the answer, or None to have the connection dropped without one.
 Fault = Callable[[Call, Forward], Awaitable[Answer | None]]
 Match = Callable[[Call], bool]
-#: Is handed each event of a watch as a line; gives the line to pass on, None to swallow it.
+#: Is handed an event of a watch as a line; returns the line to pass on, None to swallow it.
 #: Raises ``Cut`` to end the stream.
-Tap = Callable[[Call, bytes], bytes | None]
+Harm = Callable[[Call, bytes], bytes | None]
+EventMatch = Callable[[Call, bytes], bool]
+
+M = TypeVar("M")
+F = TypeVar("F")
 
 
 class Cut(Exception):  # noqa: N818 (no error: an order)
@@ -99,13 +106,30 @@ class Cut(Exception):  # noqa: N818 (no error: an order)
 
 
 @dataclass
-class Armed:
-    """A fault that waits for its call."""
+class Armed(Generic[M, F]):
+    """A fault that waits for the calls, or for the events of watches, that match."""
 
-    match: Match
-    fault: Fault
+    match: M
+    fault: F
     times: float
+    #: Whether it is no mistake of the test if it is never met.
+    may_miss: bool
+    #: The line that armed it.
+    where: str = field(default_factory=lambda: _line_of_test())
     hits: int = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is still to befall something."""
+        return self.hits < self.times
+
+
+def _line_of_test() -> str:
+    """Return the file and line that called into this module."""
+    here = (__file__, "<string>")  # the latter is what `dataclass` generates
+    stack = reversed(traceback.extract_stack())
+    caller = next(frame for frame in stack if frame.filename not in here)
+    return f"{Path(caller.filename).name}:{caller.lineno}: {caller.line}"
 
 
 class Proxy:
@@ -116,27 +140,43 @@ class Proxy:
         self._session = session
         self._log = log
         self.who = who
-        self._armed: list[Armed] = []
+        self._faults: list[Armed[Match, Fault]] = []
+        self._harms: list[Armed[EventMatch, Harm]] = []
         self._open: dict[int, web.Request] = {}
-        #: What happens to the events of watches.
-        self.tap: Tap = lambda _, line: line
-        #: How many watches and lists were asked for, by plural.
+        #: What the operator has asked, in order.
         self.calls: list[Call] = []
         #: The names that the operator behind it goes by in the Lease.
         self.identities: set[str] = set()
         self.url = ""
         self.on_port = 0
 
-    def arm(self, match: Match, fault: Fault, times: float = 1) -> Armed:
+    def arm(
+        self, match: Match, fault: Fault, times: float = 1, *, may_miss: bool = False
+    ) -> Armed[Match, Fault]:
         """Have the fault befall the next so many calls that match."""
-        armed = Armed(match, fault, times)
-        self._armed.append(armed)
+        armed = Armed(match, fault, times, may_miss)
+        self._faults.append(armed)
+        return armed
+
+    def arm_events(
+        self, match: EventMatch, harm: Harm, times: float = 1
+    ) -> Armed[EventMatch, Harm]:
+        """Harm the next so many events of watches that match."""
+        armed = Armed(match, harm, times, may_miss=False)
+        self._harms.append(armed)
         return armed
 
     def disarm(self) -> None:
         """Do no more harm."""
-        self._armed.clear()
-        self.tap = lambda _, line: line
+        for armed in self._armed():
+            armed.times = 0
+
+    def _armed(self) -> list[Armed[Any, Any]]:
+        return [*self._faults, *self._harms]
+
+    def unmet(self) -> list[str]:
+        """Return where faults were armed that have befallen nothing."""
+        return [armed.where for armed in self._armed() if not (armed.hits or armed.may_miss)]
 
     def drop_connections(self) -> None:
         """Cut all that is open."""
@@ -171,8 +211,8 @@ class Proxy:
             del self._open[id(request)]
 
     async def _harmed(self, call: Call, request: web.Request) -> Answer | web.StreamResponse | None:
-        for armed in self._armed:
-            if armed.hits < armed.times and armed.match(call):
+        for armed in self._faults:
+            if armed.waits and armed.match(call):
                 armed.hits += 1
                 return await armed.fault(call, lambda: self._forward(call))
         if call.watch:
@@ -221,7 +261,7 @@ class Proxy:
         self, call: Call, line: bytes, downstream: web.StreamResponse, request: web.Request
     ) -> None:
         try:
-            passed = self.tap(call, line)
+            passed = self._harmed_event(call, line)
         except Cut as cut:
             await downstream.write(cut.rest)
             await asyncio.sleep(0.01)
@@ -230,6 +270,13 @@ class Proxy:
             raise
         if passed is not None:
             await downstream.write(passed + b"\n")
+
+    def _harmed_event(self, call: Call, line: bytes) -> bytes | None:
+        for armed in self._harms:
+            if armed.waits and armed.match(call, line):
+                armed.hits += 1
+                return armed.fault(call, line)
+        return line
 
 
 @asynccontextmanager

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from tests.faults.cluster import Raw
-from tests.faults.world import World
+from tests.support.faults.cluster import Raw
+from tests.support.faults.world import World
 
 Act = Callable[[World, str], Awaitable[None]]
 
