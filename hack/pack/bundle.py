@@ -72,8 +72,15 @@ class Release:
 
 
 def channels(version: str) -> tuple[str, ...]:
-    """Return the channels that offer a version: `stable` has none such as 1.2.0-rc.1."""
-    return ("candidate",) if "-" in version else ("candidate", "stable")
+    """Return the channels that offer a version: only `candidate` has one such as 1.2.0-rc.1.
+
+    Each minor version has a channel of its own, such as `stable-v1.2`, as `opm` names them: there
+    a fix is released for those who stay with that minor.
+    """
+    if "-" in version:
+        return ("candidate",)
+    major, minor, _ = version.split(".")
+    return ("candidate", DEFAULT_CHANNEL, f"{DEFAULT_CHANNEL}-v{major}.{minor}")
 
 
 # --- The chart ----------------------------------------------------------------------------------

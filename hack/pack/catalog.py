@@ -62,32 +62,37 @@ def package() -> Manifest:
 def channels(versions: Iterable[str]) -> list[Manifest]:
     """Return the channels: in each, every version replaces the one before it.
 
-    `skipRange` lets any older version upgrade to it in one step.
+    `skipRange` lets any older version upgrade to it in one step. A version's entry in the channel
+    of its minor is the one that it has in `stable`. So the first of a minor replaces the last of
+    the minor before: whoever subscribes to the next minor's channel is upgraded.
     """
-    found: dict[str, list[str]] = {}
+    offered: dict[str, list[str]] = {}
     for version in sorted(versions, key=order):
         for channel in bundle.channels(version):
-            found.setdefault(channel, []).append(version)
+            offered.setdefault(channel, []).append(version)
     return [
         {
             "schema": "olm.channel",
             "package": NAME,
             "name": channel,
             "entries": [
-                {"name": f"{NAME}.v{version}"}
-                | (
-                    {
-                        "replaces": f"{NAME}.v{offered[number - 1]}",
-                        "skipRange": f">={offered[0]} <{version}",
-                    }
-                    if number
-                    else {}
-                )
-                for number, version in enumerate(offered)
+                _entry(version, offered[channel.partition("-v")[0]]) for version in offered[channel]
             ],
         }
-        for channel, offered in sorted(found.items())
+        for channel in sorted(offered)
     ]
+
+
+def _entry(version: str, line: Sequence[str]) -> Manifest:
+    """Return a version's entry in a channel, `line` being all versions that it may replace."""
+    number = line.index(version)
+    if number == 0:
+        return {"name": f"{NAME}.v{version}"}
+    return {
+        "name": f"{NAME}.v{version}",
+        "replaces": f"{NAME}.v{line[number - 1]}",
+        "skipRange": f">={line[0]} <{version}",
+    }
 
 
 def entry(release: Release) -> Manifest:

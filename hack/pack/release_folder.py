@@ -40,7 +40,11 @@ def _before(release: Release) -> list[str]:
 
 
 def _release_config(release: Release) -> Manifest:
-    """Return what has the pipeline add the release to the catalog: the same as our own has."""
+    """Return what has the pipeline add the release to the channels that it becomes the head of.
+
+    The pipeline adds entries at the head alone: a fix of an older minor it cannot put below the
+    newest, and those who have `stable` need none.
+    """
     entries = [
         {
             "template_name": TEMPLATE,
@@ -48,7 +52,7 @@ def _release_config(release: Release) -> Manifest:
             **{key: value for key, value in channel["entries"][-1].items() if key != "name"},
         }
         for channel in catalog.channels([*_before(release), release.version])
-        if channel["name"] in bundle.channels(release.version)
+        if channel["entries"][-1]["name"] == release.name
     ]
     return {"catalog_templates": entries}
 

@@ -215,7 +215,7 @@ def test_a_candidate_is_not_offered_as_stable() -> None:
     key = "operators.operatorframework.io.bundle.channels.v1"
 
     assert bundle.annotations(release("1.2.3-rc.1"))[key] == "candidate"
-    assert bundle.annotations(release("1.2.3"))[key] == "candidate,stable"
+    assert bundle.annotations(release("1.2.3"))[key] == "candidate,stable,stable-v1.2"
 
 
 def test_the_image_s_labels_are_the_annotations() -> None:

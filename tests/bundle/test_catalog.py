@@ -60,6 +60,35 @@ def test_candidates_are_in_their_own_channel_alone() -> None:
     ]
 
 
+def test_each_minor_has_a_channel_whose_entries_are_those_of_stable() -> None:
+    versions = ("0.1.0", "0.1.1", "0.2.0", "0.2.1-rc.1", "0.2.1", "1.0.0")
+    stable = channel("stable", *versions)
+
+    assert [found["name"] for found in catalog.channels(versions)] == [
+        *("candidate", "stable", "stable-v0.1", "stable-v0.2", "stable-v1.0")
+    ]
+    minors = [channel(f"stable-v{minor}", *versions) for minor in ("0.1", "0.2", "1.0")]
+    assert [entry for entries in minors for entry in entries] == stable
+
+
+def test_a_fix_of_an_older_minor_heads_its_channel_and_leaves_the_newest_at_the_head() -> None:
+    versions = ("0.1.0", "0.2.0", "0.1.1")
+
+    assert channel("stable-v0.1", *versions)[-1] == {
+        "name": "message-operator.v0.1.1",
+        "replaces": "message-operator.v0.1.0",
+        "skipRange": ">=0.1.0 <0.1.1",
+    }
+    # Whoever has the fix gets the newest from `stable`, and from the channel of its minor.
+    newest = {
+        "name": "message-operator.v0.2.0",
+        "replaces": "message-operator.v0.1.1",
+        "skipRange": ">=0.1.0 <0.2.0",
+    }
+    assert channel("stable", *versions)[-1] == newest
+    assert channel("stable-v0.2", *versions) == [newest]
+
+
 # The example of https://semver.org/#spec-item-11.
 SORTED = (
     *("1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2"),

@@ -120,11 +120,30 @@ def test_the_next_release_replaces_those_before_it(
             "replaces": "message-operator.v0.2.0",
             "skipRange": ">=0.1.0 <0.3.0",
         }
-        for channel in ("candidate", "stable")
+        for channel in ("candidate", "stable", "stable-v0.3")
     ]
     template = yaml.safe_load((operator / "catalog-templates" / "basic.yaml").read_text())
     assert [entry["schema"] for entry in template["entries"]] == [
-        *("olm.package", "olm.channel", "olm.channel", "olm.bundle", "olm.bundle")
+        *("olm.package", *4 * ["olm.channel"], *2 * ["olm.bundle"])
+    ]
+
+
+def test_a_fix_of_an_older_minor_goes_into_the_channel_of_its_minor_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, before = write_both(tmp_path, "0.1.0", "0.2.0")
+    monkeypatch.setattr(catalog, "CATALOG", before)
+
+    operator = lay_out(release("0.1.1"), tmp_path / "release")
+
+    config = yaml.safe_load((operator / "0.1.1" / "release-config.yaml").read_text())
+    assert config["catalog_templates"] == [
+        {
+            "template_name": "basic.yaml",
+            "channels": ["stable-v0.1"],
+            "replaces": "message-operator.v0.1.0",
+            "skipRange": ">=0.1.0 <0.1.1",
+        }
     ]
 
 

@@ -33,6 +33,23 @@ def test_the_rule_holds_for_a_release_after_others(rule: str, tmp_path: Path) ->
     assert list(RULES[rule](Package(bundle, catalog, released=True))) == []
 
 
+@pytest.mark.parametrize("last", ["0.1.1", "0.2.0"])
+@pytest.mark.parametrize("rule", RULES)
+def test_the_rule_holds_where_a_fix_of_an_older_minor_comes_later(
+    rule: str, last: str, tmp_path: Path
+) -> None:
+    versions = {"0.1.0", "0.1.1", "0.2.0"} - {last}
+    bundle, catalog = write_both(tmp_path, *sorted(versions), last)
+    edit(
+        catalog / "bundles" / "v0.1.1.yaml",
+        lambda blob: blob["properties"][2]["value"]["annotations"].update(
+            createdAt="2999-01-01T00:00:00Z"
+        ),
+    )
+
+    assert list(RULES[rule](Package(bundle, catalog, released=True))) == []
+
+
 # --- Mistakes -----------------------------------------------------------------------------------
 
 Change = Callable[[Any], object]
@@ -229,9 +246,10 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
         "message-operator.v0.9.0",
     ),
     (
-        "check_replaces_availability", CHANNELS, lambda found: entries(found).pop(0),
-        f"{CHANNELS}: entries[0].replaces: channel stable has no message-operator.v0.1.0 for "
-        "message-operator.v0.2.0 to replace",
+        "check_replaces_availability", CHANNELS,
+        lambda found: entries(found)[0].update(replaces="message-operator.v0.0.9"),
+        f"{CHANNELS}: entries[0].replaces: channel stable: no bundle message-operator.v0.0.9 for "
+        "message-operator.v0.1.0 to replace",
     ),
     (
         "check_upgrade_graph_loop", CHANNELS,
@@ -268,12 +286,12 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
         "the release message-operator.v0.1.0 has no digest (@sha256:…)",
     ),
     (
-        "this_version_is_the_newest", "catalog/bundles/v0.2.0.yaml",
+        "this_version_is_the_newest_of_its_minor", "catalog/bundles/v0.3.0-rc.1.yaml",
         lambda blob: blob["properties"][2]["value"]["annotations"].update(
             createdAt="2999-01-01T00:00:00Z"
         ),
         f"{CSV}: metadata.annotations.createdAt: 2026-11-21T00:00:00Z is before the day of "
-        "message-operator.v0.2.0; olm/csv.yaml says it",
+        "message-operator.v0.3.0-rc.1; olm/csv.yaml says it",
     ),
 ]  # fmt: skip
 
@@ -284,7 +302,7 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
 def test_a_mistake_is_told_by_one_sentence(
     rule: str, file: str, change: Change, sentence: str, tmp_path: Path
 ) -> None:
-    both = write_both(tmp_path, "0.1.0", "0.2.0", "0.3.0")
+    both = write_both(tmp_path, "0.1.0", "0.2.0", "0.3.0-rc.1", "0.3.0")
     edit(tmp_path / file, change)
 
     found = problems(*both)

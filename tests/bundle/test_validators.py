@@ -74,6 +74,21 @@ def test_opm_finds_nothing_in_a_catalog_of_many_releases(tmp_path: Path) -> None
     assert opm("validate", catalog) == ""
 
 
+def test_opm_finds_each_channel_s_head_where_a_fix_of_an_older_minor_came_later(
+    tmp_path: Path,
+) -> None:
+    _, catalog = write_both(tmp_path, "0.1.0", "0.2.0", "0.1.1")
+
+    assert opm("validate", catalog) == ""
+    rows = [line.split() for line in opm("alpha", "list", "channels", catalog).splitlines()]
+    assert {channel: head.partition(".v")[2] for _, channel, head in rows[1:]} == {
+        "candidate": "0.2.0",
+        "stable": "0.2.0",
+        "stable-v0.1": "0.1.1",
+        "stable-v0.2": "0.2.0",
+    }
+
+
 def test_opm_would_find_a_mistake(tmp_path: Path) -> None:
     _, catalog = write_both(tmp_path, "0.1.0", "0.2.0")
     (catalog / "bundles" / "v0.1.0.yaml").unlink()

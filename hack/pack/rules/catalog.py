@@ -35,7 +35,7 @@ def _entries(channel: Document) -> dict[str, Manifest]:
 
 @rule
 def check_replaces_availability(package: Package) -> Iterator[str]:
-    """Find entries of channels without a bundle, and such as replace what the channel has not."""
+    """Find entries of channels without a bundle, and such as replace what the catalog has not."""
     bundles = {blob.get("name") for blob in package.of("olm.bundle")}
     for channel in package.of("olm.channel"):
         entries = channel.get("entries") or []
@@ -47,8 +47,8 @@ def check_replaces_availability(package: Package) -> Iterator[str]:
                 what = f"channel {name}: the catalog has no bundle {entry['name']}"
                 yield channel.wrong("entries", i, "name", what=what)
             replaced = entry.get("replaces")
-            if replaced is not None and replaced not in _entries(channel):
-                what = f"channel {name} has no {replaced} for {entry['name']} to replace"
+            if replaced is not None and replaced not in bundles:
+                what = f"channel {name}: no bundle {replaced} for {entry['name']} to replace"
                 yield channel.wrong("entries", i, "replaces", what=what)
 
 
@@ -140,13 +140,16 @@ def releases_name_images_by_digest(package: Package) -> Iterator[str]:
 
 
 @rule
-def this_version_is_the_newest(package: Package) -> Iterator[str]:
-    """Find a catalog without the bundle, with a newer one, or with an older one of a later day."""
+def this_version_is_the_newest_of_its_minor(package: Package) -> Iterator[str]:
+    """Find a catalog without the bundle, or with one of its minor that is newer or of a later day.
+
+    Those of another minor do not count: a fix for 0.1 may come after 0.2.0.
+    """
     name = package.csv.get("metadata", "name")
     dates = {}
     for blob in package.of("olm.bundle"):
         for found in blob.get("properties") or []:
-            if found["type"] == "olm.csv.metadata":
+            if found["type"] == "olm.csv.metadata" and _minor(blob.get("name")) == _minor(name):
                 dates[blob.get("name")] = found["value"]["annotations"].get("createdAt", "")
     if name not in dates:
         yield package.csv.wrong("metadata", "name", what=f"the catalog has no {name}")
@@ -158,3 +161,8 @@ def this_version_is_the_newest(package: Package) -> Iterator[str]:
         if date > dates[name]:
             what = f"{dates[name]} is before the day of {other}; olm/csv.yaml says it"
             yield package.csv.wrong("metadata", "annotations", "createdAt", what=what)
+
+
+def _minor(name: str) -> str:
+    """Return what the names of all releases of a minor version begin with."""
+    return ".".join(name.split(".")[:3])
