@@ -87,6 +87,11 @@ verify: $(READY) ## find generated files that are out of date, mistakes in bundl
 .PHONY: bundle
 bundle: generate ## write the OLM bundle and catalog
 
+.PHONY: bump
+bump: $(READY) ## raise the version, and with it all that names it (VERSION=x.y.z)
+	@$(PY) -m hack bump "$(VERSION)"
+	@$(PY) -m hack generate
+
 .PHONY: release-bundle
 release-bundle: $(READY) ## what community-operators gets (VERSION=… IMG=…@sha256:… MESSAGE_IMG=…)
 	@$(PY) -m hack release-bundle "$(VERSION)"

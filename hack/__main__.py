@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from hack.commands import (
+    bump,
     chart_diff,
     cluster,
     crd,
@@ -22,7 +23,7 @@ from hack.rig import command
 
 _MODULES = (
     *(preflight, cluster, tool, image, demo, deploy, crd, olm, run),
-    *(generate, chart_diff, release_bundle, e2e),
+    *(generate, bump, chart_diff, release_bundle, e2e),
 )
 
 

@@ -5,6 +5,7 @@ cluster, olm    make a cluster, put OLM into it, and remove them
 tool            print where a program is, built where it is missing
 image           build or push the operator's image
 generate        write the files that are made of others; verify: find mistakes
+bump            raise the version
 chart_diff      show what an upgrade from the last release changes
 release_bundle  lay out what community-operators gets
 operators       not a command: the operators that a cluster has

@@ -19,7 +19,10 @@ def add(commands: Subparsers) -> None:
 
 
 def write() -> None:
-    """Write what is missing or out of date, and name it."""
+    """Write what is missing or out of date, remove what is of a former version; name it all."""
+    for file in catalog.unreleased():
+        file.unlink()
+        print(f"{_name(file)} removed")
     for stage in generated.STAGES:
         for file, text in generated.stale(stage).items():
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -38,6 +41,8 @@ def _verify(_: argparse.Namespace) -> int:
 def problems() -> Iterator[str]:
     """Yield what is wrong with what is in git, a sentence each."""
     yield from rules.problems(bundle.BUNDLE, catalog.CATALOG)
+    for file in catalog.unreleased():
+        yield f"{_name(file)} is of a version that was never released: run `make generate`"
     for file in generated.stale():
         yield f"{_name(file)} differs from what it is generated from: run `make generate`"
 

@@ -5,6 +5,7 @@ chart_docs          the chart's README and values.schema.json, from values.yaml
 chart_kinds         the kinds of values that values.yaml may name
 chart_dashboard     the Grafana dashboard, from chart_panels
 manifests           deploy/: the chart rendered for users without Helm
+numbered            documents of people, in which the version follows
 bundle, catalog     what OLM installs, made from the chart
 rules               what must hold for bundle and catalog
 """

@@ -35,7 +35,8 @@ WRITTEN = paths.CHECKOUT / "olm"
 _ICON = paths.CHECKOUT / "docs" / "icon.svg"
 _ENV_PREFIX = "MESSAGE_OPERATOR_"
 
-DEFAULT_CHANNEL = "stable"
+#: The channels for those who want every version, and for those who want releases alone.
+CANDIDATE, STABLE = "candidate", "stable"
 
 #: The scorecard's image, for those who run it in a cluster.
 _SCORECARD_IMAGE = f"quay.io/operator-framework/scorecard-test:{versions.SCORECARD}"
@@ -78,9 +79,14 @@ def channels(version: str) -> tuple[str, ...]:
     a fix is released for those who stay with that minor.
     """
     if "-" in version:
-        return ("candidate",)
+        return (CANDIDATE,)
     major, minor, _ = version.split(".")
-    return ("candidate", DEFAULT_CHANNEL, f"{DEFAULT_CHANNEL}-v{major}.{minor}")
+    return (CANDIDATE, STABLE, f"{STABLE}-v{major}.{minor}")
+
+
+def default_channel(versions: Iterable[str]) -> str:
+    """Return the channel for who names none: `stable`, as soon as there is a release in it."""
+    return STABLE if any(STABLE in channels(version) for version in versions) else CANDIDATE
 
 
 # --- The chart ----------------------------------------------------------------------------------
@@ -333,7 +339,7 @@ def annotations(release: Release) -> dict[str, str]:
         f"{prefix}.bundle.metadata.v1": "metadata/",
         f"{prefix}.bundle.package.v1": NAME,
         f"{prefix}.bundle.channels.v1": ",".join(channels(release.version)),
-        f"{prefix}.bundle.channel.default.v1": DEFAULT_CHANNEL,
+        f"{prefix}.bundle.channel.default.v1": default_channel([release.version]),
         f"{prefix}.test.mediatype.v1": "scorecard+v1",
         f"{prefix}.test.config.v1": "tests/scorecard/",
     }

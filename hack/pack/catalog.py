@@ -8,7 +8,7 @@ https://olm.operatorframework.io/docs/reference/file-based-catalogs/
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +46,14 @@ def order(version: str) -> tuple[Any, ...]:
     return (*map(int, match.groups()[:3]), not candidate, candidate)
 
 
-def package() -> Manifest:
-    """Return the package as a catalog has it."""
+def package(versions: Iterable[str]) -> Manifest:
+    """Return the package as a catalog with these versions has it."""
     shown = bundle.csv(bundle.current())["spec"]
     (icon,) = shown["icon"]
     return {
         "schema": "olm.package",
         "name": NAME,
-        "defaultChannel": bundle.DEFAULT_CHANNEL,
+        "defaultChannel": bundle.default_channel(versions),
         "description": shown["description"],
         "icon": {"base64data": icon["base64data"], "mediatype": icon["mediatype"]},
     }
@@ -135,7 +135,7 @@ def entry(release: Release) -> Manifest:
 def catalog(releases: Sequence[Release]) -> dict[str, str]:
     """Return the texts of the files of a catalog with these releases, by their paths in it."""
     return {
-        **_graph(release.version for release in releases),
+        **_graph([release.version for release in releases]),
         **{file(release.version): _dump(entry(release)) for release in releases},
     }
 
@@ -144,9 +144,9 @@ def _dump(*documents: Manifest) -> str:
     return bundle.dump(*documents, by="hack/pack/catalog.py of the chart and of olm/")
 
 
-def _graph(versions: Iterable[str]) -> dict[str, str]:
+def _graph(versions: Collection[str]) -> dict[str, str]:
     return {
-        "package.yaml": _dump(package()),
+        "package.yaml": _dump(package(versions)),
         "channels.yaml": _dump(*channels(versions)),
     }
 
@@ -157,6 +157,20 @@ def file(version: str) -> str:
 
 
 def known() -> list[str]:
+    """Return the versions that the catalog in git has as releases, in no order."""
+    return [version for version in _bundles() if _recorded(version)]
+
+
+def unreleased() -> list[Path]:
+    """Return the files of versions that were given up for this one before they were released."""
+    return [
+        CATALOG / file(version)
+        for version in _bundles()
+        if version != __version__ and not _recorded(version)
+    ]
+
+
+def _bundles() -> list[str]:
     """Return the versions whose bundles the catalog in git has, in no order."""
     found = []
     for file in (CATALOG / "bundles").glob("*.yaml"):

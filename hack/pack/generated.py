@@ -1,12 +1,12 @@
 """Files that are made of others: `make generate` writes them, `make verify` finds the stale ones.
 
-Each says in its first lines what it is made by.
+Each says in its first lines what it is made by, but for those of which only the version is.
 """
 
 from collections.abc import Callable
 from pathlib import Path
 
-from hack.pack import bundle, catalog, chart_dashboard, chart_docs, manifests
+from hack.pack import bundle, catalog, chart_dashboard, chart_docs, manifests, numbered
 
 
 def _of_the_chart_s_sources() -> dict[Path, str]:
@@ -22,7 +22,7 @@ def _of_the_rendered_chart() -> dict[Path, str]:
 
 
 #: Each is made once the files of those before it are written: Helm renders with the schema.
-STAGES = (_of_the_chart_s_sources, _of_the_rendered_chart)
+STAGES = (numbered.files, _of_the_chart_s_sources, _of_the_rendered_chart)
 
 
 def files() -> dict[Path, str]:

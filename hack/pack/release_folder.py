@@ -67,7 +67,7 @@ def _template(release: Release) -> Manifest:
     return {
         "schema": "olm.template.basic",
         "entries": [
-            catalog.package(),
+            catalog.package([*before, release.version]),
             *catalog.channels(before),
             *({"schema": "olm.bundle", "image": image} for image in images),
         ],

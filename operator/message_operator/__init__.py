@@ -1,5 +1,5 @@
 """A Kubernetes operator, on kopf, that turns every ``Message`` into a Pod that prints it."""
 
 #: The project's version: the one place it is written.
-#: The image's tag, the chart and its appVersion, the bundle and the catalog follow it.
+#: `make bump VERSION=x.y.z` raises it; image, chart, bundle, catalog and documents follow.
 __version__ = "0.1.0"

@@ -60,6 +60,15 @@ def test_candidates_are_in_their_own_channel_alone() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("versions", "default"),
+    [(("0.1.0-rc.1",), "candidate"), (("0.1.0", "0.2.0-rc.1"), "stable")],
+)
+def test_the_default_channel_is_one_that_there_is(versions: tuple[str, ...], default: str) -> None:
+    assert catalog.package(versions)["defaultChannel"] == default
+    assert channel(default, *versions)
+
+
 def test_each_minor_has_a_channel_whose_entries_are_those_of_stable() -> None:
     versions = ("0.1.0", "0.1.1", "0.2.0", "0.2.1-rc.1", "0.2.1", "1.0.0")
     stable = channel("stable", *versions)

@@ -8,6 +8,7 @@ import pytest
 
 from hack.pack import chart_diff
 from hack.rig.run import HackError
+from message_operator import __version__
 from tests.chart.helm import CHART
 
 
@@ -37,9 +38,9 @@ def test_nothing_changes_between_a_chart_and_itself(newer: Path) -> None:
 
 
 def test_a_new_version_alone_is_no_change_but_to_the_image(newer: Path) -> None:
-    replace(newer / "Chart.yaml", "ersion: 0.1.0", "ersion: 0.2.0")
+    replace(newer / "Chart.yaml", f"ersion: {__version__}", "ersion: 99.0.0")
 
-    image = "[operator].image: 'ghcr.io/myorg/message-operator:0.1.0' → 'ghcr.io/myorg/"
+    image = f"[operator].image: 'ghcr.io/myorg/message-operator:{__version__}' → 'ghcr.io/myorg/"
     report = lines(CHART, newer)
 
     assert report[0] == "defaults: 2 changes"

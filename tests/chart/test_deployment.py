@@ -2,7 +2,7 @@
 
 import pytest
 
-from message_operator import settings
+from message_operator import __version__, settings
 from tests.chart.helm import (
     FULLNAME,
     NAMESPACE,
@@ -81,9 +81,12 @@ def test_extra_arguments_come_last_so_that_they_prevail() -> None:
 @pytest.mark.parametrize(
     ("image", "expected"),
     [
-        ({}, "ghcr.io/myorg/message-operator:0.1.0"),
-        ({"registry": "quay.io"}, "quay.io/myorg/message-operator:0.1.0"),
-        ({"registry": "", "repository": "localhost:5001/mine"}, "localhost:5001/mine:0.1.0"),
+        ({}, f"ghcr.io/myorg/message-operator:{__version__}"),
+        ({"registry": "quay.io"}, f"quay.io/myorg/message-operator:{__version__}"),
+        (
+            {"registry": "", "repository": "localhost:5001/mine"},
+            f"localhost:5001/mine:{__version__}",
+        ),
         ({"tag": "v2"}, "ghcr.io/myorg/message-operator:v2"),
         ({"tag": "v2", "digest": DIGEST}, f"ghcr.io/myorg/message-operator@{DIGEST}"),
     ],
@@ -96,7 +99,7 @@ def test_the_operator_s_image(image: Values, expected: str) -> None:
 def test_a_global_registry_goes_before_both_images(registry: str) -> None:
     operator = container({"global": {"imageRegistry": registry}})
 
-    assert operator["image"] == "mirror.example/myorg/message-operator:0.1.0"
+    assert operator["image"] == f"mirror.example/myorg/message-operator:{__version__}"
     assert "--message-image=mirror.example/library/busybox:1.37" in operator["args"]
 
 

@@ -1,5 +1,6 @@
 """The Makefile's commands that need no cluster; those that write files do so in a copy."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -54,6 +55,34 @@ def test_generate_writes_what_was_edited_by_hand(copy: Make) -> None:
     copy("generate")
 
     assert contents(copy.folder) == before
+
+
+#: What names versions that are not this one: of other releases, of other things, of former days.
+OTHERS = ("tests/", "bench/", "requirements/", "hack/", "docs/benchmarks", "docs/decisions/")
+
+
+def test_bump_has_everything_name_the_new_version_and_verify_content(copy: Make) -> None:
+    # Else Python would take the package of the checkout that .venv belongs to.
+    copy.environment["PYTHONPATH"] = str(copy.folder / "operator")
+    catalog = copy.folder / "catalog" / "bundles"
+
+    said = copy("bump", "VERSION=7.8.9-rc.1")
+    copy("verify")
+
+    assert "charts/message-operator/Chart.yaml written" in said
+    assert [file.name for file in catalog.iterdir()] == ["v7.8.9-rc.1.yaml"]
+    left = [
+        f"{name}: {line}"
+        for name, content in contents(copy.folder).items()
+        if not name.startswith(OTHERS)
+        for line in content.decode(errors="replace").splitlines()
+        if re.search(rf"(?<![\d.]){re.escape(__version__)}(?![\d.])", line)
+    ]
+    assert [line for line in left if "ARGS=v" not in line] == []
+    assert "is older than 7.8.9-rc.1" in copy.refused("bump", f"VERSION={__version__}")
+    copy("bump", "VERSION=7.8.9")
+    copy("verify")
+    assert [file.name for file in catalog.iterdir()] == ["v7.8.9.yaml"]
 
 
 def test_fmt_formats_what_is_not(copy: Make) -> None:

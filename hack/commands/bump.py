@@ -1,0 +1,57 @@
+"""`make bump VERSION=x.y.z`: raise the version; `make generate`, which follows, has all name it."""
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hack.commands import Subparsers
+from hack.pack import bundle, catalog
+from hack.rig import paths
+from hack.rig.run import HackError
+from message_operator import __version__
+
+_SOURCE = paths.CHECKOUT / "operator" / "message_operator" / "__init__.py"
+_CSV = bundle.WRITTEN / "csv.yaml"
+
+
+def add(commands: Subparsers) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser("bump", help="raise the version, and the day of the release")
+    parser.add_argument("version")
+    parser.set_defaults(run=lambda arguments: bump(arguments.version))
+
+
+def bump(version: str) -> None:
+    """Write the version where it is written, and today as its day; raise HackError if it is bad."""
+    check(version)
+    today = f"{datetime.now(UTC):%Y-%m-%d}T00:00:00Z"
+    _replace(_SOURCE, r'^__version__ = ".*"$', f'__version__ = "{version}"')
+    _replace(_CSV, r'^    createdAt: ".*"$', f'    createdAt: "{today}"')
+
+
+def check(version: str, current: str = __version__) -> None:
+    """Raise HackError if a version cannot follow the one that is checked out."""
+    if not version:
+        raise HackError(f"VERSION is missing: say for example VERSION={_next(current)}")
+    if catalog.order(version) < catalog.order(current):
+        raise HackError(
+            f"VERSION={version} is older than {current}, which is checked out: versions only go "
+            f"up; say for example VERSION={_next(current)}"
+        )
+    if version in catalog.known():
+        raise HackError(
+            f"VERSION={version} is released ({catalog.file(version)} in catalog/ records it), and "
+            f"releases stay as they are; say for example VERSION={_next(version)}"
+        )
+
+
+def _next(version: str) -> str:
+    major, minor, patch = version.partition("-")[0].split(".")
+    return f"{major}.{minor}.{int(patch) + ('-' not in version)}"
+
+
+def _replace(file: Path, pattern: str, line: str) -> None:
+    text, times = re.subn(pattern, line, file.read_text(), flags=re.MULTILINE)
+    if times != 1:
+        raise HackError(f"{file.relative_to(paths.CHECKOUT)}: {times} lines are as {line}, not one")
+    file.write_text(text)

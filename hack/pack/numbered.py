@@ -1,0 +1,40 @@
+"""Documents that people write and that name this version: `make generate` has them name it.
+
+`message_operator.__version__` is the one place where the version is written. All else that names it
+is generated as a whole, but for these: in them only the version follows.
+"""
+
+import re
+from pathlib import Path
+
+from hack.pack import chart_docs
+from hack.rig import paths
+from message_operator import __version__
+
+_CHART = chart_docs.CHART / "Chart.yaml"
+_DOCUMENTS = (
+    _CHART,
+    *(paths.CHECKOUT / name for name in ("README.md", "README.ko.md", "docs/olm.md")),
+)
+
+#: What stands before the version: in Chart.yaml, as an image's tag, as a tag in git, as a channel.
+_BEFORE = (
+    *("^version: ", "^appVersion: ", r"/message-operator(?:-bundle|-catalog)?:v?"),
+    *(r"\?ref=v", "newTag: ", r"message-operator\.v"),
+)
+_VERSION = r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]*[0-9A-Za-z])?"
+_NAMED = re.compile(rf"({'|'.join(_BEFORE)}){_VERSION}", re.MULTILINE)
+_CHANNEL = re.compile(r"\bstable-v\d+\.\d+\b")
+_PRERELEASE = re.compile(r'(?<=artifacthub\.io/prerelease: )"\w+"')
+
+
+def files() -> dict[Path, str]:
+    """Return the texts of these documents, by their paths, with this version in them."""
+    return {file: named(file.read_text(), __version__) for file in _DOCUMENTS}
+
+
+def named(text: str, version: str) -> str:
+    """Return a text with a version in the place of the one that it names."""
+    text = _NAMED.sub(rf"\g<1>{version}", text)
+    text = _CHANNEL.sub(f"stable-v{'.'.join(version.split('.')[:2])}", text)
+    return _PRERELEASE.sub('"true"' if "-" in version else '"false"', text)
