@@ -43,7 +43,7 @@ preflight: $(READY) ## tell what this machine lacks for `make test`, before anyt
 	@$(PY) -m hack preflight
 
 .PHONY: check
-check: lint types verify unit chart bundle-check ## all checks that need no cluster
+check: lint types repository verify unit chart bundle-check ## all checks that need no cluster
 
 .PHONY: lint
 lint: $(READY) ## style and layers of the Python code
@@ -54,6 +54,12 @@ lint: $(READY) ## style and layers of the Python code
 .PHONY: types
 types: $(READY) ## static types
 	@$(VENV)/bin/mypy
+
+.PHONY: repository
+repository: $(READY) ## licences of all files, and GitHub's workflows
+	@$(VENV)/bin/reuse lint --quiet || $(VENV)/bin/reuse lint
+	@$(VENV)/bin/zizmor --offline --pedantic --no-progress --quiet .github
+	@$$($(PY) -m hack tool actionlint)
 
 .PHONY: unit
 unit: $(READY) ## unit tests

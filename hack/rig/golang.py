@@ -73,6 +73,7 @@ PROGRAMS = {
         "github.com/grpc-ecosystem/grpc-health-probe", versions.GRPC_HEALTH_PROBE
     ),
     "catalogd": Program(f"{_OPERATORS}/operator-controller/cmd/catalogd", versions.CATALOGD),
+    "actionlint": Program("github.com/rhysd/actionlint/cmd/actionlint", versions.ACTIONLINT),
 }
 
 _, _MINOR, _ = versions.KUBERNETES.split(".")

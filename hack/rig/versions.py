@@ -37,6 +37,8 @@ CATALOGD = _module("github.com/operator-framework/operator-controller")
 #: The validators of OLM's bundles, and the scorecard's tests.
 OPERATOR_API = _module("github.com/operator-framework/api")
 SCORECARD = _module("github.com/operator-framework/operator-sdk")
+#: What finds mistakes in GitHub's workflows.
+ACTIONLINT = _module("github.com/rhysd/actionlint")
 
 #: A Go on the PATH must be at least this; else the one of requirements/go.txt is used.
 GO_MINIMUM = (1, 26, 3)

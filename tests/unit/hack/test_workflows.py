@@ -1,0 +1,59 @@
+"""GitHub's workflows only call the Makefile: what they do can be run anywhere."""
+
+import itertools
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+CHECKOUT = Path(__file__).parents[3]
+WORKFLOWS = sorted((CHECKOUT / ".github" / "workflows").glob("*.yaml"))
+
+
+def run_steps() -> Iterator[Any]:
+    """Yield each `run` step, with its variables, once for each combination of its job's matrix."""
+    for file in WORKFLOWS:
+        for name, job in yaml.safe_load(file.read_text())["jobs"].items():
+            matrix = job.get("strategy", {}).get("matrix", {})
+            for values in itertools.product(*matrix.values()):
+                chosen = {
+                    f"${{{{ matrix.{key} }}}}": str(value)
+                    for key, value in zip(matrix, values, strict=True)
+                }
+                for step in job["steps"]:
+                    if "run" in step:
+                        env = {k: chosen.get(v, v) for k, v in step.get("env", {}).items()}
+                        label = "-".join((file.stem, name, *map(str, values)))
+                        yield pytest.param(step["run"], env, id=label)
+
+
+@pytest.mark.parametrize(("script", "env"), list(run_steps()))
+def test_a_step_is_a_command_of_the_makefile(script: str, env: dict[str, str]) -> None:
+    assert script.startswith("make ")
+    # MAKEFLAGS=n: make says what it would do, and fails for a target that there is not.
+    done = subprocess.run(
+        ["bash", "-euc", script],
+        cwd=CHECKOUT,
+        env={"PATH": os.environ["PATH"], "MAKEFLAGS": "n", **env},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "python -m" in done.stdout
+
+
+def test_the_workflows_run_all_that_must_pass_before_a_change_lands() -> None:
+    """`make test` in parts, which run beside each other there."""
+    makefile = (CHECKOUT / "Makefile").read_text()
+    line = next(line for line in makefile.splitlines() if line.startswith("test: "))
+    parts = set(line.partition("##")[0].split()[1:]) - {"preflight"}
+    ran = {
+        word for step in run_steps() for word in (*step.values[0].split(), *step.values[1].values())
+    }
+    assert parts <= ran
