@@ -6,11 +6,10 @@ from pathlib import Path
 
 from hack.commands import Subparsers
 from hack.pack import bundle, catalog
+from hack.pack.project import PROJECT
 from hack.rig import paths
 from hack.rig.run import HackError
-from message_operator import __version__
 
-_SOURCE = paths.CHECKOUT / "operator" / "message_operator" / "__init__.py"
 _CSV = bundle.WRITTEN / "csv.yaml"
 
 
@@ -25,11 +24,11 @@ def bump(version: str) -> None:
     """Write the version where it is written, and today as its day; raise HackError if it is bad."""
     check(version)
     today = f"{datetime.now(UTC):%Y-%m-%d}T00:00:00Z"
-    _replace(_SOURCE, r'^__version__ = ".*"$', f'__version__ = "{version}"')
+    _replace(PROJECT.version_file, r'^__version__ = ".*"$', f'__version__ = "{version}"')
     _replace(_CSV, r'^    createdAt: ".*"$', f'    createdAt: "{today}"')
 
 
-def check(version: str, current: str = __version__) -> None:
+def check(version: str, current: str = PROJECT.version) -> None:
     """Raise HackError if a version cannot follow the one that is checked out."""
     if not version:
         raise HackError(f"VERSION is missing: say for example VERSION={_next(current)}")

@@ -8,14 +8,17 @@ import time
 
 from hack.commands import Subparsers, operators
 from hack.pack.artifacts import CHART
+from hack.pack.project import PROJECT
 from hack.rig import cluster as clusters
 from hack.rig.cluster import Cluster
 from hack.rig.run import HackError, answer, output
 from hack.rig.steps import say, step
 
-NAME = "messages.myorg.dev"
-#: The roles that belong to the kind; the chart keeps them, as it keeps the CRD.
-_ROLES = tuple(f"{NAME}-{role}" for role in ("view", "edit", "admin"))
+_CRDS = tuple(kind.crd for kind in PROJECT.kinds)
+#: The CRDs' names, as a sentence has them.
+NAMES = ", ".join(_CRDS)
+#: The roles that belong to a kind; the chart keeps them, as it keeps the CRD.
+_ROLES = tuple(f"{crd}-{role}" for crd in _CRDS for role in ("view", "edit", "admin"))
 #: Seconds that a deletion may take, and those after which a finalizer counts as holding it up.
 _DELETION, _HELD = 120.0, 5.0
 _HOLDERS = (
@@ -43,7 +46,7 @@ def install(cluster: Cluster) -> None:
     wait_while_deleted(cluster)
     others = operators.others(cluster)
     if others and is_there(cluster):
-        say(f"note: the CRD {NAME} belongs to the operator {others[0]}, and stays as it is.")
+        say(f"note: the CRD {NAMES} belongs to the operator {others[0]}, and stays as it is.")
     else:
         _apply(cluster)
 
@@ -53,16 +56,16 @@ def uninstall() -> None:
     cluster = clusters.find()
     if cluster is None:
         return
-    operators.refuse_others(cluster, "it serves the Messages that this command deletes")
+    operators.refuse_others(cluster, f"it serves the {PROJECT.many} that this command deletes")
     _delete(cluster)
     for operator in operators.operators(cluster):
         say(f"note: the operator {operator} still runs, and waits for the CRD: `make undeploy`.")
 
 
 def is_there(cluster: Cluster) -> bool:
-    """Tell whether the cluster knows Messages."""
+    """Tell whether the cluster knows any of the kinds."""
     found = output(
-        [*cluster.kubectl_command, "get", "crd", NAME, "--ignore-not-found", "-o", "name"]
+        [*cluster.kubectl_command, "get", "crd", *_CRDS, "--ignore-not-found", "-o", "name"]
     )
     return bool(found.strip())
 
@@ -71,7 +74,7 @@ def release(cluster: Cluster) -> str:
     """Return the Helm release that owns the CRD, as NAMESPACE/NAME; empty if none does."""
     annotations = r"{.metadata.annotations.meta\.helm\.sh/release-%s}"
     form = "jsonpath=" + "/".join(annotations % part for part in ("namespace", "name"))
-    owner = output([*cluster.kubectl_command, "get", "crd", NAME, "-o", form])
+    owner = output([*cluster.kubectl_command, "get", "crd", _CRDS[0], "-o", form])
     return owner.strip("/")
 
 
@@ -84,21 +87,21 @@ def _apply(cluster: Cluster) -> None:
     template = (cluster.helm, "template", operators.RELEASE, CHART)
     options = ("--namespace", operators.NAMESPACE, "--show-only", "templates/crd.yaml")
     manifest = output([*template, *options], timeout=60)
-    with step(f"CRD {NAME}") as work:
+    with step(f"CRD {NAMES}") as work:
         work.run(
             [*cluster.kubectl_command, "apply", "--server-side", "--force-conflicts", "-f", "-"],
             timeout=90,
             stdin=manifest.encode(),
         )
-        established = ("wait", "--for=condition=Established", f"crd/{NAME}", "--timeout=60s")
+        established = ("wait", "--for=condition=Established", "crd", *_CRDS, "--timeout=60s")
         work.run([*cluster.kubectl_command, *established], timeout=90)
 
 
 def _delete(cluster: Cluster) -> None:
-    """Delete the CRD, and with it every Message and its Pod; wait until they are gone."""
-    with step(f"CRD {NAME} and every Message: delete") as work:
+    """Delete the CRD, and with it every object of the kind; wait until they are gone."""
+    with step(f"CRD {NAMES} and all {PROJECT.many}: delete") as work:
         delete = (*cluster.kubectl_command, "delete", "--ignore-not-found", "--wait=false")
-        work.run([*delete, "crd", NAME], timeout=90)
+        work.run([*delete, "crd", *_CRDS], timeout=90)
         work.run([*delete, "clusterrole", *_ROLES], timeout=90)
     wait_while_deleted(cluster)
 
@@ -106,44 +109,39 @@ def _delete(cluster: Cluster) -> None:
 def wait_while_deleted(cluster: Cluster) -> None:
     """Wait while the CRD is being deleted: what is applied to it until then goes with it.
 
-    Raises HackError with the Messages whose finalizers hold the deletion up.
+    Raises HackError with the objects whose finalizers hold the deletion up.
     """
     began = time.monotonic()
     while _is_being_deleted(cluster):
         waited = time.monotonic() - began
-        free, held = _messages(cluster)
+        free, held = _left(cluster)
         if held and not free and waited > _HELD:
             raise HackError(
-                f"the CRD {NAME} is being deleted, but Messages have finalizers that nobody "
-                f"removes: {', '.join(held)}. Remove the finalizers (kubectl edit message …), then "
-                "run the same command again."
+                f"the CRD {NAMES} is being deleted, but {PROJECT.many} have finalizers that nobody "
+                f"removes: {', '.join(held)}. Remove the finalizers (kubectl edit {_CRDS[0]} …), "
+                "then run the same command again."
             )
         if waited > _DELETION:
             raise HackError(
-                f"the CRD {NAME} is still being deleted after {_DELETION:.0f} s, with "
-                f"{len(free) + len(held)} Messages left. Run the same command again later."
+                f"the CRD {NAMES} is still being deleted after {_DELETION:.0f} s, with "
+                f"{len(free) + len(held)} {PROJECT.many} left. Run the same command again later."
             )
         time.sleep(0.5)
 
 
 def _is_being_deleted(cluster: Cluster) -> bool:
-    look = (
-        "get",
-        "crd",
-        NAME,
-        "--ignore-not-found",
-        "-o",
-        "jsonpath={.metadata.deletionTimestamp}",
-    )
-    return bool(output([*cluster.kubectl_command, *look]).strip())
+    look = ("get", "crd", *_CRDS, "--ignore-not-found")
+    since = "jsonpath={..metadata.deletionTimestamp}"
+    return bool(output([*cluster.kubectl_command, *look, "-o", since]).strip())
 
 
-def _messages(cluster: Cluster) -> tuple[list[str], list[str]]:
-    """Return the Messages that are left: those without and those with a finalizer."""
-    lines = answer([*cluster.kubectl_command, "get", NAME, "-A", "-o", _HOLDERS]) or ""
+def _left(cluster: Cluster) -> tuple[list[str], list[str]]:
+    """Return the objects that are left: those without and those with a finalizer."""
     free: list[str] = []
     held: list[str] = []
-    for line in lines.splitlines():
-        name, _, finalizers = line.partition(" ")
-        (held if finalizers else free).append(name)
+    for crd in _CRDS:
+        lines = answer([*cluster.kubectl_command, "get", crd, "-A", "-o", _HOLDERS]) or ""
+        for line in lines.splitlines():
+            name, _, finalizers = line.partition(" ")
+            (held if finalizers else free).append(name)
     return free, held

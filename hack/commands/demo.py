@@ -12,6 +12,7 @@ from collections.abc import Callable
 import yaml
 
 from hack.commands import Subparsers, deploy
+from hack.pack.project import PROJECT
 from hack.rig import cluster as clusters
 from hack.rig import durations, paths, steps
 from hack.rig.cluster import Cluster
@@ -19,7 +20,7 @@ from hack.rig.run import HackError, answer, output
 from hack.rig.run import elapsed as seconds
 from hack.rig.steps import say
 
-_EXAMPLE = "examples/hello.yaml"
+_EXAMPLE = str(PROJECT.samples["Message"].relative_to(paths.CHECKOUT))
 _NAME = "hello-msg"
 _EDITED = "수정된 메시지입니다. 🎉"
 _WAIT = 120.0

@@ -9,8 +9,9 @@ from hack.commands import Subparsers, crd, operators
 from hack.commands.operators import NAMESPACE, RELEASE
 from hack.pack import artifacts
 from hack.pack.artifacts import Published
+from hack.pack.project import PROJECT
 from hack.rig import cluster as clusters
-from hack.rig import tools
+from hack.rig import paths, tools
 from hack.rig.cluster import Cluster
 from hack.rig.run import Argument, output
 from hack.rig.steps import say, step
@@ -23,22 +24,23 @@ def add(commands: Subparsers) -> None:
     parser = commands.add_parser("deploy", help="install the operator by Helm (IMG=…)")
     parser.set_defaults(run=_deploy)
 
-    parser = commands.add_parser("undeploy", help="remove the operator; Messages stay")
+    parser = commands.add_parser("undeploy", help=f"remove the operator; {PROJECT.many} stay")
     parser.set_defaults(run=lambda _: undeploy())
 
 
 def _deploy(_: argparse.Namespace) -> None:
     cluster = clusters.up()
     install(cluster)
+    kind, sample = next(iter(PROJECT.samples.items()))
     say(
-        f"The operator runs in the namespace {NAMESPACE}. Declare a Message:\n"
-        f"  kubectl --kubeconfig {cluster.kubeconfig} apply -f examples/hello.yaml"
+        f"The operator runs in the namespace {NAMESPACE}. Declare a {kind}:\n"
+        f"  kubectl --kubeconfig {cluster.kubeconfig} apply -f {sample.relative_to(paths.CHECKOUT)}"
     )
 
 
 def install(cluster: Cluster) -> None:
     """Install the operator by Helm, or upgrade it, and wait until it is ready."""
-    operators.refuse_others(cluster, "two would act on the same Messages")
+    operators.refuse_others(cluster, f"two would act on the same {PROJECT.many}")
     crd.wait_while_deleted(cluster)
     published = artifacts.publish(cluster)
     with step("The operator, by Helm") as work:
@@ -49,7 +51,7 @@ def install(cluster: Cluster) -> None:
 
 
 def undeploy() -> None:
-    """Do `make undeploy`: the CRD and the Messages stay."""
+    """Do `make undeploy`: the CRD and its objects stay."""
     cluster = clusters.find()
     if cluster is None:
         return
@@ -58,7 +60,7 @@ def undeploy() -> None:
     for other in operators.others(cluster):
         say(f"note: the operator {other} still runs; `make deploy` did not install it.")
     if crd.is_there(cluster):
-        say("The Messages and their CRD are still there; `make uninstall` deletes them all.")
+        say(f"The {PROJECT.many} and their CRD are still there; `make uninstall` deletes them all.")
 
 
 # --- Helm -------------------------------------------------------------------------------------

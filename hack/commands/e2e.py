@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from hack.commands import Subparsers, crd
+from hack.pack.project import PROJECT
 from hack.rig import cluster as clusters
 from hack.rig import olm, paths
 from hack.rig.cluster import Cluster
@@ -19,7 +20,7 @@ from hack.rig.steps import say, together
 
 _TESTS = paths.CHECKOUT / "tests"
 #: The release that the tests by Helm install, as NAMESPACE/NAME.
-RELEASE = "message-operator-e2e/message-operator"
+RELEASE = f"{PROJECT.name}-e2e/{PROJECT.name}"
 _NOTHING_SELECTED = 5  # pytest's exit code
 
 
@@ -70,9 +71,9 @@ def _refuse_users_crd(cluster: Cluster) -> None:
     owner = crd.release(cluster)
     origin = f"of the Helm release {owner}" if owner else "that no Helm release owns"
     raise HackError(
-        f"the cluster already has the CRD {crd.NAME}, {origin}. The tests install an operator of "
-        "their own, which would act on your Messages: use a cluster without the CRD, or delete it "
-        "with every Message (make uninstall CLUSTER=existing)."
+        f"the cluster already has the CRD {crd.NAMES}, {origin}. The tests install an operator of "
+        f"their own, which would act on your {PROJECT.many}: use a cluster without the CRD, or "
+        "delete it with all of them (make uninstall CLUSTER=existing)."
     )
 
 

@@ -5,13 +5,13 @@ Used by the commands that put something into a cluster or remove it.
 
 import json
 
+from hack.pack.project import PROJECT
 from hack.rig.cluster import Cluster
 from hack.rig.run import HackError, output
 
 #: Where `make deploy` installs the operator.
-NAMESPACE = "message-operator"
-RELEASE = "message-operator"
-_OPERATORS = ("get", "deployments", "-A", "-l", "app.kubernetes.io/name=message-operator")
+NAMESPACE = RELEASE = PROJECT.name
+_OPERATORS = ("get", "deployments", "-A", "-l", f"app.kubernetes.io/name={PROJECT.name}")
 
 
 def operators(cluster: Cluster) -> dict[str, bool]:

@@ -13,11 +13,11 @@ import re
 from hack.commands import Subparsers
 from hack.pack import bundle, catalog
 from hack.pack.bundle import Release
+from hack.pack.project import PROJECT
 from hack.pack.release_folder import lay_out, problems
 from hack.rig import paths
 from hack.rig.run import HackError
 from hack.rig.steps import say
-from message_operator import __version__
 
 FOLDER = paths.BUILD / "release"
 
@@ -50,17 +50,17 @@ def lay_out_release(version: str) -> None:
 def _release(version: str) -> Release:
     """Return the release that the command line names; raise HackError where it names none."""
     if not version:
-        raise HackError(f"VERSION is missing: say VERSION={__version__}")
+        raise HackError(f"VERSION is missing: say VERSION={PROJECT.version}")
     catalog.order(version)
-    if version != __version__:
+    if version != PROJECT.version:
         raise HackError(
-            f"VERSION={version}, but what is checked out is {__version__} "
-            "(operator/message_operator/__init__.py): check out the release, or raise it there"
+            f"VERSION={version}, but what is checked out is {PROJECT.version}: check out the "
+            f"release, or raise it (make bump VERSION={version})"
         )
     return Release(
         version=version,
         image=_pinned("IMG"),
-        message_image=_pinned("MESSAGE_IMG"),
+        message_image=_pinned(PROJECT.images[0].variable),
         bundle_image=_pinned("BUNDLE_IMG", bundle.current().bundle_image),
     )
 

@@ -4,6 +4,7 @@ import os
 import sys
 
 from hack.commands import Subparsers, crd, operators
+from hack.pack.project import PROJECT
 from hack.rig import base_images
 from hack.rig import cluster as clusters
 from hack.rig.steps import say
@@ -19,16 +20,16 @@ def add(commands: Subparsers) -> None:
 def run(arguments: list[str]) -> None:
     """Replace this process by the operator, which works on the cluster from here.
 
-    An operator in the cluster is not stopped; both then act on the same Messages.
+    An operator in the cluster is not stopped; both then act on the same objects.
     """
     cluster = clusters.up()
     crd.install(cluster)
     for operator in operators.operators(cluster):
-        say(f"note: the operator {operator} runs, too, and both act on the same Messages.")
+        say(f"note: the operator {operator} runs, too, and both act on the same {PROJECT.many}.")
     image_option = []
     if cluster.registry is not None:
-        image_option = [f"--message-image={base_images.busybox()}"]
+        image_option = [f"--{PROJECT.images[0].flag}={base_images.busybox()}"]
     say("==> The operator, here; Ctrl-C ends it")
     os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
-    command = [sys.executable, "-m", "message_operator", *image_option, *arguments]
+    command = [sys.executable, "-m", PROJECT.package, *image_option, *arguments]
     os.execv(command[0], command)  # noqa: S606 (in this process's place: signals reach it)

@@ -8,13 +8,13 @@ import os
 from dataclasses import dataclass
 
 from hack.pack import image
+from hack.pack.project import PROJECT
 from hack.rig import base_images, paths, registry
 from hack.rig.cluster import Cluster
 from hack.rig.run import HackError, answer
 from hack.rig.steps import step
-from message_operator import __version__
 
-CHART = paths.CHECKOUT / "charts" / "message-operator"
+CHART = PROJECT.chart
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def publish(cluster: Cluster) -> Published:
     options = (
         "--plain-http",
         *_image_values("image", operator_image),
-        *_image_values("messagePod.image", message_image),
+        *_image_values(PROJECT.images[0].values, message_image),
     )
     return Published(chart, options, message_image, operator_image)
 
@@ -90,7 +90,7 @@ def _push_chart(cluster: Cluster) -> str:
     collection = f"oci://{registry.ADDRESS}/charts"
     with step("Chart into the registry") as work:
         work.run([cluster.helm, "package", CHART, "--destination", paths.BUILD], timeout=60)
-        package = paths.BUILD / f"message-operator-{__version__}.tgz"
+        package = paths.BUILD / f"{PROJECT.name}-{PROJECT.version}.tgz"
         work.run([cluster.helm, "push", package, collection, "--plain-http"], timeout=60)
-    digest = registry.digest(f"charts/message-operator:{__version__}")
-    return f"{collection}/message-operator@{digest}"
+    digest = registry.digest(f"charts/{PROJECT.name}:{PROJECT.version}")
+    return f"{collection}/{PROJECT.name}@{digest}"

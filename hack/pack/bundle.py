@@ -23,17 +23,18 @@ from typing import Any
 import yaml
 
 from hack.pack import chart_docs
+from hack.pack.project import PROJECT
 from hack.rig import paths, tools, versions
 from hack.rig.run import HackError, output
-from message_operator import __version__
 
-NAME = "message-operator"
+NAME = PROJECT.name
+(_KIND,) = PROJECT.kinds
+(_IMAGE,) = PROJECT.images
 BUNDLE = paths.CHECKOUT / "bundle"
 DOCKERFILE = paths.CHECKOUT / "bundle.Dockerfile"
 #: What only people can say of it.
 WRITTEN = paths.CHECKOUT / "olm"
 _ICON = paths.CHECKOUT / "docs" / "icon.svg"
-_ENV_PREFIX = "MESSAGE_OPERATOR_"
 
 #: The channels for those who want every version, and for those who want releases alone.
 CANDIDATE, STABLE = "candidate", "stable"
@@ -129,10 +130,10 @@ def current() -> Release:
     (container,) = _find("Deployment", NAME)["spec"]["template"]["spec"]["containers"]
     image: str = container["image"]
     return Release(
-        version=__version__,
+        version=PROJECT.version,
         image=image,
-        message_image=_arguments()["message-image"],
-        bundle_image=f"{image.rpartition(':')[0]}-bundle:v{__version__}",
+        message_image=_arguments()[_IMAGE.flag],
+        bundle_image=f"{image.rpartition(':')[0]}-bundle:v{PROJECT.version}",
     )
 
 
@@ -150,8 +151,8 @@ def _labels(labels: Manifest, release: Release) -> Manifest:
 
 
 def crd(release: Release) -> Manifest:
-    """Return the definition of the Message."""
-    found = _find("CustomResourceDefinition", "messages.myorg.dev")
+    """Return the definition of the kind."""
+    found = _find("CustomResourceDefinition", _KIND.crd)
     found["metadata"] = {
         "name": found["metadata"]["name"],
         "labels": _labels(found["metadata"]["labels"], release),
@@ -174,7 +175,7 @@ def _deployment(release: Release) -> Manifest:
                 "fieldRef": {"fieldPath": "metadata.annotations['olm.targetNamespaces']"}
             },
         },
-        {"name": "RELATED_IMAGE_MESSAGE", "value": release.message_image},
+        {"name": _IMAGE.related_variable, "value": release.message_image},
         *_settings(),
     ]
     return {
@@ -189,9 +190,9 @@ def _settings() -> Iterable[dict[str, str]]:
     # The namespaces are OLM's to say.
     flags = _arguments()
     del flags["all-namespaces"]
-    flags["message-image"] = "$(RELATED_IMAGE_MESSAGE)"
+    flags[_IMAGE.flag] = f"$({_IMAGE.related_variable})"
     for name, value in flags.items():
-        yield {"name": _ENV_PREFIX + name.replace("-", "_").upper(), "value": value}
+        yield {"name": PROJECT.variables + name.replace("-", "_").upper(), "value": value}
 
 
 def _permissions() -> list[Manifest]:
@@ -321,7 +322,7 @@ def csv(release: Release) -> Manifest:
             },
             "relatedImages": [
                 {"name": NAME, "image": release.image},
-                {"name": "message", "image": release.message_image},
+                {"name": _IMAGE.name, "image": release.message_image},
             ],
         },
     }

@@ -16,9 +16,9 @@ import yaml
 
 from hack.pack import bundle
 from hack.pack.bundle import NAME, Manifest, Release
+from hack.pack.project import PROJECT
 from hack.rig import paths, versions
 from hack.rig.run import HackError
-from message_operator import __version__
 
 CATALOG = paths.CHECKOUT / "catalog"
 DOCKERFILE = paths.CHECKOUT / "catalog.Dockerfile"
@@ -166,7 +166,7 @@ def unreleased() -> list[Path]:
     return [
         CATALOG / file(version)
         for version in _bundles()
-        if version != __version__ and not _recorded(version)
+        if version != PROJECT.version and not _recorded(version)
     ]
 
 
@@ -233,6 +233,6 @@ def _recorded(version: str) -> bool:
 def files() -> dict[Path, str]:
     """Return the texts of the catalog's files but those of releases, which stay as they are."""
     made = with_release(bundle.current())
-    if _recorded(__version__):
-        del made[file(__version__)]
+    if _recorded(PROJECT.version):
+        del made[file(PROJECT.version)]
     return {**{CATALOG / path: text for path, text in made.items()}, DOCKERFILE: dockerfile()}

@@ -14,10 +14,11 @@ from typing import Any
 
 import yaml
 
+from hack.pack.project import PROJECT
 from hack.rig import paths, tools
 from hack.rig.run import HackError
 
-_CHART = Path("charts/message-operator")
+_CHART = PROJECT.chart.relative_to(paths.CHECKOUT)
 
 #: Differ in every release, and mean nothing by themselves.
 _NOISE = re.compile(r"\.(helm\.sh/chart|app\.kubernetes\.io/version)$")
@@ -59,13 +60,14 @@ class Change:
             yield f"the upgrade fails: {self.object}{self.path} cannot be changed"
         if kind == "CustomResourceDefinition" and self.new is None:
             if not self.path:
-                yield "the Message kind goes, and with it every Message, unless it was kept"
+                yield "the kind goes, and with it every object of it, unless it was kept"
             elif self.path.startswith(".spec.versions"):
                 yield f"the API loses something:{str(self).removeprefix(' ')}"
         if kind == "Deployment" and self.path.startswith(".spec.template"):
             yield "the operator's Pods are replaced"
-            if "[--message-" in self.path:
-                yield "the message Pods are replaced"
+            for image in PROJECT.images:
+                if f"[--{image.name}-" in self.path:
+                    yield f"the {image.name} Pods are replaced"
 
 
 def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -6,22 +6,22 @@ IMG names it; without IMG it is this version's in the local registry.
 import os
 import re
 
+from hack.pack.project import PROJECT
 from hack.rig import base_images, engine, paths, public_images, registry
 from hack.rig.run import HackError, answer
 from hack.rig.steps import step
-from message_operator import __version__
 
 
 def reference() -> str:
     """Return the image's name, as the cluster pulls it."""
-    return os.environ.get("IMG") or f"{registry.ADDRESS}/message-operator:{__version__}"
+    return os.environ.get("IMG") or f"{registry.ADDRESS}/{PROJECT.name}:{PROJECT.version}"
 
 
 def build(ref: str | None = None) -> str:
     """Build the image and return its name."""
     ref = ref or reference()
     engine.up()
-    arguments = {"VERSION": __version__, "REVISION": _revision()}
+    arguments = {"VERSION": PROJECT.version, "REVISION": _revision()}
     if public_images.are_in_reach():
         for base in public_bases():
             public_images.pull(base)

@@ -1,6 +1,6 @@
 """Documents that people write and that name this version: `make generate` has them name it.
 
-`message_operator.__version__` is the one place where the version is written. All else that names it
+The operator's `__version__` is the one place where the version is written. All else that names it
 is generated as a whole, but for these: in them only the version follows.
 """
 
@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 from hack.pack import chart_docs
+from hack.pack.project import PROJECT
 from hack.rig import paths
-from message_operator import __version__
 
 _CHART = chart_docs.CHART / "Chart.yaml"
 _DOCUMENTS = (
@@ -19,8 +19,8 @@ _DOCUMENTS = (
 
 #: What stands before the version: in Chart.yaml, as an image's tag, as a tag in git, as a channel.
 _BEFORE = (
-    *("^version: ", "^appVersion: ", r"/message-operator(?:-bundle|-catalog)?:v?"),
-    *(r"\?ref=v", "newTag: ", r"message-operator\.v"),
+    *("^version: ", "^appVersion: ", rf"/{PROJECT.name}(?:-bundle|-catalog)?:v?"),
+    *(r"\?ref=v", "newTag: ", rf"{PROJECT.name}\.v"),
 )
 _VERSION = r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]*[0-9A-Za-z])?"
 _NAMED = re.compile(rf"({'|'.join(_BEFORE)}){_VERSION}", re.MULTILINE)
@@ -30,7 +30,7 @@ _PRERELEASE = re.compile(r'(?<=artifacthub\.io/prerelease: )"\w+"')
 
 def files() -> dict[Path, str]:
     """Return the texts of these documents, by their paths, with this version in them."""
-    return {file: named(file.read_text(), __version__) for file in _DOCUMENTS}
+    return {file: named(file.read_text(), PROJECT.version) for file in _DOCUMENTS}
 
 
 def named(text: str, version: str) -> str:

@@ -1,0 +1,189 @@
+"""What the file PROJECT says: the operator's name, package, kinds and images.
+
+The rest of `hack.pack` and `hack.commands` read it here and name no operator themselves. The form
+is kubebuilder's; what it has no field for is under `plugins`, which kubebuilder leaves alone:
+https://book.kubebuilder.io/reference/project-config
+"""
+
+import importlib
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from hack.rig import paths
+from hack.rig.run import HackError
+
+#: Our part of `plugins`, and what `layout` names.
+PLUGIN = "kopf-runtime.myorg.dev/v1"
+
+# The API server's limits: a DNS label, a DNS subdomain, the name of a kind, a version of an API.
+_Label = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+_Domain = Annotated[
+    str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$")
+]
+_KindName = Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Za-z0-9]{0,62}$")]
+_Version = Annotated[str, msgspec.Meta(pattern=r"^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$")]
+_Module = Annotated[str, msgspec.Meta(pattern=r"^[a-z_][a-z0-9_]*$")]
+_Values = Annotated[str, msgspec.Meta(pattern=r"^\w+(\.\w+)*$")]
+
+
+class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A kind that the operator serves."""
+
+    domain: _Domain
+    kind: _KindName
+    plural: _Label
+    version: _Version
+    group: str = ""
+    controller: bool = False
+    api: dict[str, str | bool] = {}
+
+    @property
+    def qualified_group(self) -> str:
+        """The API group in full."""
+        return ".".join(filter(None, (self.group, self.domain)))
+
+    @property
+    def crd(self) -> str:
+        """The name of the CustomResourceDefinition."""
+        return f"{self.plural}.{self.qualified_group}"
+
+    @property
+    def many(self) -> str:
+        """The kind in the plural, as sentences have it: `Messages` of the kind `Message`."""
+        lower = self.kind.lower()
+        if self.plural.startswith(lower):
+            return self.kind + self.plural.removeprefix(lower)
+        return self.plural.capitalize()
+
+
+class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An image of the Pods that the operator makes."""
+
+    name: _Label
+    #: Its place in the chart's values.
+    values: _Values
+
+    @property
+    def flag(self) -> str:
+        """The operator's flag that names it, without the dashes."""
+        return f"{self.name}-image"
+
+    @property
+    def variable(self) -> str:
+        """The variable by which a release names it, such as MESSAGE_IMG."""
+        return f"{self._upper}_IMG"
+
+    @property
+    def related_variable(self) -> str:
+        """The variable in the ClusterServiceVersion, by which mirrors of images find it."""
+        return f"RELATED_IMAGE_{self._upper}"
+
+    @property
+    def _upper(self) -> str:
+        return self.name.upper().replace("-", "_")
+
+
+class _Plugin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    package: _Module
+    samples: dict[_KindName, str]
+    images: tuple[Image, ...] = ()
+
+
+class _Plugins(msgspec.Struct, frozen=True):
+    own: _Plugin = msgspec.field(name=PLUGIN)
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    domain: _Domain
+    layout: tuple[str, ...]
+    plugins: _Plugins
+    project_name: _Label
+    resources: Annotated[tuple[Kind, ...], msgspec.Meta(min_length=1)]
+    version: str
+
+
+class Project(msgspec.Struct, frozen=True):
+    """An operator's repository, or a folder of one."""
+
+    root: Path
+    #: Also the name of the chart, of the OLM package, and of a release that nobody names.
+    name: str
+    domain: str
+    #: The operator's Python package.
+    package: str
+    kinds: tuple[Kind, ...]
+    images: tuple[Image, ...]
+    #: A manifest of each kind, by the kind's name.
+    samples: dict[str, Path]
+
+    @property
+    def chart(self) -> Path:
+        """The folder of the chart."""
+        return self.root / "charts" / self.name
+
+    @property
+    def version(self) -> str:
+        """The version that is checked out: `__version__` of the operator's package."""
+        version: str = importlib.import_module(self.package).__version__
+        return version
+
+    @property
+    def version_file(self) -> Path:
+        """Where the version is written."""
+        return self.root / "operator" / self.package / "__init__.py"
+
+    @property
+    def many(self) -> str:
+        """The kinds in the plural, as sentences have them: `Messages`."""
+        return " and ".join(kind.many for kind in self.kinds)
+
+    @property
+    def metrics(self) -> str:
+        """What the names of the operator's metrics begin with."""
+        return self.name.replace("-", "_") + "_"
+
+    @property
+    def variables(self) -> str:
+        """What the operator's environment variables begin with; kopf_runtime has the same rule."""
+        return self.name.upper().replace("-", "_") + "_"
+
+
+def load(root: Path) -> Project:
+    """Return what the file PROJECT in a folder says; raise HackError with what is wrong in it."""
+    path = root / "PROJECT"
+    try:
+        file = msgspec.yaml.decode(path.read_text(), type=_File)
+    except OSError as error:
+        raise HackError(f"{path}: {error.strerror}; each operator has this file") from error
+    except msgspec.MsgspecError as error:
+        sentence = " ".join(str(error).split()).replace("`$.", "`")
+        raise HackError(f"{path}: {sentence}") from error
+    plugin = file.plugins.own
+    project = Project(
+        root=root,
+        name=file.project_name,
+        domain=file.domain,
+        package=plugin.package,
+        kinds=file.resources,
+        images=plugin.images,
+        samples={kind: root / sample for kind, sample in plugin.samples.items()},
+    )
+    _check(project, path)
+    return project
+
+
+def _check(project: Project, path: Path) -> None:
+    """Raise HackError where two fields of the file do not fit each other."""
+    kinds = {kind.kind for kind in project.kinds}
+    if odd := sorted(kinds ^ project.samples.keys()):
+        raise HackError(
+            f"{path}: {', '.join(odd)} must be both a kind in `resources` and a key of `samples`"
+        )
+    for sample in project.samples.values():
+        if not sample.is_file():
+            raise HackError(f"{path}: the sample {sample} does not exist; `samples` names files")
+
+
+PROJECT = load(paths.CHECKOUT)

@@ -1,0 +1,133 @@
+"""hack.pack.project: PROJECT is read as kubebuilder reads it, and its mistakes are told."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hack.pack import project
+from hack.pack.project import PLUGIN, PROJECT
+from hack.rig.run import HackError
+from message_operator.settings import PROGRAM
+
+CHECKOUT = Path(__file__).parents[3]
+
+Edit = Callable[[dict[str, Any]], Any]
+
+
+def write(folder: Path, edit: Edit = lambda content: None) -> Path:
+    """Write the checkout's PROJECT, edited, with its sample; return the file."""
+    content = yaml.safe_load((CHECKOUT / "PROJECT").read_text())
+    edit(content)
+    (folder / "examples").mkdir()
+    (folder / "examples" / "hello.yaml").touch()
+    (folder / "PROJECT").write_text(yaml.safe_dump(content))
+    return folder / "PROJECT"
+
+
+def test_it_says_what_the_operator_s_code_and_chart_say() -> None:
+    chart = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())
+    (listed,) = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
+    (kind,) = PROJECT.kinds
+
+    assert chart["name"] == PROGRAM.name == PROJECT.name
+    assert PROJECT.variables == PROGRAM.prefix
+    assert f'__version__ = "{PROJECT.version}"' in PROJECT.version_file.read_text()
+    assert (listed["kind"], listed["version"], listed["name"]) == (
+        kind.kind,
+        kind.version,
+        kind.crd,
+    )
+
+
+def test_samples_are_of_their_kinds() -> None:
+    for kind in PROJECT.kinds:
+        sample = yaml.safe_load(PROJECT.samples[kind.kind].read_text())
+
+        assert sample["kind"] == kind.kind
+        assert sample["apiVersion"] == f"{kind.qualified_group}/{kind.version}"
+
+
+def test_a_group_stands_before_the_domain(tmp_path: Path) -> None:
+    def edit(content: dict[str, Any]) -> None:
+        content["resources"][0] |= {"group": "cache", "domain": "example.com"}
+
+    write(tmp_path, edit)
+
+    (kind,) = project.load(tmp_path).kinds
+
+    assert kind.crd == "messages.cache.example.com"
+
+
+def test_an_image_has_a_flag_and_variables(tmp_path: Path) -> None:
+    def edit(content: dict[str, Any]) -> None:
+        content["plugins"][PLUGIN]["images"] = [{"name": "side-car", "values": "sideCar.image"}]
+
+    write(tmp_path, edit)
+
+    (image,) = project.load(tmp_path).images
+
+    assert image.flag == "side-car-image"
+    assert image.variable == "SIDE_CAR_IMG"
+    assert image.related_variable == "RELATED_IMAGE_SIDE_CAR"
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural", "many"),
+    [
+        ("Message", "messages", "Messages"),
+        ("FlightTicket", "flighttickets", "FlightTickets"),
+        ("Policy", "policies", "Policies"),
+    ],
+)
+def test_sentences_have_a_plural(kind: str, plural: str, many: str) -> None:
+    assert project.Kind("example.com", kind, plural, "v1").many == many
+
+
+@pytest.mark.parametrize(
+    ("edit", "sentence"),
+    [
+        (lambda p: p.pop("projectName"), "missing required field `projectName`"),
+        (lambda p: p.pop("resources"), "missing required field `resources`"),
+        (lambda p: p.update(resources=[]), "length >= 1 - at `resources`"),
+        (lambda p: p.update(projectname="x"), "unknown field `projectname`"),
+        (lambda p: p.update(projectName="Message"), "at `projectName`"),
+        (lambda p: p.update(domain="myorg"), "at `domain`"),
+        (lambda p: p["resources"][0].update(kind="message"), "at `resources[0].kind`"),
+        (lambda p: p["resources"][0].update(version="1"), "at `resources[0].version`"),
+        (lambda p: p["resources"][0].update(plural=1), "Expected `str`, got `int`"),
+        (lambda p: p["plugins"].pop(PLUGIN), f"missing required field `{PLUGIN}`"),
+        (lambda p: p["plugins"][PLUGIN].pop("package"), "missing required field `package`"),
+        (
+            lambda p: p["plugins"][PLUGIN].update(samples={"Letter": "examples/hello.yaml"}),
+            "Letter, Message must be both a kind in `resources` and a key of `samples`",
+        ),
+        (
+            lambda p: p["plugins"][PLUGIN].update(samples={"Message": "examples/none.yaml"}),
+            "examples/none.yaml does not exist; `samples` names files",
+        ),
+    ],
+)
+def test_a_mistake_is_told_in_a_sentence(tmp_path: Path, edit: Edit, sentence: str) -> None:
+    file = write(tmp_path, edit)
+
+    with pytest.raises(HackError) as error:
+        project.load(tmp_path)
+
+    assert str(error.value).startswith(f"{file}: ")
+    assert sentence in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_without_the_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(HackError, match=r"PROJECT: No such file or directory; each operator has"):
+        project.load(tmp_path)
+
+
+def test_what_is_no_yaml_is_told(tmp_path: Path) -> None:
+    write(tmp_path).write_text("domain: [")
+
+    with pytest.raises(HackError, match="PROJECT: "):
+        project.load(tmp_path)
