@@ -54,7 +54,7 @@ DEBIAN_IMAGES = "trixie"
 
 #: Which versions found on the PATH are good enough, as (at least, below).
 FITTING = {
-    # kind: the configuration that hack/rig/cluster.py writes, and the node image's way to boot.
+    # kind: the configuration that hack/rig/kind.py writes, and the node image's way to boot.
     "kind": ((0, 31), (1, 0)),
     # kubectl: Kubernetes supports one minor version either side of the server's, and the
     # server is v1.37 where it is built here, and from v1.35 on in the node images of these kinds.

@@ -1,0 +1,181 @@
+"""The kind cluster: its health, its creation and deletion; used by `hack.rig.cluster`."""
+
+import shutil
+import tempfile
+import time
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import yaml
+
+from hack.rig import engine, node_image, paths, public_images, tools
+from hack.rig.run import answer, output
+from hack.rig.steps import Step, say, step
+
+#: Seconds that a cluster may take to answer before it is created again; a busy machine is slow.
+_PATIENCE = 60.0
+#: In the node: says that the cluster was made to the end.
+_COMPLETE = "/kind/complete"
+_RESOLV_CONF = "/kind/resolv.conf"
+#: The addresses of Services: kind's default.
+_SERVICES = "10.96.0.0/16"
+_READY = '{.items[0].status.conditions[?(@.type=="Ready")].status}'
+
+
+def node(name: str) -> str:
+    """Return the container that is the cluster's node."""
+    return f"{name}-control-plane"
+
+
+def is_there(name: str) -> bool:
+    """Tell whether a cluster was made, be it running or not."""
+    if not shutil.which("docker"):
+        return False
+    engine.up()
+    return engine.container(node(name), "{{.Id}}") is not None
+
+
+def kubeconfig(name: str) -> Path:
+    """Return the file by which the cluster is reached; it belongs to this checkout."""
+    return paths.BUILD / f"{name}.kubeconfig"
+
+
+def is_well(name: str) -> bool:
+    """Tell whether the cluster is there and answers; say why not where it was there once.
+
+    A node that was stopped with its engine does not come back reliably: its address, and with
+    it its certificates, may have changed, and its Pods are those of another boot. So only one
+    that has run without a break since it was made is taken as well.
+    """
+    form = "{{.State.Running}} {{.State.StartedAt}} {{.Created}} {{.Config.Image}}"
+    state = engine.container(node(name), form)
+    if state is None:
+        return False
+    running, started, created, image = state.split()
+    pause = datetime.fromisoformat(started[:19]) - datetime.fromisoformat(created[:19])
+    if running != "true":
+        say(f"    the cluster {name} was stopped; it is created again")
+        return False
+    if pause > timedelta(minutes=1):
+        say(f"    the cluster {name} was stopped with its engine; it is created again")
+        return False
+    if node_image.is_outdated(image):
+        say(f"    the cluster {name} runs {image}; it is created again")
+        return False
+    if not engine.docker("exec", node(name), "find", "/kind", "-path", _COMPLETE).strip():
+        say(f"    the cluster {name} was never completed; it is created again")
+        return False
+    _write_kubeconfig(name)
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        ready = answer([*_kubectl(name), "get", "nodes", "-o", f"jsonpath={_READY}"], timeout=15)
+        if ready == "True":
+            return True
+        time.sleep(1)
+    say(f"    the cluster {name} does not answer; it is created again")
+    return False
+
+
+def create(name: str) -> None:
+    """Create the cluster, in the place of one that is there."""
+    program = tools.path("kind")
+    paths.BUILD.mkdir(exist_ok=True)
+    with (
+        step(f"kind cluster ({name})") as work,
+        tempfile.TemporaryDirectory(dir=paths.cache(), prefix=".kind.") as folder,
+    ):
+        delete(name, work)
+        config = Path(folder) / "kind.yaml"
+        config.write_text(yaml.safe_dump(_configuration()))
+        # The node's container comes right after its image.
+        with public_images.explained(
+            "docker.io/kindest/node", lambda: engine.has_container(node(name))
+        ):
+            work.run(
+                [
+                    *(program, "create", "cluster", "--name", name, "--config", config),
+                    *("--kubeconfig", kubeconfig(name), "--wait", "3m"),
+                ],
+                timeout=public_images.LIMIT,
+            )
+        _keep_in_services(name, work)
+        work.run(
+            [
+                *(*_kubectl(name), "-n", "kube-system", "rollout", "status"),
+                *("deployment/coredns", "--timeout=3m"),
+            ],
+            timeout=200,
+        )
+        work.run(["docker", "exec", node(name), "touch", _COMPLETE], timeout=30)
+
+
+def _keep_in_services(name: str, work: Step) -> None:
+    """Have the node refuse what is sent to a Service's address before kube-proxy knows it.
+
+    It would leave the cluster, and some networks answer for any address and keep the connection.
+    Such a network once left the API server waiting indefinitely on OLM's API. kube-proxy changes
+    the address of what it knows before these rules are asked.
+    """
+    for chain in ("OUTPUT", "FORWARD"):
+        rule = ("-d", _SERVICES, "-j", "REJECT")
+        work.run(["docker", "exec", node(name), "iptables", "-w", "-A", chain, *rule], timeout=30)
+
+
+def _configuration() -> dict[str, object]:
+    """Return kind's configuration: its defaults, or a node of the image that is made here."""
+    networking: dict[str, object] = {"serviceSubnet": _SERVICES}
+    # A machine may have the first version of cgroups only, which still works.
+    kubelet: dict[str, object] = {"kind": "KubeletConfiguration", "failCgroupV1": False}
+    # kubeadm gives the API server a minute to come up, which is little on a busy machine.
+    init = {"kind": "InitConfiguration", "timeouts": {"kubernetesAPICall": "5m0s"}}
+    node: dict[str, object] = {"role": "control-plane"}
+    if not public_images.are_in_reach():
+        networking["disableDefaultCNI"] = True  # the node image brings a simple one
+        # The node's own resolver is Docker's, on a loopback address that no Pod can reach.
+        kubelet["resolvConf"] = _RESOLV_CONF
+        node["image"] = node_image.make()
+        node["extraMounts"] = [{"hostPath": str(_resolv_conf()), "containerPath": _RESOLV_CONF}]
+    return {
+        "kind": "Cluster",
+        "apiVersion": "kind.x-k8s.io/v1alpha4",
+        "networking": networking,
+        "kubeadmConfigPatches": [yaml.safe_dump(kubelet), yaml.safe_dump(init)],
+        "nodes": [node],
+    }
+
+
+def _resolv_conf() -> Path:
+    """Write the name servers that Pods can reach: this machine's, but for loopback ones."""
+    places = ("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf")
+    lines = [
+        line
+        for place in map(Path, places)
+        if place.exists()
+        for line in place.read_text().splitlines()
+        if line.startswith("nameserver ") and not line.split()[1].startswith(("127.", "::1"))
+    ]
+    if not lines:  # CoreDNS wants one; names of the cluster work without
+        lines = ["nameserver 192.0.2.1"]
+    file = paths.BUILD / "resolv.conf"
+    file.write_text("".join(f"{line}\n" for line in dict.fromkeys(lines)))
+    return file
+
+
+def delete(name: str, work: Step) -> None:
+    """Delete the cluster, if it is there."""
+    command = (tools.path("kind"), "delete", "cluster", "--name", name)
+    work.run([*command, "--kubeconfig", kubeconfig(name)], timeout=180)
+
+
+def _write_kubeconfig(name: str) -> None:
+    """Give this checkout the cluster's kubeconfig, made perhaps from another checkout."""
+    config = output([tools.path("kind"), "get", "kubeconfig", "--name", name])
+    file = kubeconfig(name)
+    if not file.exists() or file.read_text() != config:
+        file.parent.mkdir(exist_ok=True)
+        file.touch(0o600)
+        file.write_text(config)
+
+
+def _kubectl(name: str) -> tuple[str | Path, ...]:
+    return (tools.path("kubectl"), "--kubeconfig", kubeconfig(name), "--request-timeout=10s")
