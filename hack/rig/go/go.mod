@@ -1,4 +1,4 @@
-module message-operator/hack/go
+module rig
 
 go 1.26.3
 
