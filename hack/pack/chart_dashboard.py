@@ -32,11 +32,16 @@ def queries(*, interval: str, **selected: str) -> list[str]:
     found = []
     for panel in (panel for panels in ROWS.values() for panel in panels):
         for _, expression in panel.queries:
-            expression = expression.replace("OURS", _OURS)
+            expression = complete(expression)
             for name, value in variables.items():
                 expression = expression.replace(f"${name}", value)
             found.append(expression)
     return found
+
+
+def complete(expression: str, selector: str = _OURS) -> str:
+    """Return a panel's expression with the selector and the metrics' names in it."""
+    return expression.replace("OURS", selector).replace("OWN_", PROJECT.metrics)
 
 
 def dashboard() -> str:
@@ -111,7 +116,7 @@ def _panel(panel: Panel, number: int) -> dict[str, Any]:
             {
                 "refId": chr(ord("A") + i),
                 "datasource": _DATASOURCE,
-                "expr": expression.replace("OURS", _OURS),
+                "expr": complete(expression),
                 "legendFormat": legend,
                 "instant": panel.kind == "stat",
             }

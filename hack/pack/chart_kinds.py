@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from hack.pack.project import PROJECT
+
 Schema = dict[str, Any]
 
 TEXT: Schema = {"type": "string"}
@@ -56,29 +58,30 @@ _TLS: dict[str, Schema] = {
     "maxVersion": _TLS_VERSION,
 }
 
+#: The alerts of the chart, without what each begins with.
+_ALERTS = (
+    "Down",
+    "Restarting",
+    "NoLeader",
+    "ReconcileErrors",
+    "QueueStuck",
+    "ApiErrors",
+    "Forbidden",
+    "WatchMisses",
+    "SweepsFail",
+    "Unserved",
+    "UnreadableObjects",
+    "MessagesFailed",
+    "MessagesPending",
+)
+
 #: What `# @schema <kind>` stands for.
 KINDS: dict[str, Schema] = {
     "affinity": closed(nodeAffinity=OBJECT, podAffinity=OBJECT, podAntiAffinity=OBJECT),
     "alerts": {
         "type": "array",
         "uniqueItems": True,
-        "items": {
-            "enum": [
-                "MessageOperatorDown",
-                "MessageOperatorRestarting",
-                "MessageOperatorNoLeader",
-                "MessageOperatorReconcileErrors",
-                "MessageOperatorQueueStuck",
-                "MessageOperatorApiErrors",
-                "MessageOperatorForbidden",
-                "MessageOperatorWatchMisses",
-                "MessageOperatorSweepsFail",
-                "MessageOperatorUnserved",
-                "MessageOperatorUnreadableObjects",
-                "MessageOperatorMessagesFailed",
-                "MessageOperatorMessagesPending",
-            ]
-        },
+        "items": {"enum": [PROJECT.alerts + name for name in _ALERTS]},
     },
     "authorization": closed(type=TEXT, credentials=_KEY),
     "countOrPercentage": {**_COUNT_OR_PERCENTAGE, "pattern": "^([0-9]{1,3}%)?$"},

@@ -12,7 +12,10 @@ _OPERATOR_LEGEND = "{{cluster}} {{namespace}}/{{operator}}"
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel; each query is (legend, expression), with OURS for the selector."""
+    """A panel; each query is (legend, expression).
+
+    In an expression OURS stands for the selector, OWN_ for what the metrics' names begin with.
+    """
 
     title: str
     description: str
@@ -37,21 +40,21 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Replicas",
             "Operators that are scraped. One of a release leads, the others stand by.",
-            ((_OPERATOR_LEGEND, f"count by ({_OPERATOR}) (message_operator_build_info{{OURS}})"),),
+            ((_OPERATOR_LEGEND, f"count by ({_OPERATOR}) (OWN_build_info{{OURS}})"),),
             kind="stat",
             width=4,
         ),
         Panel(
             "Leaders",
             "Exactly one operator of a release works. None: nothing is reconciled.",
-            ((_OPERATOR_LEGEND, f"sum by ({_OPERATOR}) (message_operator_leader{{OURS}})"),),
+            ((_OPERATOR_LEGEND, f"sum by ({_OPERATOR}) (OWN_leader{{OURS}})"),),
             kind="stat",
             width=4,
         ),
         Panel(
             "Version",
             "What runs; two of them only while a rollout is under way.",
-            (("{{version}}", "count by (version) (message_operator_build_info{OURS})"),),
+            (("{{version}}", "count by (version) (OWN_build_info{OURS})"),),
             kind="stat",
             width=4,
         ),
@@ -62,8 +65,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 (
                     "{{phase}}",
                     # All replicas of a release count the same Messages.
-                    f"sum by (phase) (max by ({_OPERATOR}, phase) "
-                    "(message_operator_messages{OURS}))",
+                    f"sum by (phase) (max by ({_OPERATOR}, phase) (OWN_messages{{OURS}}))",
                 ),
             ),
             width=12,
@@ -73,15 +75,15 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Reconciles by result",
             "error: the operator failed; requeue: something refused, and it will be tried again.",
-            (("{{result}}", _rate("message_operator_reconciles_total", "result")),),
+            (("{{result}}", _rate("OWN_reconciles_total", "result")),),
             unit="ops",
         ),
         Panel(
             "Duration of a reconcile",
             "Mostly the API server's share: one that has nothing to do takes under a millisecond.",
             (
-                ("p50", _quantile(0.5, "message_operator_reconcile_duration_seconds")),
-                ("p99", _quantile(0.99, "message_operator_reconcile_duration_seconds")),
+                ("p50", _quantile(0.5, "OWN_reconcile_duration_seconds")),
+                ("p99", _quantile(0.99, "OWN_reconcile_duration_seconds")),
             ),
             unit="s",
         ),
@@ -89,20 +91,20 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Wait in the queue",
             "How long a change waits until a worker takes it up.",
             (
-                ("p50", _quantile(0.5, "message_operator_queue_latency_seconds")),
-                ("p99", _quantile(0.99, "message_operator_queue_latency_seconds")),
+                ("p50", _quantile(0.5, "OWN_queue_latency_seconds")),
+                ("p99", _quantile(0.99, "OWN_queue_latency_seconds")),
             ),
             unit="s",
         ),
         Panel(
             "Queue",
             "Messages that wait. The leader's empties by itself; standbys keep theirs for the day.",
-            (("{{pod}}", "sum by (pod) (message_operator_queue_depth{OURS})"),),
+            (("{{pod}}", "sum by (pod) (OWN_queue_depth{OURS})"),),
         ),
         Panel(
             "Put into the queue",
             "Changes seen, retries and sweeps.",
-            (("{{pod}}", _rate("message_operator_queue_adds_total", "pod")),),
+            (("{{pod}}", _rate("OWN_queue_adds_total", "pod")),),
             unit="ops",
         ),
         Panel(
@@ -111,7 +113,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (
                 (
                     "{{resource}}",
-                    "sum by (resource) (increase(message_operator_sweep_repairs_total{OURS}[1h]))",
+                    "sum by (resource) (increase(OWN_sweep_repairs_total{OURS}[1h]))",
                 ),
             ),
         ),
@@ -121,7 +123,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (
                 (
                     "{{pod}}",
-                    "time() - max by (pod) (message_operator_last_sweep_timestamp_seconds{OURS})",
+                    "time() - max by (pod) (OWN_last_sweep_timestamp_seconds{OURS})",
                 ),
             ),
             unit="s",
@@ -132,8 +134,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (
                 (
                     _OPERATOR_LEGEND,
-                    f"time() - max by ({_OPERATOR}) "
-                    "(message_operator_lease_renewed_timestamp_seconds{OURS})",
+                    f"time() - max by ({_OPERATOR}) (OWN_lease_renewed_timestamp_seconds{{OURS}})",
                 ),
             ),
             unit="s",
@@ -141,7 +142,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Tries for the Lease that failed",
             "No answer, or a refusal: the log tells which.",
-            (("{{pod}}", _rate("message_operator_lease_failures_total", "pod")),),
+            (("{{pod}}", _rate("OWN_lease_failures_total", "pod")),),
             unit="ops",
         ),
     ),
@@ -152,7 +153,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (
                 (
                     "{{resource}} {{watched_namespace}}",
-                    "max by (resource, watched_namespace) (message_operator_unserved{OURS})",
+                    "max by (resource, watched_namespace) (OWN_unserved{OURS})",
                 ),
             ),
             width=12,
@@ -164,7 +165,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 (
                     "{{resource}}",
                     f"sum by (resource) (max by ({_OPERATOR}, resource) "
-                    "(message_operator_unreadable_objects{OURS}))",
+                    "(OWN_unreadable_objects{OURS}))",
                 ),
             ),
             width=12,
@@ -174,7 +175,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Requests by answer",
             "code 0: no answer. 403: the roles are too narrow, or a quota is used up.",
-            (("{{verb}} {{code}}", _rate("message_operator_api_requests_total", "verb, code")),),
+            (("{{verb}} {{code}}", _rate("OWN_api_requests_total", "verb, code")),),
             unit="reqps",
         ),
         Panel(
@@ -183,7 +184,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (
                 (
                     "{{verb}}",
-                    _quantile(0.99, "message_operator_api_request_duration_seconds", "verb"),
+                    _quantile(0.99, "OWN_api_request_duration_seconds", "verb"),
                 ),
             ),
             unit="s",
@@ -191,7 +192,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Events not posted",
             "Too many at once, or refused. The Messages' status tells the same.",
-            (("{{pod}}", _rate("message_operator_events_dropped_total", "pod")),),
+            (("{{pod}}", _rate("OWN_events_dropped_total", "pod")),),
             unit="ops",
         ),
     ),

@@ -145,6 +145,11 @@ class Project(msgspec.Struct, frozen=True):
         return self.name.replace("-", "_") + "_"
 
     @property
+    def alerts(self) -> str:
+        """What the names of the operator's alerts begin with."""
+        return "".join(part.capitalize() for part in self.name.split("-"))
+
+    @property
     def variables(self) -> str:
         """What the operator's environment variables begin with; kopf_runtime has the same rule."""
         return self.name.upper().replace("-", "_") + "_"

@@ -77,7 +77,7 @@ def test_messages_of_all_releases_are_added_up_and_replicas_count_them_once(tmp_
         "input_series": [one, standby, two],
         "promql_expr_test": [
             {
-                "expr": query.replace("{OURS}", ""),
+                "expr": chart_dashboard.complete(query, selector=""),
                 "eval_time": "5m",
                 "exp_samples": [{"labels": '{phase="Failed"}', "value": 6}],
             }
