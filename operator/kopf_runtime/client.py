@@ -124,7 +124,7 @@ class Client:
                 payload = await r.read()
                 code = r.status
                 self._look_at_clock(r)
-                if code >= 400:
+                if code >= 300:
                     raise _error(method, path, r, payload)
                 return bytes(payload)
         except (aiohttp.ClientError, TimeoutError, RuntimeError, ValueError) as error:
@@ -148,7 +148,7 @@ class Client:
         try:
             async with self._send("GET", path, None, params, JSON, timeout, False) as response:
                 code = response.status
-                if code >= 400:
+                if code >= 300:
                     raise _error("GET", path, response, await response.read())
                 rest = b""
                 async for chunk in response.content.iter_any():
@@ -170,6 +170,7 @@ class Client:
         return self._session.request(
             method, self._credentials.server + path, data=data, params=params, timeout=timeout,
             headers={"Content-Type": content_type}, ssl=self._credentials.ssl,
+            allow_redirects=False,  # they would take the token along: CVE-2022-3172
             middlewares=(self._credentials, self.fence) if fenced else (self._credentials,),
         )  # fmt: skip
 

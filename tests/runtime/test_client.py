@@ -105,6 +105,33 @@ async def test_minor_11_a_refusal_that_is_no_object_is_an_error_like_any_other(b
     assert error.value.status == 502
 
 
+@pytest.mark.parametrize("status", [301, 302, 307])
+async def test_a_redirect_takes_the_token_nowhere(status: int) -> None:
+    """A webhook or an aggregated API server may have the API server redirect: CVE-2022-3172."""
+    asked: list[str] = []
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        asked.append(request.headers.get("Authorization", ""))
+        return web.json_response({})
+
+    async with serving(elsewhere) as other:
+        assert other._credentials
+        to = other._credentials.server
+
+        async def answer(_: web.Request) -> web.Response:
+            return web.Response(status=status, headers={"Location": to + "/mine"})
+
+        async with serving(answer) as client:
+            for method in ("GET", "POST"):
+                with pytest.raises(ApiError) as error:
+                    await client.ask(method, "/x")
+                assert error.value.status == status
+            with pytest.raises(ApiError):
+                await anext(client.lines("/x", {}))
+
+    assert asked == []
+
+
 async def test_a_server_that_hangs_is_given_up_on() -> None:
     async def answer(_: web.Request) -> web.Response:
         await asyncio.sleep(60)
