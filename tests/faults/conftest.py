@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from hack.rig.control_plane import ControlPlane
+from tests.faults.subjects import MESSAGE, SUBJECTS
 from tests.support.faults import control_plane
 from tests.support.faults.cluster import Cluster, connected
-from tests.support.faults.world import World, world
+from tests.support.faults.subject import Subject
+from tests.support.faults.world import World, prepare, world
 
 
 @pytest.fixture(scope="session")
@@ -15,14 +17,14 @@ def plane() -> Iterator[ControlPlane]:
     """Have one control plane for all tests that only need a namespace of it."""
     logging.getLogger("aiohttp.access").setLevel(logging.CRITICAL)
     with control_plane.running() as one:
-        asyncio.run(_install(one))
+        asyncio.run(_prepare(one))
         one.start_controllers(*control_plane.CONTROLLERS)
         yield one
 
 
-async def _install(plane: ControlPlane) -> None:
+async def _prepare(plane: ControlPlane) -> None:
     async with connected(plane) as one:
-        await one.install()
+        await prepare(one, *SUBJECTS)
 
 
 @pytest.fixture
@@ -32,18 +34,24 @@ async def cluster(plane: ControlPlane) -> AsyncIterator[Cluster]:
 
 
 @pytest.fixture
-async def here(cluster: Cluster) -> AsyncIterator[World]:
+def subject() -> Subject:
+    """The operator under faults: the Message's, unless the test is one of `subjects.on_each`."""
+    return MESSAGE
+
+
+@pytest.fixture
+async def here(cluster: Cluster, subject: Subject) -> AsyncIterator[World]:
     """Have a namespace of one's own, and no operator yet."""
-    async with world(cluster) as one:
+    async with world(cluster, subject) as one:
         yield one
 
 
 @pytest.fixture
-async def own_world() -> AsyncIterator[World]:
+async def own_world(subject: Subject) -> AsyncIterator[World]:
     """Have a control plane of one's own, to change its kinds, and a namespace on it."""
     with control_plane.running() as one:
         async with connected(one) as cluster:
-            await cluster.install()
+            await prepare(cluster, subject)
             one.start_controllers(*control_plane.CONTROLLERS)
-            async with world(cluster) as here:
+            async with world(cluster, subject) as here:
                 yield here

@@ -2,39 +2,26 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
 from signal import Signals
 
 import pytest
 
-from hack.rig.control_plane import ControlPlane
-from tests.chart import helm
 from tests.support.faults import control_plane
-from tests.support.faults.cluster import CRD, MESSAGES, Cluster, connected
-from tests.support.faults.world import World, world
+from tests.support.faults.cluster import RefusedError
+from tests.support.faults.world import World, prepare
 
 
-@pytest.fixture
-async def own() -> AsyncIterator[tuple[ControlPlane, Cluster, World]]:
-    with control_plane.running() as plane:
-        async with connected(plane) as cluster:
-            await cluster.install()
-            plane.start_controllers(*control_plane.CONTROLLERS)
-            async with world(cluster) as here:
-                yield plane, cluster, here
-
-
-Own = tuple[ControlPlane, Cluster, World]
-
-
-async def test_the_api_server_is_restarted(own: Own) -> None:
-    plane, _, here = own
+async def test_the_api_server_is_restarted(own_world: World) -> None:
+    here, plane = own_world, own_world.cluster.plane
     await here.start()
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
 
     plane.stop("kube-apiserver")
-    await asyncio.sleep(2)
+    asked = len(here.proxy.calls)
+    async with here.within(60, "it asks a server that is away"):
+        while len(here.proxy.calls) < asked + 3:
+            await asyncio.sleep(0.05)
     healthy = await here.operator.probe("/healthz")
     plane.start_api_server()
     await asyncio.to_thread(plane.wait)
@@ -45,14 +32,16 @@ async def test_the_api_server_is_restarted(own: Own) -> None:
     assert len(here.operator.exits) <= 1
 
 
-async def test_etcd_is_restarted(own: Own) -> None:
-    plane, _, here = own
+async def test_etcd_is_restarted(own_world: World) -> None:
+    here, plane = own_world, own_world.cluster.plane
     await here.start()
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
 
     plane.stop("etcd")
-    await asyncio.sleep(2)
+    async with here.within(60, "the API server misses etcd"):
+        while await _has_etcd(here):
+            await asyncio.sleep(0.05)
     plane.start_etcd()
     await _edited(here, "둘")
 
@@ -60,9 +49,17 @@ async def test_etcd_is_restarted(own: Own) -> None:
     assert len(here.operator.exits) <= 1
 
 
-async def test_etcd_is_restored_from_a_backup(own: Own) -> None:
+async def _has_etcd(here: World) -> bool:
+    try:
+        await here.cluster.ask("GET", "/livez/etcd")
+    except RefusedError:
+        return False
+    return True
+
+
+async def test_etcd_is_restored_from_a_backup(own_world: World) -> None:
     """Versions go backwards: the operator must not be deaf until they have caught up."""
-    plane, _, here = own
+    here, plane = own_world, own_world.cluster.plane
     await here.start("--sweep-period=2")
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
@@ -103,16 +100,16 @@ async def _edited(here: World, text: str) -> None:
 
 
 @pytest.mark.parametrize("everywhere", [True, False])
-async def test_the_kind_comes_after_the_operator(own: Own, everywhere: bool) -> None:
-    _, cluster, here = own
-    await _without_the_kind(cluster)
+async def test_the_kind_comes_after_the_operator(own_world: World, everywhere: bool) -> None:
+    here, cluster = own_world, own_world.cluster
+    await _without_the_kind(here)
     operator = await here.launch(everywhere=everywhere)
     async with here.within(60, "its Pods are watched"):
         while not any(call.watch and call.plural == "pods" for call in here.proxy.calls):
             await asyncio.sleep(0.05)
     status, said = await operator.probe("/readyz")
 
-    await cluster.install()
+    await prepare(cluster, here.subject)
     await here.create("하나")
 
     await here.converges({"hello": "하나"})
@@ -121,28 +118,29 @@ async def test_the_kind_comes_after_the_operator(own: Own, everywhere: bool) -> 
     assert "Traceback" not in operator.log.read_text()
 
 
-async def _without_the_kind(cluster: Cluster) -> None:
-    await cluster.remove(CRD)
-    async with asyncio.timeout(60):
-        while await cluster.find(CRD) or await cluster.find(f"{MESSAGES}/messages"):
+async def _without_the_kind(here: World) -> None:
+    await here.cluster.remove(here.subject.crd)
+    async with here.within(60, "the kind is gone"):
+        while any([await here.cluster.find(p) for p in (here.subject.crd, here.objects)]):
             await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize("everywhere", [True, False])
-async def test_the_kind_is_deleted_and_made_again(own: Own, everywhere: bool) -> None:
-    _, cluster, here = own
+async def test_the_kind_is_deleted_and_made_again(own_world: World, everywhere: bool) -> None:
+    here, cluster = own_world, own_world.cluster
     await here.start(everywhere=everywhere)
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
 
     here.frozen.add(here.operator)
-    await cluster.remove(CRD)
+    await cluster.remove(here.subject.crd)
     async with here.within(180, "the Pods are collected"):
-        while await cluster.find(CRD) or await cluster.items(here.collection("pods")):
+        while await cluster.find(here.subject.crd) or await cluster.items(here.children):
             await asyncio.sleep(0.2)
-    await asyncio.sleep(5)
-    await cluster.put(helm.find(helm.render(), "CustomResourceDefinition", "messages.myorg.dev"))
-    await cluster.established()
+    async with here.within(60, "it finds that the kind is gone"):
+        while (await here.operator.probe("/readyz"))[0] == 200:
+            await asyncio.sleep(0.05)
+    await prepare(cluster, here.subject)
     await here.create("둘")
     here.frozen.clear()
 

@@ -5,33 +5,51 @@ from signal import Signals
 
 import pytest
 
-from tests.support.faults import proxy
+from tests.faults.subjects import MESSAGE, SUBJECTS
+from tests.support.faults import proxy, scenarios
 from tests.support.faults.cluster import Cluster
 from tests.support.faults.proxy import Call, Forward
-from tests.support.faults.scenarios import SCENARIOS, Scenario
+from tests.support.faults.subject import Subject
 from tests.support.faults.world import World, world
 
 AT_ONCE = 5  # operators that start at once; most of their time is waiting
 SPARE = 3  # more writes than a scenario takes: by then no fault is met any more
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-async def test_killed_after_every_single_write(cluster: Cluster, scenario: str) -> None:
+def of_each_subject(*quick: str) -> pytest.MarkDecorator:
+    """Run with each scenario of the Message, and with these of the others."""
+    return pytest.mark.parametrize(
+        ("subject", "scenario"),
+        [
+            pytest.param(
+                subject, name, id=f"{subject}-{name}",
+                marks=() if subject is MESSAGE or name in quick else pytest.mark.long,
+            )
+            for subject in SUBJECTS for name in subject.writes
+        ],
+    )  # fmt: skip
+
+
+@of_each_subject("edit", "alter")
+async def test_killed_after_every_single_write(
+    cluster: Cluster, subject: Subject, scenario: str
+) -> None:
     """SIGKILL when the server has committed the write, before the operator hears of it."""
-    what, limit = SCENARIOS[scenario], asyncio.Semaphore(AT_ONCE)
+    writes, limit = subject.writes[scenario], asyncio.Semaphore(AT_ONCE)
 
     async def one(number: int) -> bool:
         async with limit:
-            return await _killed_after(cluster, what, number)
+            return await _killed_after(cluster, subject, scenario, number)
 
-    killed = await asyncio.gather(*(one(number + 1) for number in range(what.writes + SPARE)))
+    killed = await asyncio.gather(*(one(number + 1) for number in range(writes + SPARE)))
 
-    assert killed[: what.writes] == [True] * what.writes
+    assert killed[:writes] == [True] * writes
     assert not killed[-1], "it takes more writes than were tried"
 
 
-async def _killed_after(cluster: Cluster, what: Scenario, number: int) -> bool:
-    async with world(cluster) as here:
+async def _killed_after(cluster: Cluster, subject: Subject, scenario: str, number: int) -> bool:
+    what, writes = scenarios.of(subject, scenario), subject.writes[scenario]
+    async with world(cluster, subject) as here:
         await here.start()
         await what.before(here, "hello")
 
@@ -39,9 +57,9 @@ async def _killed_after(cluster: Cluster, what: Scenario, number: int) -> bool:
             await forward()
             here.operator.send(Signals.SIGKILL)
 
-        armed = here.proxy.arm(proxy.nth_write(number), crash, may_miss=number > what.writes)
+        armed = here.proxy.arm(proxy.nth_write(number), crash, may_miss=number > writes)
         await what.act(here, "hello")
-        if number <= what.writes:
+        if number <= writes:
             await here.met(armed)
         await here.converges({} if what.wanted is None else {"hello": what.wanted})
 
@@ -62,25 +80,25 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-async def test_a_fault_at_every_single_write(here: World, scenario: str) -> None:
-    """One Message for each pair of fault and write; all of them at once, with one operator."""
-    what = SCENARIOS[scenario]
+@of_each_subject("edit", "recreate", "conflict")
+async def test_a_fault_at_every_single_write(here: World, subject: Subject, scenario: str) -> None:
+    """One object for each pair of fault and write; all of them at once, with one operator."""
+    what, writes = scenarios.of(subject, scenario), subject.writes[scenario]
     cases = {
         f"{fault}-{number:02}": (FAULTS[fault], number)
         for fault in FAULTS
-        for number in range(1, what.writes + SPARE + 1)
+        for number in range(1, writes + SPARE + 1)
     }
     await here.start("--request-timeout=2")
     await asyncio.gather(*(what.before(here, name) for name in cases))
     armed = {
-        name: here.proxy.arm(proxy.nth_write(number, name), fault, may_miss=number > what.writes)
+        name: here.proxy.arm(proxy.nth_write(number, name), fault, may_miss=number > writes)
         for name, (fault, number) in cases.items()
     }
 
     await asyncio.gather(*(what.act(here, name) for name in cases))
     # An Event may come late, after all is right.
-    await here.met(*(armed[name] for name in cases if cases[name][1] <= what.writes))
+    await here.met(*(armed[name] for name in cases if cases[name][1] <= writes))
     await here.converges({} if what.wanted is None else dict.fromkeys(cases, what.wanted))
 
     assert here.operator.exits == [], here.story("it ended")

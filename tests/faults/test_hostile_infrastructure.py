@@ -2,10 +2,17 @@
 
 import asyncio
 import os
+import resource
+from signal import Signals
 
+import pytest
+
+from kopf_runtime.kinds import POD
+from tests.faults.subjects import MESSAGE
 from tests.support.faults import control_plane, proxy
-from tests.support.faults.cluster import connected
-from tests.support.faults.world import ELECT, World, world
+from tests.support.faults.cluster import Cluster, connected
+from tests.support.faults.control_plane import OPERATOR
+from tests.support.faults.world import ELECT, World, prepare, world
 
 
 async def test_m4_a_token_that_stays_refused_makes_no_hot_loop(here: World) -> None:
@@ -41,9 +48,9 @@ async def test_etcd_that_forgets_each_second_is_no_trouble() -> None:
     flags = ("--etcd-compaction-interval=1s",)
     with control_plane.running(*flags) as plane:
         async with connected(plane) as cluster:
-            await cluster.install()
+            await prepare(cluster, MESSAGE)
             plane.start_controllers(*control_plane.CONTROLLERS)
-            async with world(cluster) as here:
+            async with world(cluster, MESSAGE) as here:
                 await here.start("--sweep-period=1")
                 wanted = {f"m{number:02}": "하나" for number in range(30)}
                 for name, text in wanted.items():
@@ -100,9 +107,132 @@ async def test_rights_that_flap_leave_nothing_wrong(here: World) -> None:
     for turn in range(6):
         rules = role["rules"] if turn % 2 else []
         await here.cluster.patch(f"{roles}/demo-message-operator", {"rules": rules})
+        await here.cluster.until_allowed("create", POD, here.namespace, now=bool(turn % 2))
         wanted[f"m{turn}"] = "하나"
         await here.create("하나", f"m{turn}")
-        await asyncio.sleep(0.3)
 
     await here.converges(wanted)
     assert here.operator.exits == []
+
+
+def sent_again(_: proxy.Call, line: bytes) -> bytes:
+    return line + b"\n" + line
+
+
+async def test_events_that_come_twice_change_nothing(here: World) -> None:
+    here_only = (here.subject.kind.plural, here.subject.child.plural)
+    await here.start(
+        harm=lambda one: one.arm_events(
+            lambda call, _: call.plural in here_only, sent_again, float("inf")
+        )
+    )
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+    await here.edit("둘")
+
+    await here.converges({"hello": "둘"})
+    assert here.children_made() == 2
+    assert here.operator.exits == []
+
+
+async def a_login_page(_: proxy.Call, __: proxy.Forward) -> proxy.Answer:
+    """Answer as a captive portal or a broken load balancer does."""
+    return proxy.Answer(200, b"<html>Log in first</html>", {"Content-Type": "text/html"})
+
+
+async def test_a_login_page_in_place_of_the_api_server_is_no_news(here: World) -> None:
+    await here.start("--sweep-period=1")
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+    uid = (await here.cluster.ask("GET", here.child()))["metadata"]["uid"]
+
+    page = here.proxy.arm(lambda _: True, a_login_page, float("inf"))
+    here.proxy.drop_connections()
+    async with here.within(60, "it meets the page"):
+        while page.hits < 5:
+            await asyncio.sleep(0.05)
+    here.proxy.disarm()
+    await here.create("둘", "other")
+
+    await here.converges({"hello": "하나", "other": "둘"})
+    assert (await here.cluster.ask("GET", here.child()))["metadata"]["uid"] == uid
+    assert here.operator.exits == []
+
+
+async def test_a_process_that_stutters_finishes_its_work(here: World) -> None:
+    """As under a tight CPU limit: it stands still again and again, in the middle of anything."""
+    await here.start()
+    wanted = {f"m{number:02}": "하나" for number in range(20)}
+    for name, text in wanted.items():
+        await here.create(text, name)
+        here.operator.send(Signals.SIGSTOP)
+        await asyncio.sleep(0.05)
+        here.operator.send(Signals.SIGCONT)
+
+    await here.converges(wanted)
+    assert here.children_made() == len(wanted)
+    assert here.operator.exits == []
+
+
+async def test_out_of_memory_it_loses_nothing(here: World) -> None:
+    """It gets no more memory than it has, in the middle of its work, as at a container's limit."""
+    await here.start()
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+    room = here.operator.memory("VmSize") + 2**20
+    resource.prlimit(here.operator.pid, resource.RLIMIT_AS, (room, resource.RLIM_INFINITY))
+    limited = here.operator.pid
+
+    wanted = {f"m{number:02}": f"{number}" + "x" * 32000 for number in range(60)}
+    await asyncio.gather(*(here.create(text, name) for name, text in wanted.items()))
+    async with here.within(60, "it has no memory left"):
+        while not (here.operator.exits or b"MemoryError" in here.operator.log.read_bytes()):
+            await asyncio.sleep(0.05)
+    if here.operator.pid == limited:
+        unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        resource.prlimit(limited, resource.RLIMIT_AS, unlimited)
+
+    await here.converges({"hello": "하나", **wanted})
+
+
+@pytest.mark.long  # a control plane of its own
+async def test_the_api_server_s_own_fairness_gives_it_one_request_at_a_time() -> None:
+    flags = ("--enable-priority-and-fairness=true", "--max-requests-inflight=20",
+             "--max-mutating-requests-inflight=20")  # fmt: skip
+    with control_plane.running(*flags) as plane:
+        async with connected(plane) as cluster:
+            await prepare(cluster, MESSAGE)
+            plane.start_controllers(*control_plane.CONTROLLERS)
+            await _squeeze(cluster)
+            async with world(cluster, MESSAGE) as here:
+                await here.start()
+                wanted = {f"m{number:02}": "하나" for number in range(50)}
+                await asyncio.gather(*(here.create(text, name) for name, text in wanted.items()))
+                await here.converges(wanted)
+                refused = [w for w in here.writes if w.status == 429]
+                assert refused, "the API server never shed load"
+                assert here.operator.exits == []
+
+
+async def _squeeze(cluster: Cluster) -> None:
+    """Have the API server give the operator one seat and no queue."""
+    root = "/apis/flowcontrol.apiserver.k8s.io/v1"
+    little = {"nominalConcurrencyShares": 1, "limitResponse": {"type": "Reject"},
+              "lendablePercent": 0, "borrowingLimitPercent": 0}  # fmt: skip
+    await cluster.ask("POST", f"{root}/prioritylevelconfigurations", {
+        "metadata": {"name": "squeezed"}, "spec": {"type": "Limited", "limited": little},
+    })  # fmt: skip
+    everything = {
+        "subjects": [{"kind": "User", "user": {"name": OPERATOR}}],
+        "resourceRules": [
+            {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"],
+             "clusterScope": True},
+        ],
+    }  # fmt: skip
+    await cluster.ask("POST", f"{root}/flowschemas", {
+        "metadata": {"name": "squeezed"},
+        "spec": {
+            "priorityLevelConfiguration": {"name": "squeezed"}, "matchingPrecedence": 1,
+            "rules": [everything],
+        },
+    })  # fmt: skip

@@ -1,53 +1,20 @@
-"""Webhooks, controllers and people who touch the same Pods; findings M1, M2, L1, L2, L3, L4, L6."""
+"""Controllers and people who touch the same Pods; findings M1, M2, L10."""
 
 import asyncio
-import random
 
 import pytest
 
-from tests.support.faults.cluster import Raw
+from tests.faults.messages import alter, foreign_pod
 from tests.support.faults.kubelet import Trouble
 from tests.support.faults.proxy import Call, Proxy, delay
-from tests.support.faults.scenarios import alter_the_pod, foreign_pod
-from tests.support.faults.webhook import admits, registered, webhook
-from tests.support.faults.world import World, is_pod_write
+from tests.support.faults.world import World
 
 MIRROR = "mirror.example.com/busybox:1.37"
 
 
-def replace(path: str, value: object) -> Raw:
-    return {"op": "replace", "path": path, "value": value}
-
-
-async def rewrites_the_image(review: Raw) -> list[Raw]:
-    return [replace("/spec/containers/0/image", MIRROR)]
-
-
 async def uid_of_pod(here: World, name: str = "hello") -> str:
-    pod = await here.cluster.ask("GET", here.pod(name))
+    pod = await here.cluster.ask("GET", here.child(name))
     return str(pod["metadata"]["uid"])
-
-
-async def test_m1_a_rewritten_image_and_a_later_annotation_replace_nothing(here: World) -> None:
-    await here.start()
-    async with webhook(here.cluster, here.namespace, rewrites_the_image) as hook:
-        await here.create("하나")
-        await here.is_ready()
-        before = await uid_of_pod(here)
-
-        # As a CNI plugin does, and as `kubectl label` does.
-        notes = {"metadata": {"annotations": {"cni.example.com/ip": "10.0.0.7"}}}
-        await here.cluster.patch(f"{here.pod()}?fieldManager=cni", notes)
-        await here.cluster.patch(
-            f"{here.pod()}?fieldManager=kubectl-label", {"metadata": {"labels": {"team": "a"}}}
-        )
-        await here.restart()
-        await here.quiet()
-
-        assert hook.asked
-        assert await uid_of_pod(here) == before
-        pod = await here.cluster.ask("GET", here.pod())
-        assert pod["spec"]["containers"][0]["image"] == MIRROR
 
 
 async def test_m1_what_somebody_edits_is_healed(here: World) -> None:
@@ -56,7 +23,7 @@ async def test_m1_what_somebody_edits_is_healed(here: World) -> None:
     await here.is_ready()
     before = await uid_of_pod(here)
 
-    await alter_the_pod(here, "hello")
+    await alter(here.cluster, here.child())
 
     await here.converges({"hello": "하나"})
     assert await uid_of_pod(here) != before
@@ -68,17 +35,17 @@ async def test_l10_a_resize_is_healed_and_added_tolerations_are_left(here: World
     await here.is_ready()
     before = await uid_of_pod(here)
 
-    pod = await here.cluster.ask("GET", here.pod())
+    pod = await here.cluster.ask("GET", here.child())
     pod["spec"]["tolerations"] = [
         *pod["spec"].get("tolerations", []), {"key": "mine", "operator": "Exists"},
     ]  # fmt: skip
-    await here.cluster.ask("PUT", f"{here.pod()}?fieldManager=somebody", pod)
+    await here.cluster.ask("PUT", f"{here.child()}?fieldManager=somebody", pod)
     await here.quiet()
     assert await uid_of_pod(here) == before
 
     bigger = {"resources": {"limits": {"cpu": "200m"}}}
     await here.cluster.ask(
-        "PATCH", f"{here.pod()}/resize?fieldManager=somebody",
+        "PATCH", f"{here.child()}/resize?fieldManager=somebody",
         {"spec": {"containers": [{"name": "message", **bigger}]}},
         "application/strategic-merge-patch+json",
     )  # fmt: skip
@@ -91,13 +58,13 @@ async def test_m2_pods_that_are_rejected_at_once_come_back_slower_and_slower(her
     await here.start()
     await here.create("하나")
     await here.until_reason("BackOff")
-    made = here.pods_made()
+    made = here.children_made()
 
     await here.restart()  # the count is kept in the Pod
     await here.until_reason("BackOff")
 
     assert 5 <= made <= 8
-    assert here.pods_made() - made <= 2
+    assert here.children_made() - made <= 2
     here.kubelet.disarm()
     await here.converges({"hello": "하나"})
 
@@ -109,16 +76,16 @@ async def test_m2_a_controller_that_fights_over_a_pod_does_not_make_it_spin(here
 
     async def fight() -> None:
         while True:
-            found = await here.cluster.find(here.pod())
+            found = await here.cluster.find(here.child())
             if found and found["spec"]["containers"][0]["image"] != MIRROR:
                 found["spec"]["containers"][0]["image"] = MIRROR
-                await here.cluster.attempt("PUT", f"{here.pod()}?fieldManager=other", found)
+                await here.cluster.attempt("PUT", f"{here.child()}?fieldManager=other", found)
             await asyncio.sleep(0.05)
 
     fighting = asyncio.create_task(fight())
     try:
         await here.until_reason("BackOff")
-        assert here.pods_made() <= 8
+        assert here.children_made() <= 8
     finally:
         fighting.cancel()
     await here.converges({"hello": "하나"})
@@ -132,7 +99,7 @@ async def test_a_pod_altered_while_no_operator_ran_is_healed_though_messages_com
     await here.is_ready()
     here.frozen.add(operator)
     await operator.stop()
-    await alter_the_pod(here, "hello")
+    await alter(here.cluster, here.child())
 
     def lists_late(proxy: Proxy) -> None:
         def messages(call: Call) -> bool:
@@ -152,149 +119,13 @@ async def test_an_edit_does_not_wait_for_a_count_that_a_hand_wrote_into_the_pod(
     await here.create("하나")
     await here.is_ready()
     written = {"metadata": {"annotations": {"myorg.dev/replacements": "99"}}}
-    await here.cluster.ask("PATCH", here.pod(), written, "application/merge-patch+json")
-    await alter_the_pod(here, "hello")
+    await here.cluster.ask("PATCH", here.child(), written, "application/merge-patch+json")
+    await alter(here.cluster, here.child())
     await here.until_reason("BackOff")
 
     await here.edit("둘")
 
     await here.is_right("hello", "둘")
-
-
-async def test_l1_a_webhook_on_a_closed_port_is_told_in_the_server_s_words(here: World) -> None:
-    await here.start()
-    await here.create("하나")
-    await here.is_ready()
-
-    async with registered(here.cluster, here.namespace, "https://127.0.0.1:9/"):
-        await here.edit("둘")
-        told = await here.until_reason("InternalError")
-        assert told["status"] == "False"
-        assert "failed calling webhook" in told["message"]
-
-        await here.cluster.remove(here.pod(), grace=0)  # the generation stays, and the Pod is gone
-        assert (await here.until_reason("InternalError"))["status"] == "False"
-
-    await here.converges({"hello": "둘"})
-
-
-async def test_l2_a_webhook_that_hangs_holds_up_no_other_namespace(here: World) -> None:
-    slow = await here.another_namespace()
-    forever = asyncio.Event()
-
-    async def hangs(_: Raw) -> list[Raw]:
-        await forever.wait()
-        return []
-
-    async with webhook(here.cluster, slow, hangs) as hook:
-        await here.start(f"--namespace={slow}", "--workers=4")
-        for number in range(20):
-            await here.create_in(slow, "하나", f"slow-{number:02}")
-        async with here.within(60, "the webhook holds as many requests as it gets"):
-            while len(hook.asked) < 4:
-                await asyncio.sleep(0.05)
-        told = await here.until_reason("SlowApiServer", f"slow-{0:02}", namespace=slow)
-        assert "webhook" in told["message"]
-
-        for number in range(5):
-            await here.create("둘", f"quick-{number}")
-            await here.is_right(f"quick-{number}", "둘")
-        # Had the others waited for it, some of its requests would have come to their end first.
-        assert len(hook.asked) - hook.ended > 0
-        assert len(hook.asked) <= 20
-        forever.set()
-    await here.converges({f"quick-{number}": "둘" for number in range(5)})
-
-
-async def test_l2_a_webhook_that_takes_longer_than_a_request_may_succeeds_in_the_end(
-    here: World,
-) -> None:
-    async def takes_long(_: Raw) -> list[Raw]:
-        await asyncio.sleep(4)
-        return []
-
-    async with webhook(here.cluster, here.namespace, takes_long) as hook:
-        await here.start("--request-timeout=2")
-        await here.create("하나")
-        await here.is_right("hello", "하나")
-
-    assert len(hook.asked) >= 2
-
-
-async def test_a_webhook_that_refuses_at_random_is_outlived(here: World) -> None:
-    chance = random.Random(7)  # noqa: S311
-
-    async def moody(_: Raw) -> list[Raw] | str:
-        return "not in the mood" if chance.random() < 0.6 else []
-
-    async with webhook(here.cluster, here.namespace, moody) as hook:
-        await here.start()
-        wanted = {f"m{number}": "하나" for number in range(10)}
-        for name, text in wanted.items():
-            await here.create(text, name)
-        await here.converges(wanted)
-
-    assert len(hook.asked) > 10
-
-
-async def test_l6_a_webhook_that_takes_our_label_away_is_told_and_the_pod_left(
-    here: World,
-) -> None:
-    async def relabels(_: Raw) -> list[Raw]:
-        return [replace("/metadata/labels/app.kubernetes.io~1managed-by", "mesh")]
-
-    async with webhook(here.cluster, here.namespace, relabels) as hook:
-        await here.start("--sweep-period=1")
-        await here.create("하나")
-        told = await here.until_reason("AdmissionChanged")
-        assert "app.kubernetes.io/managed-by" in told["message"]
-        before = await uid_of_pod(here)
-        async with here.within(30, "three more sweeps"):
-            seen = here.lists("pods")
-            while here.lists("pods") < seen + 3:
-                await asyncio.sleep(0.1)
-
-        assert await uid_of_pod(here) == before
-        assert len([review for review in hook.asked if not review.get("dryRun")]) <= 6
-    await here.cluster.remove(here.pod(), grace=0)
-    await here.converges({"hello": "하나"})
-
-
-async def test_l3_the_container_that_admission_added_is_named(here: World) -> None:
-    async def injects(_: Raw) -> list[Raw]:
-        strict = {
-            "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
-        }  # fmt: skip
-        sidecar = {"name": "mesh-init", "image": "mesh", "securityContext": strict}
-        return [{"op": "add", "path": "/spec/initContainers", "value": [sidecar]}]
-
-    here.kubelet.arm(Trouble.INIT_FAILS)
-    async with webhook(here.cluster, here.namespace, injects) as hook:
-        await here.start()
-        await here.create("하나")
-        told = await here.until_reason("CrashLoopBackOff")
-
-    assert hook.asked
-    assert "mesh-init" in told["message"]
-
-
-async def test_l4_the_finalizer_that_holds_a_pod_is_named(here: World) -> None:
-    async def finalizes(_: Raw) -> list[Raw]:
-        return [{"op": "add", "path": "/metadata/finalizers", "value": ["example.com/hold"]}]
-
-    async with webhook(here.cluster, here.namespace, finalizes) as hook:
-        await here.start()
-        await here.create("하나")
-        await here.is_ready()
-        await here.edit("둘")
-        told = await here.until_reason("PodStuckTerminating")
-        assert "example.com/hold" in told["message"]
-        assert "Node" not in told["message"]
-        assert hook.asked
-        hook.opinion = admits
-
-        await here.cluster.patch(here.pod(), {"metadata": {"finalizers": None}})
-        await here.converges({"hello": "둘"})
 
 
 async def test_l10_a_pod_that_another_living_message_controls_is_a_conflict(here: World) -> None:
@@ -305,12 +136,12 @@ async def test_l10_a_pod_that_another_living_message_controls_is_a_conflict(here
         "apiVersion": "myorg.dev/v1", "kind": "Message", "name": "other",
         "uid": other["metadata"]["uid"], "controller": True,
     }  # fmt: skip
-    await here.cluster.ask("POST", here.collection("pods"), foreign_pod("hello", owner))
+    await here.cluster.ask("POST", here.children, foreign_pod("hello", owner))
 
     await here.create("둘")
 
     assert (await here.until_reason("Conflict"))["status"] == "False"
-    await here.cluster.remove(here.pod(), grace=0)
+    await here.cluster.remove(here.child(), grace=0)
     await here.converges({"hello": "둘", "other": "하나"})
 
 
@@ -333,13 +164,13 @@ async def test_l10_a_replica_set_that_adopts_a_stripped_pod_keeps_it(here: World
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "thief",
         "uid": thief["metadata"]["uid"], "controller": True,
     }  # fmt: skip
-    await here.cluster.patch(here.pod(), {"metadata": {"ownerReferences": [owner]}})
-    before = len([w for w in here.relevant() if is_pod_write(w, "DELETE")])
+    await here.cluster.patch(here.child(), {"metadata": {"ownerReferences": [owner]}})
+    before = len(here.child_writes("DELETE"))
     await here.start()
 
     await here.until_reason("Conflict")
 
-    assert len([w for w in here.relevant() if is_pod_write(w, "DELETE")]) == before
+    assert len(here.child_writes("DELETE")) == before
 
 
 @pytest.mark.parametrize("label", ["myorg.dev/message-uid", "app.kubernetes.io/managed-by"])
@@ -351,7 +182,7 @@ async def test_a_pod_that_somebody_took_a_label_from_is_replaced(here: World, la
     before = await uid_of_pod(here)
 
     await here.cluster.patch(
-        f"{here.pod()}?fieldManager=somebody", {"metadata": {"labels": {label: None}}}
+        f"{here.child()}?fieldManager=somebody", {"metadata": {"labels": {label: None}}}
     )
 
     await here.converges({"hello": "하나"})

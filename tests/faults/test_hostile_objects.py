@@ -2,13 +2,9 @@
 
 import asyncio
 
-from tests.support.faults.cluster import CRD, Raw
+from tests.faults.messages import STRICT
+from tests.support.faults.cluster import Raw
 from tests.support.faults.world import World
-
-STRICT = {
-    "allowPrivilegeEscalation": False, "runAsNonRoot": True,
-    "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"},
-}  # fmt: skip
 
 
 def poisoned(name: str, annotations: dict[str, str]) -> Raw:
@@ -32,8 +28,8 @@ async def test_c1_an_annotation_of_5000_digits_stops_nobody(here: World) -> None
         "myorg.dev/replacements": "9" * 5000,
         "myorg.dev/template-hash": "x" * 5000,
     }
-    await here.cluster.ask("POST", here.collection("pods"), poisoned("msg-hello", many))
-    await here.cluster.ask("POST", here.collection("pods"), poisoned("other", many))
+    await here.cluster.ask("POST", here.children, poisoned("msg-hello", many))
+    await here.cluster.ask("POST", here.children, poisoned("other", many))
     seen = here.lists("pods")
     async with here.within(30, "two more sweeps"):
         while here.lists("pods") < seen + 2:
@@ -44,8 +40,8 @@ async def test_c1_an_annotation_of_5000_digits_stops_nobody(here: World) -> None
 
     assert here.operator.exits == []
     assert "Traceback" not in here.operator.log.read_text()
-    await here.cluster.remove(here.pod(), grace=0)
-    await here.cluster.remove(here.pod().replace("msg-hello", "other"), grace=0)
+    await here.cluster.remove(here.child(), grace=0)
+    await here.cluster.remove(here.child().replace("msg-hello", "other"), grace=0)
     await here.converges({"well": "둘"})
 
 
@@ -53,13 +49,13 @@ async def test_c1_the_poisoned_pod_of_a_living_message_is_healed(here: World) ->
     await here.start()
     await here.create("하나")
     await here.is_ready()
-    before = (await here.cluster.ask("GET", here.pod()))["metadata"]["uid"]
+    before = (await here.cluster.ask("GET", here.child()))["metadata"]["uid"]
 
     notes = {"annotations": {"myorg.dev/message-generation": "9" * 5000}}
-    await here.cluster.patch(f"{here.pod()}?fieldManager=somebody", {"metadata": notes})
+    await here.cluster.patch(f"{here.child()}?fieldManager=somebody", {"metadata": notes})
 
     await here.converges({"hello": "하나"})
-    after = (await here.cluster.ask("GET", here.pod()))["metadata"]["uid"]
+    after = (await here.cluster.ask("GET", here.child()))["metadata"]["uid"]
     assert after != before
     assert here.operator.exits == []
 
@@ -72,29 +68,27 @@ async def test_c1_a_message_that_cannot_be_read_is_told_and_the_others_go_on(
     await here.create("하나")
     await here.is_ready()
 
-    # An administrator replaces the CRD by one that checks nothing.
-    crd = await here.cluster.ask("GET", CRD)
+    # An administrator replaces the here.subject.crd by one that checks nothing.
+    crd = await here.cluster.ask("GET", here.subject.crd)
     for version in crd["spec"]["versions"]:
         version["schema"]["openAPIV3Schema"] = {
             "type": "object", "x-kubernetes-preserve-unknown-fields": True,
         }  # fmt: skip
-    await here.cluster.ask("PUT", CRD, crd)
+    await here.cluster.ask("PUT", here.subject.crd, crd)
     bad: dict[str, object] = {
         "number": {"text": 7}, "list": ["text"], "nested": {"text": {"a": {"b": [[[[]]]]}}},
         "interval": {"text": "a", "intervalSeconds": "often"},
     }  # fmt: skip
-    async with here.within(60, "the new CRD is served"):
+    async with here.within(60, "the new here.subject.crd is served"):
         while True:
             body = {"apiVersion": "myorg.dev/v1", "kind": "Message", "metadata": {"name": "probe"}}
-            await here.cluster.attempt(
-                "POST", here.collection("messages"), {**body, "spec": {"text": 7}}
-            )
-            if await here.cluster.find(here.message("probe")):
+            await here.cluster.attempt("POST", here.objects, {**body, "spec": {"text": 7}})
+            if await here.cluster.find(here.object("probe")):
                 break
             await asyncio.sleep(0.2)
     for name, spec in bad.items():
         await here.cluster.ask(
-            "POST", here.collection("messages"),
+            "POST", here.objects,
             {
                 "apiVersion": "myorg.dev/v1", "kind": "Message",
                 "metadata": {"name": name}, "spec": spec,
@@ -117,19 +111,19 @@ async def test_c1_an_object_that_is_nested_too_deeply_to_read_is_left_out(
     own_world: World,
 ) -> None:
     here = own_world
-    crd = await here.cluster.ask("GET", CRD)
+    crd = await here.cluster.ask("GET", here.subject.crd)
     for version in crd["spec"]["versions"]:
         spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
         spec["x-kubernetes-preserve-unknown-fields"] = True
-    await here.cluster.ask("PUT", CRD, crd)
+    await here.cluster.ask("PUT", here.subject.crd, crd)
     deep: object = 1
     for _ in range(900):
         deep = {"a": deep}
-    async with here.within(60, "the new CRD is served"):
-        while not (await here.cluster.find(here.message("deep")) or {}).get("spec", {}).get("x"):
-            await here.cluster.remove(here.message("deep"))
+    async with here.within(60, "the new here.subject.crd is served"):
+        while not (await here.cluster.find(here.object("deep")) or {}).get("spec", {}).get("x"):
+            await here.cluster.remove(here.object("deep"))
             await here.cluster.attempt(
-                "POST", here.collection("messages"),
+                "POST", here.objects,
                 {
                     "apiVersion": "myorg.dev/v1", "kind": "Message",
                     "metadata": {"name": "deep"}, "spec": {"text": "a", "x": deep},
@@ -150,16 +144,16 @@ async def test_l9_a_message_held_by_a_finalizer_does_not_say_that_it_is_ready(
     await here.create("하나")
     await here.is_ready()
     hold = {"metadata": {"finalizers": ["example.com/hold"]}}
-    await here.cluster.patch(here.message(), hold)
+    await here.cluster.patch(here.object(), hold)
 
     await here.delete()
 
     told = await here.until_reason("Terminating")
     assert told["status"] == "False"
     assert "example.com/hold" in told["message"]
-    message = await here.cluster.ask("GET", here.message())
+    message = await here.cluster.ask("GET", here.object())
     assert message["status"]["observedGeneration"] == message["metadata"]["generation"]
-    await here.cluster.patch(here.message(), {"metadata": {"finalizers": None}})
+    await here.cluster.patch(here.object(), {"metadata": {"finalizers": None}})
     await here.converges({})
 
 
@@ -174,13 +168,13 @@ async def test_l10_sixteen_conditions_of_others_leave_room_for_ours(here: World)
         }
         for number in range(16)
     ]  # fmt: skip
-    await here.cluster.patch(f"{here.message()}/status", {"status": {"conditions": foreign}})
+    await here.cluster.patch(f"{here.object()}/status", {"status": {"conditions": foreign}})
 
     await here.edit("둘")
 
     async with here.within(60, "the status is written"):
         while True:
-            message = await here.cluster.ask("GET", here.message())
+            message = await here.cluster.ask("GET", here.object())
             generation = message["metadata"]["generation"]
             ready = await here.condition()
             if ready.get("observedGeneration") == generation and ready["status"] == "True":
@@ -195,7 +189,7 @@ async def test_l5_a_long_text_does_not_widen_the_table(here: World) -> None:
     await here.is_ready()
 
     table = await here.cluster.ask(
-        "GET", here.collection("messages"),
+        "GET", here.objects,
         accept="application/json;as=Table;v=v1;g=meta.k8s.io",
     )  # fmt: skip
 
@@ -229,20 +223,65 @@ async def test_l8_without_its_status_subresource_the_pod_still_comes_back(
     own_world: World,
 ) -> None:
     here = own_world
-    crd = await here.cluster.ask("GET", CRD)
+    crd = await here.cluster.ask("GET", here.subject.crd)
     for version in crd["spec"]["versions"]:
         version["subresources"] = {}
-    await here.cluster.ask("PUT", CRD, crd)
+    await here.cluster.ask("PUT", here.subject.crd, crd)
     await here.start()
     await here.create("하나")
 
     async with here.within(60, "the Pod is there"):
-        while not await here.cluster.find(here.pod()):
+        while not await here.cluster.find(here.child()):
             await asyncio.sleep(0.1)
     async with here.within(60, "it says so"):
         while "no status subresource" not in here.operator.log.read_text():
             await asyncio.sleep(0.1)
-    await here.cluster.remove(here.pod(), grace=0)
+    await here.cluster.remove(here.child(), grace=0)
     async with here.within(60, "the Pod is back"):
-        while not await here.cluster.find(here.pod()):
+        while not await here.cluster.find(here.child()):
             await asyncio.sleep(0.1)
+
+
+async def test_neighbours_of_the_largest_size_cost_no_memory(here: World) -> None:
+    """Pods that look like ours, and Messages, with all the annotations that are allowed."""
+    await here.start("--sweep-period=1")
+    await here.create("하나", "well")
+    await here.is_right("well", "하나")
+    before = here.operator.memory()
+    notes = {f"example.com/{number}": "x" * 25_000 for number in range(10)}
+    for number in range(20):
+        await here.cluster.ask("POST", here.children, poisoned(f"large-{number}", notes))
+    large = here.subject.manifest("둘", "large")
+    large["metadata"]["annotations"] = notes
+    await here.cluster.ask("POST", here.objects, large)
+    await here.is_right("large", "둘")
+    seen = here.lists("pods")
+    async with here.within(30, "two more sweeps"):
+        while here.lists("pods") < seen + 2:
+            await asyncio.sleep(0.1)
+
+    assert here.operator.memory() - before < 16 * 2**20  # they are 5 MB, in each list again
+    assert here.operator.exits == []
+
+
+async def test_a_message_that_its_own_pod_owns_is_served_until_it_is_collected(
+    here: World,
+) -> None:
+    """A circle of owners: the garbage collector ends it once the Pod is replaced."""
+    await here.start()
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+    pod = await here.cluster.ask("GET", here.child())
+    owner = {
+        "apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"],
+        "uid": pod["metadata"]["uid"],
+    }  # fmt: skip
+    await here.cluster.patch(here.object(), {"metadata": {"ownerReferences": [owner]}})
+    await here.edit("둘")
+    await here.create("하나", "other")
+
+    async with here.within(120, "the garbage collector takes it"):
+        while await here.cluster.find(here.object()):
+            await asyncio.sleep(0.1)
+    await here.converges({"other": "하나"})
+    assert here.operator.exits == []

@@ -8,9 +8,10 @@ from signal import Signals
 
 import pytest
 
+from tests.faults.subjects import MESSAGE
 from tests.support.faults import control_plane
 from tests.support.faults.cluster import Raw, connected
-from tests.support.faults.world import World, world
+from tests.support.faults.world import World, prepare, world
 
 NUMBER = int(os.environ.get("NUMBER", "10000"))
 PATIENCE = 60 + NUMBER * 0.06  # seconds
@@ -21,9 +22,9 @@ pytestmark = pytest.mark.long
 async def test_ten_thousand_messages_with_restarts_in_the_middle() -> None:
     with control_plane.running() as plane:
         async with connected(plane) as cluster:
-            await cluster.install()
+            await prepare(cluster, MESSAGE)
             plane.start_controllers(*control_plane.CONTROLLERS)
-            async with world(cluster) as here:
+            async with world(cluster, MESSAGE) as here:
                 names = [f"m{number:05}" for number in range(NUMBER)]
                 operator = await here.start("--log-level=info")
 
@@ -72,7 +73,7 @@ async def _all(names: Iterable[str], do: Callable[[str], Awaitable[object]]) -> 
 async def _until(here: World, enough: Callable[[list[Raw]], bool], what: str) -> None:
     began = time.monotonic()
     async with here.within(PATIENCE * 3, what):
-        while not enough(await here.cluster.items(here.collection("pods"))):
+        while not enough(await here.cluster.items(here.children)):
             await asyncio.sleep(2)
     print(f"{what}: {time.monotonic() - began:.0f} s")  # noqa: T201
 

@@ -30,16 +30,20 @@ async def test_a_second_signal_ends_it_at_once(here: World) -> None:
     operator = await here.start(*ELECT)
     operator.supervised = False
     # It cannot release its Lease, and would wait for that.
-    here.proxy.arm(lambda call: call.writes, proxy.swallow, float("inf"))
+    released = here.proxy.arm(_releases, proxy.swallow, float("inf"))
 
     operator.send(Signals.SIGTERM)
-    await asyncio.sleep(0.1)
+    await here.met(released)
     operator.send(Signals.SIGTERM)
     await operator.stop(Signals.SIGCONT)
 
     # By our handler, or by the system's own, if Python was through with its handlers already.
     assert operator.exits in ([128 + Signals.SIGTERM], [-Signals.SIGTERM])
     assert "InvalidStateError" not in operator.log.read_text()
+
+
+def _releases(call: proxy.Call) -> bool:
+    return call.lease and call.writes and not json.loads(call.body)["spec"]["holderIdentity"]
 
 
 async def test_it_is_not_ready_before_its_caches_are_filled(here: World) -> None:
@@ -67,6 +71,7 @@ async def test_it_is_not_ready_before_its_caches_are_filled(here: World) -> None
 async def test_a_stuck_loop_does_not_answer(here: World) -> None:
     operator = await here.start()
 
+    assert (await operator.probe("/healthz"))[0] == 200
     operator.send(Signals.SIGSTOP)
     stopped = await operator.probe("/healthz")
     operator.send(Signals.SIGCONT)

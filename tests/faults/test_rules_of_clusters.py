@@ -45,7 +45,7 @@ async def held_to(here: World, manifests: list[Raw]) -> AsyncIterator[None]:
 
 
 async def _in_force(here: World, kind: str) -> bool:
-    path = f"{here.collection('pods')}?dryRun=All"
+    path = f"{here.children}?dryRun=All"
     try:
         pod = await here.cluster.ask("POST", path, policies.probe())
     except RefusedError as error:
@@ -66,7 +66,7 @@ async def start_again(here: World, *flags: str, **template: Any) -> None:
 
 
 async def uid_of_pod(here: World, name: str = "hello") -> str:
-    pod = await here.cluster.ask("GET", here.pod(name))
+    pod = await here.cluster.ask("GET", here.child(name))
     return str(pod["metadata"]["uid"])
 
 
@@ -82,7 +82,7 @@ def example_of_the_bundle() -> Raw:
 
 
 async def user_of_pod(here: World, name: str) -> int:
-    spec = (await here.cluster.ask("GET", here.pod(name)))["spec"]
+    spec = (await here.cluster.ask("GET", here.child(name)))["spec"]
     return int(spec["containers"][0]["securityContext"]["runAsUser"])
 
 
@@ -108,7 +108,7 @@ async def test_on_openshift_nothing_has_to_be_set(own_world: World) -> None:
                 lambda call: "openshift" in call.path, proxy.refuse(503, "ServiceUnavailable"), 2
             )
         )
-        await here.cluster.ask("POST", here.collection("messages"), example)
+        await here.cluster.ask("POST", here.objects, example)
         await here.is_ready(name)
         before = await uid_of_pod(here, name)
         await here.restart()
@@ -224,14 +224,15 @@ async def test_what_admission_adds_and_rewrites_is_left_alone(
         await here.restart()
         await here.quiet()
 
-        pod = await here.cluster.ask("GET", here.pod())
+        pod = await here.cluster.ask("GET", here.child())
         assert pod["metadata"]["uid"] == before
         assert [word for word in shows if word not in json.dumps(pod["spec"])] == []
 
         await here.edit("둘")
         async with here.within(30, "an edit still replaces the Pod"):
-            while (pod := await here.cluster.find(here.pod()) or pod)["metadata"]["uid"] == before:
+            while pod["metadata"]["uid"] == before:
                 await asyncio.sleep(0.05)
+                pod = await here.cluster.find(here.child()) or pod
 
 
 # --- nodes --------------------------------------------------------------------------------------
@@ -268,5 +269,5 @@ async def test_pods_are_placed_on_linux_nodes_whose_taints_they_tolerate(own_wor
     await start_again(here, tolerations=[SPOT])
 
     await here.converges({"hello": "하나"})
-    pod = await here.cluster.ask("GET", here.pod())
+    pod = await here.cluster.ask("GET", here.child())
     assert pod["spec"]["nodeName"] == "spot"

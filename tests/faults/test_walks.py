@@ -2,38 +2,54 @@
 
 import asyncio
 import itertools
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.faults.subjects import on_each, on_each_in_time
 from tests.support.faults import scenarios
-from tests.support.faults.cluster import Raw, RefusedError
+from tests.support.faults.cluster import RefusedError
 from tests.support.faults.world import World
 
+
+@dataclass(frozen=True)
+class Disturb:
+    """A step that no user takes."""
+
+    name: str
+
+
 TEXTS = ("하나", "둘", "$(셋)")
-DISTURB = (scenarios.lose_the_pod, scenarios.evict_the_pod, scenarios.alter_the_pod,
-           scenarios.alter_the_status)  # fmt: skip
+#: Scenarios that disturb what is there; where an operator has none of a name, nothing happens.
+DISTURB = ("heal", "evict", "alter", "status")
 
 #: A step: declare a text, declare nothing, or disturb what is there.
-STEP = st.one_of(st.sampled_from(TEXTS), st.none(), st.sampled_from(DISTURB), st.just("wait"))
+STEP = st.one_of(
+    st.sampled_from(TEXTS), st.none(), st.sampled_from(DISTURB).map(Disturb), st.just("wait")
+)
+
+
 _numbers = itertools.count()
 
 
+@on_each
 async def test_there_and_back_again(here: World) -> None:
     await here.start()
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
-    before = essence(await here.cluster.ask("GET", here.pod()))
+    before = here.subject.essence(await here.cluster.ask("GET", here.child()))
 
     await here.edit("둘")
     await here.converges({"hello": "둘"}, quiet=0.1)
     await here.edit("하나")
     await here.converges({"hello": "하나"})
 
-    assert essence(await here.cluster.ask("GET", here.pod())) == before
+    assert here.subject.essence(await here.cluster.ask("GET", here.child())) == before
 
 
+@on_each_in_time
 @settings(
     max_examples=25, deadline=None, print_blob=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -54,12 +70,13 @@ async def test_any_walk_ends_as_a_fresh_start_does(here: World, walk: list[Any])
     fresh = f"fresh-{next(_numbers):04}"
     await here.create(text, fresh)
     await here.is_right(fresh, text)
-    there = [essence(await here.cluster.ask("GET", here.pod(one))) for one in (name, fresh)]
+    children = [await here.cluster.ask("GET", here.child(one)) for one in (name, fresh)]
+    there = [here.subject.essence(child) for child in children]
     assert there[0] == there[1]
 
 
-async def take(here: World, name: str, text: str | None, step: Any) -> str | None:
-    """Take a step; gives the text that is declared then."""
+async def take(here: World, name: str, text: str | None, step: str | Disturb | None) -> str | None:
+    """Take a step; return the text that is declared then."""
     if step is None:
         await here.delete(name)
         return None
@@ -71,7 +88,8 @@ async def take(here: World, name: str, text: str | None, step: Any) -> str | Non
         await (here.create if text is None else here.edit)(step, name)
         return step
     try:
-        await step(here, name)
+        if step.name in here.subject.writes:
+            await scenarios.of(here.subject, step.name).act(here, name)
     except RefusedError as error:  # nothing there to disturb, or it has just changed
         if error.status not in (404, 409, 422):
             raise
@@ -81,14 +99,7 @@ async def take(here: World, name: str, text: str | None, step: Any) -> str | Non
 async def gone(here: World, name: str) -> None:
 
     async with here.within(60, f"{name} is gone"):
-        while await here.cluster.find(here.pod(name)) or await here.cluster.find(
-            here.message(name)
+        while await here.cluster.find(here.child(name)) or await here.cluster.find(
+            here.object(name)
         ):
             await asyncio.sleep(0.05)
-
-
-def essence(pod: Raw) -> Raw:
-    """Give what of a Pod does not tell its name or its age."""
-    labels = {k: v for k, v in pod["metadata"]["labels"].items() if "kubernetes.io" in k}
-    labels.pop("app.kubernetes.io/instance")
-    return {"spec": pod["spec"], "labels": labels, "phase": pod["status"]["phase"]}

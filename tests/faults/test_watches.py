@@ -7,14 +7,19 @@ from signal import Signals
 
 import pytest
 
+from kopf_runtime.kinds import Kind
+from tests.faults.subjects import on_each, on_each_in_time
 from tests.support.faults import proxy
 from tests.support.faults.proxy import Answer, Call, Cut, EventMatch, Forward
 from tests.support.faults.world import World
 
 
-def of(plural: str, kind: bytes = b"") -> EventMatch:
-    """Match the events of a kind of object, or those of one kind of event."""
-    return lambda call, line: call.plural == plural and kind in line and b"BOOKMARK" not in line
+def of(kind: Kind, type_: str = "") -> EventMatch:
+    """Match the events of a kind of object, or those of one type."""
+    type_sought = type_.encode()
+    return lambda call, line: (
+        call.plural == kind.plural and type_sought in line and b"BOOKMARK" not in line
+    )
 
 
 def cut_in_mid_event(_: Call, line: bytes) -> bytes:
@@ -38,48 +43,53 @@ def gone(_: Call, __: bytes) -> bytes:
     return json.dumps({"type": "ERROR", "object": status}).encode()
 
 
-@pytest.mark.parametrize("plural", ["messages", "pods"])
+@on_each_in_time
+@pytest.mark.parametrize("which", ["kind", "child"])
 @pytest.mark.parametrize("harm", [cut_in_mid_event, half_an_event, no_json, gone])
 async def test_a_watch_breaks_in_mid_event(
-    here: World, harm: Callable[[Call, bytes], bytes], plural: str
+    here: World, harm: Callable[[Call, bytes], bytes], which: str
 ) -> None:
     await here.start()
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
 
-    here.proxy.arm_events(of(plural), harm)
+    here.proxy.arm_events(of(getattr(here.subject, which)), harm)
     await here.edit("둘")
 
     await here.converges({"hello": "둘"})
     assert len(here.operator.exits) <= 1  # its supervisor may start it again
 
 
+@on_each_in_time
 async def test_410_hides_a_deletion_and_the_sweep_finds_the_ghost(here: World) -> None:
     await here.start()
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
 
-    here.proxy.arm_events(of("pods", b'"DELETED"'), gone)  # the list that follows has it no more
-    await here.cluster.remove(here.pod(), grace=0)
+    # The list that follows has it no more.
+    here.proxy.arm_events(of(here.subject.child, '"DELETED"'), gone)
+    await here.cluster.remove(here.child(), grace=0)
 
     await here.converges({"hello": "하나"})
     assert here.operator.exits == []
 
 
+@on_each_in_time
 async def test_events_that_never_come_are_found_by_the_sweep(here: World) -> None:
     await here.start("--sweep-period=2")
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
 
-    for plural in ("messages", "pods"):
-        here.proxy.arm_events(of(plural), never, float("inf"))
+    for kind in (here.subject.kind, here.subject.child):
+        here.proxy.arm_events(of(kind), never, float("inf"))
     await here.create("둘", "two")
-    await here.cluster.remove(here.pod(), grace=0)
+    await here.cluster.remove(here.child(), grace=0)
 
     await here.converges({"hello": "하나", "two": "둘"})
     assert here.operator.exits == []
 
 
+@on_each_in_time
 async def test_410_on_a_page_of_a_list(here: World) -> None:
     names = [f"m{number:03}" for number in range(30)]
     for name in names:
@@ -131,30 +141,29 @@ async def test_a_black_hole_is_left_in_time(here: World) -> None:
     assert here.operator.exits == []
 
 
+@on_each
 async def test_a_stale_api_server_has_nothing_deleted(here: World) -> None:
-    """A restarted operator is answered from the past: the edit and its Pod have not happened."""
+    """A restarted operator is answered from the past: the edit and its child have not happened."""
     await here.start()
     await here.create("하나")
     await here.create("그대로", "other")
     await here.converges({"hello": "하나", "other": "그대로"}, quiet=0.1)
     past: dict[str, bytes] = {}
-    for kind in ("messages", "pods"):
-        path = here.collection(kind)
+    for path in (here.objects, here.children):
         past[path] = json.dumps(await here.cluster.ask("GET", path)).encode()
     await here.edit("둘")
     await here.converges({"hello": "둘", "other": "그대로"}, quiet=0.1)
-    right = await here.cluster.ask("GET", here.pod())
+    right = await here.cluster.ask("GET", here.child())
 
-    # Its view of the Messages is from the past, that of the Pods is not: the worst mixture.
-    messages = here.collection("messages")
-    stale = here.proxy.arm(lambda call: call.path == messages, _from(past), 6)
+    # Its view of the objects is from the past, that of their children is not: the worst mixture.
+    stale = here.proxy.arm(lambda call: call.path == here.objects, _from(past), 6)
     here.operator.send(Signals.SIGKILL)
     async with here.within(60, "it was answered from the past"):
         while stale.hits < 2:
             await _moment()
 
     await here.converges({"hello": "둘", "other": "그대로"})
-    assert (await here.cluster.ask("GET", here.pod()))["metadata"]["uid"] == right["metadata"][
+    assert (await here.cluster.ask("GET", here.child()))["metadata"]["uid"] == right["metadata"][
         "uid"
     ]
 
@@ -168,19 +177,21 @@ def _from(past: dict[str, bytes]) -> proxy.Fault:
     return fault
 
 
+@on_each_in_time
 @pytest.mark.parametrize(("status", "reason"), [(500, "InternalError"), (429, "TooManyRequests")])
 async def test_lists_and_watches_are_refused_for_a_while(
     here: World, status: int, reason: str
 ) -> None:
     await here.create("하나")
     await here.start(harm=lambda one: one.arm(
-        lambda call: call.plural in ("messages", "pods") and not call.writes,
+        lambda call: call.path in (here.objects, here.children) and not call.writes,
         proxy.refuse(status, reason, 1), 4,
     ))  # fmt: skip
 
     await here.converges({"hello": "하나"})
 
 
+@on_each_in_time
 async def test_a_token_that_is_refused_is_found_anew(here: World) -> None:
     await here.start()
     refused = here.proxy.arm(lambda call: call.writes, proxy.refuse(401, "Unauthorized"), 2)
@@ -193,5 +204,4 @@ async def test_a_token_that_is_refused_is_found_anew(here: World) -> None:
 
 
 async def _moment() -> None:
-
     await asyncio.sleep(0.05)

@@ -1,10 +1,7 @@
 """What the tests themselves ask of the API server, past every proxy; and what is set up in it."""
 
 import asyncio
-import base64
 import contextlib
-import copy
-import functools
 import json
 import secrets
 from collections.abc import AsyncIterator
@@ -14,13 +11,11 @@ from typing import Any
 import aiohttp
 
 from hack.rig.control_plane import ADMIN, ControlPlane
-from tests.chart import helm
+from kopf_runtime.kinds import Kind
 from tests.support.faults.control_plane import OPERATOR
 
 Raw = dict[str, Any]
 
-MESSAGES = "/apis/myorg.dev/v1"
-CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/messages.myorg.dev"
 NODE = "node-1"
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
@@ -124,49 +119,31 @@ class Cluster:
             if error.status != 409:
                 raise
 
-    async def install(self) -> None:
-        """Bring the CRD and a node."""
-        for manifest in _chart(()):
-            if manifest["kind"] == "CustomResourceDefinition":
-                await self.put(manifest)
-        await self.established()
+    async def add_node(self) -> None:
+        """Have a node with room for every Pod of the tests."""
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
         await self.put(node)
         room = {"cpu": "64", "memory": "64Gi", "pods": "20000"}
         status = {"status": {"capacity": room, "allocatable": room}}
         await self.patch(f"/api/v1/nodes/{NODE}/status", status)
 
-    async def established(self) -> None:
-        """Wait until Messages are served."""
+    async def serves(self, kind: Kind) -> None:
+        """Wait until objects of a kind are served."""
         async with asyncio.timeout(30):
-            while await self.find(f"{MESSAGES}/messages") is None:
+            while await self.find(kind.path()) is None:
                 await asyncio.sleep(0.05)
 
-    async def allow_everywhere(self) -> None:
-        """Give the operator the chart's rights in all namespaces."""
-        for manifest in _chart(()):
-            if manifest["kind"] in ("ClusterRole", "ClusterRoleBinding"):
-                await self.put(manifest)
-        await self._until_allowed("pods", "default")
-
-    async def allow_here(self, namespace: str) -> None:
-        """Give the operator the chart's rights in one namespace, and the election's."""
-        for manifest in _chart(("somewhere",)):
-            if manifest["kind"] in ("Role", "RoleBinding"):
-                manifest["metadata"]["namespace"] = namespace
-                await self.put(manifest)
-        await self._until_allowed("pods", namespace)
-        await self._until_allowed("leases", namespace, "coordination.k8s.io")
-
-    async def _until_allowed(self, resource: str, namespace: str, group: str = "") -> None:
-        """Wait until the API server has heard that the operator may create such objects there."""
-        wanted = {"verb": "create", "group": group, "resource": resource, "namespace": namespace}
+    async def until_allowed(self, verb: str, kind: Kind, namespace: str, now: bool = True) -> None:
+        """Wait until the API server has heard what the operator may do, or may not any more."""
+        wanted = {
+            "verb": verb, "group": kind.group, "resource": kind.plural, "namespace": namespace
+        }  # fmt: skip
         review = {
             "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
             "spec": {"user": OPERATOR, "resourceAttributes": wanted},
         }  # fmt: skip
         async with asyncio.timeout(60):
-            while not (await self.ask("POST", REVIEWS, review))["status"]["allowed"]:
+            while (await self.ask("POST", REVIEWS, review))["status"]["allowed"] is not now:
                 await asyncio.sleep(0.05)
 
     async def new_namespace(self) -> str:
@@ -189,23 +166,9 @@ async def connected(plane: ControlPlane) -> AsyncIterator[Cluster]:
         yield Cluster(plane, session)
 
 
-def _chart(namespaces: tuple[str, ...]) -> list[Raw]:
-    return copy.deepcopy(_rendered(namespaces))
-
-
-@functools.cache
-def _rendered(namespaces: tuple[str, ...]) -> list[Raw]:
-    return helm.render({"watchNamespaces": list(namespaces)})
-
-
 def _collection(manifest: Raw) -> str:
     version, kind = manifest["apiVersion"], manifest["kind"]
     root = f"/api/{version}" if version == "v1" else f"/apis/{version}"
     namespace = manifest["metadata"].get("namespace")
     scope = f"/namespaces/{namespace}" if namespace else ""
     return f"{root}{scope}/{kind.lower()}s"
-
-
-def encoded(text: str) -> str:
-    """Encode as the API server does its continue tokens."""
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")

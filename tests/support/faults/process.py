@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from signal import Signals
 
@@ -21,17 +22,18 @@ class Operator:
     """One replica; it is started again whenever it ends, until it is told to stay down."""
 
     def __init__(
-        self, server: str, *flags: str, clock: float | None = None, log_to: int | None = None
+        self, program: Sequence[str], server: str, *flags: str, log_to: int | None = None
     ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="message-operator-process-"))
         (self._folder / "kubeconfig").write_text(kubeconfig(server, OPERATOR))
         self.port = _free_port()
+        self._program = program
         self.flags = (
             "--metrics-bind-address=0", f"--health-probe-bind-address=127.0.0.1:{self.port}", *flags
         )  # fmt: skip
         self._log_to = log_to
         self._clock = self._folder / "clock"
-        self._clock.write_text(str(clock or 0.0))
+        self._clock.write_text("0")
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
         #: How often it has ended, and with what.
@@ -56,7 +58,7 @@ class Operator:
         with self.log.open("ab") as file:
             log = file if self._log_to is None else self._log_to
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "message_operator", *self.flags,
+                sys.executable, *self._program, *self.flags,
                 stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
                 env=environment, cwd=self._folder, preexec_fn=end_with_parent,
             )  # fmt: skip
@@ -80,10 +82,10 @@ class Operator:
         assert self._process is not None
         return self._process.pid
 
-    def memory(self) -> int:
-        """Return the bytes of memory that it has in use."""
+    def memory(self, which: str = "VmRSS") -> int:
+        """Return the bytes of memory that it has in use, or has reserved (`VmSize`)."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+            if line.startswith(f"{which}:"):
                 return int(line.split()[1]) * 1024
         raise AssertionError(f"process {self.pid} is gone")
 

@@ -8,6 +8,7 @@ which faults were armed and never befell anything: with one of them, a test fail
 import asyncio
 import contextlib
 import json
+import re
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -50,14 +51,15 @@ class Call:
 
     @property
     def lists(self) -> bool:
-        """Whether it asks for Messages or Pods, all of them or a page."""
-        return not (self.writes or self.watch) and self.path.endswith(("/messages", "/pods"))
+        """Whether it asks for all objects of a kind, or for a page of them."""
+        plural = self.plural
+        return bool(plural) and not (self.writes or self.watch) and self.path.endswith(plural)
 
     @property
     def plural(self) -> str:
-        """What it is about: messages, pods, events, leases."""
-        kinds = ("leases", "events", "messages", "pods")
-        return next((kind for kind in kinds if f"/{kind}" in self.path), "")
+        """The kind that it is about, such as pods; empty if it is about none."""
+        match = re.match(r"/(?:api|apis/[^/]+)/[^/]+(?:/namespaces/[^/]+)?/([^/]+)", self.path)
+        return match[1] if match else ""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.support.faults.cluster import Cluster, Raw
+from tests.support.faults.cluster import Cluster, Raw, RefusedError
 
 _ROOT = "/apis/admissionregistration.k8s.io/v1"
 
@@ -102,18 +102,28 @@ async def registered(
         "operations": list(operations),
         "resources": ["pods"],
     }
-    hook = {
-        "name": f"{name}.example.com",
-        "clientConfig": {"url": url, "caBundle": base64.b64encode(bundle).decode()},
-        "rules": [rule],
+    shared = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
         "failurePolicy": "Fail",
         "timeoutSeconds": seconds,
     }
+    hook = {
+        "name": f"{name}.example.com",
+        "clientConfig": {"url": url, "caBundle": base64.b64encode(bundle).decode()},
+        "rules": [rule],
+        **shared,
+    }
+    # Nobody listens there: that ConfigMaps are refused shows that the API server knows the hooks.
+    marker = {
+        "name": f"marker.{name}.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:9/"},
+        "rules": [{**rule, "operations": ["CREATE"], "resources": ["configmaps"]}],
+        **shared,
+    }
     path = f"{_ROOT}/mutatingwebhookconfigurations"
-    await cluster.ask("POST", path, {"metadata": {"name": name}, "webhooks": [hook]})
+    await cluster.ask("POST", path, {"metadata": {"name": name}, "webhooks": [hook, marker]})
     try:
         await _until_asked(cluster, namespace)
         yield
@@ -122,9 +132,14 @@ async def registered(
 
 
 async def _until_asked(cluster: Cluster, namespace: str) -> None:
-    """Wait until the API server has heard of the webhook, which takes it about a second.
-
-    Nothing tells when: what was created before the last change of the configurations was seen is
-    not asked about, and a dry run would meet the fault itself.
-    """
-    await asyncio.sleep(1.5)
+    """Wait until the API server has heard of the webhook and its marker, which it does at once."""
+    path = f"/api/v1/namespaces/{namespace}/configmaps?dryRun=All"
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await cluster.ask("POST", path, {"metadata": {"name": "marker"}})
+            except RefusedError as error:
+                if "marker." not in error.message:
+                    raise
+                return
+            await asyncio.sleep(0.05)

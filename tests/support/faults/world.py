@@ -1,6 +1,6 @@
-"""A namespace of its own with Messages, operators behind proxies, a kubelet; and the oracle.
+"""A namespace of its own with objects, operators behind proxies, a kubelet; and the oracle.
 
-The oracle is always the same: it converges to one right Pod a Message, and then nothing more is
+The oracle is always the same: it converges to one right child an object, and then nothing more is
 written.
 """
 
@@ -12,11 +12,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from signal import Signals
 from typing import Any
 
-from tests.support.faults.cluster import MESSAGES, Cluster, Raw
+from kopf_runtime.kinds import Kind
+from tests.support.faults.cluster import Cluster, Raw
 from tests.support.faults.kubelet import Kubelet
 from tests.support.faults.process import Operator
 from tests.support.faults.proxy import Armed, Proxy, Write, proxying
+from tests.support.faults.subject import Subject
 
+LEASE = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 PATIENCE = 120.0  # seconds to converge in
 QUIET = 1.3  # seconds without a write; a passing state is written after one second
 ELECT = (
@@ -28,8 +31,11 @@ ELECT = (
 class World:
     """What one test sees."""
 
-    def __init__(self, cluster: Cluster, namespace: str, stack: AsyncExitStack) -> None:
+    def __init__(
+        self, cluster: Cluster, subject: Subject, namespace: str, stack: AsyncExitStack
+    ) -> None:
         self.cluster = cluster
+        self.subject = subject
         self.namespace = namespace
         self.kubelet = Kubelet(cluster, namespace)
         self.writes: list[Write] = []
@@ -72,7 +78,7 @@ class World:
     ) -> Operator:
         """Start one more replica behind a proxy of its own; it logs to a file, or where told."""
         if everywhere:
-            await self.cluster.allow_everywhere()
+            await self.allow(None)
         who = f"replica {len(self.proxies) + 1}"
         proxy = await self._stack.enter_async_context(
             proxying(self.cluster.plane.server, self.writes, who)
@@ -81,8 +87,8 @@ class World:
         harm(proxy)
         scope = "--all-namespaces" if everywhere else f"--namespace={self.namespace}"
         operator = Operator(
-            proxy.url, scope, f"--lease-namespace={self.namespace}", "--sweep-period=300",
-            "--log-level=debug", *flags, log_to=log_to,
+            self.subject.program, proxy.url, scope, f"--lease-namespace={self.namespace}",
+            "--sweep-period=300", "--log-level=debug", *flags, log_to=log_to,
         )  # fmt: skip
         self.operators.append(operator)
         self._stack.push_async_callback(operator.close)
@@ -99,44 +105,57 @@ class World:
         async with self.within(120, "ready again"):
             await self.operator.ready()
 
+    async def allow(self, namespace: str | None) -> None:
+        """Give the operator its rights in a namespace, with the election's, or in all of them."""
+        for manifest in self.subject.rights(namespace):
+            await self.cluster.put(manifest)
+        await self.cluster.until_allowed("create", self.subject.child, namespace or "default")
+        if namespace is not None:
+            await self.cluster.until_allowed("create", LEASE, namespace)
+
     async def another_namespace(self) -> str:
         """Make one more namespace, in which the operator has its rights; gone with the test."""
         namespace = await self.cluster.new_namespace()
-        await self.cluster.allow_here(namespace)
+        await self.allow(namespace)
         self._stack.push_async_callback(self.cluster.remove, f"/api/v1/namespaces/{namespace}")
         return namespace
 
     # --- the users' doings ------------------------------------------------------------------------
 
-    def message(self, name: str = "hello") -> str:
-        return f"{MESSAGES}/namespaces/{self.namespace}/messages/{name}"
+    @property
+    def objects(self) -> str:
+        """The path of all objects."""
+        return self.subject.kind.path(self.namespace)
 
-    def pod(self, name: str = "hello") -> str:
-        return f"/api/v1/namespaces/{self.namespace}/pods/msg-{name}"
+    @property
+    def children(self) -> str:
+        """The path of their children."""
+        return self.subject.child.path(self.namespace)
 
-    def collection(self, plural: str) -> str:
-        root = MESSAGES if plural == "messages" else "/api/v1"
-        return f"{root}/namespaces/{self.namespace}/{plural}"
+    def object(self, name: str = "hello") -> str:
+        """Return the path of an object."""
+        return f"{self.objects}/{name}"
+
+    def child(self, name: str = "hello") -> str:
+        """Return the path of its child."""
+        return f"{self.children}/{self.subject.child_of(name)}"
 
     async def create(self, text: str, name: str = "hello") -> Raw:
         return await self.create_in(self.namespace, text, name)
 
     async def create_in(self, namespace: str, text: str, name: str = "hello") -> Raw:
-        body = {
-            "apiVersion": "myorg.dev/v1", "kind": "Message",
-            "metadata": {"name": name}, "spec": {"text": text},
-        }  # fmt: skip
-        return await self.cluster.ask("POST", f"{MESSAGES}/namespaces/{namespace}/messages", body)
+        path, body = self.subject.kind.path(namespace), self.subject.manifest(text, name)
+        return await self.cluster.ask("POST", path, body)
 
     async def edit(self, text: str, name: str = "hello") -> Raw:
-        return await self.cluster.patch(self.message(name), {"spec": {"text": text}})
+        return await self.cluster.patch(self.object(name), {"spec": self.subject.spec(text)})
 
     async def delete(self, name: str = "hello") -> None:
-        await self.cluster.remove(self.message(name))
+        await self.cluster.remove(self.object(name))
 
     async def condition(self, name: str = "hello", namespace: str = "") -> Raw:
-        """Return the Message's Ready condition, empty without one."""
-        path = f"{MESSAGES}/namespaces/{namespace or self.namespace}/messages/{name}"
+        """Return the object's Ready condition, empty without one."""
+        path = self.subject.kind.path(namespace or self.namespace, name)
         found = await self.cluster.find(path) or {}
         conditions: list[Raw] = (found.get("status") or {}).get("conditions") or []
         return next((one for one in conditions if one["type"] == "Ready"), {})
@@ -144,15 +163,15 @@ class World:
     async def until_reason(
         self, reason: str, name: str = "hello", patience: float = PATIENCE, namespace: str = ""
     ) -> Raw:
-        """Wait until the Message's Ready condition gives this reason."""
+        """Wait until the object's Ready condition gives this reason."""
         async with self.within(patience, f"reason {reason}"):
             while (told := await self.condition(name, namespace)).get("reason") != reason:
                 await asyncio.sleep(0.05)
         return told
 
     async def is_ready(self, name: str = "hello") -> None:
-        """Wait until the Message says that its Pod prints the text."""
-        await self.until_reason("PodRunning", name)
+        """Wait until the object says that it is well."""
+        await self.until_reason(self.subject.well, name)
 
     async def quiet(self, seconds: float = QUIET) -> None:
         """Wait until nothing was written for so many seconds."""
@@ -162,20 +181,33 @@ class World:
                 count = len(self.relevant())
                 await asyncio.sleep(seconds)
 
-    def pods_made(self) -> int:
-        """Count the Pods that the operator has made."""
-        return sum(is_pod_write(write, "POST") and write.status == 201 for write in self.relevant())
+    def child_writes(self, method: str) -> list[Write]:
+        """Return the writes that make or delete children, rather than one of their subresources."""
+        place = -1 if method == "POST" else -2
+        return [
+            write for write in self.relevant()
+            if write.method == method
+            and write.path.rstrip("/").split("/")[place] == self.subject.child.plural
+        ]  # fmt: skip
+
+    def children_made(self) -> int:
+        """Count the children that the operator has made."""
+        return sum(write.status == 201 for write in self.child_writes("POST"))
 
     def lists(self, plural: str) -> int:
         """Count how often the operator has listed a kind."""
         return sum(call.lists and call.plural == plural for call in self.proxy.calls)
+
+    def reads(self, path: str) -> int:
+        """Count how often the operator has read one object."""
+        return sum(call.path == path and not call.writes for call in self.proxy.calls)
 
     # --- the oracle -------------------------------------------------------------------------------
 
     async def converges(
         self, wanted: Mapping[str, str], *, patience: float = PATIENCE, quiet: float = QUIET
     ) -> None:
-        """Assert that each Message, a text by its name, comes right, and then all is quiet."""
+        """Assert that each object, a text by its name, comes right, and then all is quiet."""
         deadline = time.monotonic() + patience
         while True:
             problems = await self._problems(wanted)
@@ -190,12 +222,12 @@ class World:
             await asyncio.sleep(0.05)
 
     async def is_right(self, name: str, text: str) -> None:
-        """Wait until one Message is right, whatever the others are."""
+        """Wait until one object is right, whatever the others are."""
         async with self.within(PATIENCE, f"{name} is right"):
             while True:
-                message = await self.cluster.find(self.message(name))
-                pod = await self.cluster.find(self.pod(name))
-                if message and pod and not _wrong(message, pod, text):
+                found = await self.cluster.find(self.object(name))
+                child = await self.cluster.find(self.child(name))
+                if found and child and not self.subject.wrong(found, child, text):
                     return
                 await asyncio.sleep(0.05)
 
@@ -204,10 +236,10 @@ class World:
         return [write for write in list(self.writes) if "/leases" not in write.path]
 
     async def _problems(self, wanted: Mapping[str, str]) -> list[str]:
-        scope = f"/namespaces/{self.namespace}"
-        messages = await self.cluster.items(f"{MESSAGES}{scope}/messages")
-        pods = await self.cluster.items(f"/api/v1{scope}/pods")
-        by_name = {pod["metadata"]["name"]: pod for pod in pods}
+        objects = await self.cluster.items(self.objects)
+        children = {
+            child["metadata"]["name"]: child for child in await self.cluster.items(self.children)
+        }
         found = [
             f"{operator.flags} is not ready"
             for operator in self.operators
@@ -215,14 +247,15 @@ class World:
             and operator not in self.frozen
             and (await operator.probe("/readyz"))[0] != 200
         ]
-        if {m["metadata"]["name"] for m in messages} != set(wanted):
-            found.append(f"Messages {[m['metadata']['name'] for m in messages]}")
-        if set(by_name) != {f"msg-{name}" for name in wanted}:
-            found.append(f"{len(by_name)} Pods for {len(wanted)} Messages: {list(by_name)[:5]}")
-        for message in messages:
-            pod = by_name.get(f"msg-{message['metadata']['name']}")
-            if pod is not None and (text := wanted.get(message["metadata"]["name"])) is not None:
-                found += _wrong(message, pod, text)
+        if {one["metadata"]["name"] for one in objects} != set(wanted):
+            found.append(f"objects {[one['metadata']['name'] for one in objects]}")
+        if set(children) != {self.subject.child_of(name) for name in wanted}:
+            found.append(f"{len(children)} children for {len(wanted)}: {list(children)[:5]}")
+        for one in objects:
+            name = one["metadata"]["name"]
+            child = children.get(self.subject.child_of(name))
+            if child is not None and name in wanted:
+                found += self.subject.wrong(one, child, wanted[name])
         return found[:5]
 
     def story(self, what: str) -> str:
@@ -254,45 +287,22 @@ class World:
             raise AssertionError(self.story(f"not within {patience} s: {what}")) from None
 
 
-def is_pod_write(write: Write, method: str) -> bool:
-    """Tell whether a write makes or deletes a Pod, rather than one of its subresources."""
-    return (
-        write.method == method
-        and write.path.rstrip("/").split("/")[-1 if method == "POST" else -2] == "pods"
-    )
-
-
-def _wrong(message: Raw, pod: Raw, text: str) -> list[str]:
-    """Tell what is wrong with a Message and its Pod."""
-    meta, status = message["metadata"], message.get("status") or {}
-    owners = [owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ()]
-    environment = {v["name"]: v.get("value", "") for v in pod["spec"]["containers"][0]["env"]}
-    conditions = status.get("conditions") or [{}]
-    facts: dict[str, tuple[Any, Any]] = {
-        "spec.text": (message["spec"]["text"], text),
-        "owners": (owners, [meta["uid"]]),
-        "text": (environment.get("MESSAGE_TEXT"), text.replace("$", "$$")),
-        "image": (pod["spec"]["containers"][0]["image"], "docker.io/library/busybox:1.37"),
-        "deletion": (pod["metadata"].get("deletionTimestamp"), None),
-        "Pod's phase": (pod["status"].get("phase"), "Running"),
-        "phase": (status.get("phase"), "Processed"),
-        "generation": (status.get("observedGeneration"), meta["generation"]),
-        "podName": (status.get("podName"), pod["metadata"]["name"]),
-        "nodeName": (status.get("nodeName"), pod["spec"].get("nodeName")),
-        "Ready": (conditions[0].get("status"), "True"),
-        "reason": (conditions[0].get("reason"), "PodRunning"),
-        "its generation": (conditions[0].get("observedGeneration"), meta["generation"]),
-    }
-    return [f"{meta['name']}: {k} is {a!r}, not {b!r}" for k, (a, b) in facts.items() if a != b]
+async def prepare(cluster: Cluster, *subjects: Subject) -> None:
+    """Bring a node and the kinds that the operators serve."""
+    await cluster.add_node()
+    for subject in subjects:
+        for manifest in subject.install():
+            await cluster.put(manifest)
+        await cluster.serves(subject.kind)
 
 
 @asynccontextmanager
-async def world(cluster: Cluster) -> AsyncIterator[World]:
+async def world(cluster: Cluster, subject: Subject) -> AsyncIterator[World]:
     """Have a namespace and a kubelet for it while the block lasts."""
     namespace = await cluster.new_namespace()
-    await cluster.allow_here(namespace)
     async with AsyncExitStack() as stack:
-        one = World(cluster, namespace, stack)
+        one = World(cluster, subject, namespace, stack)
+        await one.allow(namespace)
         running = asyncio.create_task(one.kubelet.run())
         try:
             yield one

@@ -1,0 +1,82 @@
+"""The operator of twenty lines as the fault suite sees it, run from docs/runtime.md itself."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kopf_runtime.kinds import CONFIG_MAP, Kind
+from tests.support.faults.cluster import Cluster, Raw
+from tests.support.faults.control_plane import OPERATOR
+from tests.support.faults.subject import Subject, lose
+
+_CHECKOUT = Path(__file__).parents[2]
+
+
+def listing() -> str:
+    """Return the first listing of docs/runtime.md: a whole operator."""
+    page = (_CHECKOUT / "docs" / "runtime.md").read_text()
+    code: str = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
+    return code
+
+
+async def alter(cluster: Cluster, config_map: str) -> None:
+    """Change what the operator has written."""
+    await cluster.patch(config_map, {"data": {"text": "altered"}})
+
+
+class Greetings(Subject):
+    """The operator of docs/runtime.md, run from the page."""
+
+    program = ("-c", listing())
+    kind = Kind("example.dev", "v1", "greetings", "Greeting")
+    child = CONFIG_MAP
+    well = "Reconciled"
+    wrong_status = {"conditions": []}  # noqa: RUF012
+    breaks = {"heal": lose, "alter": alter}  # noqa: RUF012
+    writes = {  # noqa: RUF012
+        "create": 2, "edit": 2, "burst": 2, "delete": 0, "recreate": 2, "heal": 1, "alter": 1,
+        "status": 1, "conflict": 3,
+    }  # fmt: skip
+
+    def install(self) -> list[Raw]:
+        return [yaml.safe_load((_CHECKOUT / "examples" / "greeting" / "crd.yaml").read_text())]
+
+    def rights(self, namespace: str | None) -> list[Raw]:
+        prefix = "" if namespace else "Cluster"
+        meta = {"name": "greeting-operator"} | ({"namespace": namespace} if namespace else {})
+        rules = [
+            {"apiGroups": [group], "resources": resources, "verbs": verbs}
+            for group, resources, verbs in (
+                ("example.dev", ["greetings"], ["get", "list", "watch"]),
+                ("example.dev", ["greetings/status"], ["patch"]),
+                ("", ["configmaps"], ["get", "list", "watch", "create", "patch", "delete"]),
+                ("", ["events"], ["create", "patch"]),
+                ("coordination.k8s.io", ["leases"], ["get", "create", "update"]),
+            )
+        ]
+        api = "rbac.authorization.k8s.io"
+        return [
+            {"apiVersion": f"{api}/v1", "kind": f"{prefix}Role", "metadata": meta, "rules": rules},
+            {
+                "apiVersion": f"{api}/v1", "kind": f"{prefix}RoleBinding", "metadata": meta,
+                "roleRef": {"apiGroup": api, "kind": f"{prefix}Role", "name": meta["name"]},
+                "subjects": [{"apiGroup": api, "kind": "User", "name": OPERATOR}],
+            },
+        ]  # fmt: skip
+
+    def spec(self, text: str) -> Raw:
+        return {"name": text}
+
+    def child_of(self, name: str) -> str:
+        return f"greeting-{name}"
+
+    def foreign(self, name: str) -> Raw:
+        return {"metadata": {"name": self.child_of(name), "labels": {"whose": "somebody"}}}
+
+    def facts(self, found: Raw, child: Raw, text: str) -> dict[str, tuple[Any, Any]]:
+        return {"data": (child.get("data"), {"text": f"Hello, {text}!"})}
+
+    def essence(self, child: Raw) -> Raw:
+        return {"data": child["data"]}
