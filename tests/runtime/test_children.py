@@ -11,7 +11,7 @@ import kopf_runtime as kr
 from kopf_runtime.controller import Controller
 from kopf_runtime.kinds import CONFIG_MAP, POD
 from tests.runtime import widgets
-from tests.runtime.widgets import REPLACED, UID, WIDGET, Raw, Widget, edit, ready, widget
+from tests.runtime.widgets import REPLACED, UID, WIDGET, Raw, Widget, edit, ready, swept, widget
 from tests.support.api_server import ApiServer, RefusedError
 from tests.support.running import NAME, operating
 from tests.support.waiting import until
@@ -282,10 +282,10 @@ async def test_steady_state_writes_nothing(server: ApiServer, how: Any) -> None:
         await until(lambda: told(server).get("status") == "True")
         await quiet(server)
         writes = list(server.writes)
-        await asyncio.sleep(0.5)
+        await swept(server)
 
-    async with operating(server, widgets.controller(how)):
-        await asyncio.sleep(0.5)
+    async with operating(server, widgets.controller(how), settings=settings):
+        await swept(server)
         assert server.writes == writes
 
 
@@ -296,7 +296,7 @@ async def test_a_kind_without_a_class_of_its_own_is_written_to_once(server: ApiS
 
     async with operating(server, one, settings=settings):
         await until(lambda: told(server).get("status") == "True")
-        await asyncio.sleep(0.5)
+        await swept(server)
 
     assert len(server.writes) == 1
 

@@ -10,7 +10,7 @@ from aiohttp import web
 import kopf_runtime as kr
 from kopf_runtime.kinds import CONFIG_MAP, POD
 from tests.runtime import widgets
-from tests.runtime.widgets import UID, WIDGET, Raw, edit, ready, widget
+from tests.runtime.widgets import UID, WIDGET, Raw, edit, ready, swept, widget
 from tests.support.api_server import ApiServer, RefusedError
 from tests.support.running import operating
 from tests.support.waiting import until
@@ -117,7 +117,7 @@ async def test_l6_a_webhook_that_takes_our_marks_away_is_told_and_the_child_live
     async with operating(server, widgets.controller(widgets.pod), settings=settings):
         await until(lambda: told(server).get("reason") == "AdmissionChanged")
         uid = (server.get(POD, CHILD) or {})["metadata"]["uid"]
-        await asyncio.sleep(0.5)
+        await swept(server)
 
         assert (server.get(POD, CHILD) or {})["metadata"]["uid"] == uid
     name = "the owner reference" if lost == "ownerReferences" else f"the label {lost}"

@@ -8,6 +8,8 @@ import msgspec
 import kopf_runtime as kr
 from kopf_runtime.controller import Controller
 from kopf_runtime.kinds import CONFIG_MAP, POD
+from tests.support.api_server import ApiServer
+from tests.support.waiting import until
 
 WIDGET = kr.Kind("example.dev", "v1", "widgets", "Widget")
 UID, TEMPLATE = "example.dev/widget-uid", "example.dev/template-hash"
@@ -83,6 +85,19 @@ def edit(text: str) -> Callable[[Raw], None]:
         raw["spec"] = {"text": text}
 
     return change
+
+
+async def swept(server: ApiServer, kind: kr.Kind = WIDGET, times: int = 5) -> None:
+    """Wait until a kind was listed so many times more: what sweeps do by mistake is done then."""
+
+    def lists() -> int:
+        return sum(
+            one.method == "GET" and one.path == kind.path() and "watch" not in one.query
+            for one in server.requests
+        )
+
+    enough = lists() + times
+    await until(lambda: lists() >= enough)
 
 
 def ready(raw: Raw | None) -> Raw:
