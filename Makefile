@@ -70,7 +70,7 @@ faults: $(READY) ## the operator under faults, on a control plane of plain proce
 	@$(PY) -m pytest tests/faults -m "not long" -n 3 --dist worksteal $(ARGS)
 
 .PHONY: faults-long
-faults-long: $(READY) ## those that take minutes: 10,000 Messages, a minute's freeze
+faults-long: $(READY) ## what takes minutes: 10,000 Messages, all faults on further operators
 	@$(PY) -m pytest tests/faults -m long -s $(ARGS)
 
 .PHONY: chart

@@ -8,7 +8,7 @@ from tests.support.faults.subject import Subject
 
 MESSAGE = Messages()
 #: Each further operator; `make faults` tries the quick part of the suite on them, and
-#: `make faults-long` all of it.
+#: `make faults-long` the rest.
 OTHERS: tuple[Subject, ...] = (Greetings(),)
 SUBJECTS = (MESSAGE, *OTHERS)
 
