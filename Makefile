@@ -10,9 +10,11 @@ MAKEFLAGS += --no-print-directory
 # IMAGES=build         build all images here, though a registry may be in reach; IMAGES=pull: never
 # IMG=…                the operator's image, as the cluster pulls it
 # MESSAGE_IMG=…        the message Pods' image, and BUNDLE_IMG=… the OLM bundle's, of a release
+# REGISTRY=…           where bundle, catalog and chart are pushed to with the images that they name,
+#                      host[:port][/path]; left out: the registry beside the kind cluster
 CLUSTER ?= kind
 IMG ?=
-export CLUSTER IMAGES IMG MESSAGE_IMG BUNDLE_IMG
+export CLUSTER IMAGES IMG MESSAGE_IMG BUNDLE_IMG REGISTRY
 
 # --------------------------------------------------------------------------------------------------
 PYTHON ?= python3
@@ -181,6 +183,20 @@ docker-build: $(READY) ## build the operator's image (IMG=…)
 .PHONY: docker-push
 docker-push: $(READY) ## push the operator's image (IMG=…)
 	@$(PY) -m hack image push
+
+##@ Registry
+
+.PHONY: chart-push
+chart-push: $(READY) ## push the chart, and the images that it names (REGISTRY=…)
+	@$(PY) -m hack chart-push
+
+.PHONY: bundle-push
+bundle-push: $(READY) ## push the OLM bundle, and the images that it names (REGISTRY=…)
+	@$(PY) -m hack bundle-push
+
+.PHONY: catalog-push
+catalog-push: bundle-push ## push the OLM catalog, with the bundle that it offers (REGISTRY=…)
+	@$(PY) -m hack catalog-push
 
 # The virtual environment, from the hashed lock; made again when the lock changes. uv takes half of
 # pip's processor time; pip serves where uv cannot: it does not read pip's configuration of mirrors.

@@ -15,6 +15,7 @@ from hack.commands import (
     image,
     olm,
     preflight,
+    push,
     release_bundle,
     run,
     tool,
@@ -22,7 +23,7 @@ from hack.commands import (
 from hack.rig import command
 
 _MODULES = (
-    *(preflight, cluster, tool, image, demo, deploy, crd, olm, run),
+    *(preflight, cluster, tool, image, push, demo, deploy, crd, olm, run),
     *(generate, bump, chart_diff, release_bundle, e2e),
 )
 

@@ -1,6 +1,8 @@
 """What a project ships, made from its sources.
 
 image, artifacts    the operator's image; image and chart in a registry
+chart_package       the chart with the images of a registry, pushed to it
+olm_images          the images of bundle and catalog, pushed to a registry
 chart_docs          the chart's README and values.schema.json, from values.yaml
 chart_kinds         the kinds of values that values.yaml may name
 chart_dashboard     the Grafana dashboard, from chart_panels

@@ -51,7 +51,15 @@ def publish(cluster: Cluster) -> Published:
 
 
 def pinned(ref: str) -> str:
-    """Return the image by its digest: a tag that was pushed again would not be pulled again."""
+    """Return an image that was pushed from here by its digest; as it is where none is known.
+
+    A tag that was pushed again would not be pulled again.
+    """
+    if "@" in ref:
+        return ref
+    if registry.is_local(ref):
+        digest = registry.digest(ref.removeprefix(f"{registry.ADDRESS}/"))
+        return f"{ref.rpartition(':')[0]}@{digest}" if digest else ref
     digests = answer(["docker", "image", "inspect", "-f", '{{join .RepoDigests "\\n"}}', ref]) or ""
     repository = ref.rpartition(":")[0]
     return next((d for d in digests.splitlines() if d.startswith(f"{repository}@")), ref)
@@ -74,15 +82,23 @@ def _given_image(ref: str) -> str:
 
 def _image_values(where: str, ref: str) -> tuple[str, ...]:
     """Return helm's options that set an image, given as REGISTRY/REPOSITORY[:TAG|@DIGEST]."""
+    return tuple(f"--set-string={where}.{key}={part}" for key, part in image_parts(ref).items())
+
+
+def image_parts(ref: str, variable: str = "IMG") -> dict[str, str]:
+    """Return the chart's values for an image, given as REGISTRY/REPOSITORY[:TAG|@DIGEST].
+
+    Raises HackError, which names the variable that it was given by, where it names no registry.
+    """
     name, _, digest = ref.partition("@")
     host, _, rest = name.partition("/")
     if not rest or not (host == "localhost" or "." in host or ":" in host):
         raise HackError(
-            f"IMG={ref} names no registry; write it in full, for example docker.io/you/name:tag"
+            f"{variable}={ref} names no registry; write it in full, for example "
+            "docker.io/you/name:tag"
         )
     repository, _, tag = rest.partition(":")
-    values = {"registry": host, "repository": repository, "tag": tag, "digest": digest}
-    return tuple(f"--set-string={where}.{key}={value}" for key, value in values.items())
+    return {"registry": host, "repository": repository, "tag": tag, "digest": digest}
 
 
 def _push_chart(cluster: Cluster) -> str:

@@ -43,7 +43,7 @@ def push(ref: str | None = None) -> str:
     engine.up()
     if not engine.has_image(ref):
         raise HackError(f"{ref} is not built here; `make docker-build IMG={ref}` builds it")
-    if ref.startswith(f"{registry.ADDRESS}/"):
+    if registry.is_local(ref):
         registry.up()
     with step(f"Push {ref}") as work:
         work.run(["docker", "push", ref], timeout=10 * 60)

@@ -86,6 +86,11 @@ def address() -> str:
     return engine.docker("container", "inspect", "-f", form, NAME).strip()
 
 
+def is_local(name: str) -> bool:
+    """Tell whether an image, or a folder of images, is in this registry."""
+    return name.partition("/")[0] == ADDRESS
+
+
 def down() -> None:
     """Remove the registry with all that is in it."""
     engine.remove_container(NAME)

@@ -5,21 +5,17 @@ catalog are pulled as a user's cluster pulls them, so that OLM unpacks them by i
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 
 import yaml
 
-from hack.pack import artifacts, bundle, catalog
+from hack.pack import bundle, catalog, olm_images
 from hack.pack.bundle import Release
-from hack.rig import olm, paths, registry
-from hack.rig.steps import step
+from hack.rig import registry
 from message_operator import __version__
 
 #: The release before this one, this one, and some that come later.
 FORMER, PRESENT, STRICT, BROKEN, MENDED = "0.0.9", __version__, "98.0.0", "99.0.0", "99.0.1"
 
-_BUILD = paths.BUILD / "olm"
 _CRD = "manifests/myorg.dev_messages.yaml"
 
 
@@ -38,14 +34,7 @@ def publish_bundle(
         schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         schema["properties"]["spec"]["properties"]["text"]["maxLength"] = longest
         files[_CRD] = bundle.dump(definition)
-    folder = _write(
-        f"bundle-{version}",
-        {f"bundle/{path}": text for path, text in files.items()},
-        bundle.dockerfile(release),
-    )
-    with step(f"Bundle {version} into the registry") as work:
-        olm.build(work, ref, folder)
-    return replace(release, bundle_image=artifacts.pinned(ref))
+    return olm_images.push_bundle(release, files)
 
 
 def publish_catalog(releases: Sequence[Release], programs: str, tag: str = "") -> str:
@@ -55,21 +44,4 @@ def publish_catalog(releases: Sequence[Release], programs: str, tag: str = "") -
     """
     tag = tag or "-".join(release.version for release in releases)
     ref = f"{registry.ADDRESS}/message-operator-catalog:{tag}"
-    folder = _write(
-        f"catalog-{tag}",
-        {f"catalog/{path}": text for path, text in catalog.catalog(releases).items()},
-        catalog.dockerfile(),
-    )
-    with step(f"Catalog with {', '.join(r.version for r in releases)} into the registry") as work:
-        olm.build(work, ref, folder, OPM_IMAGE=programs)
-    return artifacts.pinned(ref)
-
-
-def _write(name: str, files: dict[str, str], dockerfile: str) -> Path:
-    """Write the files that an image is built of; return their folder."""
-    folder = _BUILD / name
-    for path, text in {**files, "Dockerfile": dockerfile}.items():
-        file = folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    return folder
+    return olm_images.push_catalog(ref, catalog.catalog(releases), programs)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.console import commands, section
+
 CHECKOUT = Path(__file__).parents[3]
 MAKEFILE = (CHECKOUT / "Makefile").read_text()
 #: The documented targets, each with those that it runs first.
@@ -30,13 +32,26 @@ def run_by_ci() -> set[str]:
 
 def run_by_tests() -> set[str]:
     """Return the targets that tests/make calls `make` with, and that must succeed there."""
-    targets: set[str] = set()
+    targets = run_by_readers()
     for file in (CHECKOUT / "tests" / "make").glob("test_*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and not is_refusal(node.func):
                 words = {a.value for a in node.args if isinstance(a, ast.Constant)}
                 targets.update(TARGETS.keys() & words)
     return targets
+
+
+def run_by_readers() -> set[str]:
+    """Return the targets in those sections of the guide that tests/make follows."""
+    guide = (CHECKOUT / "docs" / "olm.md").read_text()
+    test = (CHECKOUT / "tests" / "make" / "test_guide.py").read_text()
+    typed = [
+        command
+        for heading in re.findall(r'reader\.follow\("(.+)"\)', test)
+        for command in commands(section(guide, heading))
+    ]
+    words = {word for line in typed if line.startswith("make ") for word in line.split()}
+    return words & TARGETS.keys()
 
 
 def is_refusal(function: ast.expr) -> bool:

@@ -1,0 +1,126 @@
+"""`make bundle-push`, `catalog-push` and `chart-push`: what users install, in a registry.
+
+All images of what is pushed are in the same registry, which REGISTRY names, and are named by
+digest; by default it is the one beside the kind cluster.
+"""
+
+import os
+import re
+from dataclasses import replace
+
+from hack.commands import Subparsers
+from hack.pack import chart_package, image, olm_images
+from hack.pack.artifacts import image_parts, pinned
+from hack.pack.bundle import NAME, Release
+from hack.rig import base_images, engine, registry, versions
+from hack.rig.run import HackError
+from hack.rig.steps import say, step
+from message_operator import __version__
+
+_PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
+_HOST = r"(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+|[a-z0-9-]+(?=:))(?::\d+)?"
+_REGISTRY = re.compile(rf"{_HOST}(?:/{_PART})*")
+
+
+def add(commands: Subparsers) -> None:
+    """Add the commands to the command line."""
+    for name, run, text in (
+        ("bundle-push", push_bundle, "push the images of the operator and of its OLM bundle"),
+        ("catalog-push", push_catalog, "push the catalog with the bundle that was pushed"),
+        ("chart-push", push_chart, "push the operator's image, and the chart with it"),
+    ):
+        parser = commands.add_parser(name, help=f"{text} (REGISTRY=…)")
+        parser.set_defaults(run=lambda _, run=run: print(run()))
+
+
+def push_bundle() -> str:
+    """Do `make bundle-push`; return the bundle's image, by its digest."""
+    destination = prefix()
+    operator_image, message_image = _push_images(destination)
+    named = _named(destination)
+    release = replace(named, image=operator_image, message_image=message_image)
+    return olm_images.push_bundle(release).bundle_image
+
+
+def push_catalog() -> str:
+    """Do `make catalog-push`; return the catalog's image, by its digest."""
+    destination = prefix()
+    engine.up()
+    named = _named(destination)
+    bundle_image = pinned(named.bundle_image)
+    if "@" not in bundle_image:
+        raise HackError(
+            f"{bundle_image} was not pushed from here; "
+            f"`make bundle-push catalog-push REGISTRY={destination}` pushes both"
+        )
+    release = replace(
+        named,
+        image=pinned(named.image),
+        message_image=pinned(named.message_image),
+        bundle_image=bundle_image,
+    )
+    ref = f"{destination}/{NAME}-catalog:v{__version__}"
+    pushed = olm_images.push_catalog(ref, olm_images.catalog_with(release))
+    say(f"A CatalogSource or a ClusterCatalog takes {ref}, or, so that it stays as it is, {pushed}")
+    return pushed
+
+
+def push_chart() -> str:
+    """Do `make chart-push`; return how the chart is called in the registry."""
+    destination = prefix()
+    chart = chart_package.push(f"{destination}/charts", *_push_images(destination))
+    plain = " --plain-http" if registry.is_local(destination) else ""
+    say(f"helm install {NAME} {chart} --version {__version__}{plain}")
+    return chart
+
+
+def prefix() -> str:
+    """Return what REGISTRY names, host[:port][/path]; raise HackError where that is none."""
+    given = os.environ.get("REGISTRY") or registry.ADDRESS
+    name = given.rstrip("/")
+    if not _REGISTRY.fullmatch(name):
+        raise HackError(
+            f"REGISTRY={given} is no registry: say host[:port][/path] in lower case, without "
+            "https:// and without a tag, for example REGISTRY=registry.example.com/you"
+        )
+    return name
+
+
+def _named(destination: str) -> Release:
+    """Return this version's release, with the images as they are called in a registry."""
+    return Release(
+        version=__version__,
+        image=os.environ.get("IMG") or f"{destination}/{NAME}:{__version__}",
+        message_image=os.environ.get("MESSAGE_IMG") or f"{destination}/busybox:{versions.BUSYBOX}",
+        bundle_image=f"{destination}/{NAME}-bundle:v{__version__}",
+    )
+
+
+def _copy(source: str, target: str) -> None:
+    """Copy an image from the local registry to another name or registry."""
+    if source == target:
+        return
+    with step(f"Push {target}") as work:
+        work.run(["docker", "pull", source], timeout=600)
+        work.run(["docker", "tag", source, target], timeout=60)
+        work.run(["docker", "push", target], timeout=600)
+
+
+def _push_images(destination: str) -> tuple[str, str]:
+    """Push the operator's image and the message Pods'; return them by digest.
+
+    IMG and MESSAGE_IMG name images that are in a registry already.
+    """
+    engine.up()
+    if registry.is_local(destination):
+        registry.up()
+    named = _named(destination)
+    if os.environ.get("IMG"):
+        image_parts(named.image)
+    else:
+        image.push(image.build(named.image))
+    if os.environ.get("MESSAGE_IMG"):
+        image_parts(named.message_image, "MESSAGE_IMG")
+    else:
+        _copy(base_images.busybox(), named.message_image)
+    return pinned(named.image), pinned(named.message_image)

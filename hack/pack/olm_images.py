@@ -1,0 +1,72 @@
+"""The images of a bundle and of a catalog: built of what is generated, and pushed.
+
+Used by `hack.commands.push`, and by the end-to-end tests, which make releases of their own.
+"""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from hack.pack import bundle, catalog
+from hack.pack.artifacts import pinned
+from hack.pack.bundle import Release
+from hack.rig import olm, paths, public_images
+from hack.rig.steps import step
+
+_BUILD = paths.BUILD / "olm"
+
+
+def push_bundle(release: Release, files: Mapping[str, str] | None = None) -> Release:
+    """Build and push the bundle's image, as the release names it; return it with the digest.
+
+    `files` are those of the bundle where they are not what is generated for the release.
+    """
+    folder = _write(
+        release.bundle_image,
+        {f"bundle/{path}": text for path, text in (files or bundle.bundle(release)).items()},
+        bundle.dockerfile(release),
+    )
+    with step(f"Bundle {release.bundle_image}") as work:
+        olm.build(work, release.bundle_image, folder)
+    return replace(release, bundle_image=pinned(release.bundle_image))
+
+
+def push_catalog(ref: str, files: Mapping[str, str], opm_image: str = "") -> str:
+    """Build and push a catalog's image of its files; return the image by its digest.
+
+    It is served by the public image of `opm`, or where none is in reach, by one that is built here.
+    """
+    folder = _write(
+        ref, {f"catalog/{path}": text for path, text in files.items()}, catalog.dockerfile()
+    )
+    opm_image = opm_image or _opm_image()
+    with step(f"Catalog {ref}") as work:
+        olm.build(work, ref, folder, OPM_IMAGE=opm_image)
+    return pinned(ref)
+
+
+def catalog_with(release: Release) -> dict[str, str]:
+    """Return the files of the catalog in git with a release, whatever it has of that version."""
+    released = map(catalog.file, catalog.known())
+    return {
+        **{file: (catalog.CATALOG / file).read_text() for file in released},
+        **catalog.with_release(release),
+    }
+
+
+def _opm_image() -> str:
+    if public_images.are_in_reach():
+        return public_images.pull(catalog.OPM_IMAGE)
+    return olm.image()
+
+
+def _write(ref: str, files: Mapping[str, str], dockerfile: str) -> Path:
+    """Write the files that an image is built of, in the place of former ones; return the folder."""
+    folder = _BUILD / ref.replace("/", "_").replace(":", "_")
+    shutil.rmtree(folder, ignore_errors=True)
+    for path, text in {**files, "Dockerfile": dockerfile}.items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return folder

@@ -1,0 +1,95 @@
+"""What docs/olm.md has its readers type to install and remove the operator, as it stands there."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hack.rig import cluster as hack_cluster
+from hack.rig import olm, registry, tools
+from tests.e2e import release
+from tests.e2e.kube import Kube
+from tests.e2e.waiting import wait_until
+from tests.make.commands import CHECKOUT
+from tests.support.console import commands, section
+
+GUIDE = (CHECKOUT / "docs" / "olm.md").read_text()
+#: The namespace of the guide, and that of its Message: the one that kubectl takes by default.
+HOME, THEIRS = "message-operator", "default"
+
+
+class Reader:
+    """Someone who types a guide's commands into one shell, in the checkout."""
+
+    def __init__(self, kube: Kube, folder: Path) -> None:
+        (folder / "kubectl").symlink_to(tools.path("kubectl"))
+        self._environment = {
+            **os.environ,
+            "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+            "KUBECONFIG": str(kube.cluster.kubeconfig_path),
+        }
+
+    def follow(self, heading: str) -> str:
+        """Type the commands below a heading; return what they printed. All must succeed."""
+        ended = subprocess.run(
+            ["bash", "-eu", "-o", "pipefail"],
+            cwd=CHECKOUT,
+            env=self._environment,
+            input="set -v\n" + "\n".join(commands(section(GUIDE, heading))),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert ended.returncode == 0, f"## {heading}\n{ended.stdout}"
+        return ended.stdout
+
+
+@pytest.fixture
+def reader(kube: Kube, tmp_path: Path) -> Iterator[Reader]:
+    """A reader with a cluster that has OLM, but neither an operator nor the CRD."""
+    olm.up(hack_cluster.TEST_NAME)
+    _clean(kube)
+    yield Reader(kube, tmp_path)
+    _clean(kube)
+
+
+def _clean(kube: Kube) -> None:
+    release.clean(kube, ours=True)
+    for kind in ("subscriptions", "clusterserviceversions"):
+        kube.kubectl("delete", f"{kind}.operators.coreos.com", "--all", "-n", HOME)
+    named = ("catalogsource", "message-operator", "-n", olm.NAMESPACE)
+    kube.kubectl("delete", *named, "--ignore-not-found")
+    kube.kubectl("delete", "namespace", HOME, "--ignore-not-found")
+    kube.kubectl("delete", "crd", release.CRD, "--ignore-not-found")
+
+
+def test_the_operator_is_installed_from_the_registry_and_removed_in_the_words_of_the_guide(
+    reader: Reader, kube: Kube
+) -> None:
+    said = reader.follow("Install")
+
+    assert f"{registry.ADDRESS}/message-operator-catalog@sha256:" in said
+    assert "안녕하세요, 오퍼레이터!" in said
+    message = kube.get("Pod", "msg-hello-msg", THEIRS)
+    deployment = kube.get("Deployment", "message-operator", HOME)
+    assert message is not None
+    assert deployment is not None
+    (operator,) = deployment["spec"]["template"]["spec"]["containers"]
+    (printer,) = message["spec"]["containers"]
+    assert operator["image"].startswith(f"{registry.ADDRESS}/message-operator@sha256:")
+    assert printer["image"].startswith(f"{registry.ADDRESS}/busybox@sha256:")
+
+    reader.follow("Remove")
+
+    assert kube.get("CustomResourceDefinition", release.CRD) is None
+    assert kube.get("Namespace", HOME) is None
+    assert kube.get("CatalogSource", "message-operator", olm.NAMESPACE) is None
+    wait_until(
+        "the message Pod to be gone",
+        lambda: kube.get("Pod", "msg-hello-msg", THEIRS),
+        lambda found: found is None,
+    )
