@@ -8,6 +8,7 @@ chart_kinds         the kinds of values that values.yaml may name
 chart_dashboard     the Grafana dashboard, from chart_panels
 manifests           deploy/: the chart rendered for users without Helm
 numbered            documents of people, in which the version follows
+olmv1               what installs the bundle by OLM v1, and with which rights
 bundle, catalog     what OLM installs, made from the chart
 rules               what must hold for bundle and catalog
 """

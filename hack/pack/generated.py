@@ -6,7 +6,7 @@ Each says in its first lines what it is made by, but for those of which only the
 from collections.abc import Callable
 from pathlib import Path
 
-from hack.pack import bundle, catalog, chart_dashboard, chart_docs, manifests, numbered
+from hack.pack import bundle, catalog, chart_dashboard, chart_docs, manifests, numbered, olmv1
 
 
 def _of_the_chart_s_sources() -> dict[Path, str]:
@@ -18,7 +18,7 @@ def _of_the_chart_s_sources() -> dict[Path, str]:
 
 
 def _of_the_rendered_chart() -> dict[Path, str]:
-    return {**bundle.files(), **catalog.files(), **manifests.files()}
+    return {**bundle.files(), **catalog.files(), **manifests.files(), **olmv1.files()}
 
 
 #: Each is made once the files of those before it are written: Helm renders with the schema.

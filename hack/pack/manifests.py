@@ -35,7 +35,7 @@ def files() -> dict[Path, str]:
     """Return the texts of what is in deploy/, by their paths."""
     crds = [manifest for manifest in rendered() if manifest["kind"] == "CustomResourceDefinition"]
     return {
-        DEPLOY / "install.yaml": _dump([_namespace(), *rendered()]),
+        DEPLOY / "install.yaml": _dump([namespace(), *rendered()]),
         DEPLOY / "crds.yaml": _dump(crds),
         DEPLOY / "monitoring.yaml": _dump(monitoring()),
         SCHEMA: schema(),
@@ -81,7 +81,7 @@ def _is_helms(key: str) -> bool:
     return key.startswith("helm.sh/") or key == "app.kubernetes.io/managed-by"
 
 
-def _namespace() -> Manifest:
+def namespace() -> Manifest:
     """Return the namespace that `helm install --create-namespace` would make."""
     labels = {"app.kubernetes.io/name": NAME, "pod-security.kubernetes.io/enforce": "restricted"}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME, "labels": labels}}

@@ -239,6 +239,12 @@ def _module(name: str) -> Path:
     return Path(json.loads(said)["Dir"])
 
 
+def extension_kind() -> Path:
+    """Return the file that defines OLM v1's kind ClusterExtension."""
+    folder = _module(_CONTROLLER) / "helm/olmv1/base/operator-controller/crd/standard"
+    return folder / "olm.operatorframework.io_clusterextensions.yaml"
+
+
 # --- catalogd ---------------------------------------------------------------------------------
 
 

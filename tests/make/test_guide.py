@@ -64,7 +64,9 @@ def _clean(kube: Kube) -> None:
     named = ("catalogsource", "message-operator", "-n", olm.NAMESPACE)
     kube.kubectl("delete", *named, "--ignore-not-found")
     kube.kubectl("delete", "namespace", HOME, "--ignore-not-found")
-    kube.kubectl("delete", "crd", release.CRD, "--ignore-not-found")
+    kinds = (release.CRD, "clusterextensions.olm.operatorframework.io")
+    kube.kubectl("delete", "crd", *kinds, "--ignore-not-found")
+    kube.kubectl("delete", "clustercatalog", "message-operator", "--ignore-not-found")
 
 
 def test_the_operator_is_installed_from_the_registry_and_removed_in_the_words_of_the_guide(
@@ -93,3 +95,9 @@ def test_the_operator_is_installed_from_the_registry_and_removed_in_the_words_of
         lambda: kube.get("Pod", "msg-hello-msg", THEIRS),
         lambda found: found is None,
     )
+
+    kube.kubectl("apply", "--server-side", "-f", str(olm.extension_kind()))
+    said = reader.follow("OLM v1")
+
+    assert f"{registry.ADDRESS}/message-operator-bundle@sha256:" in said
+    assert 'clusterextension.olm.operatorframework.io "message-operator" deleted' in said
