@@ -81,7 +81,7 @@ chart: $(READY) ## lint the chart, check what it renders
 
 .PHONY: bundle-check
 bundle-check: $(READY) ## look at bundle and catalog with OLM's own programs
-	@$(PY) -m hack tool opm olm-validate scorecard-test >/dev/null
+	@$(PY) -m hack tool opm olm-validate scorecard-test olmv1-render >/dev/null
 	@$(PY) -m pytest tests/bundle $(ARGS)
 
 .PHONY: generate

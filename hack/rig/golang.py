@@ -72,6 +72,10 @@ PROGRAMS = {
     "grpc_health_probe": Program(
         "github.com/grpc-ecosystem/grpc-health-probe", versions.GRPC_HEALTH_PROBE
     ),
+    # OLM v1's renderer of bundles, as a regression test of its own runs it.
+    "olmv1-render": Program(
+        f"{_OPERATORS}/operator-controller/test/regression/convert", versions.CATALOGD
+    ),
     "catalogd": Program(f"{_OPERATORS}/operator-controller/cmd/catalogd", versions.CATALOGD),
     "actionlint": Program("github.com/rhysd/actionlint/cmd/actionlint", versions.ACTIONLINT),
 }

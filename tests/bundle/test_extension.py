@@ -61,7 +61,7 @@ def needed(manifest: Manifest) -> Iterator[Right]:
 
 def test_the_installer_may_make_what_olm_makes_and_grant_what_it_grants_and_nothing_else() -> None:
     given = release("1.2.3")
-    made = rendered(bundle.bundle(given), NAME, olmv1.role_name(given))
+    made = rendered(bundle.bundle(given), NAME)
 
     wanted = {right for manifest in made for right in needed(manifest)}
     wanted |= granted(made)  # nobody may grant what he has not
@@ -95,24 +95,6 @@ def test_the_rights_for_the_next_release_stand_beside_those_for_this_one() -> No
         for manifests in (one, other)
     ]
     assert names[0].isdisjoint(names[1])
-
-
-#: Rules of a bundle, and what OLM v1.11 calls the role that it makes of them, from its
-#: test/regression/convert/testdata/expected-manifests/webhook-operator.v0.0.5.
-EVERY = ["get", "list", "watch", "create", "update", "patch", "delete"]
-THEIRS = [
-    {"apiGroups": [""], "resources": ["configmaps"], "verbs": EVERY},
-    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": EVERY},
-    {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
-    {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
-]
-CALLED = "webhook-operator.v-1zfvwth88plw3th2midra1jqduroo1q7omiagjujsiu3"
-
-
-def test_a_role_is_called_as_olm_v1_calls_it() -> None:
-    account = "webhook-operator-controller-manager"
-
-    assert olmv1.unique_name(f"webhook-operator.v0.0.5-{account}", account, THEIRS) == CALLED
 
 
 @pytest.mark.parametrize("file", [olmv1.EXTENSION, olmv1.WITH_INSTALLER], ids=lambda f: f.name)

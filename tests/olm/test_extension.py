@@ -51,8 +51,7 @@ def test_the_kind_takes_what_the_guide_applies(extension: Kube, file: object) ->
 @pytest.fixture
 def made() -> list[Object]:
     """What OLM v1 makes of the bundle."""
-    current = bundle.current()
-    return rendered(bundle.bundle(current), NAME, olmv1.role_name(current))
+    return rendered(bundle.bundle(bundle.current()), NAME)
 
 
 def test_the_installer_makes_changes_and_removes_what_is_in_the_bundle(

@@ -1,64 +1,36 @@
-"""What OLM v1 makes of a bundle, in the mode for all namespaces.
+"""What OLM v1 makes of a bundle, in the mode for all namespaces: by its own renderer.
 
-As its renderer does, which cannot be built here with the rest of operator-controller:
-https://github.com/operator-framework/operator-controller/blob/v1.11.0/internal/operator-controller/rukpak/render/registryv1/generators/generators.go
+The renderer is a part of operator-controller that can be built here. Its program is a test of
+theirs, which renders two bundles of given names, in a folder of given names.
 """
 
+import subprocess
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
 
+from hack.rig import golang
+
 Manifest = dict[str, Any]
 
-_NAMESPACES = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]}
+_BUNDLE, _OTHER = "argocd-operator.v0.6.0", "webhook-operator.v0.0.5"
+_NAMESPACE = "argocd-system"
 
 
-def rendered(files: Mapping[str, str], namespace: str, role: str) -> list[Manifest]:
-    """Return the objects, the operator's ClusterRole and its binding with the name `role`."""
-    manifests = [
-        yaml.safe_load(text) for path, text in files.items() if path.startswith("manifests/")
-    ]
-    (csv,) = (found for found in manifests if found["kind"] == "ClusterServiceVersion")
-    spec = csv["spec"]["install"]["spec"]
-    (permissions,), (deployment,) = spec["permissions"], spec["deployments"]
-    account = permissions["serviceAccountName"]
-    template = deployment["spec"]["template"]
-    template["metadata"]["annotations"] = {
-        **csv["metadata"]["annotations"],
-        **template["metadata"].get("annotations", {}),
-        "olm.targetNamespaces": "",
-        "olm.operatorNamespace": namespace,
-    }
-    rbac = "rbac.authorization.k8s.io"
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": {"name": account, "namespace": namespace},
-        },
-        {
-            "apiVersion": f"{rbac}/v1",
-            "kind": "ClusterRole",
-            "metadata": {"name": role},
-            "rules": [*permissions["rules"], _NAMESPACES],
-        },
-        {
-            "apiVersion": f"{rbac}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": role},
-            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": role},
-            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
-        },
-        *(found for found in manifests if found["kind"] == "CustomResourceDefinition"),
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {
-                "name": deployment["name"],
-                "namespace": namespace,
-                "labels": deployment["label"],
-            },
-            "spec": {**deployment["spec"], "revisionHistoryLimit": 1},
-        },
-    ]
+def rendered(files: Mapping[str, str], namespace: str) -> list[Manifest]:
+    """Return the objects that OLM v1 makes of a bundle's files, installed into a namespace."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in (_BUNDLE, _OTHER):
+            for path, text in files.items():
+                file = Path(folder, "testdata", "bundles", name, path)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text)
+        out = Path(folder, "out")
+        command = [golang.program("olmv1-render"), f"-output-dir={out}"]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
+        made = sorted(Path(out, _BUNDLE, "all-namespaces").glob("*.yaml"))
+        texts = [file.read_text().replace(_NAMESPACE, namespace) for file in made]
+    return [yaml.safe_load(text) for text in texts]
