@@ -12,11 +12,12 @@ from hack.commands import Subparsers
 from hack.pack import chart_package, image, olm_images
 from hack.pack.artifacts import image_parts, pinned
 from hack.pack.bundle import NAME, Release
+from hack.pack.project import PROJECT
 from hack.rig import base_images, engine, registry, versions
 from hack.rig.run import HackError
 from hack.rig.steps import say, step
-from message_operator import __version__
 
+_MESSAGE_IMG = PROJECT.images[0].variable
 _PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 _HOST = r"(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+|[a-z0-9-]+(?=:))(?::\d+)?"
 _REGISTRY = re.compile(rf"{_HOST}(?:/{_PART})*")
@@ -59,7 +60,7 @@ def push_catalog() -> str:
         message_image=pinned(named.message_image),
         bundle_image=bundle_image,
     )
-    ref = f"{destination}/{NAME}-catalog:v{__version__}"
+    ref = f"{destination}/{NAME}-catalog:v{PROJECT.version}"
     pushed = olm_images.push_catalog(ref, olm_images.catalog_with(release))
     say(f"A CatalogSource or a ClusterCatalog takes {ref}, or, so that it stays as it is, {pushed}")
     return pushed
@@ -70,7 +71,7 @@ def push_chart() -> str:
     destination = prefix()
     chart = chart_package.push(f"{destination}/charts", *_push_images(destination))
     plain = " --plain-http" if registry.is_local(destination) else ""
-    say(f"helm install {NAME} {chart} --version {__version__}{plain}")
+    say(f"helm install {NAME} {chart} --version {PROJECT.version}{plain}")
     return chart
 
 
@@ -89,10 +90,10 @@ def prefix() -> str:
 def _named(destination: str) -> Release:
     """Return this version's release, with the images as they are called in a registry."""
     return Release(
-        version=__version__,
-        image=os.environ.get("IMG") or f"{destination}/{NAME}:{__version__}",
-        message_image=os.environ.get("MESSAGE_IMG") or f"{destination}/busybox:{versions.BUSYBOX}",
-        bundle_image=f"{destination}/{NAME}-bundle:v{__version__}",
+        version=PROJECT.version,
+        image=os.environ.get("IMG") or f"{destination}/{NAME}:{PROJECT.version}",
+        message_image=os.environ.get(_MESSAGE_IMG) or f"{destination}/busybox:{versions.BUSYBOX}",
+        bundle_image=f"{destination}/{NAME}-bundle:v{PROJECT.version}",
     )
 
 
@@ -119,8 +120,8 @@ def _push_images(destination: str) -> tuple[str, str]:
         image_parts(named.image)
     else:
         image.push(image.build(named.image))
-    if os.environ.get("MESSAGE_IMG"):
-        image_parts(named.message_image, "MESSAGE_IMG")
+    if os.environ.get(_MESSAGE_IMG):
+        image_parts(named.message_image, _MESSAGE_IMG)
     else:
         _copy(base_images.busybox(), named.message_image)
     return pinned(named.image), pinned(named.message_image)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from hack.pack import bundle, chart_docs
 from hack.pack.artifacts import image_parts
+from hack.pack.project import PROJECT
 from hack.rig import paths, registry, tools
 from hack.rig.steps import step
-from message_operator import __version__
 
 _FOLDER = paths.BUILD / "chart"
 
@@ -28,18 +28,18 @@ def push(collection: str, image: str, message_image: str) -> str:
     with step(f"Chart into oci://{collection}") as work:
         helm = tools.path("helm")
         work.run([helm, "package", chart, "--destination", _FOLDER], timeout=60)
-        package = _FOLDER / f"{bundle.NAME}-{__version__}.tgz"
+        package = _FOLDER / f"{PROJECT.name}-{PROJECT.version}.tgz"
         work.run([helm, "push", package, f"oci://{collection}", *plain], timeout=300)
-    return f"oci://{collection}/{bundle.NAME}"
+    return f"oci://{collection}/{PROJECT.name}"
 
 
 def _write(image: str, message_image: str) -> Path:
     """Write a copy of the chart with these images, in the place of a former one; return it."""
-    chart = _FOLDER / bundle.NAME
+    chart = _FOLDER / PROJECT.name
     shutil.rmtree(chart, ignore_errors=True)
     shutil.copytree(chart_docs.CHART, chart)
     values = chart / "values.yaml"
-    images = {"image": image, "messagePod.image": message_image}
+    images = {"image": image, PROJECT.images[0].values: message_image}
     values.write_text(
         with_values(
             values.read_text(),

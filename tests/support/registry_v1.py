@@ -29,7 +29,7 @@ def rendered(files: Mapping[str, str], namespace: str) -> list[Manifest]:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text)
         out = Path(folder, "out")
-        command = [golang.program("olmv1-render"), f"-output-dir={out}"]
+        command = [str(golang.program("olmv1-render")), f"-output-dir={out}"]
         subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
         made = sorted(Path(out, _BUNDLE, "all-namespaces").glob("*.yaml"))
         texts = [file.read_text().replace(_NAMESPACE, namespace) for file in made]
