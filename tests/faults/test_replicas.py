@@ -274,7 +274,7 @@ async def test_the_lease_is_deleted(here: World) -> None:
     await here.converges({"hello": "둘"})
 
 
-@on_each
+@on_each_in_time
 async def test_two_leaders_at_once_still_make_one_pod_a_message(here: World) -> None:
     """Without an election two operators work side by side: the worst that fencing could let by."""
     await here.start()
