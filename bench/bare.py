@@ -27,7 +27,7 @@ from kopf_runtime.objects import decode
 from kopf_runtime.records import Owned, Update
 from kopf_runtime.templates import Marks, Templates
 from message_operator import messages, pods
-from message_operator.operator import desired
+from message_operator.operator import controller, desired
 from message_operator.settings import Settings
 
 Raw = dict[str, Any]
@@ -114,7 +114,7 @@ def _replaces(raw: Raw) -> list[Write]:
 def _creates(raw: Raw) -> list[Write]:
     """Return the writes that a new Message takes, as our operator makes them."""
     known = decode(msgspec.json.Decoder(messages.Message), msgspec.json.encode(raw))
-    meta, kind = known.metadata, messages.KIND
+    meta, kind = known.metadata, controller.kind
     owned = Owned(POD, pods.Pod, Update.REPLACE, pods.keep, pods.ended)
     templates = Templates(
         kind, Marks("message-operator", kind), [owned], lambda one, _: desired(one, Settings())

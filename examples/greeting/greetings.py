@@ -1,27 +1,28 @@
 """A whole operator: each Greeting has a ConfigMap that greets. docs/runtime.md explains it."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
-import msgspec
+from msgspec import Meta
 
 import kopf_runtime as kr
 
 
-class Spec(msgspec.Struct, frozen=True):
-    """What a user declares."""
+class Spec(kr.Fields, frozen=True):
+    """Who is greeted."""
 
-    name: str = "world"
+    name: Annotated[str, Meta(max_length=100, description="Whom to greet.")] = "world"
 
 
+@kr.custom_resource("example.dev", "v1", "greetings")
 class Greeting(kr.Resource):
-    """A Greeting."""
+    """A Greeting is a text in a ConfigMap of its own."""
 
     spec: Spec = Spec()
 
 
 manager = kr.Manager("greeting-operator", kr.Settings)
-controller = manager.controller_for(kr.Kind("example.dev", "v1", "greetings", "Greeting"), Greeting)
+controller = manager.controller_for(Greeting)
 controller.owns(kr.kinds.CONFIG_MAP)
 
 

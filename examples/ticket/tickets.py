@@ -4,22 +4,31 @@ docs/runtime.md explains it.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import aiohttp
 import msgspec
+from msgspec import Meta
 
 import kopf_runtime as kr
 
 
-class Spec(msgspec.Struct, frozen=True):
-    """What a user declares."""
+class Spec(kr.Fields, frozen=True):
+    """What is to be booked."""
 
-    route: str
-    seats: int = 1
+    route: Annotated[str, Meta(min_length=1, max_length=100, description="From where to where.")]
+    seats: Annotated[int, Meta(ge=1, le=10, description="How many seats.")] = 1
 
 
+class Status(kr.Fields, frozen=True):
+    """What the operator last observed."""
+
+    booking: Annotated[str | None, Meta(description="The booking's number.")]
+
+
+@kr.custom_resource("example.dev", "v1", "tickets", status=Status, ready="the seats are booked")
 class Ticket(kr.Resource, kw_only=True):
-    """A Ticket."""
+    """A Ticket is a booking of seats."""
 
     spec: Spec
 
@@ -44,7 +53,7 @@ class Settings(kr.Settings):
 
 
 manager = kr.Manager("ticket-operator", Settings)
-controller = manager.controller_for(kr.Kind("example.dev", "v1", "tickets", "Ticket"), Ticket)
+controller = manager.controller_for(Ticket)
 
 
 @controller.sync(every=60, timeout=10)
@@ -77,8 +86,8 @@ def status(seen: kr.Observed) -> kr.Status:
     if seen.trouble is not None or booking is None:
         return kr.by_default(seen)
     if booking.problem:
-        return kr.Status(False, "Refused", booking.problem, {"booking": None})
-    return kr.Status(True, "Booked", "The seats are booked.", {"booking": booking.number})
+        return kr.Status(False, "Refused", booking.problem, Status(booking=None))
+    return kr.Status(True, "Booked", "The seats are booked.", Status(booking=booking.number))
 
 
 if __name__ == "__main__":

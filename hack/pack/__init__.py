@@ -8,6 +8,10 @@ chart_kinds         the kinds of values that values.yaml may name
 chart_dashboard     the Grafana dashboard, from chart_panels
 manifests           deploy/: the chart rendered for users without Helm
 numbered            documents of people, in which the version follows
+declared            the CRD and the operator's rights, from the kinds that its code declares
+structural, crds    how a class becomes a schema, and a kind a CRD
+rights              what a controller must be allowed
+documents           how YAML is written
 olmv1               what installs the bundle by OLM v1, and with which rights
 bundle, catalog     what OLM installs, made from the chart
 rules               what must hold for bundle and catalog

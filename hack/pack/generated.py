@@ -6,11 +6,21 @@ Each says in its first lines what it is made by, but for those of which only the
 from collections.abc import Callable
 from pathlib import Path
 
-from hack.pack import bundle, catalog, chart_dashboard, chart_docs, manifests, numbered, olmv1
+from hack.pack import (
+    bundle,
+    catalog,
+    chart_dashboard,
+    chart_docs,
+    declared,
+    manifests,
+    numbered,
+    olmv1,
+)
 
 
 def _of_the_chart_s_sources() -> dict[Path, str]:
     return {
+        **declared.files(),
         chart_docs.CHART / "values.schema.json": chart_docs.schema(),
         chart_docs.CHART / "README.md": chart_docs.readme(),
         chart_dashboard.FILE: chart_dashboard.dashboard(),

@@ -7,9 +7,20 @@ keeps every promise of docs/reliability.md. docs/runtime.md shows an operator of
 from kopf_runtime import kinds
 from kopf_runtime.client import ApiError, Client
 from kopf_runtime.controller import Controller
+from kopf_runtime.declaration import (
+    AGE,
+    READY,
+    REASON,
+    Column,
+    Fields,
+    Rule,
+    Scale,
+    custom_resource,
+    rules,
+)
 from kopf_runtime.kinds import Kind
 from kopf_runtime.manager import Manager
-from kopf_runtime.objects import Meta, Object, Resource
+from kopf_runtime.objects import Conditioned, Meta, Object, Resource
 from kopf_runtime.queue import RetryError
 from kopf_runtime.records import Child, PlanError, Primary, Update
 from kopf_runtime.settings import Settings, at_least, flag, one_of, truth
@@ -20,8 +31,10 @@ from kopf_runtime.troubles import Trouble
 APPLY, REPLACE = Update.APPLY, Update.REPLACE
 
 __all__ = [
-    "APPLY", "REPLACE", "ApiError", "Child", "Client", "Controller", "Kind", "Manager", "Meta",
-    "Object", "Observed", "PlanError", "Primary", "Resource",
-    "RetryError", "Settings", "Status", "Trouble",
-    "at_least", "by_default", "flag", "kinds", "one_of", "short_hash", "truth",
+    "AGE", "APPLY", "READY", "REASON", "REPLACE", "ApiError", "Child", "Client", "Column",
+    "Conditioned", "Controller", "Fields", "Kind", "Manager", "Meta", "Object", "Observed",
+    "PlanError", "Primary", "Resource", "RetryError", "Rule", "Scale", "Settings", "Status",
+    "Trouble",
+    "at_least", "by_default", "custom_resource", "flag", "kinds", "one_of", "rules", "short_hash",
+    "truth",
 ]  # fmt: skip

@@ -34,9 +34,11 @@ class Controller:
     """Serves one kind."""
 
     def __init__(self, kind: Kind, type_: type[Resource], keep: Callable[[Any], Any]) -> None:
-        self.kind = kind
-        self._type, self._keep = type_, keep
-        self._owned: dict[Kind, Owned] = {}
+        self.kind, self.type = kind, type_
+        self._keep = keep
+        #: The kinds of children and of grandchildren, as they are declared.
+        self.owned: dict[Kind, Owned] = {}
+        self.watched: dict[Kind, Owned] = {}
         self._desired: Callable[..., Iterable[dict[str, Any]]] = lambda *_: ()
         self._status: Callable[[Observed], Status] = statuses.by_default
         self._sync: Call | None = None
@@ -53,7 +55,16 @@ class Controller:
         `keep` returns what `status` is to see of a child, and should be small; `ended` tells by
         that why a child has ended, and returns an empty text while it may run.
         """
-        self._owned[kind] = Owned(kind, type_, update, keep, ended)
+        self.owned[kind] = Owned(kind, type_, update, keep, ended)
+
+    def watches(
+        self, kind: Kind, type_: type[Object] = Object, *, keep: Callable[[Any], Any]
+    ) -> None:
+        """Declare a kind of grandchildren: `status` sees what `keep` returns of them.
+
+        They are what is made from the `spec.template` of a child, such as the Pods of a Deployment.
+        """
+        self.watched[kind] = Owned(kind, type_, Update.REPLACE, keep, lambda _: "")
 
     def desired(self, function: F) -> F:
         """Register the function that returns the children's manifests, given object and settings.
@@ -98,6 +109,11 @@ class Controller:
 
         return register
 
+    @property
+    def cleans_up(self) -> bool:
+        """Whether there is a `cleanup`, and so a finalizer."""
+        return self._cleanup is not None
+
     # --- what the manager calls ---------------------------------------------------------------
 
     def set_up(
@@ -106,11 +122,14 @@ class Controller:
         """Make the parts."""
         self._client, self.settings = client, settings
         marks, self._pace = Marks(client.manager, self.kind), Pace()
-        templates = Templates(self.kind, marks, list(self._owned.values()), self._children_desired)
+        templates = Templates(
+            self.kind, marks, list(self.owned.values()), self._children_desired,
+            pass_on=bool(self.watched),
+        )  # fmt: skip
         syncs = self._sync is not None
         reader = Reader(marks, self.kind, self._keep, templates, self._wanted, syncs=syncs)
         self.primaries: Source[Primary] = Source(
-            client, self.kind, self._type, reader.primary, self._primary_changed,
+            client, self.kind, self.type, reader.primary, self._primary_changed,
             self._unreadable, metrics,
         )  # fmt: skip
         self.children: dict[Kind, Source[Child]] = {
@@ -118,16 +137,25 @@ class Controller:
                 client, owned.kind, owned.type, reader.child(owned),
                 self._child_changed(owned.kind), lambda *_: None, metrics, marks.selector,
             )
-            for owned in self._owned.values()
+            for owned in self.owned.values()
+        }  # fmt: skip
+        self.grandchildren: dict[Kind, Source[Child]] = {
+            watched.kind: Source(
+                client, watched.kind, watched.type, reader.grandchild(watched),
+                self._grandchild_changed, lambda *_: None, metrics, marks.selector,
+            )
+            for watched in self.watched.values()
         }  # fmt: skip
         applier = Applier(client, templates, marks, self.primaries, self.children, self._pace)
         self._external = External(
             client, self.primaries, templates, lambda: self.settings, marks.finalizer,
             self._sync, self._cleanup,
         )  # fmt: skip
-        self._teller = Teller(client, self.primaries, self.children, recorder, self._status)
+        self._teller = Teller(
+            client, self.primaries, self.children, self.grandchildren, recorder, self._status
+        )
         reconciler = Reconciler(
-            client, self.primaries, self.children, self._owned, applier, self._pace,
+            client, self.primaries, self.children, self.owned, applier, self._pace,
             self._external, self._teller, self.serves,
         )  # fmt: skip
         self.queue = WorkQueue(self.kind.plural, reconciler.reconcile, settings.workers, metrics)
@@ -151,7 +179,7 @@ class Controller:
     @property
     def sources(self) -> list[Source[Any]]:
         """All kinds that are watched."""
-        return [self.primaries, *self.children.values()]
+        return [self.primaries, *self.children.values(), *self.grandchildren.values()]
 
     def serves(self, namespace: str) -> bool:
         """Tell whether all that a namespace's objects need is known."""
@@ -210,11 +238,14 @@ class Controller:
         def changed(record: Child | None, known: Child | None) -> None:
             if known is not None and (record is None or record.uid != known.uid):
                 self._pace.lost(kind, known, self._client.now())
-            for child in (record, known):
-                if child is not None and child.parent:
-                    self.queue.add((child.key[0] if self.kind.namespaced else "", child.parent))
+            self._grandchild_changed(record, known)
 
         return changed
+
+    def _grandchild_changed(self, record: Child | None, known: Child | None) -> None:
+        for child in (record, known):
+            if child is not None and child.parent:
+                self.queue.add((child.key[0] if self.kind.namespaced else "", child.parent))
 
     def _unreadable(self, identity: Identity.Meta, reason: str) -> None:
         """Tell of an object that is left out by a condition, once, if this replica leads."""

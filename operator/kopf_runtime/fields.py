@@ -33,24 +33,29 @@ _KEYS = frozenset({
 Shape = Any
 
 
-def shape(manifest: dict[str, Any]) -> bytes:
+def shape(manifest: dict[str, Any], *, applied: bool = False) -> bytes:
     """Return the encoded shape of a manifest, empty if it is too large to be remembered.
 
-    Left out are its kind and name, and its owner reference, which is compared by itself.
+    Left out are its kind and name, and its owner reference, which is compared by itself, and empty
+    values. Of one that is `applied`, 0 and false stay: the API server records who set them.
     """
     ignored = ("name", "namespace", "ownerReferences")
     meta = {k: v for k, v in manifest["metadata"].items() if k not in ignored}
     rest = {k: v for k, v in manifest.items() if k not in ("apiVersion", "kind", "metadata")}
-    encoded = msgspec.json.encode(_shape({"metadata": meta, **rest}))
+    encoded = msgspec.json.encode(_shape({"metadata": meta, **rest}, applied))
     return encoded if len(encoded) <= _LARGEST else b""
 
 
-def _shape(part: Any) -> Shape:
+def _shape(part: Any, applied: bool) -> Shape:
     """Leave out empty values, too: the API does not tell most of them from absent ones."""
     if isinstance(part, dict):
-        return {name: _shape(value) for name, value in part.items() if value}
+        return {
+            name: _shape(value, applied)
+            for name, value in part.items()
+            if value or (applied and value == 0)
+        }
     if isinstance(part, list):
-        return [(_names(item), _shape(item)) for item in part]
+        return [(_names(item), _shape(item, applied)) for item in part]
     return None
 
 

@@ -21,8 +21,8 @@ from kopf_runtime.backoff import Backoff
 from kopf_runtime.certificate import CertificateError
 from kopf_runtime.client import ApiError, Client
 from kopf_runtime.controller import Controller
+from kopf_runtime.declaration import declared
 from kopf_runtime.events import Recorder
-from kopf_runtime.kinds import Kind
 from kopf_runtime.lease import Election
 from kopf_runtime.metrics import Metrics
 from kopf_runtime.objects import Resource
@@ -58,14 +58,13 @@ class Manager(Generic[S]):
         kopf.on.login(backoff=5)(self._login)
 
     def controller_for(
-        self,
-        kind: Kind,
-        type_: type[Resource] = Resource,
-        *,
-        keep: Callable[[Any], Any] = lambda _: None,
+        self, type_: type[Resource], *, keep: Callable[[Any], Any] = lambda _: None
     ) -> Controller:
-        """Declare a kind to serve; `keep` returns what `status` is to see of an object."""
-        controller = Controller(kind, type_, keep)
+        """Serve a kind that a class declares; `keep` returns what `status` is to see of an object.
+
+        Raise `TypeError` if the class declares none.
+        """
+        controller = Controller(declared(type_).kind, type_, keep)
         self.controllers.append(controller)
         return controller
 

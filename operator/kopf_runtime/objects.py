@@ -78,6 +78,29 @@ class Object(Struct, rename="camel"):
     metadata: Meta
 
 
+class Conditions(Struct, frozen=True):
+    """The part of a status that is the same for most kinds."""
+
+    class Condition(Struct, frozen=True):
+        """One aspect of the state, such as `Ready`, and whether it holds."""
+
+        type: str = ""
+        status: str = ""
+
+    phase: str = ""
+    conditions: list[Condition] = []
+
+
+class Conditioned(Object):
+    """An object whose status has a phase or conditions: a Pod, a Deployment, a Job."""
+
+    status: Conditions = Conditions()
+
+    def holds(self, condition: str) -> bool:
+        """Tell whether a condition is true."""
+        return any(c.type == condition and c.status == "True" for c in self.status.conditions)
+
+
 class Resource(Object):
     """An object of a kind that a controller serves: its status is the runtime's."""
 

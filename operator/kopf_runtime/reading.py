@@ -91,6 +91,17 @@ class Reader:
 
         return read
 
+    def grandchild(self, watched: Owned) -> Callable[[Object, Child | None], Child]:
+        """Return what makes the records of a kind of grandchildren, by the marks passed on."""
+        child = self.child(watched)
+
+        def read(thing: Object, known: Child | None) -> Child:
+            record = child(thing, known)
+            parent = (thing.metadata.annotations or {}).get(self._marks.name, "")
+            return replace(record, owner=record.made_for, parent=parent)
+
+        return read
+
     def _altered(self, meta: Meta, kind: Kind, parent: str, uid: str) -> bool | None:
         """Tell whether a field that the operator set is not the operator's any more.
 

@@ -8,12 +8,16 @@ to once, not twice.
 import logging
 import re
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from kopf_runtime.client import MERGE_PATCH, ApiError, Client
-from kopf_runtime.kinds import Key
+from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.objects import Identity
 from kopf_runtime.queue import RetryError
 from kopf_runtime.records import Child, Primary
@@ -38,6 +42,8 @@ class Observed:
     trouble: Trouble | None
     #: The API server's time, in seconds of Unix time.
     now: float
+    #: What `watches` declares, by kind; in the order of their names.
+    grandchildren: Mapping[Kind, Sequence[Child]] = field(default_factory=dict)
 
     @property
     def outcome(self) -> Any:
@@ -59,8 +65,8 @@ class Status:
     reason: str
     #: Why, in a sentence for people.
     message: str
-    #: Further fields of the status; None removes one.
-    fields: dict[str, Any] = field(default_factory=dict)
+    #: Further fields of the status, best in the class that declares them; None removes one.
+    fields: Struct | dict[str, Any] = field(default_factory=dict)
     #: Whether it will change by itself: it is then written only once it has stood for a while.
     passing: bool = False
     #: Seconds after which to look again, None for no need.
@@ -157,7 +163,8 @@ def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any
         others.sort(key=lambda c: str(c.get("lastTransitionTime")), reverse=True)
         del others[CONDITIONS - 1 :]
     condition = _condition(ready(former), generation, now)
-    return {**now.fields, "observedGeneration": generation, "conditions": [*others, condition]}
+    fields: dict[str, Any] = msgspec.to_builtins(now.fields)
+    return {**fields, "observedGeneration": generation, "conditions": [*others, condition]}
 
 
 def _condition(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any]:

@@ -30,10 +30,11 @@ class Teller:
 
     def __init__(
         self, client: Client, primaries: Source[Primary], children: Mapping[Kind, Source[Child]],
-        recorder: Recorder, status: Callable[[Observed], Status],
+        grandchildren: Mapping[Kind, Source[Child]], recorder: Recorder,
+        status: Callable[[Observed], Status],
     ) -> None:  # fmt: skip
         self._client, self._primaries, self._children = client, primaries, children
-        self._recorder, self._status = recorder, status
+        self._grandchildren, self._recorder, self._status = grandchildren, recorder, status
         self.writer = StatusWriter(client, primaries)
         self._troubles: dict[Key, str] = {}  # what keeps an object from being right
 
@@ -115,7 +116,11 @@ class Teller:
             return None
         children = (self._children[w.kind].cache.get(w.key) for w in primary.wanted)
         mine = tuple(c for c in children if c is not None and c.owner == primary.uid)
-        now = self._status(Observed(primary, mine, trouble, self._client.now()))
+        further = {
+            kind: sorted(source.cache.owned(primary.uid), key=lambda child: child.key)
+            for kind, source in self._grandchildren.items()
+        }
+        now = self._status(Observed(primary, mine, trouble, self._client.now(), further))
         try:
             wait, news = await self.writer.tell(primary, now, at_once=at_once)
         except ApiError as error:

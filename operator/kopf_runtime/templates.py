@@ -16,7 +16,7 @@ import msgspec
 from kopf_runtime import fields
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.objects import Meta, Object
-from kopf_runtime.records import MANAGED_BY, Owned, PlanError, Wanted
+from kopf_runtime.records import MANAGED_BY, Owned, PlanError, Update, Wanted
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +45,8 @@ class Marks:
         self.template = f"{kind.group}/template-hash"
         #: The annotation that counts replacements that followed one another soon.
         self.replaced = f"{kind.group}/replacements"
+        #: The annotation of a grandchild with the name of the object that it is there for.
+        self.name = f"{kind.group}/{word}-name"
         #: The finalizer of an object whose `cleanup` is yet to be called.
         self.finalizer = f"{kind.group}/{manager}"
 
@@ -60,12 +62,19 @@ class Marks:
 
 
 class Templates:
-    """The children that objects of one kind should have."""
+    """The children that objects of one kind should have.
 
-    def __init__(self, kind: Kind, marks: Marks, owned: Sequence[Owned], desired: Desired) -> None:
+    With `pass_on`, what is made of a child's `spec.template` is known by its marks, too.
+    """
+
+    def __init__(
+        self, kind: Kind, marks: Marks, owned: Sequence[Owned], desired: Desired, *,
+        pass_on: bool = False,
+    ) -> None:  # fmt: skip
         self._kind, self._marks = kind, marks
-        self._owned = [one.kind for one in owned]
+        self._owned = {one.kind: one for one in owned}
         self._desired = desired
+        self._pass_on = pass_on
         self._kept: OrderedDict[tuple[Kind, Key, str], bytes] = OrderedDict()
         self._size = 0
 
@@ -111,12 +120,13 @@ class Templates:
     def _child(self, meta: Meta, manifest: Any) -> tuple[Wanted, bytes]:
         kind, key = self._check(meta, manifest)
         marks = self._marks
+        if self._pass_on:
+            manifest = self._passing_on(meta, manifest)
         given = manifest["metadata"]
+        labels = {MANAGED_BY: marks.manager, marks.uid: meta.uid}
         metadata = {
             **given,
-            "labels": {
-                **(given.get("labels") or {}), MANAGED_BY: marks.manager, marks.uid: meta.uid
-            },
+            "labels": {**(given.get("labels") or {}), **labels},
             # Without blockOwnerDeletion: setting it takes the right to finalize the owner
             # (admission plugin OwnerReferencesPermissionEnforcement, which OpenShift enables).
             "ownerReferences": [
@@ -137,10 +147,26 @@ class Templates:
             **(given.get("annotations") or {}),
             marks.generation: str(meta.generation), marks.template: template,
         }  # fmt: skip
-        shape = _SHAPES.setdefault(shape := fields.shape(whole), shape)
+        applied = self._owned[kind].update is Update.APPLY
+        shape = _SHAPES.setdefault(shape := fields.shape(whole, applied=applied), shape)
         if len(_SHAPES) > _MOST_SHAPES:
             _SHAPES.clear()
         return Wanted(kind, key, template, shape), msgspec.json.encode(whole)
+
+    def _passing_on(self, meta: Meta, manifest: dict[str, Any]) -> dict[str, Any]:
+        """Return a manifest whose `spec.template`, if it has one, has the marks."""
+        match manifest:
+            case {"spec": {"template": {"metadata": dict(given), **template}, **spec}, **rest}:
+                labels = {MANAGED_BY: self._marks.manager, self._marks.uid: meta.uid}
+                metadata = {
+                    **given,
+                    "labels": {**(given.get("labels") or {}), **labels},
+                    "annotations": {
+                        **(given.get("annotations") or {}), self._marks.name: meta.name
+                    },
+                }  # fmt: skip
+                return {**rest, "spec": {**spec, "template": {**template, "metadata": metadata}}}
+        return manifest
 
     def _check(self, meta: Meta, manifest: Any) -> tuple[Kind, Key]:
         """Return what a manifest is of; raise `PlanError` if it cannot be a child."""

@@ -2,15 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Annotated, Literal
 
-import msgspec
+from msgspec import Meta
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 import kopf_runtime as kr
 from message_operator.pods import PodState
-
-KIND = kr.Kind("myorg.dev", "v1", "messages", "Message")
 
 #: Seconds after the end of its grace when a Pod is not about to end any more, but stuck.
 OVERDUE = 30.0
@@ -24,15 +23,99 @@ STUCK = frozenset({
 })  # fmt: skip
 
 
-class Spec(msgspec.Struct, rename="camel", frozen=True):
-    """What a user declares; the API server has filled in the defaults."""
+#: Bytes of the text in UTF-8, and characters. It reaches the Pod as an environment value with each
+#: `$` doubled, for the kubelet would expand `$(NAME)`: at most 64 KiB, half of the 131072 bytes
+#: that Linux allows one such string. The bound is the same in characters, so that what the API
+#: server says of it ("more than 32768 bytes") is true.
+LONGEST_TEXT = 32768
+#: Characters of a Message's name. A node keeps a Pod's logs in a directory called
+#: <namespace>_<pod>_<uid>, and a file name has at most 255 bytes: with a longer name the Pod would
+#: never start. 255 - 63 (longest namespace) - 36 (uid) - 2 (underscores) - 4 ("msg-") = 150.
+#: https://github.com/kubernetes/kubernetes/issues/104288
+LONGEST_NAME = 150
 
-    text: str = ""
-    interval_seconds: int = 10
+# No rule has a messageExpression that tells the size it found: the API server takes the text of a
+# number for unbounded, and refuses the whole definition as too costly.
+Text = Annotated[str, Meta(
+    max_length=LONGEST_TEXT,
+    description="What the Pod prints, each time followed by a line break. Any Unicode but NUL, on "
+    f"one line or several, at most {LONGEST_TEXT} bytes in UTF-8 (some 10900 Korean characters). "
+    "It is printed as it stands, no shell interprets it; an empty text prints empty lines.",
+    extra_json_schema=kr.rules(
+        kr.Rule(
+            f"size(bytes(self)) <= {LONGEST_TEXT}",
+            f"spec.text must have at most {LONGEST_TEXT} bytes in UTF-8; shorten it, or split it "
+            "into several Messages",
+        ),
+        kr.Rule(
+            r'!self.contains("\u0000")',
+            "spec.text must not contain the NUL character (U+0000): no process can receive it in "
+            "its environment; remove it",
+        ),
+    ),
+)]  # fmt: skip
+Interval = Annotated[
+    int, Meta(ge=1, le=86400, description="Seconds between two prints, from 1 to 86400 (a day).")
+]
+Phase = Annotated[Literal["Pending", "Processed", "Failed"], Meta(
+    description="The state in one word. Pending means that the Pod does not run yet, Processed "
+    "that it prints the text, Failed that it cannot; the Ready condition says why."
+)]  # fmt: skip
+ObjectName = Annotated[str, Meta(max_length=253)]
 
 
+class Spec(kr.Fields, frozen=True):
+    """What is to be printed, and how often."""
+
+    text: Text = "Hello from Operator!"
+    interval_seconds: Interval = 10
+
+
+class Status(kr.Fields, frozen=True):
+    """What the operator last observed. It is written by the operator alone."""
+
+    phase: Phase
+    summary: Annotated[
+        str, Meta(max_length=64, description="The beginning of the text, for tables.")
+    ]
+    pod_name: Annotated[
+        ObjectName | None, Meta(description="Name of the Pod that prints the text.")
+    ]
+    node_name: Annotated[
+        ObjectName | None, Meta(description="Name of the node that the Pod runs on.")
+    ]
+
+
+# Not in the category "all": `kubectl get all` would fail for everyone who may see Pods and Services
+# but not Messages.
+@kr.custom_resource(
+    "myorg.dev", "v1", "messages", short_names=("msg",), status=Status,
+    ready="the Pod prints the text as declared",
+    columns=[
+        kr.Column("Text", ".status.summary", "The beginning of what the Pod prints"),
+        kr.Column("Phase", ".status.phase", "Pending, Processed or Failed"),
+        kr.READY,
+        kr.AGE,
+        kr.Column("Pod", ".status.podName", "The Pod that prints the text", wide=True),
+        kr.Column("Node", ".status.nodeName", "The node that the Pod runs on", wide=True),
+        kr.REASON,
+    ],
+    naming=f"Name of the Message, unique in its namespace, at most {LONGEST_NAME} characters. "
+    "Its Pod is called msg-<name>.",
+    rules=[
+        kr.Rule(
+            f"size(self.metadata.name) <= {LONGEST_NAME}",
+            f"metadata.name must have at most {LONGEST_NAME} characters: the Pod is called "
+            "msg-<name>, and a node cannot start a Pod with a longer name; choose a shorter one",
+            field_path=".metadata.name",
+        )
+    ],
+)  # fmt: skip
 class Message(kr.Resource):
-    """A Message."""
+    """A Message is a text that a Pod of its own, called msg-<name>, prints again and again.
+
+    Edit it, and the Pod is replaced; delete it, and the Pod goes with it.
+    """
 
     spec: Spec = Spec()
 
@@ -49,12 +132,12 @@ def status(seen: kr.Observed) -> kr.Status:
     child = seen.child
     pod: PodState | None = child.view if child is not None else None
     phase, reason, text, again = _state(seen, child, pod)
-    fields = {
-        "phase": phase,
-        "summary": seen.object.view,
-        "podName": child.key[1] if child is not None else None,  # null takes the field away
-        "nodeName": pod.node if pod is not None else None,
-    }
+    fields = Status(
+        phase=phase,
+        summary=seen.object.view,
+        pod_name=child.key[1] if child is not None else None,
+        node_name=pod.node if pod is not None else None,
+    )
     return kr.Status(
         phase == "Processed", reason, text, fields, passing=phase == "Pending", again=again
     )
@@ -62,11 +145,10 @@ def status(seen: kr.Observed) -> kr.Status:
 
 def _state(
     seen: kr.Observed, child: kr.Child | None, pod: PodState | None
-) -> tuple[str, str, str, float | None]:
+) -> tuple[Phase, str, str, float | None]:
     """Return the phase, the Ready condition's reason and message, and when to look again."""
     if (trouble := seen.trouble) is not None:
-        phase = "Failed" if trouble.final else "Pending"
-        return phase, trouble.reason, trouble.message, None
+        return "Failed" if trouble.final else "Pending", trouble.reason, trouble.message, None
     if child is None or pod is None:
         return "Pending", "PodMissing", "The Pod is about to be created.", None
     if child.deleting:

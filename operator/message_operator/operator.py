@@ -15,7 +15,7 @@ manager = kr.Manager(
     PROGRAM.name, Settings, version=PROGRAM.version, description=PROGRAM.description
 )
 manager.adapt(openshift.adapt)
-controller = manager.controller_for(messages.KIND, Message, keep=messages.summary)
+controller = manager.controller_for(Message, keep=messages.summary)
 controller.owns(kr.kinds.POD, pods.Pod, update=kr.REPLACE, keep=pods.keep, ended=pods.ended)
 controller.status(messages.status)
 manager.metrics.registry.register(

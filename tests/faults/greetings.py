@@ -8,10 +8,11 @@ import yaml
 
 from kopf_runtime.kinds import CONFIG_MAP, Kind
 from tests.support.faults.cluster import Cluster, Raw
-from tests.support.faults.control_plane import OPERATOR
+from tests.support.faults.rights import granted
 from tests.support.faults.subject import Subject, lose
 
 _CHECKOUT = Path(__file__).parents[2]
+_EXAMPLE = _CHECKOUT / "examples" / "greeting"
 
 
 def listing() -> str:
@@ -41,30 +42,10 @@ class Greetings(Subject):
     }  # fmt: skip
 
     def install(self) -> list[Raw]:
-        return [yaml.safe_load((_CHECKOUT / "examples" / "greeting" / "crd.yaml").read_text())]
+        return [yaml.safe_load((_EXAMPLE / "crd.yaml").read_text())]
 
     def rights(self, namespace: str | None) -> list[Raw]:
-        prefix = "" if namespace else "Cluster"
-        meta = {"name": "greeting-operator"} | ({"namespace": namespace} if namespace else {})
-        rules = [
-            {"apiGroups": [group], "resources": resources, "verbs": verbs}
-            for group, resources, verbs in (
-                ("example.dev", ["greetings"], ["get", "list", "watch"]),
-                ("example.dev", ["greetings/status"], ["patch"]),
-                ("", ["configmaps"], ["get", "list", "watch", "create", "patch", "delete"]),
-                ("", ["events"], ["create", "patch"]),
-                ("coordination.k8s.io", ["leases"], ["get", "create", "update"]),
-            )
-        ]
-        api = "rbac.authorization.k8s.io"
-        return [
-            {"apiVersion": f"{api}/v1", "kind": f"{prefix}Role", "metadata": meta, "rules": rules},
-            {
-                "apiVersion": f"{api}/v1", "kind": f"{prefix}RoleBinding", "metadata": meta,
-                "roleRef": {"apiGroup": api, "kind": f"{prefix}Role", "name": meta["name"]},
-                "subjects": [{"apiGroup": api, "kind": "User", "name": OPERATOR}],
-            },
-        ]  # fmt: skip
+        return granted(_EXAMPLE / "greetings.py", namespace)
 
     def spec(self, text: str) -> Raw:
         return {"name": text}

@@ -4,8 +4,9 @@ import copy
 import functools
 from typing import Any
 
+from kopf_runtime.declaration import declared
 from kopf_runtime.kinds import POD
-from message_operator.messages import KIND
+from message_operator.messages import Message
 from tests.chart import helm
 from tests.support.faults.cluster import Cluster, Raw
 from tests.support.faults.subject import Subject, lose
@@ -46,7 +47,7 @@ class Messages(Subject):
     """The operator of this repository, with the rights that its chart gives it."""
 
     program = ("-m", "message_operator")
-    kind, child = KIND, POD
+    kind, child = declared(Message).kind, POD
     well = "PodRunning"
     wrong_status = {"phase": "Failed", "podName": "other", "observedGeneration": 0}  # noqa: RUF012
     breaks = {"heal": lose, "evict": evict, "alter": alter}  # noqa: RUF012

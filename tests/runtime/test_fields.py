@@ -204,3 +204,17 @@ def test_m3_a_manifest_with_endless_keys_is_not_remembered() -> None:
     endless = {"metadata": {"labels": {f"label-{n}": "x" for n in range(10_000)}}}
 
     assert shape(endless) == b""
+
+
+@pytest.mark.parametrize("value", [0, False])
+def test_of_what_was_applied_a_number_that_is_0_is_guarded_too(value: object) -> None:
+    wanted = {"metadata": {"name": "d"}, "spec": {"replicas": value, "paused": 1}}
+    ours: Raw = {"f:metadata": {}, "f:spec": {"f:replicas": {}, "f:paused": {}}}
+    theirs: Raw = {"f:metadata": {}, "f:spec": {"f:paused": {}}}
+
+    def intact(owned: Raw) -> bool:
+        entry = ManagedFields(OURS, fields_v1=msgspec.Raw(msgspec.json.encode(owned)))
+        return Ownership(OURS).intact([entry], UID, shape(wanted, applied=True))
+
+    assert intact(ours)
+    assert not intact(theirs)

@@ -8,6 +8,11 @@ from tests.unit.samples import Raw, child, pod_state, status
 READY: Raw = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
 
+def fields(told: kr.Status) -> messages.Status:
+    assert isinstance(told.fields, messages.Status)
+    return told.fields
+
+
 def container(state: Raw, name: str = "message", kind: str = "containerStatuses") -> Raw:
     return {"phase": "Pending", kind: [{"name": name, "state": state}]}
 
@@ -32,16 +37,16 @@ UNSCHEDULABLE = {
 def test_the_pod_tells_how_its_message_fares(pod: Raw, phase: str, reason: str) -> None:
     told = status(child(pod_state(pod)))
 
-    assert (told.fields["phase"], told.reason, told.ready) == (phase, reason, phase == "Processed")
+    assert (fields(told).phase, told.reason, told.ready) == (phase, reason, phase == "Processed")
     assert told.message
 
 
 def test_without_a_pod_a_message_waits_for_it() -> None:
     told = status(None)
 
-    assert (told.fields["phase"], told.reason, told.ready) == ("Pending", "PodMissing", False)
+    assert (fields(told).phase, told.reason, told.ready) == ("Pending", "PodMissing", False)
     assert told.passing
-    assert (told.fields["podName"], told.fields["nodeName"]) == (None, None)
+    assert (fields(told).pod_name, fields(told).node_name) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +75,7 @@ def test_l3_an_init_container_that_waits_for_its_turn_is_no_trouble() -> None:
 def test_a_pod_on_its_way_out_is_waited_for_while_its_grace_lasts() -> None:
     told = status(child(pod_state(READY), deleting=True, deadline=100.0), now=95.0)
 
-    assert (told.fields["phase"], told.reason) == ("Pending", "PodTerminating")
+    assert (fields(told).phase, told.reason) == ("Pending", "PodTerminating")
     assert told.again is not None
     assert 100.0 < 95.0 + told.again < 140.0
 
@@ -80,7 +85,7 @@ def test_l4_a_pod_that_a_finalizer_holds_is_told_by_the_finalizer() -> None:
 
     told = status(pod, now=200.0)
 
-    assert (told.fields["phase"], told.reason) == ("Failed", "PodStuckTerminating")
+    assert (fields(told).phase, told.reason) == ("Failed", "PodStuckTerminating")
     assert "a.b/holds" in told.message
     assert "Node" not in told.message
 
@@ -98,7 +103,7 @@ def test_l1_what_the_api_server_refuses_is_told_in_its_words(
 ) -> None:
     told = status(pod, kr.Trouble("InternalError", "failed calling webhook", final))
 
-    assert (told.fields["phase"], told.ready) == (phase, False)
+    assert (fields(told).phase, told.ready) == (phase, False)
     assert (told.reason, told.message) == ("InternalError", "failed calling webhook")
     assert told.passing is not final
 

@@ -1,0 +1,102 @@
+"""What follows from the kinds that the operator's code declares: CRDs and rights.
+
+`hack.commands.generate` writes it: templates of the chart, and the CRDs of the examples.
+"""
+
+from importlib import import_module
+from pathlib import Path
+from runpy import run_path
+from typing import Any
+
+from hack.pack import crds, documents, rights
+from hack.pack.project import PROJECT
+from hack.rig.run import HackError
+from kopf_runtime import Manager
+from kopf_runtime.declaration import declared
+
+_BY = "hack/pack/declared.py of the operator's code"
+#: Each has its operator in one file.
+EXAMPLES = PROJECT.root / "examples"
+
+_CRD = """\
+{{{{- if .Values.crds.install }}}}
+{header}# It is a template, not in crds/, because Helm never upgrades what is in crds/.
+apiVersion: {apiVersion}
+kind: {kind}
+metadata:
+  name: {name}
+  labels:
+    {{{{- include "{chart}.labelsWith" (dict "root" . "labels" .Values.crds.labels) | nindent 4 }}}}
+  {{{{- include "{chart}.annotations" (dict "root" . "annotations" .Values.crds.annotations "own" (include "{chart}.keep" . | fromYaml)) }}}}
+{spec}{{{{- end }}}}
+"""  # noqa: E501
+
+
+def files() -> dict[Path, str]:
+    """Return the texts of what is generated, by their paths."""
+    manager, templates = _of_the_project(), PROJECT.chart / "templates"
+    return {
+        templates / "crd.yaml": chart_crd(manager, PROJECT.name),
+        templates / "_rules.tpl": chart_rules(manager, PROJECT.name),
+        **{file.with_name("crd.yaml"): plain(_of(file)) for file in EXAMPLES.glob("*/*.py")},
+    }
+
+
+def plain(operator: Manager[Any]) -> str:
+    """Return an operator's CRDs as they are applied."""
+    return documents.dump(*definitions(operator), by=_BY)
+
+
+def definitions(operator: Manager[Any]) -> list[crds.Manifest]:
+    """Return the CustomResourceDefinitions of the kinds that an operator serves."""
+    return [crds.definition(declared(one.type)) for one in operator.controllers]
+
+
+def chart_crd(operator: Manager[Any], chart: str) -> str:
+    """Return the chart's template of the CRD: only its metadata is templated."""
+    return "---\n".join(
+        _CRD.format(
+            header=documents.header(_BY), chart=chart, apiVersion=crd["apiVersion"],
+            kind=crd["kind"], name=crd["metadata"]["name"],
+            spec=_literal(documents.text({"spec": crd["spec"]})),
+        )
+        for crd in definitions(operator)
+    )  # fmt: skip
+
+
+def chart_rules(operator: Manager[Any], chart: str) -> str:
+    """Return the chart's template of what the operator may do where it watches."""
+    lines = [
+        f"# {why}\n{documents.text([rule], short=True)}"
+        for why, rule in rights.rules(operator.controllers)
+    ]
+    head = "What the operator does in every namespace that it watches."
+    return (
+        f"{{{{- /* {head}\n{documents.header(_BY).strip('# ')}*/}}}}\n"
+        f'{{{{- define "{chart}.rules" -}}}}\n{_literal("".join(lines))}{{{{- end }}}}\n'
+    )
+
+
+def _literal(text: str) -> str:
+    """Return a text that Helm renders as it stands."""
+    return text.replace("{{", '{{ "{{" }}')
+
+
+def _of_the_project() -> Manager[Any]:
+    """Return the operator that PROJECT names; raise `HackError` if it serves other kinds."""
+    manager: Manager[Any] = import_module(f"{PROJECT.package}.operator").manager
+    served = {str(controller.kind) for controller in manager.controllers}
+    if odd := sorted(served ^ {kind.crd for kind in PROJECT.kinds}):
+        raise HackError(
+            f"{', '.join(odd)} must be both a kind in {PROJECT.root / 'PROJECT'} and served by "
+            f"{PROJECT.package}.operator"
+        )
+    return manager
+
+
+def _of(file: Path) -> Manager[Any]:
+    """Return the operator that a file declares as `manager`."""
+    found = run_path(str(file)).get("manager")
+    if not isinstance(found, Manager):
+        raise HackError(f"{file} has no operator: it must declare `manager = kr.Manager(…)`")
+    return found

@@ -1,0 +1,58 @@
+"""What a controller must be allowed, by what it serves, owns and watches.
+
+docs/decisions/0018-the-declaration-is-the-one-source.md says why the rules are made.
+"""
+
+from collections.abc import Iterable
+
+from kopf_runtime.controller import Controller
+from kopf_runtime.kinds import Kind
+from kopf_runtime.records import Update
+
+Rule = dict[str, list[str]]
+
+READ = ("get", "list", "watch")
+#: A child that is replaced is made and deleted; server-side apply makes one by a patch, for which
+#: the API server asks for both rights.
+CHANGE = {
+    Update.REPLACE: ("create", "delete"),
+    Update.APPLY: ("create", "patch", "delete"),
+}
+
+
+def rules(controllers: Iterable[Controller]) -> list[tuple[str, Rule]]:
+    """Return the rules for each namespace that is watched, each with why it is there."""
+    rights: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {}
+
+    def allow(group: str, resource: str, verbs: tuple[str, ...], why: str) -> None:
+        former, had = rights.get((group, resource), (why, ()))
+        rights[group, resource] = former, tuple(dict.fromkeys((*had, *verbs)))
+
+    for controller in controllers:
+        kind = controller.kind
+        if controller.cleans_up:
+            why = f"{_all(kind)} are read; the finalizer is put on and taken off."
+            allow(kind.group, kind.plural, (*READ, "patch"), why)
+        else:
+            why = f"{_all(kind)} are read only: what a user declared is never written to."
+            allow(kind.group, kind.plural, READ, why)
+        why = f"How a {kind.kind} fares is reported."
+        allow(kind.group, f"{kind.plural}/status", ("patch",), why)
+        for child, owned in controller.owned.items():
+            how = "replaced" if owned.update is Update.REPLACE else "changed in place"
+            why = f"A {kind.kind} owns {_all(child)}; they are {how}."
+            allow(child.group, child.plural, (*READ, *CHANGE[owned.update]), why)
+        for watched in controller.watched:
+            allow(watched.group, watched.plural, READ, f"{_all(watched)} are watched.")
+    why = "The story is told in Events; repeated ones are counted up by a patch."
+    allow("", "events", ("create", "patch"), why)
+    return [
+        (why, {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)})
+        for (group, resource), (why, verbs) in rights.items()
+    ]
+
+
+def _all(kind: Kind) -> str:
+    """Return how a text names all objects of a kind, such as `Messages`."""
+    plural = kind.plural
+    return kind.kind + plural[len(kind.kind) :] if plural.startswith(kind.kind.lower()) else plural

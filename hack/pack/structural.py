@@ -1,0 +1,165 @@
+"""Makes of a class the schema that an API server takes: a structural one, as Kubernetes calls it.
+
+msgspec makes the JSON schema; here its references are put in place, and what an API server says in
+another way is said so. A type that no structural schema can say is refused in a sentence.
+https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from hack.rig.run import HackError
+
+Schema = dict[str, Any]
+
+INT_OR_STRING = "x-kubernetes-int-or-string"
+ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
+
+#: The order of what a schema says, as people read it.
+_ORDER = (
+    "type", "format", "description", "nullable", "default", "enum", "minimum", "exclusiveMinimum",
+    "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern", "minItems",
+    "maxItems", "minProperties", "maxProperties", "required",
+)  # fmt: skip
+_LAST = ("items", "additionalProperties", "properties")
+_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
+#: What Python's regular expressions have, and those of Go, which the API server uses, do not.
+_NOT_IN_GO = re.compile(r"\(\?(?:[=!(#]|<[=!]|P=)|\\[1-9Z]")
+_INT32 = 2**31
+
+
+class DeclarationError(HackError):
+    """A class declares what no CustomResourceDefinition can say; the text names the field."""
+
+
+def structural(type_: type, path: str = "") -> Schema:
+    """Return the schema of a class; raise `DeclarationError`, which begins with the field."""
+    try:
+        (schema,), components = msgspec.json.schema_components([type_])
+    except TypeError as error:
+        reason = " ".join(str(error).split())
+        raise DeclarationError(f"{path or type_.__name__} has no schema: {reason}") from error
+    return _Converter(components).convert(schema, path, ())
+
+
+class _Converter:
+    """Converts schemas that refer to these components."""
+
+    def __init__(self, components: Mapping[str, Schema]) -> None:
+        self._components = components
+
+    def convert(self, schema: Schema, path: str, within: tuple[str, ...]) -> Schema:
+        """Return the schema of a field; `within` are the classes that the field is in."""
+        if (reference := schema.get("$ref")) is not None:
+            name = reference.rpartition("/")[2]
+            if name in within:
+                circle = " > ".join((*within[within.index(name) :], name))
+                raise _refusal(path, f"contains itself ({circle})", "bound its depth by classes")
+            schema = {**self._components[name], **schema}
+            del schema["$ref"]
+            return self.convert(schema, path, (*within, name))
+        result = {key: value for key, value in schema.items() if key not in ("title", "required")}
+        if "description" in result:
+            result["description"] = " ".join(result["description"].split())
+        if "anyOf" in result:
+            return self._either(result, path, within)
+        self._check(result, path)
+        if required := schema.get("required"):
+            result["required"] = required
+        if "properties" in result:
+            result.pop("additionalProperties", None)  # unknown fields are pruned
+            result["properties"] = {
+                name: self.convert(field, f"{path}.{name}", within)
+                for name, field in result["properties"].items()
+            }
+        for key in ("items", "additionalProperties"):
+            if isinstance(result.get(key), dict):
+                result[key] = self.convert(result[key], f"{path}[]", within)
+        return _ordered(_in_kubernetes_words(result))
+
+    def _either(self, schema: Schema, path: str, within: tuple[str, ...]) -> Schema:
+        """Return the schema of a field of several types: null is no type, a number or text is."""
+        choices = schema.pop("anyOf")
+        options = [option for option in choices if option.get("type") != "null"]
+        if len(options) < len(choices):
+            schema["nullable"] = True
+        if len(options) == 1:
+            return self.convert({**options[0], **schema}, path, within)
+        if sorted(option.get("type", "") for option in options) == ["integer", "string"]:
+            return _ordered({INT_OR_STRING: True, **_without_none(schema)})
+        raise _refusal(path, "may be of several types", "choose one, or int | str")
+
+    def _check(self, schema: Schema, path: str) -> None:
+        if "prefixItems" in schema:
+            raise _refusal(
+                path, "is a tuple, whose items differ", "use a list, or a class with fields"
+            )
+        if "propertyNames" in schema:
+            raise _refusal(path, "restricts its keys", "use kr.rules(…) for that")
+        if len({type(value) for value in schema.get("enum", ())}) > 1:
+            raise _refusal(path, "has choices of several types", "use choices of one type")
+        if found := _NOT_IN_GO.search(schema.get("pattern", "")):
+            raise _refusal(
+                path, f"has a pattern with `{found[0]}`, which the API server (Go, RE2) lacks",
+                "use another, or kr.rules(…)",
+            )  # fmt: skip
+
+
+def _refusal(path: str, what: str, instead: str) -> DeclarationError:
+    return DeclarationError(f"{path} {what}, which no CustomResourceDefinition can say; {instead}")
+
+
+def _in_kubernetes_words(schema: Schema) -> Schema:
+    """Return a schema with what an API server says in other words than JSON Schema."""
+    if "enum" in schema:
+        schema["type"] = _TYPES[type(schema["enum"][0])]
+    for bound in ("Minimum", "Maximum"):
+        if (value := schema.pop(f"exclusive{bound}", None)) is not None:
+            schema |= {bound.lower(): value, f"exclusive{bound}": True}
+    match schema.get("type"):
+        case "integer":
+            schema.setdefault("format", _width(schema))
+        case "string" if schema.pop("contentEncoding", None):
+            schema["format"] = "byte"
+        case "array":
+            schema.setdefault("items", ANYTHING)
+            if schema.pop("uniqueItems", False):
+                schema["x-kubernetes-list-type"] = "set"
+        case "object" | None if not {"properties", "additionalProperties"} & schema.keys():
+            schema |= ANYTHING
+    return _without_none(schema)
+
+
+def _width(schema: Schema) -> str:
+    low, high = schema.get("minimum", -_INT32 - 1), schema.get("maximum", _INT32)
+    return "int32" if low >= -_INT32 and high < _INT32 else "int64"
+
+
+def _without_none(schema: Schema) -> Schema:
+    """Return a schema without what its default says of nothing, or of what has a default itself."""
+    if "default" in schema:
+        schema["default"] = _lean(schema["default"], schema)
+        if schema["default"] is None:
+            del schema["default"]
+    return schema
+
+
+def _lean(value: Any, schema: Schema) -> Any:
+    fields = schema.get("properties")
+    if not isinstance(value, dict) or fields is None:
+        return value
+    lean = {name: _lean(part, fields[name]) for name, part in value.items()}
+    return {
+        name: part
+        for name, part in lean.items()
+        if part is not None and part != fields[name].get("default")
+    }
+
+
+def _ordered(schema: Schema) -> Schema:
+    places = {name: place for place, name in enumerate((*_ORDER, *_LAST))}
+    extension = len(_ORDER) - 0.5  # x-kubernetes-…
+    return dict(sorted(schema.items(), key=lambda item: places.get(item[0], extension)))

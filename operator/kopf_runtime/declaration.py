@@ -1,0 +1,130 @@
+"""What an author declares of a kind beside its fields: its names, columns, rules and scale.
+
+`custom_resource` attaches it to a class. `manager` serves the kind that the class declares, and
+`hack.pack` makes the CustomResourceDefinition of it. The fields are declared by their types and by
+`msgspec.Meta`, which decoding holds them to as well.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from kopf_runtime.kinds import Kind
+from kopf_runtime.objects import Resource
+
+_ATTRIBUTE = "__custom_resource__"
+
+
+class Fields(Struct, rename="camel", frozen=True):
+    """Fields of an object; they are written in camelCase in the API.
+
+    Derive from it with `frozen=True`: an instance may then be a default.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule in CEL that the API server holds an object to."""
+
+    rule: str
+    #: What is wrong and what to do, for whom the API server refuses.
+    message: str
+    #: The field that is wrong, such as `.metadata.name`, if it is not the one with the rule.
+    field_path: str = ""
+
+    def schema(self) -> dict[str, str]:
+        """Return the rule as a schema has it."""
+        where = {"fieldPath": self.field_path} if self.field_path else {}
+        return {"rule": self.rule, **where, "message": self.message}
+
+
+def rules(*rules: Rule) -> dict[str, Any]:
+    """Return what declares rules of a field: `msgspec.Meta(extra_json_schema=kr.rules(…))`."""
+    return {"x-kubernetes-validations": [rule.schema() for rule in rules]}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table that `kubectl get` prints; its type is that of the field."""
+
+    name: str
+    #: The field, such as `.spec.size`.
+    path: str
+    description: str = ""
+    #: Whether only `kubectl get --output=wide` shows it.
+    wide: bool = False
+
+
+#: Columns that most kinds have; what the first two say follows from the declaration.
+READY = Column("Ready", '.status.conditions[?(@.type=="Ready")].status')
+REASON = Column("Reason", '.status.conditions[?(@.type=="Ready")].reason', wide=True)
+AGE = Column("Age", ".metadata.creationTimestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The fields that `kubectl scale` and autoscalers read and write, such as `.spec.size`."""
+
+    size: str
+    replicas: str
+    #: A status field with the label selector of the Pods, which autoscalers need.
+    selector: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CustomResource:
+    """A kind as its author declares it."""
+
+    kind: Kind
+    resource: type[Resource]
+    #: The fields of the status beside conditions and observedGeneration, None for no others.
+    status: type[Struct] | None
+    #: When the condition Ready is true.
+    ready: str
+    short_names: Sequence[str]
+    categories: Sequence[str]
+    columns: Sequence[Column]
+    rules: Sequence[Rule]
+    scale: Scale | None
+    #: Describes `metadata.name`.
+    naming: str
+
+
+T = TypeVar("T", bound=Resource)
+
+
+def custom_resource(
+    group: str, version: str, plural: str, *, namespaced: bool = True,
+    status: type[Struct] | None = None, ready: str = "all of its objects are there",
+    short_names: Sequence[str] = (), categories: Sequence[str] = (),
+    columns: Sequence[Column] = (READY, AGE), rules: Sequence[Rule] = (),
+    scale: Scale | None = None, naming: str = "",
+) -> Callable[[type[T]], type[T]]:  # fmt: skip
+    """Declare a class as a kind of its name; its docstring describes the kind.
+
+    `ready` says when the condition Ready is true ("The condition Ready is True while …"), `naming`
+    describes `metadata.name`, and `rules` are those of the whole object.
+    """
+
+    def declare(type_: type[T]) -> type[T]:
+        kind = Kind(group, version, plural, type_.__name__, namespaced)
+        declared = CustomResource(
+            kind, type_, status, ready, short_names, categories, columns, rules, scale, naming
+        )
+        setattr(type_, _ATTRIBUTE, declared)
+        return type_
+
+    return declare
+
+
+def declared(type_: type[Resource]) -> CustomResource:
+    """Return what is declared of a class; raise `TypeError` if nothing is."""
+    found = vars(type_).get(_ATTRIBUTE)
+    if not isinstance(found, CustomResource):
+        raise TypeError(
+            f"{type_.__name__} is not declared as a kind; put "
+            "@kr.custom_resource(group, version, plural) above the class"
+        )
+    return found

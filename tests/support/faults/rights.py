@@ -1,0 +1,31 @@
+"""Roles of an operator as it declares them: enough to work with, and nothing more."""
+
+import runpy
+from pathlib import Path
+
+from hack.pack import rights
+from tests.support.faults.cluster import Raw
+from tests.support.faults.control_plane import OPERATOR
+
+_API = "rbac.authorization.k8s.io"
+_LEASES = {
+    "apiGroups": ["coordination.k8s.io"], "resources": ["leases"],
+    "verbs": ["get", "create", "update"],
+}  # fmt: skip
+
+
+def granted(file: Path, namespace: str | None) -> list[Raw]:
+    """Return role and binding for one namespace with its Lease, None for all of them."""
+    operator = runpy.run_path(str(file))["manager"]
+    prefix = "" if namespace else "Cluster"
+    name = operator.program.name
+    meta = {"name": name} | ({"namespace": namespace} if namespace else {})
+    rules = [*(rule for _, rule in rights.rules(operator.controllers)), _LEASES]
+    return [
+        {"apiVersion": f"{_API}/v1", "kind": f"{prefix}Role", "metadata": meta, "rules": rules},
+        {
+            "apiVersion": f"{_API}/v1", "kind": f"{prefix}RoleBinding", "metadata": meta,
+            "roleRef": {"apiGroup": _API, "kind": f"{prefix}Role", "name": name},
+            "subjects": [{"apiGroup": _API, "kind": "User", "name": OPERATOR}],
+        },
+    ]  # fmt: skip

@@ -1,0 +1,153 @@
+"""A class becomes a schema that an API server takes, or is refused in a sentence.
+
+That a real API server takes them is shown by tests/faults/test_declared.py.
+"""
+
+import datetime
+import enum
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+from msgspec import Meta
+
+import kopf_runtime as kr
+from hack.pack.structural import DeclarationError, Schema, structural
+
+ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
+
+
+class Color(enum.Enum):
+    """A color."""
+
+    RED = "red"
+    BLUE = "blue"
+
+
+class Inner(kr.Fields, frozen=True):
+    """What is inside."""
+
+    a_size: Annotated[int, Meta(gt=0, description="How large.")] = 3
+    note: str | None = None
+
+
+def schema_of(type_: Any, default: Any = msgspec.NODEFAULT) -> Schema:
+    """Return the schema of a field of this type."""
+    one = msgspec.defstruct("One", [("field", type_, default)])
+    schema: Schema = structural(one, ".spec")["properties"]["field"]
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("type_", "schema"),
+    [
+        (str, {"type": "string"}),
+        (bool, {"type": "boolean"}),
+        (float, {"type": "number"}),
+        (bytes, {"type": "string", "format": "byte"}),
+        (int, {"type": "integer", "format": "int64"}),
+        (
+            Annotated[int, Meta(ge=0, le=5)],
+            {"type": "integer", "format": "int32", "minimum": 0, "maximum": 5},
+        ),
+        (
+            Annotated[int, Meta(ge=0, lt=2**40)],
+            {
+                "type": "integer", "format": "int64", "minimum": 0,
+                "maximum": 2**40, "exclusiveMaximum": True,
+            },
+        ),
+        (str | None, {"type": "string", "nullable": True}),
+        (int | str, {"x-kubernetes-int-or-string": True}),
+        (int | str | None, {"x-kubernetes-int-or-string": True, "nullable": True}),
+        (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
+        (Literal[1, 2], {"type": "integer", "format": "int64", "enum": [1, 2]}),
+        (Color, {"type": "string", "enum": ["blue", "red"], "description": "A color."}),
+        (list[str], {"type": "array", "items": {"type": "string"}}),
+        (
+            set[str],
+            {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+        ),
+        (list[Any], {"type": "array", "items": ANYTHING}),
+        (dict[str, bool], {"type": "object", "additionalProperties": {"type": "boolean"}}),
+        (dict[str, Any], {"type": "object", **ANYTHING}),
+        (Any, ANYTHING),
+        (
+            Annotated[datetime.datetime, Meta(tz=True)],
+            {"type": "string", "format": "date-time"},
+        ),
+        (Annotated[str, Meta(pattern="^a+$")], {"type": "string", "pattern": "^a+$"}),
+        (
+            Annotated[str, Meta(extra_json_schema=kr.rules(kr.Rule("self != ''", "say more")))],
+            {
+                "type": "string",
+                "x-kubernetes-validations": [{"rule": "self != ''", "message": "say more"}],
+            },
+        ),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_type_becomes_what_an_api_server_takes(type_: Any, schema: Schema) -> None:
+    assert schema_of(type_) == schema
+
+
+def test_a_class_within_stands_in_its_place_with_its_own_defaults() -> None:
+    size = {
+        "type": "integer", "format": "int64", "description": "How large.", "default": 3,
+        "minimum": 0, "exclusiveMinimum": True,
+    }  # fmt: skip
+    inner = {"aSize": size, "note": {"type": "string", "nullable": True}}
+
+    assert schema_of(Inner, Inner()) == {
+        "type": "object", "description": "What is inside.", "default": {}, "properties": inner,
+    }  # fmt: skip
+    assert schema_of(Inner, Inner(7, "n"))["default"] == {"aSize": 7, "note": "n"}
+    assert "default" not in schema_of(Inner | None, None)
+    assert schema_of(list[Inner])["items"]["properties"] == inner
+
+
+def test_a_field_without_a_default_is_required() -> None:
+    class Outer(kr.Fields, frozen=True):
+        first_name: str
+        last_name: str = ""
+
+    assert structural(Outer)["required"] == ["firstName"]
+
+
+class Endless(msgspec.Struct):
+    """Contains itself."""
+
+    more: list["Endless"] = []
+
+
+class Tagged(msgspec.Struct, tag=True):
+    """One of two."""
+
+
+class Other(msgspec.Struct, tag=True):
+    """One of two."""
+
+
+@pytest.mark.parametrize(
+    ("type_", "complaint"),
+    [
+        (Tagged | Other, ".spec.field may be of several types"),
+        (int | bool, ".spec.field may be of several types"),
+        (list[str] | str, ".spec.field may be of several types"),
+        (list[Tagged | int], ".spec.field[] may be of several types"),
+        (tuple[int, str], ".spec.field is a tuple"),
+        (Endless, ".spec.field.more[] contains itself (Endless > Endless)"),
+        (Literal[1, "a"], ".spec.field has choices of several types"),
+        (dict[Annotated[str, Meta(max_length=3)], str], ".spec.field restricts its keys"),
+        (Annotated[str, Meta(pattern="^(?!a)")], ".spec.field has a pattern with `(?!`"),
+        (Annotated[str, Meta(pattern=r"(a)\1")], r".spec.field has a pattern with `\1`"),
+        (object, ".spec has no schema: "),
+    ],
+    ids=str,
+)
+def test_what_no_definition_can_say_is_refused_in_a_sentence(type_: Any, complaint: str) -> None:
+    with pytest.raises(DeclarationError) as error:
+        schema_of(type_)
+
+    assert str(error.value).startswith(complaint)
+    assert "\n" not in str(error.value)
