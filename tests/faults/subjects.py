@@ -3,13 +3,14 @@
 import pytest
 
 from tests.faults.greetings import Greetings
+from tests.faults.memcacheds import Memcacheds
 from tests.faults.messages import Messages
 from tests.support.faults.subject import Subject
 
-MESSAGE = Messages()
+MESSAGE, MEMCACHED = Messages(), Memcacheds()
 #: Each further operator; `make faults` tries the quick part of the suite on them, and
 #: `make faults-long` the rest.
-OTHERS: tuple[Subject, ...] = (Greetings(),)
+OTHERS: tuple[Subject, ...] = (Greetings(), MEMCACHED)
 SUBJECTS = (MESSAGE, *OTHERS)
 
 #: Runs a test with each operator, or with the Message, and with the others only where time is had.

@@ -13,7 +13,8 @@ _FLAGS = (
     "--max-requests-inflight=0", "--max-mutating-requests-inflight=0",
 )  # fmt: skip
 CONTROLLERS = (
-    GARBAGE, "namespace-controller", "pod-garbage-collector-controller", "resourcequota-controller"
+    GARBAGE, "namespace-controller", "pod-garbage-collector-controller",
+    "resourcequota-controller", "deployment-controller", "replicaset-controller",
 )  # fmt: skip
 
 

@@ -1,0 +1,120 @@
+"""The operator of the classic tutorial: a Memcached is a number of nodes, kept by a Deployment."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+import kopf_runtime as kr
+
+#: Nodes that a Memcached may have.
+MOST = 5
+
+
+class Spec(kr.Fields, frozen=True):
+    """What is wanted."""
+
+    size: Annotated[int, Meta(ge=0, le=MOST, description="How many nodes there are.")] = 1
+
+
+class Status(kr.Fields, frozen=True):
+    """What the operator last observed."""
+
+    nodes: Annotated[
+        list[Annotated[str, Meta(max_length=253)]],
+        Meta(max_length=MOST, description="The names of its Pods."),
+    ]
+    replicas: Annotated[int, Meta(ge=0, description="How many Pods there are.")]
+    selector: Annotated[str, Meta(max_length=253, description="Selects its Pods.")]
+
+
+@kr.custom_resource(
+    "cache.example.com", "v1alpha1", "memcacheds", short_names=["mc"],
+    status=Status, ready="as many nodes as wanted are ready, and no others are there",
+    columns=[kr.Column("Size", ".spec.size"), kr.READY, kr.REASON, kr.AGE],
+    scale=kr.Scale(".spec.size", ".status.replicas", ".status.selector"),
+    rules=[
+        kr.Rule(
+            "size(self.metadata.name) <= 63",
+            "metadata.name must have at most 63 characters, as a label has; choose a shorter one",
+            ".metadata.name",
+        )
+    ],
+)  # fmt: skip
+class Memcached(kr.Resource):
+    """A Memcached is a number of memcached nodes, kept by a Deployment of its name."""
+
+    spec: Spec = Spec()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(kr.Settings):
+    """The operator's settings."""
+
+    image: str = kr.flag("docker.io/library/memcached:1.6", "the nodes' image", metavar="IMAGE")
+
+
+def keep(pod: kr.Conditioned) -> bool | None:
+    """Return whether a node is ready, None if it has ended."""
+    return None if pod.status.phase in ("Succeeded", "Failed") else pod.holds("Ready")
+
+
+def labels(name: str) -> dict[str, str]:
+    """Return what selects a Memcached's Pods."""
+    return {"app.kubernetes.io/name": "memcached", "app.kubernetes.io/instance": name}
+
+
+manager = kr.Manager("memcached-operator", Settings)
+controller = manager.controller_for(Memcached, keep=lambda memcached: memcached.spec.size)
+controller.owns(kr.kinds.DEPLOYMENT)
+controller.watches(kr.kinds.POD, kr.Conditioned, keep=keep)
+
+
+@controller.desired
+def desired(memcached: Memcached, settings: Settings) -> Iterable[dict[str, Any]]:
+    """Return the Deployment of a Memcached."""
+    name = memcached.metadata.name
+    container = {
+        "name": "memcached",
+        "image": settings.image,
+        "command": ["memcached", "--memory-limit=64"],
+        "ports": [{"name": "memcached", "containerPort": 11211}],
+        "readinessProbe": {"tcpSocket": {"port": "memcached"}},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    user = {"runAsUser": 11211, "runAsNonRoot": True}
+    pod = {
+        "containers": [container],
+        "securityContext": {**user, "seccompProfile": {"type": "RuntimeDefault"}},
+    }
+    yield {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": labels(name)},
+        "spec": {
+            "replicas": memcached.spec.size,
+            "selector": {"matchLabels": labels(name)},
+            "template": {"metadata": {"labels": labels(name)}, "spec": pod},
+        },
+    }
+
+
+@controller.status
+def status(seen: kr.Observed) -> kr.Status:
+    """Return how a Memcached fares."""
+    size, pods = seen.object.view, seen.grandchildren[kr.kinds.POD]
+    nodes = {pod.key[1]: pod.view for pod in pods if pod.view is not None and not pod.deleting}
+    selector = ",".join(f"{label}={value}" for label, value in labels(seen.object.key[1]).items())
+    told = Status(nodes=list(nodes)[:MOST], replicas=len(nodes), selector=selector)
+    if (trouble := seen.trouble) is not None:
+        return kr.Status(False, trouble.reason, trouble.message, told, passing=not trouble.final)
+    ready = sum(nodes.values())
+    text = f"Ready nodes: {ready} of {size}."
+    if ready == len(nodes) == size:
+        return kr.Status(True, "Scaled", text, told)
+    return kr.Status(False, "Progressing", text, told, passing=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(manager.run())

@@ -1,0 +1,155 @@
+"""The Memcached of examples/ on a real control plane: its nodes, its scale, its bounds.
+
+The Deployments' and ReplicaSets' own controllers make its Pods; `kubelet` has them run. What every
+operator is tried with, it is tried with, too: it is one of `subjects`.
+"""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.faults.subjects import MEMCACHED
+from tests.support.faults.cluster import Raw, RefusedError
+from tests.support.faults.subject import Subject
+from tests.support.faults.world import World
+
+APPLY = "application/apply-patch+yaml"
+
+
+@pytest.fixture
+def subject() -> Subject:
+    return MEMCACHED
+
+
+async def create(here: World, name: str = "mine", **spec: object) -> Raw:
+    manifest = {**MEMCACHED.manifest("", name), "spec": spec}
+    return await here.cluster.ask("POST", here.objects, manifest)
+
+
+def pods(here: World) -> str:
+    return f"/api/v1/namespaces/{here.namespace}/pods"
+
+
+async def names(here: World) -> list[str]:
+    """Return the names of the Pods that are to stay."""
+    found = [one["metadata"] for one in await here.cluster.items(pods(here))]
+    return sorted(one["name"] for one in found if "deletionTimestamp" not in one)
+
+
+async def scaled(here: World, size: int, name: str = "mine") -> Raw:
+    """Wait until a Memcached says that it has so many nodes, and which; return its status."""
+    async with here.within(90, f"{size} nodes"):
+        while True:
+            found = await here.cluster.ask("GET", here.object(name))
+            status: Raw = found.get("status") or {}
+            if (
+                (await here.condition(name)).get("status") == "True"
+                and status["nodes"] == await names(here)
+                and len(status["nodes"]) == status["replicas"] == size
+                and status["observedGeneration"] == found["metadata"]["generation"]
+            ):
+                return status
+            await asyncio.sleep(0.1)
+
+
+async def test_a_memcached_has_the_nodes_that_it_says_whoever_changes_them(here: World) -> None:
+    cluster, memcached, deployment = here.cluster, here.object("mine"), here.child("mine")
+    await create(here)
+    await here.start()
+    first = await scaled(here, 1)
+    assert first["selector"] == "app.kubernetes.io/name=memcached,app.kubernetes.io/instance=mine"
+
+    scale = await cluster.ask("GET", f"{memcached}/scale")
+    assert scale["status"] == {"replicas": 1, "selector": first["selector"]}
+    scale["spec"]["replicas"] = 3
+    await cluster.ask("PUT", f"{memcached}/scale", scale)
+    nodes = (await scaled(here, 3))["nodes"]
+
+    await cluster.remove(f"{pods(here)}/{nodes[0]}")
+    assert nodes[0] not in (await scaled(here, 3))["nodes"]
+
+    # Somebody's replicas go, somebody's label and sidecar stay.
+    sidecar = {"name": "sidecar", "image": "proxy", "securityContext": {
+        "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
+    }}  # fmt: skip
+    await cluster.patch(deployment, {"metadata": {"labels": {"team": "a"}}})
+    injected = {
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "mine"},
+        "spec": {"template": {"spec": {"containers": [sidecar]}}},
+    }  # fmt: skip
+    await cluster.ask("PATCH", f"{deployment}?fieldManager=mesh", injected, APPLY)
+    await cluster.patch(deployment, {"spec": {"replicas": 5}})
+    await scaled(here, 3)
+    found = await cluster.ask("GET", deployment)
+    assert found["spec"]["replicas"] == 3
+    assert found["metadata"]["labels"]["team"] == "a"
+    names = [one["name"] for one in found["spec"]["template"]["spec"]["containers"]]
+    assert names == ["memcached", "sidecar"]
+
+    await cluster.patch(memcached, {"spec": {"size": 0}})
+    await scaled(here, 0)
+    replicas = {"metadata": {"name": "mine"}, "spec": {"replicas": 2}}
+    await cluster.patch(f"{deployment}/scale", replicas)
+    async with asyncio.timeout(60):
+        while (await cluster.ask("GET", deployment))["spec"]["replicas"]:
+            await asyncio.sleep(0.1)
+    await scaled(here, 0)
+
+
+async def test_it_writes_nothing_once_all_is_well_and_is_not_needed_to_delete(
+    here: World,
+) -> None:
+    await create(here, size=2)
+    await here.start()
+    await scaled(here, 2)
+    await here.quiet(3)
+    before = len(here.relevant())
+    await asyncio.sleep(3)
+    assert len(here.relevant()) == before
+
+    await here.operator.stop()
+    await here.cluster.remove(here.object("mine"))
+
+    async with here.within(60, "all is collected"):
+        while await here.cluster.items(here.children) or await names(here):
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        ({"size": 6}, "spec.size in body should be less than or equal to 5"),
+        ({"size": -1}, "spec.size in body should be greater than or equal to 0"),
+        ({"size": "3"}, 'spec.size in body must be of type integer: "string"'),
+    ],
+)
+async def test_a_size_that_cannot_be_is_refused_in_words(
+    here: World, spec: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(RefusedError) as refused:
+        await create(here, **spec)
+
+    assert complaint in refused.value.message
+
+
+async def test_a_size_may_be_left_out_and_a_name_has_63_characters_at_most(here: World) -> None:
+    assert (await create(here, "n" * 63))["spec"] == {"size": 1}
+
+    with pytest.raises(RefusedError) as refused:
+        await create(here, "n" * 64)
+
+    assert "metadata.name must have at most 63 characters" in refused.value.message
+    await here.start()
+    await scaled(here, 1, "n" * 63)
+
+
+async def test_the_table_shows_the_declared_columns(here: World) -> None:
+    await create(here, size=0)
+    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+    table = await here.cluster.ask("GET", here.objects, accept=accept)
+
+    shown = [one["name"] for one in table["columnDefinitions"] if not one["priority"]]
+    assert shown == ["Name", "Size", "Ready", "Age"]
+    assert table["rows"][0]["cells"][:2] == ["mine", 0]
