@@ -3,27 +3,43 @@
 ARG BUILD_BASE=docker.io/library/python:3.13-slim-trixie
 ARG RUNTIME_BASE=gcr.io/distroless/python3-debian13:nonroot
 
-FROM ${BUILD_BASE} AS build
+# Whatever the image is for, all that runs here runs on the platform that builds it: the wheels are
+# taken for both, by pip's name for a platform, and bytecode is the same on all.
+FROM --platform=${BUILDPLATFORM} ${BUILD_BASE} AS build
+ARG BUILDARCH
+ARG TARGETARCH
 COPY requirements/operator.txt /tmp/requirements.txt
 # --no-deps: the lock is complete. Scripts, type stubs and tests are of no use to a runtime.
-RUN python3 -m pip install --quiet --no-cache-dir --disable-pip-version-check --root-user-action=ignore \
-        --require-hashes --no-deps --no-compile --target=/out/app --requirement=/tmp/requirements.txt \
- && rm -rf /out/app/bin \
- && find /out/app -depth \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.c' -o -name '*.h' \
+RUN set -e; for arch in "$BUILDARCH" "$TARGETARCH"; do \
+      case $arch in \
+        amd64) machine=x86_64 ;; \
+        arm64) machine=aarch64 ;; \
+        *) echo "no image is built for linux/$arch: only for linux/amd64 and linux/arm64" >&2; exit 1 ;; \
+      esac; \
+      test -d /out/$arch || python3 -m pip install \
+        --quiet --no-cache-dir --disable-pip-version-check --root-user-action=ignore \
+        --only-binary=:all: $(seq -f "--platform=manylinux_2_%g_$machine" 17 41) \
+        --require-hashes --no-deps --no-compile --target=/out/$arch/app --requirement=/tmp/requirements.txt; \
+    done; \
+    rm -rf /out/*/app/bin; \
+    find /out -depth \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.c' -o -name '*.h' \
         -o -type d -name tests \) -exec rm -rf {} +
-COPY operator/kopf_runtime /out/app/kopf_runtime
-COPY operator/message_operator /out/app/message_operator
+COPY operator/kopf_runtime /tmp/operator/kopf_runtime
+COPY operator/message_operator /tmp/operator/message_operator
 # One time stamp, so that the same sources make the same files.
-RUN find /out/app -exec touch --no-dereference --date=@0 {} +
+RUN for app in /out/*/app; do cp -r /tmp/operator/. "$app"; done \
+ && find /out -exec touch --no-dereference --date=@0 {} +
 
 # Compiled by the Python that will run it.
-FROM ${RUNTIME_BASE} AS bytecode
+FROM --platform=${BUILDPLATFORM} ${RUNTIME_BASE} AS bytecode
+ARG BUILDARCH
 USER 0
 ENV PYTHONPATH=/app PYTHONDONTWRITEBYTECODE=1
-COPY --from=build /out /
+COPY --from=build /out/${BUILDARCH} /
 RUN --mount=type=bind,source=operator/bytecode.py,target=/bytecode.py ["python3", "/bytecode.py", "/out"]
 
 FROM ${RUNTIME_BASE}
+ARG TARGETARCH
 ARG VERSION=0.0.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="message-operator" \
@@ -33,7 +49,7 @@ LABEL org.opencontainers.image.title="message-operator" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 ENV PYTHONPATH=/app PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-COPY --from=build /out /
+COPY --from=build /out/${TARGETARCH} /
 COPY --from=bytecode /out /
 # Numeric, for only then can the kubelet verify runAsNonRoot.
 USER 65532:65532

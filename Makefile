@@ -12,9 +12,11 @@ MAKEFLAGS += --no-print-directory
 # MESSAGE_IMG=…        the message Pods' image, and BUNDLE_IMG=… the OLM bundle's, of a release
 # REGISTRY=…           where bundle, catalog and chart are pushed to with the images that they name,
 #                      host[:port][/path]; left out: the registry beside the kind cluster
+# PLATFORMS=…          what the operator's image is built for: linux/amd64,linux/arm64; left out:
+#                      this machine
 CLUSTER ?= kind
 IMG ?=
-export CLUSTER IMAGES IMG MESSAGE_IMG BUNDLE_IMG REGISTRY
+export CLUSTER IMAGES IMG PLATFORMS MESSAGE_IMG BUNDLE_IMG REGISTRY
 
 # --------------------------------------------------------------------------------------------------
 PYTHON ?= python3
@@ -170,6 +172,10 @@ e2e-olm: $(READY) ## those of them by OLM alone, on the cluster (ARGS="-k upgrad
 test-online: $(READY) ## the demo on a machine that pulls its images: not as root, with Helm 3 and 4
 	@$(PY) -m pytest tests/online $(ARGS)
 
+.PHONY: test-platforms
+test-platforms: $(READY) ## the images of every platform that the bundle promises, run under QEMU
+	@$(PY) -m pytest tests/platforms $(ARGS)
+
 .PHONY: bench
 bench: $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)
 	@$(PY) -m bench $(ARGS)
@@ -177,11 +183,11 @@ bench: $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--qui
 ##@ Image
 
 .PHONY: docker-build
-docker-build: $(READY) ## build the operator's image (IMG=…)
+docker-build: $(READY) ## build the operator's image (IMG=… PLATFORMS=linux/amd64,linux/arm64)
 	@$(PY) -m hack image build
 
 .PHONY: docker-push
-docker-push: $(READY) ## push the operator's image (IMG=…)
+docker-push: $(READY) ## push the operator's image (IMG=… PLATFORMS=…)
 	@$(PY) -m hack image push
 
 ##@ Registry

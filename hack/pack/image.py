@@ -1,13 +1,22 @@
 """The operator's image: `python -m hack image build|push`, and the demo and the tests.
 
-IMG names it; without IMG it is this version's in the local registry.
+IMG names it; without IMG it is this version's in the local registry. It is for this machine's
+platform, or for those that PLATFORMS lists.
 """
 
 import os
 import re
 
 from hack.pack.project import PROJECT
-from hack.rig import base_images, engine, paths, public_images, registry
+from hack.rig import (
+    base_images,
+    dockerfiles,
+    engine,
+    paths,
+    platforms,
+    public_images,
+    registry,
+)
 from hack.rig.run import HackError, answer
 from hack.rig.steps import step
 
@@ -20,19 +29,17 @@ def reference() -> str:
 def build(ref: str | None = None) -> str:
     """Build the image and return its name."""
     ref = ref or reference()
+    names = platforms.requested()
     engine.up()
     arguments = {"VERSION": PROJECT.version, "REVISION": _revision()}
     if public_images.are_in_reach():
         for base in public_bases():
             public_images.pull(base)
     else:
-        arguments["BUILD_BASE"], arguments["RUNTIME_BASE"] = base_images.python()
-    options = [f"--build-arg={name}={value}" for name, value in arguments.items()]
+        arguments["BUILD_BASE"], arguments["RUNTIME_BASE"] = base_images.python(names)
     with step(f"Image {ref}") as work:
-        work.run(
-            [engine.builder(), "build", *options, "--tag", ref, paths.CHECKOUT],
-            timeout=20 * 60,
-            env={"DOCKER_BUILDKIT": "1", "BUILDKIT_PROGRESS": "plain"},
+        dockerfiles.build(
+            work, ref, paths.CHECKOUT, paths.CHECKOUT / "Dockerfile", names, **arguments
         )
     return ref
 
@@ -40,13 +47,16 @@ def build(ref: str | None = None) -> str:
 def push(ref: str | None = None) -> str:
     """Push the image and return its name; the local registry is started for its own."""
     ref = ref or reference()
+    names = platforms.requested()
     engine.up()
-    if not engine.has_image(ref):
-        raise HackError(f"{ref} is not built here; `make docker-build IMG={ref}` builds it")
+    for image in list(platforms.images(ref, names).values()) or [ref]:
+        if not engine.has_image(image):
+            how = f"IMG={ref}" + (f" PLATFORMS={','.join(names)}" if names else "")
+            raise HackError(f"{image} is not built here; `make docker-build {how}` builds it")
     if registry.is_local(ref):
         registry.up()
     with step(f"Push {ref}") as work:
-        work.run(["docker", "push", ref], timeout=10 * 60)
+        dockerfiles.push(work, ref, names)
     return ref
 
 

@@ -8,6 +8,7 @@ run               commands, readable failures
 durations, steps  work that has a name and shows its progress
 cache             parts that are built once and kept outside the checkout
 compiler, golang  programs from Go modules (go/)
+platforms         those that images are built for
 debian            root file systems from Debian packages
 archive           images, written without an engine
 tools, prometheus kind, kubectl, helm; Prometheus and promtool
@@ -15,6 +16,7 @@ pythons           Pythons with packages that the development environment lacks
 control_plane     a control plane of plain processes, for tests that need no node
 preflight         what a machine must have, and how to get it
 engine            the Docker engine
+dockerfiles       images of Dockerfiles, for one platform or several
 public_images     images that are pulled, where a registry can be reached
 registry          the registry beside the cluster, on localhost:5001
 base_images       what the operator's and its Pods' images stand on

@@ -8,14 +8,13 @@ import functools
 import hashlib
 import io
 import json
-import platform
 import tarfile
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-_ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}
+from hack.rig import platforms
 
 
 @dataclass(frozen=True)
@@ -87,11 +86,10 @@ def _config(image: Image, sums: list[str]) -> bytes:
     config: dict[str, object] = {"Env": ["PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]}
     if image.entrypoint:
         config["Entrypoint"] = [f"/usr/local/bin/{image.program.name}"]
-    machine = platform.machine()
     return json.dumps(
         {
             "os": "linux",
-            "architecture": _ARCHITECTURE.get(machine, machine),
+            "architecture": platforms.architecture(platforms.host()),
             "config": config,
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{checksum}" for checksum in sums]},
         }

@@ -6,11 +6,23 @@ end-to-end tests, which run message Pods.
 """
 
 import os
+import tarfile
 import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from hack.rig import cache, engine, public_images, registry, versions
+from hack.rig import (
+    cache,
+    dockerfiles,
+    engine,
+    platforms,
+    public_images,
+    registry,
+    versions,
+)
 from hack.rig.debian import RootFs
+from hack.rig.steps import step
 
 _NO_DOCS = (
     'rm -rf "$1"/usr/share/doc "$1"/usr/share/man "$1"/usr/share/info "$1"/usr/share/locale '
@@ -64,31 +76,39 @@ _RUNTIME = RootFs(
         _NO_DOCS,
     ),
 )
+_RUNTIME_SETTINGS = (
+    "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "ENV SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt LANG=C.UTF-8",
+    "USER 65532",
+    "WORKDIR /home/nonroot",
+    'ENTRYPOINT ["/usr/bin/python3"]',
+)
 
+_INSTALL_BUSYBOX = 'chroot "$1" /bin/busybox --install -s /bin'
 _BUSYBOX = RootFs(
     name="busybox",
     suite=versions.DEBIAN_IMAGES,
     packages=("busybox-static",),
     hooks=(
         'mv "$1/usr/bin" "$1/bin"; rm -rf "$1/usr"',
-        'chroot "$1" /bin/busybox --install -s /bin',
+        _INSTALL_BUSYBOX,
         'mkdir -p "$1/etc" "$1/root" "$1/home"; install -d -m 1777 "$1/tmp"',
         _USERS,
     ),
 )
 
 
-def python() -> tuple[str, str]:
-    """Return the names of the bases to build the operator's image on, and to run it on."""
-    runtime = engine.import_image(
-        "message-operator/python-runtime",
-        _RUNTIME,
-        "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "ENV SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt LANG=C.UTF-8",
-        "USER 65532",
-        "WORKDIR /home/nonroot",
-        'ENTRYPOINT ["/usr/bin/python3"]',
-    )
+def python(names: Sequence[str] = ()) -> tuple[str, str]:
+    """Return the names of the bases to build the operator's image on, and to run it on.
+
+    The second is for this machine alone, or for it and the platforms' names.
+    """
+    if names:
+        roots = {name: _of(_RUNTIME, name) for name in sorted({platforms.host(), *names})}
+        runtime = _index("python-runtime", roots, _RUNTIME_SETTINGS)
+    else:
+        name = "message-operator/python-runtime"
+        runtime = engine.import_image(name, _RUNTIME, *_RUNTIME_SETTINGS)
     plain = engine.import_image(
         "message-operator/python-build", _BUILD, "ENV LANG=C.UTF-8", 'CMD ["python3"]'
     )
@@ -109,6 +129,48 @@ def busybox() -> str:
     engine.docker("tag", source, name)
     engine.docker("push", name, timeout=300)
     return name
+
+
+def busybox_for(names: Sequence[str]) -> str:
+    """Return the name of the message Pods' image for platforms, as an index."""
+    if public_images.are_in_reach():
+        return public_images.BUSYBOX
+    return _index("busybox", {name: _busybox(name) for name in names}, ('CMD ["sh"]',))
+
+
+def _of(root: RootFs, name: str) -> RootFs:
+    """Return a root file system for a platform."""
+    if name == platforms.host():
+        return root
+    architecture = platforms.architecture(name)
+    return replace(root, name=f"{root.name}-{architecture}", architecture=architecture)
+
+
+def _busybox(name: str) -> RootFs:
+    """Return BusyBox for a platform; one that does not run here is given the names by ours."""
+    if name == platforms.host():
+        return _BUSYBOX
+    with tarfile.open(_BUSYBOX.tar()) as ours:
+        links = [Path(entry.name).name for entry in ours if entry.linkname == "/bin/busybox"]
+    install = f'for name in {" ".join(links)}; do ln -sf /bin/busybox "$1/bin/$name"; done'
+    hooks = tuple(install if hook == _INSTALL_BUSYBOX else hook for hook in _BUSYBOX.hooks)
+    return _of(replace(_BUSYBOX, hooks=hooks), name)
+
+
+def _index(repository: str, roots: Mapping[str, RootFs], settings: Sequence[str]) -> str:
+    """Return the name of root file systems for platforms, in the local registry as one index."""
+    recipe = cache.digest(*(root.recipe for root in roots.values()), *settings)
+    tag = f"message-operator/{repository}:{versions.DEBIAN_IMAGES}-{recipe}"
+    reference = f"{registry.ADDRESS}/{tag}"
+    registry.up()
+    if not registry.has(tag):
+        dockerfile = "\n".join(["FROM scratch", "ADD rootfs.tar /", *settings, ""]).encode()
+        folders = {name: root.tar().parent for name, root in roots.items()}
+        with step(f"{repository} for {', '.join(roots)}") as work:
+            for name, folder in folders.items():
+                dockerfiles.build(work, reference, folder, dockerfile, [name])
+            dockerfiles.push(work, reference, list(roots))
+    return reference
 
 
 def fetch_packages() -> None:

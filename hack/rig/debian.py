@@ -67,11 +67,17 @@ class RootFs:
     packages: tuple[str, ...]
     variant: str = "extract"
     hooks: tuple[str, ...] = ()
+    #: As Debian names it; None: this machine's. Nothing of another one runs here: it has to be of
+    #: the variant `extract`, and its hooks run none of its programs.
+    architecture: str | None = None
 
     @property
     def recipe(self) -> str:
         """The hash of all that it is made of."""
-        return cache.digest(self.suite, self.variant, " ".join(self.packages), *self.hooks)
+        return cache.digest(
+            *(self.suite, self.variant, " ".join(self.packages), *self.hooks),
+            *([self.architecture] if self.architecture else []),
+        )
 
     def tar(self) -> Path:
         """Return the file, made where it is missing."""
@@ -86,6 +92,7 @@ class RootFs:
             work.run(
                 [
                     *("mmdebstrap", f"--variant={self.variant}"),
+                    *([f"--architectures={self.architecture}"] if self.architecture else []),
                     *(f"--include={','.join(self.packages)}", *_SLIM),
                     *(f"--{stage}-hook={hook}" for hook in self.hooks),
                     self.suite,

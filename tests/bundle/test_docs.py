@@ -18,7 +18,8 @@ ROWS = [
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0].strip("| "))
 def test_every_row_names_a_test_that_there_is(row: list[str]) -> None:
     assert len(row) == 3
-    named = re.fullmatch(r"`(?:(e2e|make|olm)/)?(test_\w+\.py)::(test_\w+)(?:\[(\w+)\])?`", row[2])
+    folders = "e2e|make|olm|platforms"
+    named = re.fullmatch(rf"`(?:({folders})/)?(test_\w+\.py)::(test_\w+)(?:\[(\w+)\])?`", row[2])
     assert named, f"{row[2]} names no test"
 
     folder, file, test, rule = named.groups()

@@ -13,7 +13,9 @@ ROWS = [[cell.strip() for cell in row.strip("|").split(" | ")] for row in TABLE.
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0].strip("| "))
 def test_every_row_names_a_test_that_there_is(row: list[str]) -> None:
     assert len(row) == 4
-    named = re.fullmatch(r"`(?:(e2e(?:/chart)?|faults)/)?(test_\w+\.py)::(test_\w+)`", row[3])
+    named = re.fullmatch(
+        r"`(?:(e2e(?:/chart)?|faults|platforms)/)?(test_\w+\.py)::(test_\w+)`", row[3]
+    )
     assert named, f"{row[3]} names no test"
 
     folder, file, test = named.groups()

@@ -17,4 +17,4 @@ def findings(bundle: Path, *container_tool: str, env: Mapping[str, str] | None =
     One of them looks into the images, and runs only with a container tool to pull them with.
     """
     program = golang.program("olm-validate")
-    return output([program, bundle, *container_tool], timeout=120, env=env).splitlines()
+    return output([program, bundle, *container_tool], timeout=300, env=env).splitlines()

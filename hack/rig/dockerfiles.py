@@ -1,0 +1,78 @@
+"""Images that are built from a Dockerfile, for this machine's platform or for several.
+
+For several platforms there is an image for each, and an index of them under the image's own name:
+whoever pulls that gets the image for their platform. `docker manifest` makes the index, because
+every Docker has it, and older ones have no buildx. Used by `hack.pack.image` and
+`hack.rig.base_images`.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from hack.rig import engine, platforms
+from hack.rig.run import answer
+from hack.rig.steps import Step
+
+_ENVIRONMENT = {
+    "DOCKER_BUILDKIT": "1",
+    "BUILDKIT_PROGRESS": "plain",
+    # An attestation would make an index of each image, and an index takes no other index.
+    "BUILDX_NO_DEFAULT_ATTESTATIONS": "1",
+}
+
+
+def build(
+    work: Step,
+    reference: str,
+    folder: Path,
+    dockerfile: Path | bytes,
+    names: Sequence[str] = (),
+    **arguments: str,
+) -> None:
+    """Build an image from a folder: for this machine, or one for each of the platforms' names."""
+    options = [f"--build-arg={name}={value}" for name, value in arguments.items()]
+    images = platforms.images(reference, names).items() or [(None, reference)]
+    for platform, image in images:
+        work.run(
+            [
+                *(engine.builder(), "build", *options),
+                *([f"--platform={platform}"] if platform else []),
+                *("--file", "-" if isinstance(dockerfile, bytes) else dockerfile),
+                *("--tag", image, folder),
+            ],
+            timeout=20 * 60,
+            env=_ENVIRONMENT,
+            stdin=dockerfile if isinstance(dockerfile, bytes) else None,
+        )
+
+
+def push(work: Step, reference: str, names: Sequence[str] = ()) -> None:
+    """Push an image that was built here; of several platforms push each image and the index."""
+    images = list(platforms.images(reference, names).values())
+    for image in images or [reference]:
+        work.run(["docker", "push", image], timeout=10 * 60)
+    if images:
+        manifest, plain = ("docker", "manifest"), _plain_http(reference)
+        answer([*manifest, "rm", reference])  # what a push that failed has left
+        work.run([*manifest, "create", *plain, reference, *images], timeout=120)
+        work.run([*manifest, "push", *plain, "--purge", reference], timeout=120)
+
+
+def listed(reference: str) -> dict[str, str]:
+    """Return the image of each platform, by its digest, that an index in a registry lists."""
+    index = json.loads(engine.docker("manifest", "inspect", *_plain_http(reference), reference))
+    repository = reference.partition("@")[0]
+    if ":" in repository.rpartition("/")[2]:
+        repository = repository.rpartition(":")[0]
+    return {
+        f"{each['platform']['os']}/{each['platform']['architecture']}": (
+            f"{repository}@{each['digest']}"
+        )
+        for each in index["manifests"]
+    }
+
+
+def _plain_http(reference: str) -> tuple[str, ...]:
+    """Return the option with which `docker manifest` does what the engine does by itself."""
+    return ("--insecure",) if reference.startswith("localhost:") else ()
