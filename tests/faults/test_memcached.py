@@ -42,9 +42,9 @@ async def scaled(here: World, size: int, name: str = "mine") -> Raw:
     async with here.within(90, f"{size} nodes"):
         while True:
             found = await here.cluster.ask("GET", here.object(name))
-            status: Raw = found.get("status") or {}
+            status: Raw = found.get("status") or {"conditions": [{"status": "Unknown"}]}
             if (
-                (await here.condition(name)).get("status") == "True"
+                status["conditions"][0]["status"] == "True"
                 and status["nodes"] == await names(here)
                 and len(status["nodes"]) == status["replicas"] == size
                 and status["observedGeneration"] == found["metadata"]["generation"]
