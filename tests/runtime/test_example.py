@@ -128,5 +128,8 @@ def test_the_page_shows_the_examples_as_they_are() -> None:
     shown = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     tickets = (CHECKOUT / "examples" / "ticket" / "tickets.py").read_text()
 
+    memcacheds = (CHECKOUT / "examples" / "memcached" / "memcacheds.py").read_text()
+
     assert EXAMPLE.read_text() in shown
+    assert len([part for part in shown if part in memcacheds]) == 2
     assert [part for part in shown if "async def book(" in part and part in tickets]
