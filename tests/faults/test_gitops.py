@@ -4,8 +4,6 @@ Argo CD compares what is rendered with what is there, Flux what another apply wo
 """
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,12 +11,14 @@ import pytest
 import yaml
 
 from hack.pack import manifests
-from hack.rig import tools
-from hack.rig.control_plane import ADMIN, ControlPlane
+from hack.rig.control_plane import ControlPlane
 from tests.chart import foreign_kinds
 from tests.chart.helm import Manifest, Values, render
 from tests.chart.scenarios import SCENARIOS
 from tests.support.faults import control_plane
+from tests.support.faults.kubectl import kubectl
+
+pytestmark = pytest.mark.api
 
 
 @pytest.fixture(scope="module")
@@ -30,20 +30,6 @@ def empty() -> Iterator[ControlPlane]:
         names = (f"crd/{crd['metadata']['name']}" for crd in crds)
         kubectl(plane, "wait", "--for=condition=Established", *names)
         yield plane
-
-
-def kubectl(plane: ControlPlane, *arguments: str, stdin: list[Manifest] | None = None) -> str:
-    """Run kubectl with all rights and these objects; return what it prints."""
-    done = subprocess.run(
-        [
-            *(tools.path("kubectl"), f"--server={plane.server}", f"--token={ADMIN}"),
-            *("--insecure-skip-tls-verify", *arguments),
-        ],
-        input=json.dumps({"apiVersion": "v1", "kind": "List", "items": stdin or []}),
-        env={**os.environ, "KUBECONFIG": os.devnull}, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 def differences(rendered: Any, live: Any, path: str = "") -> Iterator[str]:

@@ -6,7 +6,6 @@ started again within a second for each right that is taken away.
 """
 
 import contextlib
-import itertools
 import json
 import os
 import signal
@@ -17,7 +16,6 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -31,45 +29,16 @@ from tests.e2e.messages import Message, Namespace, make_namespace, uid
 from tests.e2e.release import Operator
 from tests.e2e.test_conflicts import foreign_pod
 from tests.e2e.waiting import BOUND, wait_until
+from tests.support.rights import REVIEWS, Right, bound_roles, granted, review, rights, told
 
 #: Seconds that the operator has to manage without a right, once it was refused. With all rights no
 #: step takes as long.
 GRACE = 3.0
 
 
-class Right(NamedTuple):
-    """One verb on one resource, perhaps on one object only."""
-
-    group: str
-    resource: str
-    verb: str
-    name: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.verb} {self.resource}"
-
-
-def rights(rules: list[Object]) -> set[Right]:
-    """Return the single rights that rules grant."""
-    return {
-        Right(*parts)
-        for rule in rules
-        for parts in itertools.product(
-            rule["apiGroups"], rule["resources"], rule["verbs"], rule.get("resourceNames") or [""]
-        )
-    }
-
-
-def bound_roles(**values: object) -> list[Object]:
-    """Return the roles that the chart binds to the operator."""
-    manifests = helm.render(values, release=release.NAME)
-    bound = {(m["roleRef"]["kind"], m["roleRef"]["name"]) for m in manifests if "roleRef" in m}
-    return [m for m in manifests if (m["kind"], m["metadata"]["name"]) in bound]
-
-
 GRANTED = sorted(
     (role["kind"], role["metadata"]["name"], right)
-    for role in bound_roles()
+    for role in bound_roles(release=release.NAME)
     for right in rights(role["rules"])
 )
 
@@ -292,16 +261,11 @@ def taken_away(stage: Stage, kind: str, role: str, right: Right) -> Iterator[Non
 def all_rights(operator: Operator, namespace: str, account: str = "") -> set[Right]:
     """Return all that a ServiceAccount of the operator's namespace may do in a namespace."""
     user = f"system:serviceaccount:{operator.namespace}:{account or operator.name}"
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectRulesReview",
-        "spec": {"namespace": namespace},
-    }
-    path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
     said = operator.kube.kubectl(
-        *("create", "--raw", path, f"--as={user}", "-f", "-"), stdin=json.dumps(review)
+        *("create", "--raw", REVIEWS, f"--as={user}", "-f", "-"),
+        stdin=json.dumps(review(namespace)),
     )
-    return rights(json.loads(said)["status"]["resourceRules"])
+    return told(json.loads(said))
 
 
 def own_rights(operator: Operator, namespace: str) -> set[Right]:
@@ -309,11 +273,8 @@ def own_rights(operator: Operator, namespace: str) -> set[Right]:
     return all_rights(operator, namespace) - all_rights(operator, namespace, "default")
 
 
-def granted(roles: list[Object], *kinds: str) -> set[Right]:
-    """Return what roles of these kinds grant."""
-    return {right for role in roles if role["kind"] in kinds for right in rights(role["rules"])}
-
-
 def test_the_operator_may_do_what_its_roles_say_and_nothing_else(idle: Operator) -> None:
-    assert own_rights(idle, idle.namespace) == granted(bound_roles(), "ClusterRole", "Role")
-    assert own_rights(idle, "kube-system") == granted(bound_roles(), "ClusterRole")
+    roles = bound_roles(release=release.NAME)
+
+    assert own_rights(idle, idle.namespace) == granted(roles, "ClusterRole", "Role")
+    assert own_rights(idle, "kube-system") == granted(roles, "ClusterRole")

@@ -1,0 +1,39 @@
+"""What the API server says that the operator may is what the chart's roles say, and no more."""
+
+import pytest
+
+from tests.support.faults.control_plane import OPERATOR
+from tests.support.faults.world import World
+from tests.support.rights import REVIEWS, Right, bound_roles, granted, review, told
+
+pytestmark = pytest.mark.api
+
+
+async def own_rights(here: World, namespace: str) -> set[Right]:
+    """Return what the operator may do in a namespace that not everybody may."""
+    everybody = "system:serviceaccount:operators:default"
+    return await all_rights(here, namespace, OPERATOR) - await all_rights(
+        here, namespace, everybody
+    )
+
+
+async def all_rights(here: World, namespace: str, user: str) -> set[Right]:
+    """Return all that a user may do in a namespace."""
+    plane, session = here.cluster.plane, here.cluster.session
+    async with session.post(
+        plane.server + REVIEWS, json=review(namespace), headers={"Impersonate-User": user}
+    ) as response:
+        response.raise_for_status()
+        return told(await response.json())
+
+
+async def test_the_operator_may_do_what_its_roles_say_and_nothing_else(own_world: World) -> None:
+    here = own_world
+    listed = bound_roles(watchNamespaces=["somewhere"])
+
+    assert await own_rights(here, here.namespace) == granted(listed, "Role")
+    assert await own_rights(here, "default") == set()
+
+    await here.allow(None)
+
+    assert await own_rights(here, "default") == granted(bound_roles(), "ClusterRole")

@@ -1,0 +1,23 @@
+"""kubectl, with all rights on a control plane."""
+
+import json
+import os
+import subprocess
+
+from hack.rig import tools
+from hack.rig.control_plane import ADMIN, ControlPlane
+from tests.chart.helm import Manifest
+
+
+def kubectl(plane: ControlPlane, *arguments: str, stdin: list[Manifest] | None = None) -> str:
+    """Run kubectl with all rights and these objects; return what it prints."""
+    done = subprocess.run(
+        [
+            *(tools.path("kubectl"), f"--server={plane.server}", f"--token={ADMIN}"),
+            *("--insecure-skip-tls-verify", *arguments),
+        ],
+        input=json.dumps({"apiVersion": "v1", "kind": "List", "items": stdin or []}),
+        env={**os.environ, "KUBECONFIG": os.devnull}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stdout}{done.stderr}"
+    return done.stdout
