@@ -8,6 +8,7 @@ MAKEFLAGS += --no-print-directory
 # CLUSTER=existing     use the current kubeconfig; never create or delete a cluster
 # KIND_CLUSTER_NAME=…  the kind cluster's name, for a second checkout; the tests add -test to it
 # IMAGES=build         build all images here, though a registry may be in reach; IMAGES=pull: never
+# KUBERNETES=1.35      the Kubernetes of `make faults` and `make matrix`
 # IMG=…                the operator's image, as the cluster pulls it
 # MESSAGE_IMG=…        the message Pods' image, and BUNDLE_IMG=… the OLM bundle's, of a release
 # REGISTRY=…           where bundle, catalog and chart are pushed to with the images that they name,
@@ -16,7 +17,7 @@ MAKEFLAGS += --no-print-directory
 #                      this machine
 CLUSTER ?= kind
 IMG ?=
-export CLUSTER IMAGES IMG PLATFORMS MESSAGE_IMG BUNDLE_IMG REGISTRY
+export CLUSTER IMAGES IMG KUBERNETES PLATFORMS MESSAGE_IMG BUNDLE_IMG REGISTRY
 
 # --------------------------------------------------------------------------------------------------
 PYTHON ?= python3
@@ -38,7 +39,7 @@ demo: $(READY) ## run the main job: a cluster, the operator by Helm, a Message i
 	@$(PY) -m hack demo
 
 .PHONY: test
-test: preflight check faults e2e ## all that must pass before a change lands
+test: preflight check faults matrix-oldest e2e ## all that must pass before a change lands
 
 ##@ Develop
 
@@ -76,6 +77,14 @@ faults: $(READY) ## the operator under faults, on a control plane of plain proce
 .PHONY: faults-long
 faults-long: $(READY) ## what takes minutes: 10,000 Messages, all faults on further operators
 	@$(PY) -m pytest tests/faults -m long -s $(ARGS)
+
+.PHONY: matrix
+matrix: $(READY) ## what depends on the API server, on each supported Kubernetes (KUBERNETES=1.35)
+	@$(PY) -m hack matrix -- $(ARGS)
+
+.PHONY: matrix-oldest
+matrix-oldest: $(READY) ## the same, on the oldest of them alone
+	@$(PY) -m hack matrix --oldest -- $(ARGS)
 
 .PHONY: chart
 chart: $(READY) ## lint the chart, check what it renders

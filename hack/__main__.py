@@ -13,6 +13,7 @@ from hack.commands import (
     e2e,
     generate,
     image,
+    matrix,
     olm,
     preflight,
     push,
@@ -24,7 +25,7 @@ from hack.rig import command
 
 _MODULES = (
     *(preflight, cluster, tool, image, push, demo, deploy, crd, olm, run),
-    *(generate, bump, chart_diff, release_bundle, e2e),
+    *(generate, bump, chart_diff, release_bundle, matrix, e2e),
 )
 
 

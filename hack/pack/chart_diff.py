@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from hack.pack.project import PROJECT
-from hack.rig import paths, tools
+from hack.rig import paths, tools, versions
 from hack.rig.run import HackError
 
 _CHART = PROJECT.chart.relative_to(paths.CHECKOUT)
@@ -131,7 +131,7 @@ def render(chart: Path, values: Path | None) -> str:
     options = ["--values", str(values)] if values else []
     done = subprocess.run(
         [str(tools.path("helm3")), "template", "demo", str(chart), "--namespace", "operators",
-         "--kube-version", "1.34", *options],
+         "--kube-version", versions.NEWEST, *options],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     if done.returncode:

@@ -8,6 +8,7 @@ is neither a kubelet nor a scheduler. It is there in seconds, and several run si
 import contextlib
 import ctypes
 import json
+import os
 import shutil
 import signal
 import socket
@@ -20,7 +21,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hack.rig import golang
+from hack.rig import golang, versions
 from hack.rig.run import HackError, tail
 
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager")
@@ -38,14 +39,20 @@ class ControlPlane:
     """One etcd, one API server, one controller manager.
 
     ``users`` maps the name of each further user to a group; the name is the user's token, too.
-    ``flags`` are further flags of the API server.
+    ``flags`` are further flags of the API server. ``kubernetes`` is one of ``versions.PROVED``.
     """
 
-    def __init__(self, users: Mapping[str, str], flags: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        users: Mapping[str, str],
+        flags: Sequence[str] = (),
+        kubernetes: str = versions.NEWEST,
+    ) -> None:
         memory = _MEMORY if _MEMORY.is_dir() else None
         self.folder = Path(tempfile.mkdtemp(prefix="message-operator-", dir=memory))
         #: The folder that etcd keeps its data in.
         self.data = self.folder / "etcd"
+        self.kubernetes = kubernetes
         self._flags = tuple(flags)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._etcd, self._peer, self._secure = _free_ports(3)
@@ -73,8 +80,9 @@ class ControlPlane:
     def start_api_server(self) -> None:
         """Start the API server; ``wait`` until it is ready."""
         certificates = self.folder / "certificates"
+        [program] = golang.kubernetes(self.kubernetes, "kube-apiserver")
         self.run(
-            "kube-apiserver", golang.program("kube-apiserver"),
+            "kube-apiserver", program,
             f"--etcd-servers=http://127.0.0.1:{self._etcd}",
             "--bind-address=127.0.0.1", f"--secure-port={self._secure}",
             f"--cert-dir={certificates}",
@@ -93,8 +101,9 @@ class ControlPlane:
 
         The garbage collector looks for new kinds but every 30 s.
         """
+        [program] = golang.kubernetes(self.kubernetes, "kube-controller-manager")
         self.run(
-            "kube-controller-manager", golang.program("kube-controller-manager"),
+            "kube-controller-manager", program,
             f"--kubeconfig={self.kubeconfig('controllers')}", "--leader-elect=false",
             "--secure-port=0", f"--controllers={','.join(names)}",
             "--kube-api-qps=500", "--kube-api-burst=500",
@@ -162,6 +171,21 @@ class ControlPlane:
                         f"its log says:\n{tail(self.log('kube-apiserver'))}"
                     ) from error
                 time.sleep(0.1)
+
+
+def chosen() -> str:
+    """Return the Kubernetes that the variable KUBERNETES names, by default the newest.
+
+    Raise ``HackError`` if it is none of ``versions.PROVED``.
+    """
+    minor = os.environ.get("KUBERNETES") or versions.NEWEST
+    if minor not in versions.PROVED:
+        *others, last = versions.PROVED
+        raise HackError(
+            f"KUBERNETES={minor} is no version that the operator is tested on; "
+            f"use {', '.join(others)} or {last}"
+        )
+    return minor
 
 
 def kubeconfig(server: str, user: str) -> str:

@@ -4,6 +4,7 @@ hack/rig/go/ is one module for all that a cluster needs: its go.mod and go.sum n
 programs are built from, so that Go verifies every line that it compiles. One module means one
 version of each library, Kubernetes' own above all: it is compiled once for all programs. Go itself
 comes from the PATH, or, where that is missing or too old, from a Python package that carries it.
+An older Kubernetes, which only tests run, has a module of its own below hack/rig/kubernetes/.
 """
 
 import functools
@@ -20,6 +21,7 @@ from hack.rig.run import answer
 from hack.rig.steps import step
 
 _MODULE = paths.RECIPES / "go"
+_OLDER = paths.RECIPES / "kubernetes"
 _OPERATORS = "github.com/operator-framework"
 _OLM = f"{_OPERATORS}/operator-lifecycle-manager"
 
@@ -32,6 +34,8 @@ KUBERNETES = (
     "kubeadm",
     "kubelet",
 )
+#: Those of them that are built of an older Kubernetes, too, as kube-apiserver-1.35.
+_PROVED = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class Program:
     package: str
     version: str
     folder: Path = _MODULE
+    #: The version of Kubernetes' libraries, which the program says that it has.
+    kubernetes: str = versions.KUBERNETES
 
     @property
     def file(self) -> str:
@@ -78,41 +84,65 @@ PROGRAMS = {
     ),
     "catalogd": Program(f"{_OPERATORS}/operator-controller/cmd/catalogd", versions.CATALOGD),
     "actionlint": Program("github.com/rhysd/actionlint/cmd/actionlint", versions.ACTIONLINT),
-}
-
-_, _MINOR, _ = versions.KUBERNETES.split(".")
-# A program ignores what is meant for another. Without its versions of Kubernetes Helm renders
-# and lints for 1.20, which the chart refuses.
-_VARIABLES = {
     **{
-        f"{package}/version.git{field}": value
-        for package in ("k8s.io/component-base", "k8s.io/client-go/pkg")
-        for field, value in (
-            ("Version", versions.KUBERNETES),
-            ("Major", "1"),
-            ("Minor", _MINOR),
-            ("TreeState", "clean"),
+        f"{name}-{minor}": Program(
+            f"k8s.io/kubernetes/cmd/{name}", version, _OLDER / minor, kubernetes=version
         )
+        for minor, version in versions.PROVED.items()
+        if minor != versions.NEWEST
+        for name in _PROVED
     },
-    **{
-        f"helm.sh/helm/v3/pkg/{package}.k8sVersion{field}": value
-        for package in ("chartutil", "lint/rules")
-        for field, value in (("Major", "1"), ("Minor", _MINOR))
-    },
-    "helm.sh/helm/v3/internal/version.version": versions.HELM,
-    "helm.sh/helm/v4/internal/version.version": versions.HELM4,
 }
 
-# The same for all programs, so that what they share is compiled once.
-_FLAGS = (
-    "-trimpath",
-    # No debug information: the linker would leave it out, after it was made.
-    "-gcflags=all=-dwarf=false",
-    "-ldflags=-s -w " + " ".join(f"-X {name}={value}" for name, value in _VARIABLES.items()),
-    # No C libraries: what OLM has them for is done in Go, or not needed.
-    "-tags=containers_image_openpgp,json1,"
-    "exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper",
-)
+
+def _flags(kubernetes: str) -> tuple[str, ...]:
+    """Return the compiler's flags: the same for all programs of one version of Kubernetes.
+
+    So what they share is compiled once.
+    """
+    variables = " ".join(f"-X {name}={value}" for name, value in _variables(kubernetes).items())
+    return (
+        "-trimpath",
+        # No debug information: the linker would leave it out, after it was made.
+        "-gcflags=all=-dwarf=false",
+        f"-ldflags=-s -w {variables}",
+        # No C libraries: what OLM has them for is done in Go, or not needed.
+        "-tags=containers_image_openpgp,json1,"
+        "exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper",
+    )
+
+
+def _variables(kubernetes: str) -> dict[str, str]:
+    """Return what the linker sets: a program ignores what is meant for another.
+
+    Without its versions of Kubernetes Helm renders and lints for 1.20, which the chart refuses.
+    """
+    minor = kubernetes.split(".")[1]
+    return {
+        **{
+            f"{package}/version.git{field}": value
+            for package in ("k8s.io/component-base", "k8s.io/client-go/pkg")
+            for field, value in (
+                ("Version", kubernetes),
+                ("Major", "1"),
+                ("Minor", minor),
+                ("TreeState", "clean"),
+            )
+        },
+        **{
+            f"helm.sh/helm/v3/pkg/{package}.k8sVersion{field}": value
+            for package in ("chartutil", "lint/rules")
+            for field, value in (("Major", "1"), ("Minor", minor))
+        },
+        "helm.sh/helm/v3/internal/version.version": versions.HELM,
+        "helm.sh/helm/v4/internal/version.version": versions.HELM4,
+    }
+
+
+def kubernetes(minor: str, *names: str) -> list[Path]:
+    """Return the paths of programs of a Kubernetes that is proved; what is missing is built."""
+    suffix = "" if minor == versions.NEWEST else f"-{minor}"
+    return programs([name + suffix for name in names])
 
 
 def program(name: str, known: Mapping[str, Program] = PROGRAMS) -> Path:
@@ -138,7 +168,7 @@ def recipe(name: str) -> str:
 
 
 def _recipe(program: Program) -> str:
-    return cache.digest(program.folder, *_FLAGS)
+    return cache.digest(program.folder, *_flags(program.kubernetes))
 
 
 def _built_as(name: str) -> str:
@@ -157,8 +187,9 @@ def _build(folder: Path, missing: dict[str, Program]) -> None:
             tempfile.TemporaryDirectory(dir=folder, prefix=".") as unfinished,
         ):
             packages = [missing[name].package for name in batch.values()]
-            module = next(iter(missing.values())).folder
-            compiler.build(work, go(), module, _FLAGS, packages, Path(unfinished))
+            one = next(iter(missing.values()))  # of one module, as all
+            flags = _flags(one.kubernetes)
+            compiler.build(work, go(), one.folder, flags, packages, Path(unfinished))
             if "kubernetes" in batch:
                 for name in KUBERNETES:
                     Path(unfinished, name).symlink_to("kubernetes")

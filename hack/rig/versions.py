@@ -3,25 +3,41 @@
 Those of programs in Go are read from hack/rig/go/go.mod, which pins them with all that they are
 built from. To move one, run there `go get -tool <package>@<version> && go mod tidy`. To move
 Kubernetes, write its version and that of its libraries (v1.37.1 and v0.37.1) over the present ones
-first.
+first. Each older Kubernetes that is proved has a module of its own, hack/rig/kubernetes/<minor>.
 """
 
 import re
 from pathlib import Path
 
-_GO_MOD = (Path(__file__).parent / "go" / "go.mod").read_text()
+_GO_MOD = Path(__file__).parent / "go" / "go.mod"
+_OLDER = Path(__file__).parent / "kubernetes"
 
 
-def _module(name: str) -> str:
-    """Return the version of a Go module."""
-    match = re.search(rf"^\s+{re.escape(name)} (\S+)", _GO_MOD, re.MULTILINE)
+def _module(name: str, file: Path = _GO_MOD) -> str:
+    """Return the version of a Go module that a go.mod requires."""
+    match = re.search(rf"^\s+{re.escape(name)} (\S+)", file.read_text(), re.MULTILINE)
     if match is None:
-        raise LookupError(f"hack/rig/go/go.mod requires no module {name}")
+        raise LookupError(f"{file} requires no module {name}")
     return match[1]
+
+
+def minor(version: str) -> str:
+    """Return a version of Kubernetes without its patch: 1.37 of v1.37.1."""
+    return ".".join(version.removeprefix("v").split(".")[:2])
 
 
 #: The cluster's Kubernetes where the node image is built here; else kind chooses it.
 KUBERNETES = _module("k8s.io/kubernetes")
+#: The Kubernetes versions that the operator is proved on: those that upstream supports, by their
+#: minor version, the oldest first. Charts, bundles and tests take their range from here.
+PROVED = {
+    **{
+        file.parent.name: _module("k8s.io/kubernetes", file)
+        for file in sorted(_OLDER.glob("*/go.mod"))
+    },
+    minor(KUBERNETES): KUBERNETES,
+}
+OLDEST, *_, NEWEST = PROVED
 KIND = _module("sigs.k8s.io/kind")
 HELM = _module("helm.sh/helm/v3")
 HELM4 = _module("helm.sh/helm/v4")

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from hack.rig import tools
+from hack.rig import tools, versions
 
 CHECKOUT = Path(__file__).parents[2]
 CHART = CHECKOUT / "charts" / "message-operator"
@@ -21,8 +21,8 @@ FULLNAME = "demo-message-operator"
 
 #: The Kubernetes versions that are supported. The oldest is Chart.yaml's kubeVersion, the newest
 #: is the last that kubernetes-validate knows.
-OLDEST_KUBERNETES = "1.29"
-NEWEST_KUBERNETES = "1.37"
+OLDEST_KUBERNETES = versions.OLDEST
+NEWEST_KUBERNETES = versions.NEWEST
 
 Manifest = dict[str, Any]
 Values = Mapping[str, Any]

@@ -15,6 +15,7 @@ import message_operator
 from tests.chart import foreign_kinds, pod_security
 from tests.chart.helm import (
     CHART,
+    CHECKOUT,
     NEWEST_KUBERNETES,
     OLDEST_KUBERNETES,
     HelmError,
@@ -158,12 +159,20 @@ def test_chart_and_application_have_the_version_of_the_operator() -> None:
     assert chart["version"] == chart["appVersion"] == message_operator.__version__
 
 
-def test_the_oldest_supported_kubernetes_is_the_chart_s() -> None:
+def test_the_oldest_kubernetes_that_is_proved_is_the_chart_s() -> None:
     # Vendors' versions have a suffix, which counts as a pre-release.
     render(kubernetes=f"v{OLDEST_KUBERNETES}.0-gke.1080000")
 
-    with pytest.raises(HelmError, match=r"requires kubeVersion: >=1\.29\.0-0"):
-        render(kubernetes="v1.28.15")
+    with pytest.raises(HelmError, match=rf"requires kubeVersion: >={OLDEST_KUBERNETES}\.0-0"):
+        render(kubernetes=f"v1.{int(OLDEST_KUBERNETES.removeprefix('1.')) - 1}.99")
+
+
+@pytest.mark.parametrize("document", ["README.md", "README.ko.md", f"{CHART}/README.md"])
+def test_the_documents_name_the_oldest_kubernetes_that_is_proved(document: str) -> None:
+    named = re.findall(r"Kubernetes (1\.\d+)", (CHECKOUT / document).read_text())
+
+    assert named
+    assert set(named) == {OLDEST_KUBERNETES}
 
 
 def test_nothing_depends_on_what_the_cluster_has_when_it_is_rendered() -> None:

@@ -4,12 +4,27 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from hack.rig.control_plane import ControlPlane
+from hack.rig import versions
+from hack.rig.control_plane import ControlPlane, chosen
+from hack.rig.run import HackError
 from tests.faults.subjects import MESSAGE, SUBJECTS
 from tests.support.faults import control_plane
 from tests.support.faults.cluster import Cluster, connected
 from tests.support.faults.subject import Subject
 from tests.support.faults.world import World, prepare, world
+
+
+def pytest_configure() -> None:
+    """Refuse a Kubernetes that there is none of here, before anything is started."""
+    try:
+        chosen()
+    except HackError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def pytest_report_header() -> str:
+    """Say which Kubernetes the tests run on."""
+    return f"Kubernetes {versions.PROVED[chosen()]}"
 
 
 @pytest.fixture(scope="session")

@@ -20,28 +20,40 @@ from tests.support.faults import proxy
 from tests.support.faults.cluster import Raw, RefusedError
 from tests.support.faults.world import World
 
+#: All but the last: the scheduler is not built of each Kubernetes that is proved.
+api = pytest.mark.api
 SPOT = {"key": "spot", "operator": "Exists"}
 
 
 @asynccontextmanager
 async def held_to(here: World, manifests: list[Raw]) -> AsyncIterator[None]:
     """Have a policy, in force, while the block lasts."""
-    paths = {
-        "MutatingAdmissionPolicy": f"{policies.ROOT}/mutatingadmissionpolicies",
-        "MutatingAdmissionPolicyBinding": f"{policies.ROOT}/mutatingadmissionpolicybindings",
-        "ValidatingAdmissionPolicy": f"{policies.ROOT}/validatingadmissionpolicies",
-        "ValidatingAdmissionPolicyBinding": f"{policies.ROOT}/validatingadmissionpolicybindings",
-    }
+    paths: list[str] = []
     try:
         for manifest in manifests:
-            await here.cluster.ask("POST", paths[manifest["kind"]], manifest)
+            version, path = await _served(here, manifest["kind"])
+            await here.cluster.ask("POST", path, {**manifest, "apiVersion": version})
+            paths.append(f"{path}/{manifest['metadata']['name']}")
         async with here.within(60, f"{manifests[0]['metadata']['name']} is in force"):
             while not await _in_force(here, manifests[0]["kind"]):
                 await asyncio.sleep(0.1)
         yield
     finally:
-        for manifest in reversed(manifests):
-            await here.cluster.remove(f"{paths[manifest['kind']]}/{manifest['metadata']['name']}")
+        for path in reversed(paths):
+            await here.cluster.remove(path)
+
+
+async def _served(here: World, kind: str) -> tuple[str, str]:
+    """Return the API version that a kind of policies is served in, and where.
+
+    Before Kubernetes 1.36 policies that mutate are only beta.
+    """
+    for version in (policies.VERSION, policies.VERSION.replace("v1", "v1beta1")):
+        listed = await here.cluster.ask("GET", f"/apis/{version}")
+        for resource in listed["resources"]:
+            if resource["kind"] == kind:
+                return version, f"/apis/{version}/{resource['name']}"
+    raise LookupError(f"the API server serves no {kind}")
 
 
 async def _in_force(here: World, kind: str) -> bool:
@@ -86,6 +98,7 @@ async def user_of_pod(here: World, name: str) -> int:
     return int(spec["containers"][0]["securityContext"]["runAsUser"])
 
 
+@api
 async def test_on_openshift_nothing_has_to_be_set(own_world: World) -> None:
     here = own_world
     example = example_of_the_bundle()
@@ -129,6 +142,7 @@ async def test_on_openshift_nothing_has_to_be_set(own_world: World) -> None:
 # --- limits, quotas and rules -------------------------------------------------------------------
 
 
+@api
 @pytest.mark.parametrize(
     ("limit", "complaint", "resources"),
     [
@@ -160,6 +174,7 @@ async def test_what_a_limit_range_asks_for_is_told_and_can_be_given(
     await here.converges({"hello": "하나"})
 
 
+@api
 async def test_a_quota_has_room_for_the_pods_that_say_what_they_use(here: World) -> None:
     path = f"/api/v1/namespaces/{here.namespace}/resourcequotas"
     hard = {"requests.cpu": "10m", "limits.memory": "32Mi"}
@@ -181,6 +196,7 @@ async def test_a_quota_has_room_for_the_pods_that_say_what_they_use(here: World)
     await here.converges({"hello": "하나", "third": "셋"})
 
 
+@api
 async def test_a_template_that_pod_security_refuses_is_told_in_its_words(here: World) -> None:
     loose = {"securityContext": {"allowPrivilegeEscalation": True}}
     await here.start(f"--message-pod={json.dumps(loose)}")
@@ -194,6 +210,7 @@ async def test_a_template_that_pod_security_refuses_is_told_in_its_words(here: W
     await here.converges({"hello": "하나"})
 
 
+@api
 async def test_a_label_that_a_policy_asks_for_is_told_and_can_be_given(here: World) -> None:
     async with held_to(here, policies.requires_a_label(here.namespace, "cost-center")):
         await here.start()
@@ -205,6 +222,7 @@ async def test_a_label_that_a_policy_asks_for_is_told_and_can_be_given(here: Wor
         await here.converges({"hello": "하나"})
 
 
+@api
 @pytest.mark.parametrize(
     ("rule", "shows"),
     [
@@ -255,8 +273,9 @@ async def test_pods_are_placed_on_linux_nodes_whose_taints_they_tolerate(own_wor
     await add_node(here, "windows", "windows")
     await add_node(here, "spot", "linux", {"key": "spot", "effect": "NoSchedule"})
     plane = here.cluster.plane
+    [scheduler] = golang.kubernetes(plane.kubernetes, "kube-scheduler")
     plane.run(
-        "kube-scheduler", golang.program("kube-scheduler"),
+        "kube-scheduler", scheduler,
         f"--kubeconfig={plane.kubeconfig('controllers')}", "--leader-elect=false",
         "--secure-port=0",
     )  # fmt: skip

@@ -12,6 +12,8 @@ from tests.support.faults.kubelet import Trouble
 from tests.support.faults.scenarios import a_foreign_child
 from tests.support.faults.world import World
 
+pytestmark = pytest.mark.api
+
 LONG = "a" * 150
 
 

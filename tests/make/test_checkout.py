@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hack.rig import versions
 from message_operator import __version__
 from tests.make.commands import CHECKOUT, Make
 
@@ -130,6 +131,15 @@ def test_chart_diff_compares_with_the_last_release(make: Make) -> None:
 
 def test_faults_long_takes_fewer_messages_where_there_is_no_time(make: Make) -> None:
     assert "1 passed" in make("faults-long", "NUMBER=300", "ARGS=-k ten_thousand")
+
+
+def test_matrix_ends_with_a_line_for_each_version(make: Make) -> None:
+    oldest = versions.OLDEST
+
+    said = make("matrix", f"KUBERNETES={oldest}", "ARGS=-k version_that_was_chosen")
+
+    assert f"{oldest:<10}  {versions.PROVED[oldest]:<8}  1 passed in" in said
+    assert f"use {oldest}" in make.refused("matrix", "KUBERNETES=1.0")
 
 
 def test_help_lists_the_commands(make: Make) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 Raw = dict[str, Any]
 
-ROOT = "/apis/admissionregistration.k8s.io/v1"
-_VERSION = "admissionregistration.k8s.io/v1"
+VERSION = "admissionregistration.k8s.io/v1"
+ROOT = f"/apis/{VERSION}"
 #: A Pod of this name shows whether a policy is in force: nothing else tells.
 PROBE = "probe"
 #: What a mutating policy leaves on each Pod.
@@ -192,9 +192,9 @@ def _bound(kind: str, name: str, namespace: str, spec: Raw, actions: Raw) -> lis
     here = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
     binding = {"policyName": name, **actions, "matchResources": {"namespaceSelector": here}}
     return [
-        {"apiVersion": _VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec},
+        {"apiVersion": VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec},
         {
-            "apiVersion": _VERSION, "kind": f"{kind}Binding", "metadata": {"name": name},
+            "apiVersion": VERSION, "kind": f"{kind}Binding", "metadata": {"name": name},
             "spec": binding,
         },
     ]  # fmt: skip

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.rig import compiler, golang
+from hack.rig import compiler, golang, versions
 from hack.rig.run import HackError
 
 
@@ -55,6 +55,20 @@ def test_the_programs_of_a_node_are_one_file_under_several_names(runs: list[set[
     assert (kubelet.name, kubeadm.name) == ("kubelet", "kubeadm")
     assert kubelet.resolve() == kubeadm.resolve() != kubectl.resolve()
     assert len(runs) == 1
+
+
+def test_an_older_kubernetes_is_built_beside_the_newest(runs: list[set[str]]) -> None:
+    newest, controllers = golang.kubernetes(
+        versions.NEWEST, "kube-apiserver", "kube-controller-manager"
+    )
+    [older] = golang.kubernetes(versions.OLDEST, "kube-apiserver")
+
+    assert newest.resolve() == controllers.resolve()
+    assert (older.name, older.parent == newest.parent) == (
+        f"kube-apiserver-{versions.OLDEST}",
+        False,
+    )
+    assert runs == [{"./kubernetes"}, {"k8s.io/kubernetes/cmd/kube-apiserver"}]
 
 
 def test_programs_whose_files_have_one_name_do_not_meet(runs: list[set[str]]) -> None:

@@ -13,12 +13,22 @@ from hack.rig.run import HackError
 _GO = Path(golang.__file__).parent / "go"
 
 
-def test_every_library_of_kubernetes_is_of_its_version() -> None:
-    libraries = versions.KUBERNETES.replace("v1.", "v0.")
-    replaced = re.findall(r"(k8s\.io/\S+) => \1 (\S+)", (_GO / "go.mod").read_text())
+@pytest.mark.parametrize("minor", versions.PROVED)
+def test_every_library_of_kubernetes_is_of_its_version(minor: str) -> None:
+    libraries = versions.PROVED[minor].replace("v1.", "v0.")
+    name = "kubernetes" if minor == versions.NEWEST else f"kube-apiserver-{minor}"
+    server = golang.PROGRAMS[name].folder
+    replaced = re.findall(r"(k8s\.io/\S+) => \1 (\S+)", (server / "go.mod").read_text())
 
+    assert versions.minor(versions.PROVED[minor]) == minor
     assert len(replaced) > 30
     assert {version for _, version in replaced} == {libraries}
+
+
+def test_no_version_is_missing_between_those_that_are_proved() -> None:
+    minors = [int(minor.removeprefix("1.")) for minor in versions.PROVED]
+
+    assert minors == list(range(minors[0], minors[-1] + 1))
 
 
 def test_the_peer_is_built_with_the_same_libraries() -> None:

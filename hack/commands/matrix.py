@@ -1,0 +1,81 @@
+"""`make matrix`: what depends on the API server, on each Kubernetes that the operator is proved on.
+
+The tests are those of tests/faults with the mark `api`. They run one version after the other, each
+on control planes of plain processes. The variable KUBERNETES picks one version.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+from hack.commands import Subparsers
+from hack.rig import control_plane, golang, paths, tools, versions
+from hack.rig.run import elapsed
+from hack.rig.steps import say
+
+_TESTS = paths.CHECKOUT / "tests" / "faults"
+_TOOLS = ("kubectl", "helm3", "helm4")
+
+
+def add(commands: Subparsers) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser("matrix", help="test on each Kubernetes that is supported")
+    parser.add_argument("--oldest", action="store_true", help="on the oldest alone")
+    parser.add_argument("rest", nargs="*", metavar="-- OPTION", help="passed on to pytest")
+    parser.set_defaults(run=lambda arguments: run(arguments.rest, oldest=arguments.oldest))
+
+
+def run(arguments: list[str], *, oldest: bool = False) -> int:
+    """Run the tests, with these further options of pytest; return the worst of its exit codes."""
+    if oldest:
+        chosen = [versions.OLDEST]
+    elif os.environ.get("KUBERNETES"):
+        chosen = [control_plane.chosen()]
+    else:
+        chosen = list(versions.PROVED)
+    codes, lines = [], []
+    for minor in chosen:
+        _build(minor)
+        say(f"==> Tests of what depends on the API server, on Kubernetes {versions.PROVED[minor]}")
+        began = time.monotonic()
+        report = paths.BUILD / f"kubernetes-{minor}.xml"
+        codes.append(_pytest(minor, report, arguments))
+        result = f"{_counts(report)} in {elapsed(time.monotonic() - began)}"
+        lines.append(f"{minor:<10}  {versions.PROVED[minor]:<8}  {result}")
+    say("\n".join(["Kubernetes  server    tests", *lines]))
+    return max(codes)
+
+
+def _build(minor: str) -> None:
+    """Build what the tests run, so that this is shown as a step of its own."""
+    for name in _TOOLS:
+        tools.path(name)
+    golang.program("etcd")
+    golang.kubernetes(minor, "kube-apiserver", "kube-controller-manager")
+
+
+def _pytest(minor: str, report: Path, arguments: list[str]) -> int:
+    report.unlink(missing_ok=True)
+    command = [
+        *(sys.executable, "-m", "pytest", str(_TESTS), "-m", "api and not long"),
+        *("-n", "3", "--dist", "worksteal", f"--junit-xml={report}", *arguments),
+    ]
+    environment = {**os.environ, "KUBERNETES": minor}
+    return subprocess.run(command, cwd=paths.CHECKOUT, env=environment, check=False).returncode
+
+
+def _counts(report: Path) -> str:
+    """Say how many tests passed, and how many did not, of pytest's report."""
+    if not report.is_file():
+        return "no test ran"
+    suite = next(ElementTree.parse(report).iter("testsuite"))  # noqa: S314 (pytest has written it)
+    failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+    skipped = int(suite.get("skipped", 0))
+    passed = int(suite.get("tests", 0)) - failed - skipped
+    others = [
+        f"{number} {word}" for number, word in ((failed, "failed"), (skipped, "skipped")) if number
+    ]
+    return ", ".join([f"{passed} passed", *others])

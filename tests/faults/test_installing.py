@@ -1,0 +1,69 @@
+"""Helm installs, upgrades and removes the chart on a real API server, whose version it asks for."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from hack.rig import versions
+from hack.rig.control_plane import ADMIN, ControlPlane, chosen
+from tests.chart.helm import CHART, NAMESPACE, PROGRAMS, RELEASE, Manifest, helm, render
+from tests.support.faults import control_plane
+from tests.support.faults.kubectl import kubectl
+
+pytestmark = pytest.mark.api
+
+
+@pytest.fixture(scope="module")
+def empty() -> Iterator[ControlPlane]:
+    """Have an API server that knows no Message yet."""
+    with control_plane.running() as plane:
+        yield plane
+
+
+def test_the_api_server_is_of_the_version_that_was_chosen(empty: ControlPlane) -> None:
+    said = json.loads(kubectl(empty, "version", "--output=json"))
+
+    assert said["serverVersion"]["gitVersion"] == versions.PROVED[chosen()]
+
+
+def there(plane: ControlPlane, manifests: list[Manifest]) -> set[tuple[str, str]]:
+    """Return kind and name of those objects that the API server has."""
+    found = kubectl(
+        *(plane, "get", "--ignore-not-found", "--output=name", "--filename=-"), stdin=manifests
+    )
+    named = (line.partition("/") for line in found.splitlines())
+    return {(kind.partition(".")[0], name) for kind, _, name in named}
+
+
+def wanted(manifests: list[Manifest]) -> set[tuple[str, str]]:
+    """Return kind and name of objects, as kubectl writes them."""
+    return {(m["kind"].lower(), m["metadata"]["name"]) for m in manifests}
+
+
+def is_kept(manifest: Manifest) -> bool:
+    """Tell whether Helm leaves an object behind, for users' Messages need it."""
+    annotations = manifest["metadata"].get("annotations", {})
+    return bool(annotations.get("helm.sh/resource-policy") == "keep")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_helm_installs_upgrades_and_removes_it(empty: ControlPlane, program: str) -> None:
+    def release(verb: str, *arguments: str) -> None:
+        helm(
+            *(verb, RELEASE, *arguments, "--namespace", NAMESPACE),
+            *("--kubeconfig", empty.kubeconfig(ADMIN)),
+            program=program,
+        )
+
+    less = [m for m in render() if m["kind"] != "Pod"]  # without that of `helm test`
+    more = [m for m in render({"replicaCount": 2}) if m["kind"] != "Pod"]  # which have a budget
+
+    release("install", str(CHART), "--create-namespace")
+    assert there(empty, less) == wanted(less)
+
+    release("upgrade", str(CHART), "--set=replicaCount=2")
+    assert there(empty, more) == wanted(more) > wanted(less)
+
+    release("uninstall")
+    assert there(empty, more) == wanted([m for m in more if is_kept(m)])
