@@ -10,8 +10,8 @@ from hack.rig.run import HackError
 from tests.faults.subjects import MESSAGE, SUBJECTS
 from tests.support.faults import control_plane
 from tests.support.faults.cluster import Cluster, connected
-from tests.support.faults.subject import Subject
-from tests.support.faults.world import World, prepare, world
+from tests.support.faults.subject import Subject, prepare
+from tests.support.faults.world import World, world
 
 
 def pytest_configure() -> None:

@@ -2,7 +2,7 @@
 
 import copy
 import functools
-from typing import Any
+from typing import Any, ClassVar
 
 from kopf_runtime.declaration import declared
 from kopf_runtime.kinds import POD
@@ -49,9 +49,9 @@ class Messages(Subject):
     program = ("-m", "message_operator")
     kind, child = declared(Message).kind, POD
     well = "PodRunning"
-    wrong_status = {"phase": "Failed", "podName": "other", "observedGeneration": 0}  # noqa: RUF012
-    breaks = {"heal": lose, "evict": evict, "alter": alter}  # noqa: RUF012
-    writes = {  # noqa: RUF012
+    wrong_status: ClassVar = {"phase": "Failed", "podName": "other", "observedGeneration": 0}
+    breaks: ClassVar = {"heal": lose, "evict": evict, "alter": alter}
+    writes: ClassVar = {
         "create": 3, "edit": 4, "burst": 4, "delete": 0, "recreate": 3, "heal": 2, "evict": 3,
         "alter": 3, "status": 1, "conflict": 5,
     }  # fmt: skip

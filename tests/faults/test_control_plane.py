@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.faults import control_plane
 from tests.support.faults.cluster import RefusedError
-from tests.support.faults.world import World, prepare
+from tests.support.faults.subject import prepare
+from tests.support.faults.world import World
 
 
 async def test_the_api_server_is_restarted(own_world: World) -> None:

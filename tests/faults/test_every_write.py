@@ -6,14 +6,13 @@ from signal import Signals
 import pytest
 
 from tests.faults.subjects import MESSAGE, SUBJECTS
-from tests.support.faults import proxy, scenarios
+from tests.support.faults import calls, scenarios
+from tests.support.faults.calls import Call, Forward
 from tests.support.faults.cluster import Cluster
-from tests.support.faults.proxy import Call, Forward
 from tests.support.faults.subject import Subject
 from tests.support.faults.world import World, world
 
 AT_ONCE = 5  # operators that start at once; most of their time is waiting
-SPARE = 3  # more writes than a scenario takes: by then no fault is met any more
 
 
 def of_each_subject(*quick: str, least: int = 0) -> pytest.MarkDecorator:
@@ -36,12 +35,13 @@ async def test_killed_after_every_single_write(
 ) -> None:
     """SIGKILL when the server has committed the write, before the operator hears of it."""
     writes, limit = subject.writes[scenario], asyncio.Semaphore(AT_ONCE)
+    numbers = range(1, subject.most(scenario) + 2)
 
     async def one(number: int) -> bool:
         async with limit:
             return await _killed_after(cluster, subject, scenario, number)
 
-    killed = await asyncio.gather(*(one(number + 1) for number in range(writes + SPARE)))
+    killed = await asyncio.gather(*(one(number) for number in numbers))
 
     assert killed[:writes] == [True] * writes
     assert not killed[-1], "it takes more writes than were tried"
@@ -57,7 +57,7 @@ async def _killed_after(cluster: Cluster, subject: Subject, scenario: str, numbe
             await forward()
             here.operator.send(Signals.SIGKILL)
 
-        armed = here.proxy.arm(proxy.nth_write(number), crash, may_miss=number > writes)
+        armed = here.proxy.arm(calls.nth_write(number), crash, may_miss=number > writes)
         await what.act(here, "hello")
         if number <= writes:
             await here.met(armed)
@@ -68,15 +68,15 @@ async def _killed_after(cluster: Cluster, subject: Subject, scenario: str, numbe
 
 
 FAULTS = {
-    "answer-lost": proxy.lose,
-    "never-sent": proxy.drop,
-    "black-hole": proxy.swallow,
-    "bad-json": proxy.garble,
-    "delayed": proxy.delay(1.5),
-    "409": proxy.refuse(409, "Conflict"),
-    "429": proxy.refuse(429, "TooManyRequests", retry_after=1),
-    "500": proxy.refuse(500, "InternalError"),
-    "503": proxy.refuse(503, "ServiceUnavailable"),
+    "answer-lost": calls.lose,
+    "never-sent": calls.drop,
+    "black-hole": calls.swallow,
+    "bad-json": calls.garble,
+    "delayed": calls.delay(1.5),
+    "409": calls.refuse(409, "Conflict"),
+    "429": calls.refuse(429, "TooManyRequests", retry_after=1),
+    "500": calls.refuse(500, "InternalError"),
+    "503": calls.refuse(503, "ServiceUnavailable"),
 }
 
 
@@ -87,12 +87,12 @@ async def test_a_fault_at_every_single_write(here: World, subject: Subject, scen
     cases = {
         f"{fault}-{number:02}": (FAULTS[fault], number)
         for fault in FAULTS
-        for number in range(1, writes + SPARE + 1)
+        for number in range(1, subject.most(scenario) + 2)
     }
     await here.start("--request-timeout=2")
     await asyncio.gather(*(what.before(here, name) for name in cases))
     armed = {
-        name: here.proxy.arm(proxy.nth_write(number, name), fault, may_miss=number > writes)
+        name: here.proxy.arm(calls.nth_write(number, name), fault, may_miss=number > writes)
         for name, (fault, number) in cases.items()
     }
 
@@ -106,7 +106,7 @@ async def test_a_fault_at_every_single_write(here: World, subject: Subject, scen
 
 async def test_429_waits_as_long_as_it_is_told(here: World) -> None:
     await here.start()
-    here.proxy.arm(proxy.nth_write(1), proxy.refuse(429, "TooManyRequests", retry_after=3))
+    here.proxy.arm(calls.nth_write(1), calls.refuse(429, "TooManyRequests", retry_after=3))
 
     await here.create("하나")
     refused = await _time_of_write(here, 0)

@@ -9,10 +9,11 @@ import pytest
 
 from kopf_runtime.kinds import POD
 from tests.faults.subjects import MESSAGE
-from tests.support.faults import control_plane, proxy
+from tests.support.faults import calls, control_plane
 from tests.support.faults.cluster import Cluster, connected
 from tests.support.faults.control_plane import OPERATOR
-from tests.support.faults.world import ELECT, World, prepare, world
+from tests.support.faults.subject import prepare
+from tests.support.faults.world import ELECT, World, world
 
 
 async def test_m4_a_token_that_stays_refused_makes_no_hot_loop(here: World) -> None:
@@ -20,7 +21,7 @@ async def test_m4_a_token_that_stays_refused_makes_no_hot_loop(here: World) -> N
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
     here.proxy.drop_connections()
-    here.proxy.arm(lambda _: True, proxy.refuse(401, "Unauthorized"), float("inf"))
+    here.proxy.arm(lambda _: True, calls.refuse(401, "Unauthorized"), float("inf"))
     before = len(here.proxy.calls)
     await asyncio.sleep(5)
     asked = len(here.proxy.calls) - before
@@ -65,12 +66,12 @@ async def test_a_server_that_sheds_load_is_neither_pressed_nor_given_up(here: Wo
     await here.start()
     turn = 0
 
-    def every_third(call: proxy.Call) -> bool:
+    def every_third(call: calls.Call) -> bool:
         nonlocal turn
         turn += not call.lease
         return turn % 3 == 0 and not call.lease
 
-    armed = here.proxy.arm(every_third, proxy.refuse(429, "TooManyRequests", 1), 60)
+    armed = here.proxy.arm(every_third, calls.refuse(429, "TooManyRequests", 1), 60)
     wanted = {f"m{number:02}": "하나" for number in range(20)}
     for name, text in wanted.items():
         await here.create(text, name)
@@ -87,7 +88,7 @@ async def test_minor_6_a_leader_that_ends_while_it_renews_releases_the_lease(
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
     # The server grants the renewal, and the leader ends before it hears of it.
-    armed = here.proxy.arm(lambda call: call.lease and call.method == "PUT", proxy.late(1.0), 1)
+    armed = here.proxy.arm(lambda call: call.lease and call.method == "PUT", calls.late(1.0), 1)
     await here.met(armed)
     here.frozen.add(first)
     await first.stop()
@@ -115,7 +116,7 @@ async def test_rights_that_flap_leave_nothing_wrong(here: World) -> None:
     assert here.operator.exits == []
 
 
-def sent_again(_: proxy.Call, line: bytes) -> bytes:
+def sent_again(_: calls.Call, line: bytes) -> bytes:
     return line + b"\n" + line
 
 
@@ -135,9 +136,9 @@ async def test_events_that_come_twice_change_nothing(here: World) -> None:
     assert here.operator.exits == []
 
 
-async def a_login_page(_: proxy.Call, __: proxy.Forward) -> proxy.Answer:
+async def a_login_page(_: calls.Call, __: calls.Forward) -> calls.Answer:
     """Answer as a captive portal or a broken load balancer does."""
-    return proxy.Answer(200, b"<html>Log in first</html>", {"Content-Type": "text/html"})
+    return calls.Answer(200, b"<html>Log in first</html>", {"Content-Type": "text/html"})
 
 
 async def test_a_login_page_in_place_of_the_api_server_is_no_news(here: World) -> None:
@@ -232,7 +233,7 @@ async def _squeeze(cluster: Cluster) -> None:
     await cluster.ask("POST", f"{root}/flowschemas", {
         "metadata": {"name": "squeezed"},
         "spec": {
-            "priorityLevelConfiguration": {"name": "squeezed"}, "matchingPrecedence": 1,
+            "priorityLevelConfiguration": {"name": "squeezed"}, "matchingPrecedence": 2,
             "rules": [everything],
         },
     })  # fmt: skip

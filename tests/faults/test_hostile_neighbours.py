@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from tests.faults.messages import alter, foreign_pod
+from tests.support.faults.calls import Call, delay
 from tests.support.faults.kubelet import Trouble
-from tests.support.faults.proxy import Call, Proxy, delay
+from tests.support.faults.proxy import Proxy
 from tests.support.faults.world import World
 
 MIRROR = "mirror.example.com/busybox:1.37"

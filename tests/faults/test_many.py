@@ -11,7 +11,8 @@ import pytest
 from tests.faults.subjects import MESSAGE
 from tests.support.faults import control_plane
 from tests.support.faults.cluster import Raw, connected
-from tests.support.faults.world import World, prepare, world
+from tests.support.faults.subject import prepare
+from tests.support.faults.world import World, world
 
 NUMBER = int(os.environ.get("NUMBER", "10000"))
 PATIENCE = 60 + NUMBER * 0.06  # seconds

@@ -6,7 +6,7 @@ from signal import Signals
 
 import pytest
 
-from tests.support.faults import proxy
+from tests.support.faults import calls, proxy
 from tests.support.faults.world import ELECT, World
 
 
@@ -30,7 +30,7 @@ async def test_a_second_signal_ends_it_at_once(here: World) -> None:
     operator = await here.start(*ELECT)
     operator.supervised = False
     # It cannot release its Lease, and would wait for that.
-    released = here.proxy.arm(_releases, proxy.swallow, float("inf"))
+    released = here.proxy.arm(_releases, calls.swallow, float("inf"))
 
     operator.send(Signals.SIGTERM)
     await here.met(released)
@@ -42,13 +42,13 @@ async def test_a_second_signal_ends_it_at_once(here: World) -> None:
     assert "InvalidStateError" not in operator.log.read_text()
 
 
-def _releases(call: proxy.Call) -> bool:
+def _releases(call: calls.Call) -> bool:
     return call.lease and call.writes and not json.loads(call.body)["spec"]["holderIdentity"]
 
 
 async def test_it_is_not_ready_before_its_caches_are_filled(here: World) -> None:
     def hole(one: proxy.Proxy) -> None:
-        one.arm(lambda call: call.lists, proxy.delay(3), float("inf"))
+        one.arm(lambda call: call.lists, calls.delay(3), float("inf"))
 
     starting = asyncio.create_task(here.start(harm=hole))
     said = set()

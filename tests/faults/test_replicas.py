@@ -9,10 +9,11 @@ from signal import Signals
 import pytest
 
 from tests.faults.subjects import on_each, on_each_in_time
-from tests.support.faults import proxy
+from tests.support.faults import calls
+from tests.support.faults.calls import Answer, Call, Forward, Match, Write
 from tests.support.faults.cluster import Raw
 from tests.support.faults.process import Operator
-from tests.support.faults.proxy import Answer, Call, Forward, Match, Proxy, Write
+from tests.support.faults.proxy import Proxy
 from tests.support.faults.world import ELECT, World
 
 DURATION = 3.0  # seconds; ELECT's
@@ -94,7 +95,7 @@ async def test_the_leader_is_killed_after_a_write_and_the_other_takes_over(
     await here.converges({"hello": "둘"})
 
 
-def _nth(number: int) -> proxy.Match:
+def _nth(number: int) -> calls.Match:
     seen = 0
 
     def match(call: Call) -> bool:
@@ -198,7 +199,7 @@ async def test_the_leader_is_cut_off_and_stops_before_the_other_begins(here: Wor
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
 
-    cut = here.proxy.arm(lambda _: True, proxy.drop, float("inf"))
+    cut = here.proxy.arm(lambda _: True, calls.drop, float("inf"))
     here.proxy.drop_connections()
     here.frozen.add(leader)
     await holds(here, here.proxies[1])

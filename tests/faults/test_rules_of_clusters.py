@@ -16,7 +16,7 @@ import yaml
 from hack.pack import bundle
 from hack.rig import golang
 from tests.support import policies
-from tests.support.faults import proxy
+from tests.support.faults import calls
 from tests.support.faults.cluster import Raw, RefusedError
 from tests.support.faults.world import World
 
@@ -118,7 +118,7 @@ async def test_on_openshift_nothing_has_to_be_set(own_world: World) -> None:
         # The API server does not answer at first.
         await here.start(
             harm=lambda one: one.arm(
-                lambda call: "openshift" in call.path, proxy.refuse(503, "ServiceUnavailable"), 2
+                lambda call: "openshift" in call.path, calls.refuse(503, "ServiceUnavailable"), 2
             )
         )
         await here.cluster.ask("POST", here.objects, example)

@@ -6,7 +6,7 @@ import pytest
 
 from kopf_runtime.kinds import POD
 from tests.faults.messages import foreign_pod
-from tests.support.faults import proxy
+from tests.support.faults import calls
 from tests.support.faults.cluster import Raw, RefusedError
 from tests.support.faults.kubelet import Trouble
 from tests.support.faults.scenarios import a_foreign_child
@@ -232,7 +232,7 @@ async def test_without_the_operator_messages_are_deleted_at_once(here: World) ->
 async def test_events_that_cannot_be_posted_hold_up_nothing(here: World) -> None:
     await here.start()
     here.proxy.arm(
-        lambda call: call.plural == "events", proxy.refuse(403, "Forbidden"), float("inf")
+        lambda call: call.plural == "events", calls.refuse(403, "Forbidden"), float("inf")
     )
 
     await here.create("하나")

@@ -9,8 +9,8 @@ import pytest
 
 from kopf_runtime.kinds import Kind
 from tests.faults.subjects import on_each, on_each_in_time
-from tests.support.faults import proxy
-from tests.support.faults.proxy import Answer, Call, Cut, EventMatch, Forward
+from tests.support.faults import calls, proxy
+from tests.support.faults.calls import Answer, Call, Cut, EventMatch, Forward
 from tests.support.faults.world import World
 
 
@@ -101,7 +101,7 @@ async def test_410_on_a_page_of_a_list(here: World) -> None:
         4,
     )
     here.proxy.arm(
-        lambda call: call.lists and "continue" in call.query, proxy.refuse(410, "Expired"), 4
+        lambda call: call.lists and "continue" in call.query, calls.refuse(410, "Expired"), 4
     )
 
     here.operator.send(Signals.SIGKILL)
@@ -127,7 +127,7 @@ async def test_a_black_hole_is_left_in_time(here: World) -> None:
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
 
-    hole = here.proxy.arm(lambda _: True, proxy.swallow, 4)
+    hole = here.proxy.arm(lambda _: True, calls.swallow, 4)
     here.proxy.arm_events(lambda _, __: True, never, float("inf"))
     here.proxy.drop_connections()
     await here.edit("둘")
@@ -167,7 +167,7 @@ async def test_a_stale_api_server_has_nothing_deleted(here: World) -> None:
     ]
 
 
-def _from(past: dict[str, bytes]) -> proxy.Fault:
+def _from(past: dict[str, bytes]) -> calls.Fault:
     async def fault(call: Call, forward: Forward) -> Answer:
         if call.watch or call.path not in past:
             return Answer(200, b"", {"Content-Type": "application/json"})
@@ -182,7 +182,7 @@ async def test_lists_and_watches_are_refused_for_a_while(here: World) -> None:
         for status, reason in ((500, "InternalError"), (429, "TooManyRequests")):
             one.arm(
                 lambda call: call.path in (here.objects, here.children) and not call.writes,
-                proxy.refuse(status, reason, 1),
+                calls.refuse(status, reason, 1),
                 4,
             )
 
@@ -195,7 +195,7 @@ async def test_lists_and_watches_are_refused_for_a_while(here: World) -> None:
 @on_each_in_time
 async def test_a_token_that_is_refused_is_found_anew(here: World) -> None:
     await here.start()
-    refused = here.proxy.arm(lambda call: call.writes, proxy.refuse(401, "Unauthorized"), 2)
+    refused = here.proxy.arm(lambda call: call.writes, calls.refuse(401, "Unauthorized"), 2)
 
     await here.create("하나")
 

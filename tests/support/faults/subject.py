@@ -6,7 +6,8 @@ that is done for one operator its `Subject` says; tests/faults/subjects.py lists
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from kopf_runtime.kinds import Kind
 from tests.support.faults.cluster import Cluster, Raw
@@ -33,11 +34,14 @@ class Subject(ABC):
     #: The reason with which an object that is well is Ready.
     well: str
     #: A status that is wrong, as somebody may write it.
-    wrong_status: Raw
+    wrong_status: ClassVar[Raw]
     #: What befalls a child, by the name of the scenario.
-    breaks: Mapping[str, Break]
+    breaks: ClassVar[Mapping[str, Break]]
     #: The least of writes that each scenario takes: tells one that tests nothing.
-    writes: Mapping[str, int]
+    writes: ClassVar[Mapping[str, int]]
+
+    #: How many more writes a scenario may take, where that is not two.
+    more_writes: ClassVar[Mapping[str, int]] = MappingProxyType({})
 
     def __str__(self) -> str:
         return self.kind.kind
@@ -70,6 +74,10 @@ class Subject(ABC):
     def essence(self, child: Raw) -> Raw:
         """Return what of a child tells neither its name nor its age."""
 
+    def most(self, scenario: str) -> int:
+        """Return the most of writes that a scenario takes."""
+        return self.writes[scenario] + self.more_writes.get(scenario, 2)
+
     @property
     def crd(self) -> str:
         """The path of the kind's definition."""
@@ -97,3 +105,12 @@ class Subject(ABC):
             **self.facts(found, child, text),
         }
         return [f"{meta['name']}: {k} is {a!r}, not {b!r}" for k, (a, b) in facts.items() if a != b]
+
+
+async def prepare(cluster: Cluster, *subjects: Subject) -> None:
+    """Bring a node and the kinds that the operators serve."""
+    await cluster.add_node()
+    for subject in subjects:
+        for manifest in subject.install():
+            await cluster.put(manifest)
+        await cluster.serves(subject.kind)

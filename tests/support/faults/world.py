@@ -13,10 +13,11 @@ from signal import Signals
 from typing import Any
 
 from kopf_runtime.kinds import Kind
+from tests.support.faults.calls import Write
 from tests.support.faults.cluster import Cluster, Raw
 from tests.support.faults.kubelet import Kubelet
 from tests.support.faults.process import Operator
-from tests.support.faults.proxy import Armed, Proxy, Write, proxying
+from tests.support.faults.proxy import Armed, Proxy, proxying
 from tests.support.faults.subject import Subject
 
 LEASE = Kind("coordination.k8s.io", "v1", "leases", "Lease")
@@ -285,15 +286,6 @@ class World:
                 yield
         except TimeoutError:
             raise AssertionError(self.story(f"not within {patience} s: {what}")) from None
-
-
-async def prepare(cluster: Cluster, *subjects: Subject) -> None:
-    """Bring a node and the kinds that the operators serve."""
-    await cluster.add_node()
-    for subject in subjects:
-        for manifest in subject.install():
-            await cluster.put(manifest)
-        await cluster.serves(subject.kind)
 
 
 @asynccontextmanager
