@@ -13,12 +13,16 @@ from hack.pack.bundle import BUNDLE
 from hack.pack.catalog import CATALOG
 from hack.pack.rules import RULES, problems
 from hack.pack.rules.package import Package
+from message_operator import __version__
 from tests.bundle.package import copy_both, edit, write_both
 
 CSV = "bundle/manifests/message-operator.clusterserviceversion.yaml"
 CRD = "bundle/manifests/myorg.dev_messages.yaml"
 ANNOTATIONS = "bundle/metadata/annotations.yaml"
 CHANNELS = "catalog/channels.yaml"
+WRITTEN = yaml.safe_load((bundle.WRITTEN / "csv.yaml").read_text())
+#: The day of this version.
+DAY = WRITTEN["metadata"]["annotations"]["createdAt"]
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -290,7 +294,7 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
         lambda blob: blob["properties"][2]["value"]["annotations"].update(
             createdAt="2999-01-01T00:00:00Z"
         ),
-        f"{CSV}: metadata.annotations.createdAt: 2026-11-21T00:00:00Z is before the day of "
+        f"{CSV}: metadata.annotations.createdAt: {DAY} is before the day of "
         "message-operator.v0.3.0-rc.1; olm/csv.yaml says it",
     ),
 ]  # fmt: skip
@@ -433,7 +437,7 @@ def test_an_image_without_digest_is_told_in_a_release(tmp_path: Path) -> None:
         f"{CSV}: spec.relatedImages[{i}].image: {image} has no digest; a release names its images "
         "by @sha256:… (related_images)"
         for i, image in enumerate(
-            ["ghcr.io/myorg/message-operator:0.1.0", "docker.io/library/busybox:1.37"]
+            [f"ghcr.io/myorg/message-operator:{__version__}", "docker.io/library/busybox:1.37"]
         )
     ]
 
