@@ -33,6 +33,7 @@ PATIENT = 65.0
 _CLOCK = 10.0
 
 _patience: ContextVar[float] = ContextVar("patience", default=0.0)
+_condition: ContextVar[Callable[[], bool]] = ContextVar("condition", default=lambda: True)
 
 
 class ApiError(Exception):
@@ -65,6 +66,21 @@ def patience(seconds: float) -> Iterator[None]:
         yield
     finally:
         _patience.reset(token)
+
+
+def condition() -> Callable[[], bool]:
+    """Return what tells whether this task may still write (`only_while`)."""
+    return _condition.get()
+
+
+@contextlib.contextmanager
+def only_while(holds: Callable[[], bool]) -> Iterator[None]:
+    """Stop each write within the block, in this task and those that it starts, unless it holds."""
+    token = _condition.set(holds)
+    try:
+        yield
+    finally:
+        _condition.reset(token)
 
 
 class Client:
@@ -178,8 +194,13 @@ class Client:
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
         """Stop a write that may not be sent: a process may have slept since it was decided on."""
-        if request.method != "GET" and not self.may_write():
-            raise ApiError(request.method, request.url.path, 0, "Fenced", "no longer the leader")
+        if request.method != "GET":
+            for holds, why in (
+                (self.may_write, "no longer the leader"),
+                (condition(), "its namespace is no longer selected"),
+            ):
+                if not holds():
+                    raise ApiError(request.method, request.url.path, 0, "Fenced", why)
         return await handler(request)
 
     async def _failed(self, method: str, path: str, code: int, error: Exception) -> ApiError:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from kopf_runtime import status as statuses
 from kopf_runtime.apply import Applier
-from kopf_runtime.client import Client
+from kopf_runtime.client import Client, only_while
 from kopf_runtime.events import Recorder
 from kopf_runtime.external import Call, External
 from kopf_runtime.kinds import Key, Kind
@@ -21,6 +21,7 @@ from kopf_runtime.queue import WorkQueue
 from kopf_runtime.reading import Reader
 from kopf_runtime.reconcile import Reconciler
 from kopf_runtime.records import Child, Owned, Primary, Update, Wanted
+from kopf_runtime.selection import Selection
 from kopf_runtime.settings import Settings
 from kopf_runtime.source import Source
 from kopf_runtime.status import Observed, Status
@@ -126,16 +127,18 @@ class Controller:
             self.kind, marks, list(self.owned.values()), self._children_desired,
             pass_on=bool(self.watched),
         )  # fmt: skip
+        self._selection = Selection(client, metrics, settings.namespace_selector, self._begin)
         syncs = self._sync is not None
         reader = Reader(marks, self.kind, self._keep, templates, self._wanted, syncs=syncs)
         self.primaries: Source[Primary] = Source(
             client, self.kind, self.type, reader.primary, self._primary_changed,
-            self._unreadable, metrics,
+            self._unreadable, metrics, selected=self._selection.has,
         )  # fmt: skip
         self.children: dict[Kind, Source[Child]] = {
             owned.kind: Source(
                 client, owned.kind, owned.type, reader.child(owned),
                 self._child_changed(owned.kind), lambda *_: None, metrics, marks.selector,
+                self._selection.has,
             )
             for owned in self.owned.values()
         }  # fmt: skip
@@ -143,6 +146,7 @@ class Controller:
             watched.kind: Source(
                 client, watched.kind, watched.type, reader.grandchild(watched),
                 self._grandchild_changed, lambda *_: None, metrics, marks.selector,
+                self._selection.has,
             )
             for watched in self.watched.values()
         }  # fmt: skip
@@ -154,11 +158,11 @@ class Controller:
         self._teller = Teller(
             client, self.primaries, self.children, self.grandchildren, recorder, self._status
         )
-        reconciler = Reconciler(
+        self._reconciler = Reconciler(
             client, self.primaries, self.children, self.owned, applier, self._pace,
             self._external, self._teller, self.serves,
         )  # fmt: skip
-        self.queue = WorkQueue(self.kind.plural, reconciler.reconcile, settings.workers, metrics)
+        self.queue = WorkQueue(self.kind.plural, self._reconcile, settings.workers, metrics)
         self._telling: set[asyncio.Task[None]] = set()
         self._told: dict[Key, tuple[int, str]] = {}  # unreadable objects, and what was said
 
@@ -179,11 +183,13 @@ class Controller:
     @property
     def sources(self) -> list[Source[Any]]:
         """All kinds that are watched."""
-        return [self.primaries, *self.children.values(), *self.grandchildren.values()]
+        children = [*self.children.values(), *self.grandchildren.values()]
+        return [self.primaries, *children, *self._selection.sources]
 
     def serves(self, namespace: str) -> bool:
         """Tell whether all that a namespace's objects need is known."""
-        return all(source.serves(namespace) for source in self.sources)
+        known = all(source.serves(namespace) for source in self.sources)
+        return known and self._selection.has(namespace)
 
     def unserved(self) -> tuple[list[str], int]:
         """Return what cannot be served, and how many paths can be."""
@@ -204,7 +210,7 @@ class Controller:
 
     def keys(self, namespace: str | None = None) -> list[Key]:
         """Return the keys of all objects, or of a namespace's."""
-        return [p.key for p in self.primaries.cache if namespace in (None, p.key[0])]
+        return [p.key for p in self.primaries if namespace in (None, p.key[0])]
 
     async def work(self) -> None:
         """Reconcile until cancelled, while this replica leads."""
@@ -218,6 +224,15 @@ class Controller:
     def _children_desired(self, thing: Any, outcome: Any) -> Iterable[dict[str, Any]]:
         given = () if self._sync is None else (outcome,)
         return self._desired(thing, self.settings, *given)
+
+    async def _reconcile(self, key: Key) -> float | None:
+        with only_while(lambda: self._selection.has(key[0])):
+            return await self._reconciler.reconcile(key)
+
+    def _begin(self, namespace: str) -> None:
+        """Have the objects of a namespace reconciled that is selected from now on."""
+        self._external.begin(namespace)
+        self._synced(namespace)
 
     def _synced(self, namespace: str | None) -> None:
         """Have the objects of a namespace reconciled, after each full list."""
@@ -250,8 +265,10 @@ class Controller:
     def _unreadable(self, identity: Identity.Meta, reason: str) -> None:
         """Tell of an object that is left out by a condition, once, if this replica leads."""
         key, news = (identity.namespace, identity.name), (identity.generation, reason)
-        if self.queue.running and self._told.get(key) != news:
+        if self._selection.has(key[0]) and self.queue.running and self._told.get(key) != news:
             self._told[key] = news
-            telling = asyncio.ensure_future(self._teller.writer.tell_unreadable(identity, reason))
-            self._telling.add(telling)
-            telling.add_done_callback(self._telling.discard)
+            with only_while(lambda: self._selection.has(key[0])):
+                telling = self._teller.writer.tell_unreadable(identity, reason)
+                task = asyncio.ensure_future(telling)
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)

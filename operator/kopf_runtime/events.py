@@ -10,12 +10,13 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from kopf_runtime import logs
-from kopf_runtime.client import MERGE_PATCH, ApiError, Client
+from kopf_runtime.client import MERGE_PATCH, ApiError, Client, condition, only_while
 from kopf_runtime.metrics import Metrics
 
 logger = logging.getLogger(__name__)
@@ -32,6 +33,8 @@ class _Event:
     type: str
     reason: str
     message: str
+    #: Whether it may be posted: that of the task that recorded it.
+    condition: Callable[[], bool] = field(default_factory=condition)
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
@@ -85,7 +88,8 @@ class Recorder:
         while True:
             event = await self._queue.get()
             try:
-                await self._post(event)
+                with only_while(event.condition):
+                    await self._post(event)
             except ApiError as error:
                 self._metrics.events_dropped.inc()
                 with logs.about((event.about["namespace"], event.about["name"])):

@@ -92,11 +92,12 @@ class External:
         """Forget an object that is gone."""
         self._failed.pop(key, None)
 
-    def begin(self) -> None:
-        """Forget what is outside: another replica may have changed it since this one led."""
-        self._failed.clear()
+    def begin(self, namespace: str | None = None) -> None:
+        """Forget what is outside for a namespace, None for all: others may have changed it."""
+        for key in [key for key in self._failed if namespace in (None, key[0])]:
+            del self._failed[key]
         for primary in list(self._primaries.cache):
-            if primary.outcome is not None:
+            if primary.outcome is not None and namespace in (None, primary.key[0]):
                 self._primaries.cache.put(replace(primary, outcome=None, wanted=(), problem=""))
 
     def is_planned(self, primary: Primary) -> bool:

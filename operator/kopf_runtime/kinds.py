@@ -40,6 +40,7 @@ class Kind:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
+NAMESPACE = Kind("", "v1", "namespaces", "Namespace", namespaced=False)
 POD = Kind("", "v1", "pods", "Pod")
 CONFIG_MAP = Kind("", "v1", "configmaps", "ConfigMap")
 SECRET = Kind("", "v1", "secrets", "Secret")

@@ -223,7 +223,7 @@ class Manager(Generic[S]):
         while self._ready():  # noqa: ASYNC110 (every source's doing)
             await asyncio.sleep(0.05)
         sources = [source for controller in self.controllers for source in controller.sources]
-        told = ", ".join(f"{len(source.cache)} {source.kind.plural}" for source in sources)
+        told = ", ".join(f"{len(list(source))} {source.kind.plural}" for source in sources)
         logger.info("Ready; there are %s", told)
 
     def _healthy(self) -> str:

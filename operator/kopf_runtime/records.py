@@ -140,5 +140,16 @@ class Child:
         return bool(self.made_for) and MANAGED_BY not in self.unlabelled
 
 
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """A namespace that has the labels by which namespaces are selected."""
+
+    key: Key
+    uid: str
+    version: int
+    owner: str = ""
+    watched: bool = True
+
+
 class PlanError(Exception):
     """What an author's `desired` returned cannot be: a condition tells it, and nothing is done."""

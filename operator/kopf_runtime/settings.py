@@ -14,11 +14,9 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kopf_runtime.syntax import DNS_LABEL, SELECTOR
+
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-SUBDOMAIN = re.compile(
-    r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-)
 
 Address = tuple[str, int]  # (host, port); the empty host means all addresses
 
@@ -79,6 +77,14 @@ def _namespaces(text: str) -> list[str]:
     return names
 
 
+def _selector(text: str) -> str:
+    if text and not SELECTOR.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a label selector (for example: team=a,stage in (test, live),!paused)"
+        )
+    return text
+
+
 def flag(
     default: str, meaning: str, parse: Callable[[str], Any] = str, metavar: str = "NAME"
 ) -> Any:
@@ -95,6 +101,10 @@ class Settings:
     namespaces: tuple[str, ...] = ()
     #: This replica's name in the Lease and in Events.
     identity: str = "operator"
+    namespace_selector: str = flag(
+        "", "watch the namespaces with these labels, as in `kubectl get namespaces -l`; empty: all",
+        _selector, "SELECTOR",
+    )  # fmt: skip
     workers: int = flag("16", "reconciles that run at once", at_least(1, int), "N")
     sweep_period: float = flag(
         "300", "seconds between two comparisons with full lists", at_least(1), "SECONDS"
@@ -223,6 +233,10 @@ def parse(
     values["lease_name"] = values["lease_name"] or program.name
     values["lease_namespace"] = values["lease_namespace"] or _own_namespace(env)
     settings = kind(**values)
+    if settings.namespaces and settings.namespace_selector:
+        parser.error(
+            "--namespace (or WATCH_NAMESPACE) and --namespace-selector are both set; leave one out"
+        )
     if not (settings.lease_retry_period < settings.lease_renew_deadline < settings.lease_duration):
         parser.error(
             "the Lease's timings must grow: "

@@ -5,7 +5,7 @@ a reflector for each namespace; `apply` hands it the answers to our own writes, 
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -16,12 +16,12 @@ from kopf_runtime.client import ApiError, Client
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.metrics import Metrics
 from kopf_runtime.objects import Identity, Object, UnreadableError, decode
-from kopf_runtime.records import Child, Primary
+from kopf_runtime.records import Child, Primary, Selected
 from kopf_runtime.reflector import Reflector
 
 logger = logging.getLogger(__name__)
 
-R = TypeVar("R", Primary, Child)
+R = TypeVar("R", Primary, Child, Selected)
 
 
 class Source(Generic[R]):
@@ -32,7 +32,7 @@ class Source(Generic[R]):
         read: Callable[[Any, R | None], R],
         changed: Callable[[R | None, R | None], object],
         unreadable: Callable[[Identity.Meta, str], object],
-        metrics: Metrics, selector: str = "",
+        metrics: Metrics, selector: str = "", selected: Callable[[str], bool] = lambda _: True,
     ) -> None:  # fmt: skip
         self._client = client
         self.kind = kind
@@ -42,10 +42,16 @@ class Source(Generic[R]):
         self._changed: Callable[[R | None, R | None], object] = changed
         self._told_unreadable = unreadable
         self._metrics = metrics
-        self._selector = selector
+        self._selector, self._selected = selector, selected
         self._poisoned: dict[Key, int] = {}  # objects left out, with their version
-        self._count()
+        metrics.unreadable.labels(kind.plural).set_function(
+            lambda: sum(selected(namespace) for namespace, _ in self._poisoned)
+        )
         self.reflectors: dict[str | None, Reflector] = {}
+
+    def __iter__(self) -> Iterator[R]:
+        """Return the records of the objects in the namespaces that are selected."""
+        return (record for record in self.cache if self._selected(record.key[0]))
 
     def reflect(
         self, namespace: str | None, sweep_period: float, changed: Callable[[], object]
@@ -127,8 +133,7 @@ class Source(Generic[R]):
                 return None
             key = error.identity.namespace, error.identity.name
             return key, int(error.identity.resource_version), False
-        if self._poisoned.pop(record.key, None) is not None:
-            self._count()
+        self._poisoned.pop(record.key, None)
         return record.key, record.version, self._put(record)
 
     def gone(self, raw: Raw) -> tuple[Key, int] | None:
@@ -142,8 +147,7 @@ class Source(Generic[R]):
                 return None
             key, uid = (identity.namespace, identity.name), identity.uid
             version = int(identity.resource_version)
-        if self._poisoned.pop(key, None) is not None:
-            self._count()
+        self._poisoned.pop(key, None)
         known = self.cache.get(key)
         if self.cache.remove(key, uid, version) and known is not None:
             self._changed(None, known)
@@ -154,7 +158,6 @@ class Source(Generic[R]):
         ghosts = self.cache.replace(seen, version, namespace)
         for key in [k for k in self._poisoned if k not in seen and namespace in (None, k[0])]:
             del self._poisoned[key]
-        self._count()
         for ghost in ghosts:
             self._changed(None, ghost)
         return [ghost.key for ghost in ghosts]
@@ -176,11 +179,7 @@ class Source(Generic[R]):
         if self._poisoned.get(key) == version:
             return
         self._poisoned[key] = version
-        self._count()
         known = self.cache.get(key)
         if known is not None:
             self.cache.drop(known)
         logger.warning("%s %s/%s cannot be read and is left out: %s", self.kind.kind, *key, error)
-
-    def _count(self) -> None:
-        self._metrics.unreadable.labels(self.kind.plural).set(len(self._poisoned))

@@ -19,7 +19,7 @@ controller = manager.controller_for(Message, keep=messages.summary)
 controller.owns(kr.kinds.POD, pods.Pod, update=kr.REPLACE, keep=pods.keep, ended=pods.ended)
 controller.status(messages.status)
 manager.metrics.registry.register(
-    messages.Phases(f"{manager.metrics.prefix}_messages", lambda: iter(controller.primaries.cache))
+    messages.Phases(f"{manager.metrics.prefix}_messages", lambda: iter(controller.primaries))
 )
 
 

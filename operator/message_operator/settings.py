@@ -9,7 +9,8 @@ import msgspec
 
 import kopf_runtime as kr
 from kopf_runtime import settings as runtime
-from kopf_runtime.settings import SUBDOMAIN, Program
+from kopf_runtime.settings import Program
+from kopf_runtime.syntax import SUBDOMAIN
 from message_operator import __version__
 
 PROGRAM = Program("message-operator", __version__, "Turns every Message into a Pod that prints it.")

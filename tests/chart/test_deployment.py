@@ -2,6 +2,8 @@
 
 import pytest
 
+from hack.pack import chart_kinds
+from kopf_runtime.syntax import SELECTOR
 from message_operator import __version__, settings
 from tests.chart.helm import (
     FULLNAME,
@@ -11,9 +13,11 @@ from tests.chart.helm import (
     find,
     names,
     pod,
+    refusal,
     render,
 )
 from tests.chart.scenarios import SCENARIOS
+from tests.support import labels
 
 DIGEST = "sha256:" + "5a" * 32
 
@@ -70,6 +74,22 @@ def test_listed_namespaces_become_arguments() -> None:
 
     assert arguments[:2] == ["--namespace=team-a", "--namespace=team-b"]
     assert "--all-namespaces" not in arguments
+
+
+@pytest.mark.parametrize("selector", labels.VALID)
+def test_a_label_selector_reaches_the_operator_as_it_is(selector: str) -> None:
+    arguments = container({"watchNamespaceSelector": selector})["args"]
+
+    assert settings.parse(arguments, {}).namespace_selector == selector
+
+
+def test_the_schema_takes_the_label_selectors_that_the_operator_takes() -> None:
+    assert chart_kinds.KINDS["selector"]["pattern"] == f"^({SELECTOR.pattern})?$"
+
+
+@pytest.mark.parametrize("selector", labels.INVALID)
+def test_what_is_no_label_selector_is_refused_before_anything_is_installed(selector: str) -> None:
+    assert "/watchNamespaceSelector" in refusal({"watchNamespaceSelector": selector})
 
 
 def test_extra_arguments_come_last_so_that_they_prevail() -> None:

@@ -77,6 +77,14 @@ def test_they_use_a_namespace_that_is_watched(tmp_path: Path) -> None:
     assert "-n default" not in text
 
 
+def test_they_say_how_to_find_the_namespaces_that_are_selected(tmp_path: Path) -> None:
+    text = notes(tmp_path, {"watchNamespaceSelector": "team in (a, b)"})
+
+    assert "kubectl get namespaces --selector='team in (a, b)'" in text.splitlines()
+    assert "kubectl -n TEAM get messages -o wide" in text
+    assert "-n default" not in text
+
+
 def test_they_say_what_an_uninstallation_leaves_and_what_it_takes(tmp_path: Path) -> None:
     assert "kubectl delete crd messages.myorg.dev" in notes(tmp_path / "keep", {})
     drop = notes(tmp_path / "drop", {"crds": {"keep": False}})

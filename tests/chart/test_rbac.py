@@ -47,6 +47,14 @@ def test_listed_namespaces_get_a_role_each_and_nothing_is_bound_cluster_wide() -
     assert "ClusterRoleBinding" not in {m["kind"] for m in manifests}
 
 
+def test_selected_namespaces_take_the_cluster_role_and_the_right_to_list_namespaces() -> None:
+    manifests = render({"watchNamespaceSelector": "team=a"})
+
+    role = find(manifests, "ClusterRole", FULLNAME)
+    assert granted(role) == NEEDED | {("", "namespaces"): {"list", "watch"}}
+    assert find(manifests, "ClusterRoleBinding", FULLNAME)["subjects"] == SUBJECTS
+
+
 def test_a_namespace_s_administrator_can_install_it_beside_another_release() -> None:
     manifests = render({"crds": {"install": False}, "watchNamespaces": [NAMESPACE]})
 

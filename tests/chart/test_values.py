@@ -27,6 +27,14 @@ DEFAULTS: Manifest = yaml.safe_load((CHART / "values.yaml").read_text())
         ({"watchNamespaces": "a"}, "at '/watchNamespaces': got string, want array"),
         ({"watchNamespaces": ["A_b"]}, "at '/watchNamespaces/0': 'A_b' does not match pattern"),
         ({"watchNamespaces": ["a", "a"]}, "at '/watchNamespaces': items at 0 and 1 are equal"),
+        (
+            {"watchNamespaceSelector": "team=a b"},
+            "at '/watchNamespaceSelector': 'team=a b' does not match pattern",
+        ),
+        (
+            {"watchNamespaces": ["a"], "watchNamespaceSelector": "team=a"},
+            "watchNamespaces and watchNamespaceSelector are both set",
+        ),
         ({"image": {"digest": "latest"}}, "at '/image/digest': 'latest' does not match pattern"),
         (
             {"logging": {"level": "INFO"}},

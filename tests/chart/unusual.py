@@ -50,6 +50,7 @@ UNUSUAL: dict[str, Any] = {
         "annotations": {"u-crd-annotation": "u"},
     },
     "watchNamespaces": ["u-watched"],
+    "watchNamespaceSelector": "",
     "messagePod": {
         "image": {
             "registry": "u-message-registry",

@@ -5,6 +5,7 @@ import pytest
 import kopf_runtime as kr
 from kopf_runtime import settings
 from kopf_runtime.settings import Program
+from tests.support import labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,18 @@ def test_each_flag_has_a_variable_and_wins_over_it() -> None:
     assert parse(["--leader-elect"], {}).leader_elect is True
 
 
+@pytest.mark.parametrize("selector", labels.VALID)
+def test_namespaces_may_be_selected_by_their_labels(selector: str) -> None:
+    assert parse([f"--namespace-selector={selector}"], {}).namespace_selector == selector
+    assert parse(["-A"], {"WIDGET_OPERATOR_NAMESPACE_SELECTOR": selector}).namespaces == ()
+
+
+@pytest.mark.parametrize("selector", labels.INVALID)
+def test_what_is_no_label_selector_is_refused(selector: str) -> None:
+    with pytest.raises(SystemExit):
+        parse([f"--namespace-selector={selector}"], {})
+
+
 @pytest.mark.parametrize(
     ("text", "address"),
     [(":9", ("", 9)), ("0", None), ("127.0.0.1:80", ("127.0.0.1", 80)), ("[::1]:80", ("::1", 80))],
@@ -92,6 +105,13 @@ def test_addresses(text: str, address: tuple[str, int] | None) -> None:
         (["--log=info"], {}, "--log"),  # no abbreviations: a later flag would break them
         ([], {"WIDGET_OPERATOR_WORKERS": "-1"}, "WIDGET_OPERATOR_WORKERS: '-1' is not a whole"),
         ([], {"WIDGET_OPERATOR_LEADER_ELECT": "1"}, "is not true or false"),
+        (
+            ["--namespace-selector=a=b c"],
+            {},
+            "'a=b c' is not a label selector",
+        ),
+        (["-n", "one", "--namespace-selector=a"], {}, "are both set; leave one out"),
+        (["--namespace-selector=a"], {"WATCH_NAMESPACE": "a"}, "are both set; leave one out"),
         ([], {"WATCH_NAMESPACE": "A"}, "WATCH_NAMESPACE: 'A' is not a valid namespace"),
     ],
 )

@@ -14,6 +14,9 @@ Each stops the installation with one sentence that says what is wrong and what t
 {{- if not (and (lt (int $lease.retryPeriodSeconds) (int $lease.renewDeadlineSeconds)) (lt (int $lease.renewDeadlineSeconds) (int $lease.leaseDurationSeconds))) }}
 {{- fail (printf "leaderElection: retryPeriodSeconds (%d) must be less than renewDeadlineSeconds (%d), and that less than leaseDurationSeconds (%d)." (int $lease.retryPeriodSeconds) (int $lease.renewDeadlineSeconds) (int $lease.leaseDurationSeconds)) }}
 {{- end }}
+{{- if and .Values.watchNamespaces .Values.watchNamespaceSelector }}
+{{- fail "watchNamespaces and watchNamespaceSelector are both set: one lists the namespaces, the other finds them by their labels. Leave one of them empty." }}
+{{- end }}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
 {{- fail "serviceAccount.create is false, so serviceAccount.name must say which existing ServiceAccount the operator uses." }}
 {{- end }}

@@ -13,7 +13,7 @@ from tests.chart import helm, scenarios
 from tests.e2e.chart import scraping
 from tests.e2e.chart.conftest import Releases, apply, image_digest, monitoring_kinds, the_kind
 from tests.e2e.kube import Kube
-from tests.e2e.messages import Namespace
+from tests.e2e.messages import Namespace, uid
 from tests.e2e.release import NAME, Operator
 from tests.e2e.waiting import wait_until
 
@@ -75,6 +75,35 @@ def test_namespaced(
         team.create("hello", "hello").wait_until_ready()
     assert "Succeeded" in operator.test()
     assert kube.kubectl("get", "clusterroles", "-o", "name", "-l", OURS) == ""
+
+
+def test_selected(
+    releases: Releases, home: Namespace, namespace: Namespace, other: Namespace
+) -> None:
+    """A namespace is served from when it gets the label until it loses it."""
+    operator = releases(home)
+    install(operator, "selected")
+    message, beside = namespace.create("hello", "hello"), other.create("hello", "hello")
+
+    for place in (namespace, other):
+        place.kubectl("label", "namespace", place.name, "messages=enabled")
+    pod = message.wait_until_ready()
+    beside.wait_until_ready()
+    assert "Succeeded" in operator.test()
+
+    namespace.kubectl("label", "namespace", namespace.name, "messages-")
+    wait_until(
+        "the operator to know that the label is gone",
+        lambda: f"The namespace {namespace.name} is not selected any more" in operator.log(),
+        bool,
+    )
+    message.edit(text="after")
+    beside.edit(text="after")
+    beside.wait_for_log(b"after\n")  # what came later is done, so the former would be, too
+    assert uid(message.pod()) == uid(pod)
+
+    namespace.kubectl("label", "namespace", namespace.name, "messages=enabled")
+    message.wait_for_log(b"after\n")
 
 
 OURS = f"app.kubernetes.io/instance={NAME}"

@@ -1,0 +1,52 @@
+"""Knows the namespaces that are selected by their labels, and tells of those that come.
+
+Each `controller` has one. All namespaces are watched, and what is in the others is left alone;
+docs/decisions/0020-selected-namespaces-are-filtered.md says why.
+"""
+
+import logging
+from collections.abc import Callable
+
+from kopf_runtime.client import Client
+from kopf_runtime.kinds import NAMESPACE
+from kopf_runtime.metrics import Metrics
+from kopf_runtime.objects import Object
+from kopf_runtime.records import Selected
+from kopf_runtime.source import Source
+
+logger = logging.getLogger(__name__)
+
+
+class Selection:
+    """The namespaces with the selector's labels; all of them without a selector."""
+
+    def __init__(
+        self, client: Client, metrics: Metrics, selector: str, came: Callable[[str], object]
+    ) -> None:
+        self._came = came
+        #: What is to be watched for it: the namespaces, if there is a selector.
+        self.sources: list[Source[Selected]] = []
+        if selector:
+            ignored: Callable[..., None] = lambda *_: None  # noqa: E731
+            self.sources = [
+                Source(client, NAMESPACE, Object, _read, self._changed, ignored, metrics, selector)
+            ]
+
+    def has(self, namespace: str) -> bool:
+        """Tell whether a namespace is selected; what is in no namespace always is."""
+        return not namespace or all(s.cache.get(("", namespace)) for s in self.sources)
+
+    def _changed(self, record: Selected | None, known: Selected | None) -> None:
+        if record is not None and known is None:
+            self._tell("The namespace %s is selected by its labels now", record.key[1])
+            self._came(record.key[1])
+        elif known is not None and record is None:
+            self._tell("The namespace %s is not selected any more: it is left alone", known.key[1])
+
+    def _tell(self, text: str, namespace: str) -> None:
+        if all(source.serves("") for source in self.sources):  # not the first list
+            logger.info(text, namespace)
+
+
+def _read(thing: Object, _: Selected | None) -> Selected:
+    return Selected(thing.metadata.key, thing.metadata.uid, thing.metadata.version)

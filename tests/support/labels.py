@@ -1,0 +1,35 @@
+"""Label selectors that the API server takes, and some that it refuses.
+
+`tests/faults` asks a real one; the operator and the chart's schema must say the same.
+"""
+
+VALID = (
+    "team",
+    "team=a",
+    "team==a",
+    "team!=a",
+    "team=",
+    "!team",
+    "! team",
+    "team in (a)",
+    "team in (a,b)",
+    "team notin ( a , b )",
+    "team = a , example.dev/stage in (test, live), !paused",
+    "kubernetes.io/metadata.name=default",
+    "a-b_c.D=x-y_z.0",
+)
+INVALID = (
+    "=",
+    "team=a b",
+    "team=a,",
+    "team=-a",
+    "team in a",
+    "team in ()x",
+    "team in (a",
+    "team is (a)",
+    "!team=a",
+    "-team=a",
+    "Example.dev/team=a",
+    "team=" + "a" * 64,
+    "a/b/c=d",
+)
