@@ -77,9 +77,8 @@ async def test_a_label_that_comes_and_goes(here: World) -> None:
     await here.create("셋", "late")
     await asyncio.sleep(QUIET)
     assert writes_in(here, here.namespace) == before
-    assert (await here.cluster.ask("GET", here.child()))["metadata"]["uid"] == pod["metadata"][
-        "uid"
-    ]
+    now = await here.cluster.ask("GET", here.child())
+    assert now["metadata"]["uid"] == pod["metadata"]["uid"]
 
     await label(here)
     await here.converges({"hello": "둘", "late": "셋"})
