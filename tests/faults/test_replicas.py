@@ -8,7 +8,7 @@ from signal import Signals
 
 import pytest
 
-from tests.faults.subjects import on_each, on_each_in_time
+from tests.faults.subjects import on_each_in_time
 from tests.support.faults import calls
 from tests.support.faults.calls import Answer, Call, Forward, Match, Write
 from tests.support.faults.cluster import Raw
@@ -193,7 +193,7 @@ async def test_the_leader_is_frozen_for_a_minute(here: World) -> None:
     assert [write for write in late if write.status < 400 and "/events" not in write.path] == []
 
 
-@on_each
+@on_each_in_time
 async def test_the_leader_is_cut_off_and_stops_before_the_other_begins(here: World) -> None:
     leader, _ = await two(here)
     await here.create("하나")

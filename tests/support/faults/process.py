@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import random
 import socket
 import sys
 import tempfile
@@ -134,6 +135,9 @@ class Operator:
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    """Return a port that nobody listens on, and that no outgoing connection may take meanwhile."""
+    while True:
+        port = random.randrange(15_000, 32_000)  # noqa: S311 (below the ephemeral ones)
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
