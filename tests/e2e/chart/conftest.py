@@ -7,6 +7,7 @@ the end.
 import contextlib
 import dataclasses
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 
@@ -49,10 +50,9 @@ def previous(published: Published, tmp_path_factory: pytest.TempPathFactory) -> 
     chart = folder / "message-operator"
     shutil.copytree(CHART, chart)
     crd = chart / "templates" / "crd.yaml"
-    before, _, rest = crd.read_text().partition("                intervalSeconds:\n")
-    _, _, after = rest.partition("            status:\n")
-    assert after
-    crd.write_text(f"{before}            status:\n{after}")
+    former, fields = re.subn(r"( +)intervalSeconds:\n(\1 +.*\n)+", "", crd.read_text())
+    assert fields == 1
+    crd.write_text(former)
     helm("package", chart, "--destination", folder, "--version", OLDER, "--app-version", OLDER)
     package = folder / f"message-operator-{OLDER}.tgz"
     helm("push", package, f"oci://{registry.ADDRESS}/charts", "--plain-http")
