@@ -1,7 +1,7 @@
 """Knows the namespaces that are selected by their labels, and tells of those that come.
 
 Each `controller` has one. All namespaces are watched, and what is in the others is left alone;
-docs/decisions/0020-selected-namespaces-are-filtered.md says why.
+docs/decisions/0021-selected-namespaces-are-filtered.md says why.
 """
 
 import logging
