@@ -10,6 +10,7 @@ bump            raise the version
 chart_diff      show what an upgrade from the last release changes
 release_bundle  lay out what community-operators gets
 operators       not a command: the operators that a cluster has
+pytest_runs     not a command: runs of pytest, and one exit code for several
 crd, deploy     put the CRD, or the whole operator, into a cluster and remove it
 run             run the operator on this machine
 demo            run the main job from nothing to the end

@@ -5,12 +5,9 @@ operator and removes it again. OLM's programs are compiled while the first run, 
 the compiler gives way to them. On an existing cluster only those by Helm run.
 """
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-from hack.commands import Subparsers, crd
+from hack.commands import Subparsers, crd, pytest_runs
 from hack.pack.project import PROJECT
 from hack.rig import cluster as clusters
 from hack.rig import olm, paths
@@ -21,7 +18,6 @@ from hack.rig.steps import say, together
 _TESTS = paths.CHECKOUT / "tests"
 #: The release that the tests by Helm install, as NAMESPACE/NAME.
 RELEASE = f"{PROJECT.name}-e2e/{PROJECT.name}"
-_NOTHING_SELECTED = 5  # pytest's exit code
 
 
 def add(commands: Subparsers) -> None:
@@ -49,19 +45,13 @@ def run(arguments: list[str]) -> int:
     if not cluster.existing:
         codes.append(_pytest(_TESTS / "olm", cluster.kubeconfig, arguments))
         codes.append(_pytest(_TESTS / "make", cluster.kubeconfig, arguments))
-    return result(codes)
+    return pytest_runs.result(codes)
 
 
 def run_olm(arguments: list[str]) -> int:
     """Run the tests by OLM alone."""
     cluster = olm.up(clusters.TEST_NAME)
     return _pytest(_TESTS / "olm", cluster.kubeconfig, arguments)
-
-
-def result(codes: list[int]) -> int:
-    """Return one exit code for several runs: ARGS may select tests of one of them only."""
-    ran = [code for code in codes if code != _NOTHING_SELECTED]
-    return max(ran) if ran else _NOTHING_SELECTED
 
 
 def _refuse_users_crd(cluster: Cluster) -> None:
@@ -79,6 +69,4 @@ def _refuse_users_crd(cluster: Cluster) -> None:
 
 def _pytest(folder: Path, kubeconfig: Path, arguments: list[str]) -> int:
     say(f"==> End-to-end tests in {folder.relative_to(paths.CHECKOUT)}")
-    command = [sys.executable, "-m", "pytest", str(folder), *arguments]
-    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
-    return subprocess.run(command, cwd=paths.CHECKOUT, env=environment, check=False).returncode
+    return pytest_runs.run(str(folder), *arguments, KUBECONFIG=str(kubeconfig))

@@ -5,13 +5,11 @@ on control planes of plain processes. The variable KUBERNETES picks one version.
 """
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from xml.etree import ElementTree
 
-from hack.commands import Subparsers
+from hack.commands import Subparsers, pytest_runs
 from hack.rig import control_plane, golang, paths, tools, versions
 from hack.rig.run import elapsed
 from hack.rig.steps import say
@@ -46,7 +44,7 @@ def run(arguments: list[str], *, oldest: bool = False) -> int:
         result = f"{_counts(report)} in {elapsed(time.monotonic() - began)}"
         lines.append(f"{minor:<10}  {versions.PROVED[minor]:<8}  {result}")
     say("\n".join(["Kubernetes  server    tests", *lines]))
-    return max(codes)
+    return pytest_runs.result(codes)
 
 
 def _build(minor: str) -> None:
@@ -59,12 +57,11 @@ def _build(minor: str) -> None:
 
 def _pytest(minor: str, report: Path, arguments: list[str]) -> int:
     report.unlink(missing_ok=True)
-    command = [
-        *(sys.executable, "-m", "pytest", str(_TESTS), "-m", "api and not long"),
-        *("-n", "3", "--dist", "worksteal", f"--junit-xml={report}", *arguments),
-    ]
-    environment = {**os.environ, "KUBERNETES": minor}
-    return subprocess.run(command, cwd=paths.CHECKOUT, env=environment, check=False).returncode
+    return pytest_runs.run(
+        *(str(_TESTS), "-m", "api and not long", "-n", "3", "--dist", "worksteal"),
+        *(f"--junit-xml={report}", *arguments),
+        KUBERNETES=minor,
+    )
 
 
 def _counts(report: Path) -> str:

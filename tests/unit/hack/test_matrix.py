@@ -41,6 +41,14 @@ def test_each_version_has_a_line_and_one_failure_fails_them_all(
     assert "8 passed, 1 failed in" in lines[-1]
 
 
+@pytest.mark.usefixtures("runs")
+def test_a_run_that_is_killed_fails_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = iter([-9, *[0] * (len(versions.PROVED) - 1)])
+    monkeypatch.setattr(matrix, "_pytest", lambda *_: next(codes))
+
+    assert matrix.run([]) == 137
+
+
 def test_one_version_can_be_picked(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBERNETES", versions.NEWEST)
 
