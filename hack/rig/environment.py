@@ -12,7 +12,7 @@ _TOOLS = ("HELM_", "KUBECTL_", "KUBERC", "KUBE_", "KIND_EXPERIMENTAL_")
 #: What the operator reads.
 _OPERATOR = ("MESSAGE_OPERATOR_", "WATCH_NAMESPACE", "POD_NAME", "KUBERNETES_SERVICE_")
 #: What the `make` that started the tests hands to another `make`.
-_MAKE = ("MAKE", "MFLAGS", "ARGS", "PLATFORMS")
+_MAKE = ("MAKE", "MFLAGS", "ARGS", "PLATFORMS", "MESSAGE_IMG", "BUNDLE_IMG")
 #: A proxy reaches none of these; the last is the registry's name within kind's network.
 _DIRECT = ("localhost", "127.0.0.1", "::1", "message-operator-registry")
 

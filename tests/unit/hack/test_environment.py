@@ -19,6 +19,9 @@ USERS = {
     "POD_NAMESPACE": "elsewhere",
     "KUBERNETES_SERVICE_HOST": "10.0.0.1",
     "MAKEFLAGS": " -- KIND_CLUSTER_NAME=other",
+    "PLATFORMS": "linux/arm64",
+    "MESSAGE_IMG": "registry.example.com/busybox:1",
+    "BUNDLE_IMG": "registry.example.com/bundle:1",
 }
 KEPT = {"PATH": "/bin", "DOCKER_HOST": "tcp://127.0.0.1:2375", "HTTPS_PROXY": "http://proxy:3128"}
 
