@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hack.pack import image
 from hack.pack.project import PROJECT
-from hack.rig import base_images, paths, registry
+from hack.rig import base_images, dockerfiles, paths, registry
 from hack.rig.cluster import Cluster
 from hack.rig.run import HackError, answer
 from hack.rig.steps import step
@@ -60,6 +60,8 @@ def pinned(ref: str) -> str:
     if registry.is_local(ref):
         digest = registry.digest(ref.removeprefix(f"{registry.ADDRESS}/"))
         return f"{ref.rpartition(':')[0]}@{digest}" if digest else ref
+    if index := dockerfiles.pushed_index(ref):
+        return index
     digests = answer(["docker", "image", "inspect", "-f", '{{join .RepoDigests "\\n"}}', ref]) or ""
     repository = ref.rpartition(":")[0]
     return next((d for d in digests.splitlines() if d.startswith(f"{repository}@")), ref)

@@ -7,11 +7,12 @@ every Docker has it, and older ones have no buildx. Used by `hack.pack.image` an
 """
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from hack.rig import engine, platforms
-from hack.rig.run import answer
+from hack.rig import engine, paths, platforms
+from hack.rig.run import HackError, answer
 from hack.rig.steps import Step
 
 _ENVIRONMENT = {
@@ -48,7 +49,11 @@ def build(
 
 
 def push(work: Step, reference: str, names: Sequence[str] = ()) -> None:
-    """Push an image that was built here; of several platforms push each image and the index."""
+    """Push an image that was built here; of several platforms push each image and the index.
+
+    Raises HackError where the push of an index does not print the digest.
+    """
+    _index_file(reference).unlink(missing_ok=True)
     images = list(platforms.images(reference, names).values())
     for image in images or [reference]:
         work.run(["docker", "push", image], timeout=10 * 60)
@@ -56,21 +61,53 @@ def push(work: Step, reference: str, names: Sequence[str] = ()) -> None:
         manifest, plain = ("docker", "manifest"), _plain_http(reference)
         answer([*manifest, "rm", reference])  # what a push that failed has left
         work.run([*manifest, "create", *plain, reference, *images], timeout=120)
-        work.run([*manifest, "push", *plain, "--purge", reference], timeout=120)
+        printed = engine.docker("manifest", "push", *plain, "--purge", reference)
+        _keep_digest(reference, printed)
+
+
+def pushed_index(reference: str) -> str | None:
+    """Return an index that was pushed from here by its digest; None for any other image.
+
+    An index is in the registry alone. What the engine has under its name, if anything, is an
+    image of this machine's platform that was built before.
+    """
+    file = _index_file(reference)
+    return f"{_repository(reference)}@{file.read_text()}" if file.is_file() else None
 
 
 def listed(reference: str) -> dict[str, str]:
     """Return the image of each platform, by its digest, that an index in a registry lists."""
     index = json.loads(engine.docker("manifest", "inspect", *_plain_http(reference), reference))
-    repository = reference.partition("@")[0]
-    if ":" in repository.rpartition("/")[2]:
-        repository = repository.rpartition(":")[0]
+    repository = _repository(reference)
     return {
         f"{each['platform']['os']}/{each['platform']['architecture']}": (
             f"{repository}@{each['digest']}"
         )
         for each in index["manifests"]
     }
+
+
+def _keep_digest(reference: str, printed: str) -> None:
+    """Keep what `docker manifest push` prints, for the commands that name the index later."""
+    digests = re.findall(r"^sha256:[0-9a-f]{64}$", printed, re.MULTILINE)
+    if not digests:
+        raise HackError(
+            f"`docker manifest push` printed no digest for {reference}, so that nothing can name "
+            f"the image by its digest; it printed: {printed.strip() or 'nothing'}"
+        )
+    file = _index_file(reference)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(digests[-1])
+
+
+def _index_file(reference: str) -> Path:
+    return paths.BUILD / "indexes" / re.sub("[/:]", "_", reference)
+
+
+def _repository(reference: str) -> str:
+    """Return an image's name without tag and digest."""
+    folder, slash, name = reference.partition("@")[0].rpartition("/")
+    return f"{folder}{slash}{name.partition(':')[0]}"
 
 
 def _plain_http(reference: str) -> tuple[str, ...]:

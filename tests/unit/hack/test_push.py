@@ -1,19 +1,22 @@
 """What is pushed names the registry that the user names, and nothing of any other."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
 from hack.commands import push
-from hack.pack import catalog, chart_package, olm_images
+from hack.pack import catalog, chart_package, image, olm_images
 from hack.pack.artifacts import image_parts
+from hack.rig import base_images, engine, paths
 from hack.rig.run import HackError
 from message_operator import __version__
 from tests.bundle.package import DIGEST, release, write_both
 
 CHART = Path(__file__).parents[3] / "charts" / "message-operator"
+STALE = f"sha256:{'0' * 64}"
 
 
 @pytest.mark.parametrize(
@@ -54,6 +57,63 @@ def test_what_is_no_registry_is_refused_in_a_sentence(
         f"REGISTRY={given} is no registry: say host[:port][/path] in lower case, without https:// "
         "and without a tag, for example REGISTRY=registry.example.com/you"
     )
+
+
+@pytest.fixture
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Stand in for Docker: it has former images, and prints this when it pushes an index."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(engine, "up", lambda: None)
+
+    def write(printed: str) -> None:
+        script = tmp_path / "docker"
+        script.write_text(
+            f"""#!/bin/sh
+            case "$1 $2" in
+              "manifest push") echo '{printed}' ;;
+              "image inspect") echo registry.example.com/you/message-operator@{STALE} ;;
+            esac
+            """
+        )
+        script.chmod(0o755)
+
+    return write
+
+
+def push_operator(monkeypatch: pytest.MonkeyPatch, platforms: str) -> str:
+    """Push the chart; return the operator's image that it names."""
+    named: list[str] = []
+    monkeypatch.setenv("REGISTRY", "registry.example.com/you")
+    monkeypatch.setenv("PLATFORMS", platforms)
+    monkeypatch.setattr(image, "build", lambda ref: ref)
+    monkeypatch.setattr(base_images, "busybox", lambda: "localhost:5001/busybox:1")
+    monkeypatch.setattr(chart_package, "push", lambda _, *images: named.append(images[0]))
+    push.push_chart()
+    return named[0]
+
+
+def test_an_image_for_several_platforms_is_named_by_the_digest_that_its_push_prints(
+    docker: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker(f"Pushed ref to a registry\n{DIGEST}")
+    repository = "registry.example.com/you/message-operator"
+
+    for_both = push_operator(monkeypatch, "linux/amd64,linux/arm64")
+    for_this_machine = push_operator(monkeypatch, "")
+
+    assert for_both == f"{repository}@{DIGEST}"
+    assert for_this_machine == f"{repository}@{STALE}"
+
+
+def test_an_index_of_which_no_digest_is_known_is_named_by_no_other(
+    docker: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker("denied")
+
+    with pytest.raises(HackError, match="printed no digest for registry.example.com/you/message"):
+        push_operator(monkeypatch, "linux/amd64")
 
 
 def test_the_chart_has_the_images_as_its_defaults_and_every_comment_as_it_was() -> None:
