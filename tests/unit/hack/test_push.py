@@ -112,7 +112,7 @@ def test_an_index_of_which_no_digest_is_known_is_named_by_no_other(
 ) -> None:
     docker("denied")
 
-    with pytest.raises(HackError, match="printed no digest for registry.example.com/you/message"):
+    with pytest.raises(HackError, match="printed no digest for registry"):
         push_operator(monkeypatch, "linux/amd64")
 
 
