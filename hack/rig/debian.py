@@ -36,6 +36,14 @@ def is_debian() -> bool:
         return False
 
 
+def can_unpack() -> bool:
+    """Tell whether packages can be fetched and unpacked here, which needs no root.
+
+    That is so on Debian and on what is made from it, such as Ubuntu.
+    """
+    return all(map(shutil.which, ("apt-get", "apt-cache", "dpkg-deb")))
+
+
 def install(what: str, packages: Sequence[str], needs: Sequence[str]) -> None:
     """Install packages, unless the programs that are needed of them are all there."""
     if all(shutil.which(program) for program in needs):

@@ -247,7 +247,7 @@ ROOM = (
 TESTS = (
     Need(
         "prometheus and promtool, with which tests look at alerts and dashboard",
-        lambda: debian.is_debian() or all(map(shutil.which, ("prometheus", "promtool"))),
+        lambda: debian.can_unpack() or all(map(shutil.which, ("prometheus", "promtool"))),
         {
             "macos": "Install them with: brew install prometheus.",
             "debian": "Install them with: sudo apt-get install prometheus.",

@@ -1,6 +1,7 @@
 """Prometheus and promtool, for the tests of the dashboard and the alerts.
 
-From the PATH, else from Debian's package, which is only unpacked: nothing of it is started.
+From the PATH, else from the package of Debian or Ubuntu, which is only unpacked: nothing of it is
+started, and nobody needs to be root.
 """
 
 import functools
@@ -17,12 +18,12 @@ def path(name: str) -> Path:
     """Return where `prometheus` or `promtool` is; raise HackError where it cannot be had."""
     if found := shutil.which(name):
         return Path(found)
-    if not debian.is_debian():
+    if not debian.can_unpack():
         raise HackError(f"{name} is missing: put Prometheus and its promtool on the PATH")
     version = _candidate()
 
     def make(part: Path) -> None:
-        with step(f"Prometheus {version} from Debian") as work:
+        with step(f"Prometheus {version}: unpack its package") as work:
             work.run(["apt-get", "download", "prometheus"], timeout=5 * 60, cwd=part)
             (package,) = part.glob("*.deb")
             work.run(["dpkg-deb", "--extract", package, part], timeout=60)
@@ -38,7 +39,9 @@ def _candidate() -> str:
         debian.update()
         version = _known()
     if version is None:
-        raise HackError("apt knows no package prometheus: look at its sources")
+        raise HackError(
+            "apt knows no package prometheus: run `sudo apt-get update`, or look at apt's sources"
+        )
     return version.partition("+")[0].partition("-")[0]
 
 
