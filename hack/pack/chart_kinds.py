@@ -13,7 +13,8 @@ _PORT: Schema = {"type": "integer", "minimum": 1, "maximum": 65535}
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 #: Label selectors, as the operator takes them (kopf_runtime/syntax.py).
 _WORD = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-_SELECTED = f"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?{_WORD}"
+_SELECTED = rf"({_LABEL}(\.{_LABEL})*/)?{_WORD}"
+_LONG_PREFIX = "[-a-z0-9.]{254}/"
 _ONE_OF = rf" +(in|notin) *\( *({_WORD})?( *, *({_WORD})?)* *\)"
 _REQUIREMENT = f"(! *{_SELECTED}|{_SELECTED}( *(=|==|!=) *({_WORD})?|{_ONE_OF})?)"
 _COUNT_OR_PERCENTAGE: Schema = {
@@ -127,7 +128,11 @@ KINDS: dict[str, Schema] = {
         "uniqueItems": True,
         "items": {"type": "string", "maxLength": 63, "pattern": f"^{_LABEL}$"},
     },
-    "selector": {"type": "string", "pattern": f"^( *{_REQUIREMENT}( *, *{_REQUIREMENT})* *)?$"},
+    "selector": {
+        "type": "string",
+        "pattern": f"^( *{_REQUIREMENT}( *, *{_REQUIREMENT})* *)?$",
+        "not": {"pattern": _LONG_PREFIX},
+    },
     "objects": _OBJECTS,
     # The API server sees what message Pods are given only once there is a Message, so their fields
     # are listed here. The user has a value of its own.

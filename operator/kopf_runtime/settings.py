@@ -14,7 +14,7 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kopf_runtime.syntax import DNS_LABEL, SELECTOR
+from kopf_runtime.syntax import DNS_LABEL, LONG_PREFIX, SELECTOR
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -78,7 +78,7 @@ def _namespaces(text: str) -> list[str]:
 
 
 def _selector(text: str) -> str:
-    if text and not SELECTOR.fullmatch(text):
+    if text and (LONG_PREFIX.search(text) or not SELECTOR.fullmatch(text)):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a label selector (for example: team=a,stage in (test, live),!paused)"
         )

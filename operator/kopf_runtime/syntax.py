@@ -3,13 +3,15 @@
 import re
 
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-SUBDOMAIN = re.compile(
-    r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-)
+_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+SUBDOMAIN = re.compile(f"(?=.{{1,253}}$){_SUBDOMAIN}")
 
 _WORD = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-_KEY = f"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?{_WORD}"
+_KEY = f"({_SUBDOMAIN}/)?{_WORD}"
 _VALUES = rf"\( *({_WORD})?( *, *({_WORD})?)* *\)"
 _REQUIREMENT = f"(! *{_KEY}|{_KEY}( *(=|==|!=) *({_WORD})?| +(in|notin) *{_VALUES})?)"
-#: As `kubectl get -l` takes it; without < and >, for which labels are no numbers.
+#: As `kubectl get -l` takes it; without < and >, for which labels are no numbers. The chart's
+#: schema has the same pattern, and Go knows no lookahead: so the length has a pattern of its own.
 SELECTOR = re.compile(f" *{_REQUIREMENT}( *, *{_REQUIREMENT})* *")
+#: In a selector: the prefix of a label that is longer than a subdomain's 253 characters.
+LONG_PREFIX = re.compile("[-a-z0-9.]{254}/")

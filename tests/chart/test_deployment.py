@@ -3,7 +3,7 @@
 import pytest
 
 from hack.pack import chart_kinds
-from kopf_runtime.syntax import SELECTOR
+from kopf_runtime.syntax import LONG_PREFIX, SELECTOR
 from message_operator import __version__, settings
 from tests.chart.helm import (
     FULLNAME,
@@ -84,7 +84,10 @@ def test_a_label_selector_reaches_the_operator_as_it_is(selector: str) -> None:
 
 
 def test_the_schema_takes_the_label_selectors_that_the_operator_takes() -> None:
-    assert chart_kinds.KINDS["selector"]["pattern"] == f"^({SELECTOR.pattern})?$"
+    schema = chart_kinds.KINDS["selector"]
+
+    assert schema["pattern"] == f"^({SELECTOR.pattern})?$"
+    assert schema["not"] == {"pattern": LONG_PREFIX.pattern}
 
 
 @pytest.mark.parametrize("selector", labels.INVALID)

@@ -17,6 +17,7 @@ VALID = (
     "team = a , example.dev/stage in (test, live), !paused",
     "kubernetes.io/metadata.name=default",
     "a-b_c.D=x-y_z.0",
+    "a" * 253 + "/team=a",
 )
 INVALID = (
     "=",
@@ -32,4 +33,7 @@ INVALID = (
     "Example.dev/team=a",
     "team=" + "a" * 64,
     "a/b/c=d",
+    "a..b/c=d",
+    "a-.b/c=d",
+    "team=a," + "a" * 254 + "/team",
 )
