@@ -5,6 +5,8 @@ import contextlib
 from signal import Signals
 from urllib.parse import quote
 
+import pytest
+
 from kopf_runtime.kinds import NAMESPACE
 from tests.chart import helm
 from tests.support import labels
@@ -102,6 +104,7 @@ async def test_a_namespace_that_is_deleted_and_made_again_with_the_label(here: W
     await here.converges({"hello": "둘"})
 
 
+@pytest.mark.api
 async def test_without_the_right_to_namespaces_nothing_is_served_until_it_is_back(
     here: World,
 ) -> None:
@@ -149,6 +152,7 @@ async def test_the_next_leader_serves_the_namespaces_of_now(here: World) -> None
     assert writes_in(here, other) == before
 
 
+@pytest.mark.api
 async def test_the_api_server_takes_the_selectors_that_the_operator_takes(
     cluster: Cluster,
 ) -> None:
