@@ -15,6 +15,7 @@ crd, deploy     put the CRD, or the whole operator, into a cluster and remove it
 run             run the operator on this machine
 demo            run the main job from nothing to the end
 e2e             run the end-to-end tests
+matrix          test what depends on the API server, on each Kubernetes
 """
 
 import argparse

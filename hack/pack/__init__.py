@@ -1,11 +1,15 @@
 """What a project ships, made from its sources.
 
+project             what the file PROJECT says: the operator's name, package, kinds and images
+generated           all files that are made of others: written, or checked
 image, artifacts    the operator's image; image and chart in a registry
 chart_package       the chart with the images of a registry, pushed to it
 olm_images          the images of bundle and catalog, pushed to a registry
 chart_docs          the chart's README and values.schema.json, from values.yaml
 chart_kinds         the kinds of values that values.yaml may name
 chart_dashboard     the Grafana dashboard, from chart_panels
+chart_panels        the dashboard's rows of panels, and the queries of each
+chart_diff          what an upgrade from the last release changes
 manifests           deploy/: the chart rendered for users without Helm
 numbered            documents of people, in which the version follows
 declared            the CRD and the operator's rights, from the kinds that its code declares
@@ -15,4 +19,5 @@ documents           how YAML is written
 olmv1               what installs the bundle by OLM v1, and with which rights
 bundle, catalog     what OLM installs, made from the chart
 rules               what must hold for bundle and catalog
+release_folder      what community-operators gets
 """

@@ -6,6 +6,7 @@ environment       removes what a user has set for other programs
 paths, versions   where things are, and which versions are pinned
 run               commands, readable failures
 durations, steps  work that has a name and shows its progress
+command           runs one command for a person, with a readable end
 cache             parts that are built once and kept outside the checkout
 compiler, golang  programs from Go modules (go/)
 platforms         those that images are built for
@@ -21,6 +22,7 @@ public_images     images that are pulled, where a registry can be reached
 registry          the registry beside the cluster, on localhost:5001
 base_images       what the operator's and its Pods' images stand on
 node_image        the kind node (node/), where no registry can be reached
+kind              the kind cluster: its health, its creation and deletion
 existing          the cluster of the current kubeconfig
 cluster           all of it together: a cluster for every target of the Makefile
 olm               the Operator Lifecycle Manager, in the cluster
