@@ -1,121 +1,34 @@
-"""Serves one kind: its sources, its queue, and what an author declares of it.
+"""Serves one kind: its sources, its queue, and all that is between them.
 
-An author declares a kind (`Manager.controller_for`), says what it owns, and gives two pure
-functions: `desired` returns the children that an object should have, `status` how it fares.
+`Manager.controller_for` makes it; what its author declares is in `behavior`.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, TypeVar
+from typing import Any
 
-from kopf_runtime import status as statuses
 from kopf_runtime.apply import Applier
+from kopf_runtime.behavior import Behavior
 from kopf_runtime.client import Client, only_while
 from kopf_runtime.events import Recorder
-from kopf_runtime.external import Call, External
+from kopf_runtime.external import External
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.metrics import Metrics
-from kopf_runtime.objects import Identity, Object, Resource
+from kopf_runtime.objects import Identity
 from kopf_runtime.pace import Pace
 from kopf_runtime.queue import WorkQueue
 from kopf_runtime.reading import Reader
 from kopf_runtime.reconcile import Reconciler
-from kopf_runtime.records import Child, Owned, Primary, Update, Wanted
+from kopf_runtime.records import Child, Primary, Wanted
 from kopf_runtime.selection import Selection
 from kopf_runtime.settings import Settings
 from kopf_runtime.source import Source
-from kopf_runtime.status import Observed, Status
 from kopf_runtime.telling import Teller
 from kopf_runtime.templates import Marks, Templates
 
-F = TypeVar("F", bound=Callable[..., Any])
 
-
-class Controller:
+class Controller(Behavior):
     """Serves one kind."""
-
-    def __init__(self, kind: Kind, type_: type[Resource], keep: Callable[[Any], Any]) -> None:
-        self.kind, self.type = kind, type_
-        self._keep = keep
-        #: The kinds of children and of grandchildren, as they are declared.
-        self.owned: dict[Kind, Owned] = {}
-        self.watched: dict[Kind, Owned] = {}
-        self._desired: Callable[..., Iterable[dict[str, Any]]] = lambda *_: ()
-        self._status: Callable[[Observed], Status] = statuses.by_default
-        self._sync: Call | None = None
-        self._cleanup: Call | None = None
-
-    # --- what an author declares --------------------------------------------------------------
-
-    def owns(
-        self, kind: Kind, type_: type[Object] = Object, *, update: Update = Update.APPLY,
-        keep: Callable[[Any], Any] = lambda _: None, ended: Callable[[Any], str] = lambda _: "",
-    ) -> None:  # fmt: skip
-        """Declare a kind of children.
-
-        `keep` returns what `status` is to see of a child, and should be small; `ended` tells by
-        that why a child has ended, and returns an empty text while it may run.
-        """
-        self.owned[kind] = Owned(kind, type_, update, keep, ended)
-
-    def watches(
-        self, kind: Kind, type_: type[Object] = Object, *, keep: Callable[[Any], Any]
-    ) -> None:
-        """Declare a kind of grandchildren: `status` sees what `keep` returns of them.
-
-        They are what is made from the `spec.template` of a child, such as the Pods of a Deployment.
-        """
-        self.watched[kind] = Owned(kind, type_, Update.REPLACE, keep, lambda _: "")
-
-    def desired(self, function: F) -> F:
-        """Register the function that returns the children's manifests, given object and settings.
-
-        It must be pure. Labels, owner reference and namespace of the children are added. With a
-        `sync`, what that returned is the third argument.
-        """
-        self._desired = function
-        return function
-
-    def status(self, function: F) -> F:
-        """Register the function that returns how an object fares (`Observed` -> `Status`)."""
-        self._status = function
-        return function
-
-    def sync(self, *, every: float = 300.0, timeout: float = 30.0) -> Callable[[F], F]:
-        """Register the coroutine that brings what is outside the cluster in line with an object.
-
-        It gets the object, an `aiohttp.ClientSession` and the settings; what it returns is kept in
-        memory, and handed to `desired` and `status`. It is called whenever the object's spec,
-        labels or annotations change, after a restart, and `every` so many seconds. If it raises, or
-        takes longer than `timeout` seconds, it is called again later; `RetryError(…, after=…)` says
-        when. It may be called twice for the same, so it must look before it makes anything.
-        """
-
-        def register(function: F) -> F:
-            self._sync = Call(function, timeout, every)
-            return function
-
-        return register
-
-    def cleanup(self, *, timeout: float = 30.0) -> Callable[[F], F]:
-        """Register the coroutine that removes what is outside, before an object is gone.
-
-        It has the arguments of `sync`, and is called again until it returns. A finalizer holds the
-        object until then; it is there before `sync` is called or any child is made.
-        """
-
-        def register(function: F) -> F:
-            self._cleanup = Call(function, timeout)
-            return function
-
-        return register
-
-    @property
-    def cleans_up(self) -> bool:
-        """Whether there is a `cleanup`, and so a finalizer."""
-        return self._cleanup is not None
-
-    # --- what the manager calls ---------------------------------------------------------------
 
     def set_up(
         self, client: Client, settings: Settings, metrics: Metrics, recorder: Recorder
