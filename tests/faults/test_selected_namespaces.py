@@ -20,13 +20,17 @@ ROLE = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{NAME}"
 
 async def allow(here: World) -> None:
     """Give the operator the chart's rights for `watchNamespaceSelector`, by a role of its own."""
-    for manifest in helm.render({"watchNamespaceSelector": "any"}):
-        if manifest["kind"] in ("ClusterRole", "ClusterRoleBinding"):
-            if manifest["metadata"]["name"] == helm.FULLNAME:
-                manifest["metadata"]["name"] = NAME
-                if "roleRef" in manifest:
-                    manifest["roleRef"]["name"] = NAME
-            await here.cluster.put(manifest)
+    rights = [
+        manifest
+        for manifest in helm.render({"watchNamespaceSelector": "any"})
+        if manifest["kind"] in ("ClusterRole", "ClusterRoleBinding")
+    ]
+    for manifest in rights:
+        if manifest["metadata"]["name"] == helm.FULLNAME:
+            manifest["metadata"]["name"] = NAME
+            if "roleRef" in manifest:
+                manifest["roleRef"]["name"] = NAME
+    await here.grant(rights)
     await here.cluster.until_allowed("watch", NAMESPACE, "")
 
 

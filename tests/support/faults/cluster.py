@@ -119,6 +119,10 @@ class Cluster:
             if error.status != 409:
                 raise
 
+    async def take_back(self, manifest: Raw) -> None:
+        """Delete what `put` created."""
+        await self.remove(f"{_collection(manifest)}/{manifest['metadata']['name']}")
+
     async def add_node(self) -> None:
         """Have a node with room for every Pod of the tests."""
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}

@@ -7,7 +7,7 @@ written.
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from signal import Signals
 from typing import Any
@@ -108,11 +108,17 @@ class World:
 
     async def allow(self, namespace: str | None) -> None:
         """Give the operator its rights in a namespace, with the election's, or in all of them."""
-        for manifest in self.subject.rights(namespace):
-            await self.cluster.put(manifest)
+        await self.grant(self.subject.rights(namespace))
         await self.cluster.until_allowed("create", self.subject.child, namespace or "default")
         if namespace is not None:
             await self.cluster.until_allowed("create", LEASE, namespace)
+
+    async def grant(self, manifests: Iterable[Raw]) -> None:
+        """Create roles and their bindings; those that hold everywhere are gone with the test."""
+        for manifest in manifests:
+            await self.cluster.put(manifest)
+            if "namespace" not in manifest["metadata"]:
+                self._stack.push_async_callback(self.cluster.take_back, manifest)
 
     async def another_namespace(self) -> str:
         """Make one more namespace, in which the operator has its rights; gone with the test."""
