@@ -77,16 +77,19 @@ class Cache(Generic[R]):
             self._owned[record.owner] = (*self._owned.get(record.owner, ()), record.key)
         return True
 
-    def remove(self, key: Key, uid: str, version: int) -> bool:
-        """Take in that an object is gone; False if a newer one of that name is known."""
+    def remove(self, key: Key, version: int) -> bool:
+        """Take in that an object is gone; False if that is older news than what is known.
+
+        The object may be the same one: it left the watch with a label, and came back with it.
+        """
         known = self._records.get(key)
-        if known is not None and known.uid != uid and known.version > version:
+        if known is not None and known.version > version:
             return False
         self._drop(key)
         if time.monotonic() - self._turned > LATE:
             self._deleted = ({}, self._deleted[0])
             self._turned = time.monotonic()
-        self._deleted[0][key] = max(version, known.version if known else 0)
+        self._deleted[0][key] = version
         return True
 
     def drop(self, record: R) -> None:

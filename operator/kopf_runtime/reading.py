@@ -13,6 +13,8 @@ from kopf_runtime.objects import Meta, Object, Resource, number, seconds, shared
 from kopf_runtime.records import Child, Owned, Primary, Wanted
 from kopf_runtime.templates import Marks, Templates
 
+_LONGEST_NAME = 253  # of any object; an annotation may have 256 KiB
+
 
 class Reader:
     """Makes the records of one kind and of its children.
@@ -98,6 +100,8 @@ class Reader:
         def read(thing: Object, known: Child | None) -> Child:
             record = child(thing, known)
             parent = (thing.metadata.annotations or {}).get(self._marks.name, "")
+            if len(parent) > _LONGEST_NAME:
+                parent = ""
             return replace(record, owner=record.made_for, parent=parent)
 
         return read

@@ -97,7 +97,7 @@ class Reconciler:
         if failed is not None:
             raise failed
         for owned in self._owned.values():
-            mine = self._children[owned.kind].cache.owned(primary.uid)
+            mine = self._children[owned.kind].owned(primary)
             for child in surplus(mine, primary.wanted, owned):
                 why = Plan(Step.DELETE, why=f"the {self._word} does not want it any more")
                 await self._applier.delete(primary, owned.kind, child, why)

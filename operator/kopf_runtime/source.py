@@ -53,6 +53,14 @@ class Source(Generic[R]):
         """Return the records of the objects in the namespaces that are selected."""
         return (record for record in self.cache if self._selected(record.key[0]))
 
+    def owned(self, primary: Primary) -> list[R]:
+        """Return the records of the objects that an object controls.
+
+        An object of a namespace controls nothing in another: who says so there is not believed.
+        """
+        namespace = primary.key[0]
+        return [one for one in self.cache.owned(primary.uid) if namespace in ("", one.key[0])]
+
     def reflect(
         self, namespace: str | None, sweep_period: float, changed: Callable[[], object]
     ) -> Reflector:
@@ -140,16 +148,16 @@ class Source(Generic[R]):
         """Take in that an object is gone."""
         try:
             thing = decode(self._decoder, raw)
-            key, uid, version = thing.metadata.key, thing.metadata.uid, thing.metadata.version
+            key, version = thing.metadata.key, thing.metadata.version
         except (UnreadableError, ValueError) as error:
             identity = getattr(error, "identity", None)
             if identity is None:
                 return None
-            key, uid = (identity.namespace, identity.name), identity.uid
+            key = identity.namespace, identity.name
             version = int(identity.resource_version)
         self._poisoned.pop(key, None)
         known = self.cache.get(key)
-        if self.cache.remove(key, uid, version) and known is not None:
+        if self.cache.remove(key, version) and known is not None:
             self._changed(None, known)
         return key, version
 

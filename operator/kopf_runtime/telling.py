@@ -117,7 +117,7 @@ class Teller:
         children = (self._children[w.kind].cache.get(w.key) for w in primary.wanted)
         mine = tuple(c for c in children if c is not None and c.owner == primary.uid)
         further = {
-            kind: sorted(source.cache.owned(primary.uid), key=lambda child: child.key)
+            kind: sorted(source.owned(primary), key=lambda child: child.key)
             for kind, source in self._grandchildren.items()
         }
         now = self._status(Observed(primary, mine, trouble, self._client.now(), further))

@@ -156,7 +156,8 @@ class Templates:
     def _passing_on(self, meta: Meta, manifest: dict[str, Any]) -> dict[str, Any]:
         """Return a manifest whose `spec.template`, if it has one, has the marks."""
         match manifest:
-            case {"spec": {"template": {"metadata": dict(given), **template}, **spec}, **rest}:
+            case {"spec": {"template": dict(template), **spec}, **rest}:
+                given = template.get("metadata") or {}
                 labels = {MANAGED_BY: self._marks.manager, self._marks.uid: meta.uid}
                 metadata = {
                     **given,

@@ -46,7 +46,7 @@ def test_an_echo_of_what_is_known_is_no_news(cache: Cache[Thing]) -> None:
 
 def test_what_is_gone_stays_gone_when_a_late_answer_tells_of_it(cache: Cache[Thing]) -> None:
     cache.put(thing("a", 5))
-    cache.remove(("ns", "a"), "u", 8)
+    cache.remove(("ns", "a"), 8)
 
     assert not cache.put(thing("a", 7))
     assert len(cache) == 0
@@ -54,7 +54,7 @@ def test_what_is_gone_stays_gone_when_a_late_answer_tells_of_it(cache: Cache[Thi
 
 def test_another_object_of_the_same_name_is_news(cache: Cache[Thing]) -> None:
     cache.put(thing("a", 5, "old"))
-    cache.remove(("ns", "a"), "old", 8)
+    cache.remove(("ns", "a"), 8)
 
     assert cache.put(thing("a", 9, "new"))
 
@@ -62,8 +62,17 @@ def test_another_object_of_the_same_name_is_news(cache: Cache[Thing]) -> None:
 def test_a_late_deletion_does_not_take_a_newer_object_of_the_name(cache: Cache[Thing]) -> None:
     cache.put(thing("a", 9, "new"))
 
-    assert not cache.remove(("ns", "a"), "old", 8)
+    assert not cache.remove(("ns", "a"), 8)
     assert version(cache, "a") == 9
+
+
+def test_a_late_deletion_does_not_take_what_came_back_with_its_label(cache: Cache[Thing]) -> None:
+    cache.put(thing("a", 9))
+    cache.put(thing("a", 11))
+
+    assert not cache.remove(("ns", "a"), 10)
+    assert version(cache, "a") == 11
+    assert cache.put(thing("a", 12))
 
 
 def test_a_full_list_drops_ghosts_but_not_what_came_after_it(cache: Cache[Thing]) -> None:
@@ -93,13 +102,13 @@ def test_children_are_found_by_their_owner(cache: Cache[Thing]) -> None:
 
     assert [one.key[1] for one in cache.owned("me")] == ["a"]
     assert sorted(one.key[1] for one in cache.owned("you")) == ["b", "c"]
-    cache.remove(("ns", "a"), "u", 9)
+    cache.remove(("ns", "a"), 9)
     assert cache.owned("me") == []
 
 
 def test_cleared_is_as_if_never_seen(cache: Cache[Thing]) -> None:
     cache.put(thing("a", 5, owner="me"))
-    cache.remove(("ns", "b"), "u", 7)
+    cache.remove(("ns", "b"), 7)
 
     assert cache.clear("elsewhere") == []
     assert [one.key for one in cache.clear("ns")] == [("ns", "a")]
@@ -114,11 +123,11 @@ async def test_m3_the_dead_are_remembered_for_a_while_only(
     now = asyncio.get_running_loop().time()
     monkeypatch.setattr("time.monotonic", lambda: now)
     cache.put(thing("a", 5))
-    cache.remove(("ns", "a"), "u", 8)
+    cache.remove(("ns", "a"), 8)
     for _ in range(2):
         now += caches.LATE + 1
-        cache.remove(("ns", "other"), "u", 9)
+        cache.remove(("ns", "other"), 9)
     now += caches.LATE + 1
-    cache.remove(("ns", "other"), "u", 9)
+    cache.remove(("ns", "other"), 9)
 
     assert cache.put(thing("a", 7))

@@ -7,9 +7,10 @@ import pytest
 import kopf_runtime as kr
 from kopf_runtime.controller import Controller
 from kopf_runtime.kinds import DEPLOYMENT, POD
+from kopf_runtime.records import MANAGED_BY
 from tests.runtime.widgets import UID, WIDGET, Raw, Widget, widget
 from tests.support.api_server import ApiServer
-from tests.support.running import operating
+from tests.support.running import NAME, operating
 from tests.support.waiting import until
 
 KEY = ("ns", "one")
@@ -50,10 +51,12 @@ def said(server: ApiServer, name: str = "one") -> tuple[list[str], int]:
     return status.get("pods", []), status.get("ready", 0)
 
 
-def make_pod(server: ApiServer, name: str, widget: str = "one", ready: str = "True") -> None:
+def make_pod(
+    server: ApiServer, name: str, widget: str = "one", ready: str = "True", namespace: str = "ns"
+) -> None:
     """Make a Pod as a ReplicaSet does: with the metadata of the template."""
     deployment = server.get(DEPLOYMENT, ("ns", f"w-{widget}")) or {}
-    meta = {**deployment["spec"]["template"]["metadata"], "namespace": "ns", "name": name}
+    meta = {**deployment["spec"]["template"]["metadata"], "namespace": namespace, "name": name}
     status = {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}
     server.put(POD, {"metadata": meta, "spec": {"containers": []}, "status": status})
 
@@ -72,6 +75,53 @@ async def test_status_sees_the_pods_of_its_own_deployment_by_name(server: ApiSer
         await until(lambda: said(server, "two") == (["c"], 1))
         server.delete(POD, ("ns", "b"))
         await until(lambda: said(server) == (["a"], 0))
+
+
+async def test_pods_of_another_namespace_do_not_count_whatever_they_say(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, controller()):
+        await until(lambda: server.get(DEPLOYMENT, ("ns", "w-one")))
+        make_pod(server, "copied", namespace="elsewhere")
+        make_pod(server, "own")
+
+        await until(lambda: said(server) == (["own"], 1))
+
+
+async def test_the_name_that_a_pod_claims_to_be_for_is_kept_only_if_it_can_be_one(
+    server: ApiServer,
+) -> None:
+    widgets = controller()
+    async with operating(server, widgets):
+        meta = {
+            "namespace": "ns", "name": "forged", "labels": {MANAGED_BY: NAME, UID: "u"},
+            "annotations": {"example.dev/widget-name": "n" * 250_000},
+        }  # fmt: skip
+        server.put(POD, {"metadata": meta, "spec": {"containers": []}})
+
+        pods = widgets.grandchildren[POD].cache
+        await until(lambda: pods.get(("ns", "forged")))
+        assert [pod.parent for pod in pods] == [""]
+
+
+async def test_a_template_without_metadata_gets_the_marks_too(server: ApiServer) -> None:
+    widgets = controller()
+
+    @widgets.desired
+    def desired(one: Widget, _: object) -> Iterable[Raw]:
+        yield {
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": f"w-{one.metadata.name}"},
+            "spec": {"template": {"spec": {"containers": []}}},
+        }  # fmt: skip
+
+    server.put(WIDGET, widget())
+    async with operating(server, widgets):
+        await until(lambda: server.get(DEPLOYMENT, ("ns", "w-one")))
+        make_pod(server, "own")
+
+        await until(lambda: said(server) == (["own"], 1))
 
 
 async def test_the_author_s_labels_stay_beside_the_marks_that_are_passed_on(
