@@ -118,14 +118,15 @@ def injects_and_rewrites(namespace: str, registry: str = "mirror.example") -> li
             }})
           }}
         }}"""
+    # Plain maps: Kubernetes 1.36.4 panics where a list of the value has an Object.
     injects = f"""
         [JSONPatch{{
-          op: "add", path: "/spec/initContainers", value: [Object.spec.initContainers{{
-            name: "mesh-proxy", image: "{registry}/mesh:1", restartPolicy: "Always",
-            securityContext: Object.spec.initContainers.securityContext{{
-              allowPrivilegeEscalation: false,
-              capabilities: Object.spec.initContainers.securityContext.capabilities{{drop: ["ALL"]}}
-            }}
+          op: "add", path: "/spec/initContainers", value: [{{
+            "name": dyn("mesh-proxy"), "image": dyn("{registry}/mesh:1"),
+            "restartPolicy": dyn("Always"),
+            "securityContext": dyn({{
+              "allowPrivilegeEscalation": dyn(false), "capabilities": dyn({{"drop": ["ALL"]}})
+            }})
           }}]
         }}]"""
     patch = {"patchType": "JSONPatch", "jsonPatch": {"expression": injects}}
