@@ -75,15 +75,15 @@ faults: $(READY) ## the operator under faults, on a control plane of plain proce
 	@$(PY) -m pytest tests/faults -m "not long" -n 3 --dist worksteal $(ARGS)
 
 .PHONY: faults-long
-faults-long: $(READY) ## what takes minutes: 10,000 Messages, all faults on further operators
+faults-long: $(READY) ## the slow fault tests: 10,000 Messages, all faults on the example operators
 	@$(PY) -m pytest tests/faults -m long -s $(ARGS)
 
 .PHONY: matrix
-matrix: $(READY) ## what depends on the API server, on each supported Kubernetes (KUBERNETES=1.35)
+matrix: $(READY) ## test what depends on the API server, on each Kubernetes (KUBERNETES=1.35)
 	@$(PY) -m hack matrix -- $(ARGS)
 
 .PHONY: matrix-oldest
-matrix-oldest: $(READY) ## the same, on the oldest of them alone
+matrix-oldest: $(READY) ## run the tests of `make matrix` on the oldest supported Kubernetes only
 	@$(PY) -m hack matrix --oldest -- $(ARGS)
 
 .PHONY: chart
@@ -138,7 +138,7 @@ lock: $(READY) ## write the hashed locks again, from pyproject.toml
 ##@ Cluster
 
 .PHONY: cluster
-cluster: $(READY) ## a kind cluster and its registry; made where there is none
+cluster: $(READY) ## create a kind cluster and its registry, unless they exist
 	@$(PY) -m hack cluster up
 
 .PHONY: cluster-down

@@ -81,8 +81,8 @@ def prefix() -> str:
     name = given.rstrip("/")
     if not _REGISTRY.fullmatch(name):
         raise HackError(
-            f"REGISTRY={given} is no registry: say host[:port][/path] in lower case, without "
-            "https:// and without a tag, for example REGISTRY=registry.example.com/you"
+            f"REGISTRY={given} is not a valid registry; use host[:port][/path] in lower case, "
+            "without https:// and without a tag, for example REGISTRY=registry.example.com/you"
         )
     return name
 

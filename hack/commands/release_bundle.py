@@ -39,7 +39,8 @@ def lay_out_release(version: str) -> None:
     if "@" in release.bundle_image:
         file = catalog.record(release)
         say(f"  commit {file.relative_to(paths.CHECKOUT)}: the release is recorded there")
-        say("  copy operators/ into a fork of k8s-operatorhub/community-operators, and ask to pull")
+        say("  copy operators/ into a fork of k8s-operatorhub/community-operators")
+        say("  open a pull request there")
     else:
         say(f"  cd {FOLDER.relative_to(paths.CHECKOUT)}")
         say(f"  docker build -f bundle.Dockerfile -t {release.bundle_image} .")

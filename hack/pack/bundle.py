@@ -86,7 +86,7 @@ def channels(version: str) -> tuple[str, ...]:
 
 
 def default_channel(versions: Iterable[str]) -> str:
-    """Return the channel for who names none: `stable`, as soon as there is a release in it."""
+    """Return the default channel: `stable` once it has a release, else `candidate`."""
     return STABLE if any(STABLE in channels(version) for version in versions) else CANDIDATE
 
 

@@ -40,10 +40,10 @@ def _before(release: Release) -> list[str]:
 
 
 def _release_config(release: Release) -> Manifest:
-    """Return what has the pipeline add the release to the channels that it becomes the head of.
+    """Return release-config.yaml: it adds the release to the channels that it becomes the head of.
 
-    The pipeline adds entries at the head alone: a fix of an older minor it cannot put below the
-    newest, and those who have `stable` need none.
+    The pipeline can add entries only at the head. It cannot put a fix of an older minor version
+    below the newest release of `stable`, but users of `stable` do not need that fix.
     """
     entries = [
         {

@@ -62,8 +62,8 @@ def is_existing() -> bool:
     value = os.environ.get("CLUSTER") or "kind"
     if value not in ("kind", "existing"):
         raise HackError(
-            f"CLUSTER={value} means nothing here. Say CLUSTER=existing for the cluster of your "
-            "current kubeconfig, or leave it out for a kind cluster that is made for you."
+            f"CLUSTER={value} is not valid. Use CLUSTER=existing for the cluster of your current "
+            "kubeconfig, or leave CLUSTER out to have a kind cluster created for you."
         )
     return value == "existing"
 

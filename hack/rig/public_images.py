@@ -159,9 +159,9 @@ def _choice() -> str:
     value = os.environ.get("IMAGES") or "auto"
     if value not in ("auto", "pull", "build"):
         raise HackError(
-            f"IMAGES={value} means nothing here. Say IMAGES=pull to take public images only, "
-            "IMAGES=build to build all here, or leave it out: they are built where no registry "
-            "is in reach."
+            f"IMAGES={value} is not valid. Use IMAGES=pull to pull public images only, or "
+            "IMAGES=build to build all images here. If you leave IMAGES out, they are built only "
+            "if no registry can be reached."
         )
     return value
 

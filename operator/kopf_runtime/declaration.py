@@ -29,7 +29,7 @@ class Rule:
     """A rule in CEL that the API server holds an object to."""
 
     rule: str
-    #: What is wrong and what to do, for whom the API server refuses.
+    #: What is wrong and what to do; the API server returns it when it rejects an object.
     message: str
     #: The field that is wrong, such as `.metadata.name`, if it is not the one with the rule.
     field_path: str = ""

@@ -102,8 +102,8 @@ class Settings:
     #: This replica's name in the Lease and in Events.
     identity: str = "operator"
     namespace_selector: str = flag(
-        "", "watch the namespaces with these labels, as in `kubectl get namespaces -l`; empty: all",
-        _selector, "SELECTOR",
+        "", "serve only the namespaces that match this label selector, as in "
+        "`kubectl get namespaces -l`; empty: all", _selector, "SELECTOR",
     )  # fmt: skip
     workers: int = flag("16", "reconciles that run at once", at_least(1, int), "N")
     sweep_period: float = flag(
@@ -128,8 +128,8 @@ class Settings:
         ":8080", "where /metrics is served; 0 turns it off", _address, "[HOST]:PORT"
     )
     metrics_cert_path: str = flag(
-        "", "folder of tls.crt and tls.key: /metrics is served by HTTPS, and only to those who may "
-        "`get` it by the cluster's RBAC; empty: plain, to all", metavar="FOLDER",
+        "", "folder with tls.crt and tls.key; serves /metrics over HTTPS, only to clients that the "
+        "cluster's RBAC allows to `get` it; empty: over HTTP, to everyone", metavar="FOLDER",
     )  # fmt: skip
     health_probe_bind_address: Address | None = flag(
         ":8081", "where /healthz and /readyz are served; 0 turns them off", _address, "[HOST]:PORT"

@@ -51,4 +51,4 @@ def test_the_chart_that_was_pushed_needs_no_value_to_run_what_was_pushed_with_it
 def test_what_is_no_registry_is_refused_before_anything_is_built(make: Make) -> None:
     refusal = make.refused("bundle-push", "catalog-push", "REGISTRY=https://ghcr.io/you")
 
-    assert "is no registry: say host" in refusal
+    assert "is not a valid registry; use host" in refusal

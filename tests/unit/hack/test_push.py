@@ -54,8 +54,8 @@ def test_what_is_no_registry_is_refused_in_a_sentence(
         push.prefix()
 
     assert str(error.value) == (
-        f"REGISTRY={given} is no registry: say host[:port][/path] in lower case, without https:// "
-        "and without a tag, for example REGISTRY=registry.example.com/you"
+        f"REGISTRY={given} is not a valid registry; use host[:port][/path] in lower case, without "
+        "https:// and without a tag, for example REGISTRY=registry.example.com/you"
     )
 
 
