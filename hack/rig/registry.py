@@ -155,7 +155,7 @@ def _get(path: str) -> Message | None:
     )
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(request, timeout=5) as response:
+        with opener.open(request, timeout=30) as response:
             headers: Message = response.headers
             return headers if response.status == 200 else None
     except OSError:  # refused, or not there
