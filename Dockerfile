@@ -8,7 +8,7 @@ ARG RUNTIME_BASE=gcr.io/distroless/python3-debian13:nonroot
 FROM --platform=${BUILDPLATFORM} ${BUILD_BASE} AS build
 ARG BUILDARCH
 ARG TARGETARCH
-COPY requirements/operator.txt /tmp/requirements.txt
+COPY requirements/operator.txt /source/requirements.txt
 # --no-deps: the lock is complete. Scripts, type stubs and tests are of no use to a runtime.
 RUN set -e; for arch in "$BUILDARCH" "$TARGETARCH"; do \
       case $arch in \
@@ -19,15 +19,15 @@ RUN set -e; for arch in "$BUILDARCH" "$TARGETARCH"; do \
       test -d /out/$arch || python3 -m pip install \
         --quiet --no-cache-dir --disable-pip-version-check --root-user-action=ignore \
         --only-binary=:all: $(seq -f "--platform=manylinux_2_%g_$machine" 17 41) \
-        --require-hashes --no-deps --no-compile --target=/out/$arch/app --requirement=/tmp/requirements.txt; \
+        --require-hashes --no-deps --no-compile --target=/out/$arch/app --requirement=/source/requirements.txt; \
     done; \
     rm -rf /out/*/app/bin; \
     find /out -depth \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.c' -o -name '*.h' \
         -o -type d -name tests \) -exec rm -rf {} +
-COPY operator/kopf_runtime /tmp/operator/kopf_runtime
-COPY operator/message_operator /tmp/operator/message_operator
+COPY operator/kopf_runtime /source/operator/kopf_runtime
+COPY operator/message_operator /source/operator/message_operator
 # One time stamp, so that the same sources make the same files.
-RUN for app in /out/*/app; do cp -r /tmp/operator/. "$app"; done \
+RUN for app in /out/*/app; do cp -r /source/operator/. "$app"; done \
  && find /out -exec touch --no-dereference --date=@0 {} +
 
 # Compiled by the Python that will run it.

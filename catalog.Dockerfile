@@ -3,7 +3,8 @@ ARG OPM_IMAGE=quay.io/operator-framework/opm:v1.73.0
 
 FROM ${OPM_IMAGE} AS cache
 COPY catalog /configs
-# Filled here: a catalog's Pod starts from it, and never fills an empty one.
+# Filled here: a catalog's Pod starts from it, and never fills an empty one. opm locks it even to
+# read, so it lies in the image's /tmp: the folder in which every user may write.
 RUN ["/bin/opm", "serve", "/configs", "--cache-dir=/tmp/cache", "--cache-only"]
 
 FROM ${OPM_IMAGE}

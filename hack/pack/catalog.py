@@ -64,7 +64,7 @@ def channels(versions: Iterable[str]) -> list[Manifest]:
 
     `skipRange` lets any older version upgrade to it in one step. A version's entry in the channel
     of its minor is the one that it has in `stable`. So the first of a minor replaces the last of
-    the minor before: whoever subscribes to the next minor's channel is upgraded.
+    the minor before: OLM upgrades a Subscription that changes to the channel of the next minor.
     """
     offered: dict[str, list[str]] = {}
     for version in sorted(versions, key=order):
@@ -191,7 +191,8 @@ ARG OPM_IMAGE={OPM_IMAGE}
 
 FROM ${{OPM_IMAGE}} AS cache
 COPY catalog /configs
-# Filled here: a catalog's Pod starts from it, and never fills an empty one.
+# Filled here: a catalog's Pod starts from it, and never fills an empty one. opm locks it even to
+# read, so it lies in the image's /tmp: the folder in which every user may write.
 RUN ["/bin/opm", "serve", "/configs", "--cache-dir=/tmp/cache", "--cache-only"]
 
 FROM ${{OPM_IMAGE}}

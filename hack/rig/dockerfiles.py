@@ -1,8 +1,8 @@
 """Images that are built from a Dockerfile, for this machine's platform or for several.
 
-For several platforms there is an image for each, and an index of them under the image's own name:
-whoever pulls that gets the image for their platform. `docker manifest` makes the index, because
-every Docker has it, and older ones have no buildx. Used by `hack.pack.image` and
+Each platform gets an image of its own, and an index under the image's name lists them: a node that
+pulls the index gets the image for its platform. `docker manifest` creates the index, because every
+Docker has it, and older ones have no buildx. Used by `hack.pack.image` and
 `hack.rig.base_images`.
 """
 

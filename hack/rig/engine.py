@@ -1,8 +1,8 @@
 """The Docker engine: found, or installed and started.
 
 `up()` is called before anything else that needs the engine, by `hack.rig.cluster` and
-`hack.pack.image`. A running engine is used as it is. Where there is none, Debian's is installed
-and started, if that is possible here; else the message says what to install or start.
+`hack.pack.image`. A running engine is used as it is. If no engine runs, `up()` installs and starts
+Debian's, where that is possible; otherwise the error says what to install or start.
 """
 
 import functools

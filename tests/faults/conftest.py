@@ -15,7 +15,7 @@ from tests.support.faults.world import World, world
 
 
 def pytest_configure() -> None:
-    """Refuse a Kubernetes that there is none of here, before anything is started."""
+    """Refuse a Kubernetes version that the project does not build, before anything starts."""
     try:
         chosen()
     except HackError as error:
