@@ -53,7 +53,8 @@ def publish(cluster: Cluster) -> Published:
 def pinned(ref: str) -> str:
     """Return an image that was pushed from here by its digest; as it is where none is known.
 
-    A tag that was pushed again would not be pulled again.
+    A tag that was pushed again would not be pulled again. Raises HackError where the local
+    registry does not answer.
     """
     if "@" in ref:
         return ref

@@ -4,8 +4,10 @@ So images, charts and bundles are pulled as users pull them, not loaded into the
 `hack.rig.cluster`, `hack.pack.image` and `hack.rig.base_images`.
 """
 
+import contextlib
 import json
 import time
+import urllib.error
 import urllib.request
 from email.message import Message
 
@@ -102,10 +104,22 @@ def has(image: str) -> bool:
 
 
 def digest(image: str) -> str | None:
-    """Return the digest of an image or a chart; None if it is not there."""
+    """Return the digest of an image or a chart; None if it is not there.
+
+    Raises HackError where the registry does not tell.
+    """
     name, _, tag = image.partition(":")
-    found = _get(f"v2/{name}/manifests/{tag}")
-    return found["Docker-Content-Digest"] if found else None
+    try:
+        return _get(f"v2/{name}/manifests/{tag}")["Docker-Content-Digest"]
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            return None
+        raise HackError(f"the registry on {ADDRESS} does not tell of {image}: {error}") from error
+    except OSError as error:
+        raise HackError(
+            f"the registry on {ADDRESS} does not answer ({error}); `make cluster` starts it, and "
+            f"`docker logs {NAME}` tells why it ended"
+        ) from error
 
 
 def fetch_packages() -> None:
@@ -135,15 +149,16 @@ def _running() -> bool:
 def _answers() -> bool:
     """Tell whether the registry answers on its published port; give it time to."""
     deadline = time.monotonic() + 15
-    while _get("v2/") is None:
-        if time.monotonic() > deadline:
-            return False
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            _get("v2/")
+            return True
         time.sleep(0.2)
-    return True
+    return False
 
 
-def _get(path: str) -> Message | None:
-    """Return the headers of an answer, None if the registry gives none or another than 200."""
+def _get(path: str) -> Message:
+    """Return the headers of an answer; raise OSError where there is none, or one of an error."""
     kinds = (
         "application/vnd.oci.image.index.v1+json",
         "application/vnd.oci.image.manifest.v1+json",
@@ -154,9 +169,6 @@ def _get(path: str) -> Message | None:
         f"http://127.0.0.1:{PORT}/{path}", headers={"Accept": ", ".join(kinds)}
     )
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(request, timeout=30) as response:
-            headers: Message = response.headers
-            return headers if response.status == 200 else None
-    except OSError:  # refused, or not there
-        return None
+    with opener.open(request, timeout=30) as response:
+        headers: Message = response.headers
+        return headers
