@@ -11,14 +11,14 @@ from typing import Annotated
 
 import msgspec
 
-from hack.rig import paths
+from hack.rig import names, paths
+from hack.rig.names import Label
 from hack.rig.run import HackError
 
 #: Our part of `plugins`, and what `layout` names.
 PLUGIN = "kopf-runtime.myorg.dev/v1"
 
-# The API server's limits: a DNS label, a DNS subdomain, the name of a kind, a version of an API.
-_Label = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+# The API server's limits: a DNS subdomain, the name of a kind, a version of an API.
 _Domain = Annotated[
     str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$")
 ]
@@ -33,7 +33,7 @@ class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     domain: _Domain
     kind: _KindName
-    plural: _Label
+    plural: Label
     version: _Version
     group: str = ""
     controller: bool = False
@@ -61,7 +61,7 @@ class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An image of the Pods that the operator makes."""
 
-    name: _Label
+    name: Label
     #: Its place in the chart's values.
     values: _Values
 
@@ -99,7 +99,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     domain: _Domain
     layout: tuple[str, ...]
     plugins: _Plugins
-    project_name: _Label
+    project_name: Label
     resources: Annotated[tuple[Kind, ...], msgspec.Meta(min_length=1)]
     version: str
 
@@ -154,17 +154,15 @@ class Project(msgspec.Struct, frozen=True):
         """What the operator's environment variables begin with; kopf_runtime has the same rule."""
         return self.name.upper().replace("-", "_") + "_"
 
+    @property
+    def environment(self) -> tuple[str, ...]:
+        """What the names of the variables begin with that choose something for this operator."""
+        return self.variables, *(image.variable for image in self.images)
+
 
 def load(root: Path) -> Project:
     """Return what the file PROJECT in a folder says; raise HackError with what is wrong in it."""
-    path = root / "PROJECT"
-    try:
-        file = msgspec.yaml.decode(path.read_text(), type=_File)
-    except OSError as error:
-        raise HackError(f"{path}: {error.strerror}; each operator has this file") from error
-    except msgspec.MsgspecError as error:
-        sentence = " ".join(str(error).split()).replace("`$.", "`")
-        raise HackError(f"{path}: {sentence}") from error
+    file = names.read(root, _File)
     plugin = file.plugins.own
     project = Project(
         root=root,
@@ -175,7 +173,7 @@ def load(root: Path) -> Project:
         images=plugin.images,
         samples={kind: root / sample for kind, sample in plugin.samples.items()},
     )
-    _check(project, path)
+    _check(project, root / "PROJECT")
     return project
 
 

@@ -2,9 +2,10 @@
 
 The modules, lowest first:
 
+run               commands, readable failures
+names             what all that is made on a machine is called
 environment       removes what a user has set for other programs
 paths, versions   where things are, and which versions are pinned
-run               commands, readable failures
 durations, steps  work that has a name and shows its progress
 command           runs one command for a person, with a readable end
 cache             parts that are built once and kept outside the checkout
@@ -20,7 +21,7 @@ engine            the Docker engine
 dockerfiles       images of Dockerfiles, for one platform or several
 public_images     images that are pulled, where a registry can be reached
 registry          the registry beside the cluster, on localhost:5001
-base_images       what the operator's and its Pods' images stand on
+base_images       what the operator's image stands on, and BusyBox
 node_image        the kind node (node/), where no registry can be reached
 kind              the kind cluster: its health, its creation and deletion
 existing          the cluster of the current kubeconfig

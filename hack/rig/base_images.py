@@ -1,8 +1,8 @@
-"""What the operator's image and the message Pods stand on.
+"""What the operator's image stands on, and BusyBox for Pods.
 
 Where an image registry is reached these are public images. Where none is, they are made of
-Debian packages to be as alike as matters: used by `hack.pack.image`, and by the demo and the
-end-to-end tests, which run message Pods.
+Debian packages to be as alike as matters: used by `hack.pack.image`, and by what runs
+Pods of BusyBox: the demo, the end-to-end tests, OLM.
 """
 
 import os
@@ -16,6 +16,7 @@ from hack.rig import (
     cache,
     dockerfiles,
     engine,
+    names,
     platforms,
     public_images,
     registry,
@@ -98,25 +99,24 @@ _BUSYBOX = RootFs(
 )
 
 
-def python(names: Sequence[str] = ()) -> tuple[str, str]:
+def python(targets: Sequence[str] = ()) -> tuple[str, str]:
     """Return the names of the bases to build the operator's image on, and to run it on.
 
     The second is for this machine alone, or for it and the platforms' names.
     """
-    if names:
-        roots = {name: _of(_RUNTIME, name) for name in sorted({platforms.host(), *names})}
+    if targets:
+        roots = {name: _of(_RUNTIME, name) for name in sorted({platforms.host(), *targets})}
         runtime = _index("python-runtime", roots, _RUNTIME_SETTINGS)
     else:
-        name = "message-operator/python-runtime"
+        name = f"{names.prefix()}/python-runtime"
         runtime = engine.import_image(name, _RUNTIME, *_RUNTIME_SETTINGS)
-    plain = engine.import_image(
-        "message-operator/python-build", _BUILD, "ENV LANG=C.UTF-8", 'CMD ["python3"]'
-    )
+    name = f"{names.prefix()}/python-build"
+    plain = engine.import_image(name, _BUILD, "ENV LANG=C.UTF-8", 'CMD ["python3"]')
     return _with_certificates(plain), runtime
 
 
 def busybox() -> str:
-    """Make sure that the local registry has the message Pods' image; return its name."""
+    """Make sure that the local registry has BusyBox; return the image's name."""
     tag = f"busybox:{versions.BUSYBOX}"
     name = f"{registry.ADDRESS}/{tag}"
     registry.up()
@@ -125,17 +125,17 @@ def busybox() -> str:
     if public_images.are_in_reach():
         source = public_images.pull(public_images.BUSYBOX)
     else:
-        source = engine.import_image("message-operator/busybox", _BUSYBOX, 'CMD ["sh"]')
+        source = engine.import_image(f"{names.prefix()}/busybox", _BUSYBOX, 'CMD ["sh"]')
     engine.docker("tag", source, name)
     engine.docker("push", name, timeout=300)
     return name
 
 
-def busybox_for(names: Sequence[str]) -> str:
-    """Return the name of the message Pods' image for platforms, as an index."""
+def busybox_for(targets: Sequence[str]) -> str:
+    """Return the name of BusyBox for platforms, as an index."""
     if public_images.are_in_reach():
         return public_images.BUSYBOX
-    return _index("busybox", {name: _busybox(name) for name in names}, ('CMD ["sh"]',))
+    return _index("busybox", {name: _busybox(name) for name in targets}, ('CMD ["sh"]',))
 
 
 def _of(root: RootFs, name: str) -> RootFs:
@@ -160,7 +160,7 @@ def _busybox(name: str) -> RootFs:
 def _index(repository: str, roots: Mapping[str, RootFs], settings: Sequence[str]) -> str:
     """Return the name of root file systems for platforms, in the local registry as one index."""
     recipe = cache.digest(*(root.recipe for root in roots.values()), *settings)
-    tag = f"message-operator/{repository}:{versions.DEBIAN_IMAGES}-{recipe}"
+    tag = f"{names.prefix()}/{repository}:{versions.DEBIAN_IMAGES}-{recipe}"
     reference = f"{registry.ADDRESS}/{tag}"
     registry.up()
     if not registry.has(tag):

@@ -17,6 +17,7 @@ from hack.rig import (
     existing,
     golang,
     kind,
+    names,
     node_image,
     preflight,
     public_images,
@@ -28,7 +29,7 @@ from hack.rig.run import HackError
 from hack.rig.steps import say, step, together
 
 #: kind's own variable: several checkouts of the project may each have a cluster.
-NAME = os.environ.get("KIND_CLUSTER_NAME") or "message-operator"
+NAME = os.environ.get("KIND_CLUSTER_NAME") or names.prefix()
 #: The end-to-end tests' own cluster: they neither need nor touch what a user has in the other.
 TEST_NAME = f"{NAME}-test"
 

@@ -12,8 +12,8 @@ from hack.rig.steps import say
 def execute(command: Callable[[], int | None]) -> int:
     """Run a command and return the exit code; a HackError is told without its traceback."""
     signal.signal(signal.SIGTERM, _interrupt)
-    environment.scrub()
     try:
+        environment.scrub()
         return command() or 0
     except HackError as error:
         say(f"\nerror: {error}")

@@ -21,7 +21,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hack.rig import golang, versions
+from hack.rig import golang, names, versions
 from hack.rig.run import HackError, tail
 
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager")
@@ -49,7 +49,7 @@ class ControlPlane:
         kubernetes: str = versions.NEWEST,
     ) -> None:
         memory = _MEMORY if _MEMORY.is_dir() else None
-        self.folder = Path(tempfile.mkdtemp(prefix="message-operator-", dir=memory))
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{names.prefix()}-", dir=memory))
         #: The folder that etcd keeps its data in.
         self.data = self.folder / "etcd"
         self.kubernetes = kubernetes

@@ -11,7 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from hack.rig import cache, debian, durations, paths, preflight, steps
+from hack.rig import cache, debian, durations, names, paths, preflight, steps
 from hack.rig.run import Argument, HackError, answer, output, tail
 from hack.rig.steps import Step, step
 
@@ -21,14 +21,14 @@ _PID_FILES = {
 }
 
 #: Outside the cache on purpose: the engine needs it for as long as it runs.
-_WRAPPER = Path("/usr/local/libexec/message-operator-runc")
+_WRAPPER = Path(f"/usr/local/libexec/{names.prefix()}-runc")
 
 # The engine gives a privileged container every capability there is. Where the machine's own
 # bounding set lacks CAP_SYS_RESOURCE, runc then refuses to start it; so leave that one out.
 _WRAPPER_TEXT = """\
 #!/bin/sh
 # An OCI runtime: runc, less a capability that this machine's bounding set lacks.
-# Written by message-operator's hack/rig/engine.py.
+# Written by hack/rig/engine.py.
 for argument in "$@"; do
   case "$previous" in
     --bundle | -b) bundle=$argument ;;

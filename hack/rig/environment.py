@@ -7,14 +7,16 @@
 import os
 from collections.abc import MutableMapping
 
+from hack.rig import names
+
 #: What kubectl, Helm and kind read; every command here names its cluster and namespace itself.
 _TOOLS = ("HELM_", "KUBECTL_", "KUBERC", "KUBE_", "KIND_EXPERIMENTAL_")
-#: What the operator reads.
-_OPERATOR = ("MESSAGE_OPERATOR_", "WATCH_NAMESPACE", "POD_NAME", "KUBERNETES_SERVICE_")
+#: What every operator reads.
+_OPERATOR = ("WATCH_NAMESPACE", "POD_NAME", "KUBERNETES_SERVICE_")
 #: What the `make` that started the tests hands to another `make`.
-_MAKE = ("MAKE", "MFLAGS", "ARGS", "PLATFORMS", "MESSAGE_IMG", "BUNDLE_IMG")
-#: A proxy reaches none of these; the last is the registry's name within kind's network.
-_DIRECT = ("localhost", "127.0.0.1", "::1", "message-operator-registry")
+_MAKE = ("MAKE", "MFLAGS", "ARGS", "PLATFORMS", "BUNDLE_IMG")
+#: A proxy reaches none of these.
+_DIRECT = ("localhost", "127.0.0.1", "::1")
 
 
 def scrub(environ: MutableMapping[str, str] = os.environ) -> None:
@@ -26,14 +28,19 @@ def scrub(environ: MutableMapping[str, str] = os.environ) -> None:
     if environ.get("CLUSTER") != "existing":
         environ["KUBECONFIG"] = os.devnull
     for proxies in ("NO_PROXY", "no_proxy"):
-        names = [name for name in environ.get(proxies, "").split(",") if name]
-        environ[proxies] = ",".join(dict.fromkeys([*names, *_DIRECT]))
+        reached = [name for name in environ.get(proxies, "").split(",") if name]
+        environ[proxies] = ",".join(dict.fromkeys([*reached, *_DIRECT, names.registry()]))
 
 
-def scrub_for_tests(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Remove the operator's own settings and those of `make`, too: the tests choose them."""
+def scrub_for_tests(
+    settings: tuple[str, ...], environ: MutableMapping[str, str] = os.environ
+) -> None:
+    """Remove the operator's own settings and those of `make`, too: the tests choose them.
+
+    `settings` is what the names of the variables begin with that this operator alone has.
+    """
     scrub(environ)
-    _remove(environ, _OPERATOR + _MAKE)
+    _remove(environ, settings + _OPERATOR + _MAKE)
 
 
 def _remove(environ: MutableMapping[str, str], prefixes: tuple[str, ...]) -> None:

@@ -8,12 +8,12 @@ the images of the control plane already imported. The files in hack/rig/node/ ar
 import tempfile
 from pathlib import Path
 
-from hack.rig import archive, cache, engine, golang, paths, versions
+from hack.rig import archive, cache, engine, golang, names, paths, versions
 from hack.rig.debian import RootFs
 from hack.rig.run import HackError, answer, output
 from hack.rig.steps import Step, step
 
-_NAME = "message-operator/node"
+_NAME = f"{names.prefix()}/node"
 
 _BASE = RootFs(
     name="node-base",
@@ -89,8 +89,8 @@ def _remove_others(name: str) -> None:
 def _make(name: str) -> None:
     """Make the image: fill a container, and keep it."""
     images = _control_plane(golang.program("kubeadm"))
-    base = engine.import_image("message-operator/node-base", _BASE)
-    container = "message-operator-node-build"
+    base = engine.import_image(f"{_NAME}-base", _BASE)
+    container = f"{names.prefix()}-node-build"
     entrypoint = 'ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]'
     change = ("--change", "ENV container=docker", "--change", "CMD []", "--change", entrypoint)
     with step(f"Node image for Kubernetes {versions.KUBERNETES}") as work:

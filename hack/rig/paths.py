@@ -3,7 +3,9 @@
 import os
 from pathlib import Path
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+from hack.rig import names
+
+CHECKOUT = names.CHECKOUT
 
 #: What belongs to this checkout and is never committed, such as the cluster's kubeconfig.
 BUILD = CHECKOUT / "build"
@@ -15,7 +17,7 @@ RECIPES = Path(__file__).resolve().parent
 def cache() -> Path:
     """Return the folder for what is built once for all checkouts; made where it is missing."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / "message-operator"
+    folder = Path(base) / names.prefix()
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

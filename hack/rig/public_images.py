@@ -17,7 +17,7 @@ from hack.rig import durations, engine, preflight, versions
 from hack.rig.run import HackError
 from hack.rig.steps import Step, say, step
 
-#: The message Pods' image: small, and needed anyway, so it shows whether a registry is in reach.
+#: Small, and needed anyway, so it shows whether a registry is in reach.
 BUSYBOX = f"docker.io/library/busybox:{versions.BUSYBOX}"
 
 #: How long building takes, on two processors.

@@ -9,14 +9,14 @@ import json
 import time
 import urllib.error
 import urllib.request
-from email.message import Message
+from http.client import HTTPMessage
 
-from hack.rig import cache, engine, public_images, versions
+from hack.rig import cache, engine, names, public_images, versions
 from hack.rig.debian import RootFs
 from hack.rig.run import HackError, answer, tail
 from hack.rig.steps import step
 
-NAME = "message-operator-registry"
+NAME = names.registry()
 PORT = 5001
 ADDRESS = f"localhost:{PORT}"
 _NETWORK = "kind"
@@ -133,7 +133,7 @@ def image() -> str:
         return public_images.pull(f"docker.io/library/registry:{versions.REGISTRY}")
     command = '["/usr/bin/docker-registry", "serve", "/etc/docker/registry/config.yml"]'
     return engine.import_image(
-        "message-operator/registry", _ROOT, f"CMD {command}", "VOLUME /var/lib/registry"
+        f"{names.prefix()}/registry", _ROOT, f"CMD {command}", "VOLUME /var/lib/registry"
     )
 
 
@@ -157,7 +157,7 @@ def _answers() -> bool:
     return False
 
 
-def _get(path: str) -> Message:
+def _get(path: str) -> HTTPMessage:
     """Return the headers of an answer; raise OSError where there is none, or one of an error."""
     kinds = (
         "application/vnd.oci.image.index.v1+json",
@@ -170,5 +170,5 @@ def _get(path: str) -> Message:
     )
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=30) as response:
-        headers: Message = response.headers
+        headers: HTTPMessage = response.headers
         return headers

@@ -12,6 +12,7 @@ import yaml
 
 from hack.pack import project
 from hack.pack.project import PLUGIN, PROJECT
+from hack.rig import names, paths, registry
 from hack.rig.run import HackError
 from message_operator.settings import PROGRAM
 
@@ -43,6 +44,25 @@ def test_it_says_what_the_operator_s_code_and_chart_say() -> None:
         kind.version,
         kind.crd,
     )
+
+
+def test_the_rig_names_no_operator() -> None:
+    words = {PROJECT.name, PROJECT.package, PROJECT.variables, PROJECT.alerts}
+    for kind in PROJECT.kinds:
+        words |= {kind.many, f"{kind.kind.lower()} Pod", f"{kind.kind}'s"}
+    words |= {image.variable for image in PROJECT.images}
+    files = [file for file in (CHECKOUT / "hack" / "rig").rglob("*") if file.suffix != ".pyc"]
+    texts = {file: file.read_text() for file in files if file.is_file()}
+
+    assert "control_plane.py" in {file.name for file in texts}
+    assert not {(file.name, word) for file, text in texts.items() for word in words if word in text}
+
+
+def test_what_is_made_on_the_machine_is_called_after_the_project() -> None:
+    assert names.prefix() == PROJECT.name
+    assert f"{PROJECT.name}-test" == cluster.TEST_NAME
+    assert f"{PROJECT.name}-registry" == registry.NAME
+    assert paths.cache().name == PROJECT.name
 
 
 def test_samples_are_of_their_kinds() -> None:

@@ -1,0 +1,47 @@
+"""What the rig calls all that it makes on a machine: clusters, containers, images, its cache.
+
+Their names begin with the checkout's `projectName`, so that operators on one machine stay apart.
+Used by `hack.rig.paths` and by all modules that name something. `hack.pack.project` reads the rest
+of the file PROJECT, and checks it.
+"""
+
+import functools
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from hack.rig.run import HackError
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+#: A DNS label, as the API server has it.
+Label = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+_Content = TypeVar("_Content")
+
+
+class _File(msgspec.Struct, frozen=True, rename="camel"):
+    project_name: Label
+
+
+@functools.cache
+def prefix() -> str:
+    """Return what the names begin with; raise HackError where PROJECT does not say it."""
+    return read(CHECKOUT, _File).project_name
+
+
+def registry() -> str:
+    """Return the name of the registry's container, by which other containers reach it."""
+    return f"{prefix()}-registry"
+
+
+def read(folder: Path, content: type[_Content]) -> _Content:
+    """Return what the file PROJECT in a folder says; raise HackError with what is wrong in it."""
+    path = folder / "PROJECT"
+    try:
+        return msgspec.yaml.decode(path.read_text(), type=content)
+    except OSError as error:
+        raise HackError(f"{path}: {error.strerror}; each operator has this file") from error
+    except msgspec.MsgspecError as error:
+        sentence = " ".join(str(error).split()).replace("`$.", "`")
+        raise HackError(f"{path}: {sentence}") from error
