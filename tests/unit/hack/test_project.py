@@ -60,7 +60,6 @@ def test_the_rig_names_no_operator() -> None:
 
 def test_what_is_made_on_the_machine_is_called_after_the_project() -> None:
     assert names.prefix() == PROJECT.name
-    assert f"{PROJECT.name}-test" == cluster.TEST_NAME
     assert f"{PROJECT.name}-registry" == registry.NAME
     assert paths.cache().name == PROJECT.name
 
