@@ -133,6 +133,10 @@ def test_faults_long_takes_fewer_messages_where_there_is_no_time(make: Make) -> 
     assert "1 passed" in make("faults-long", "NUMBER=300", "ARGS=-k ten_thousand")
 
 
+def test_soak_takes_as_many_minutes_as_it_is_told(make: Make) -> None:
+    assert "1 passed" in make("soak", "MINUTES=0.5")
+
+
 def test_matrix_ends_with_a_line_for_each_version(make: Make) -> None:
     oldest = versions.OLDEST
 
