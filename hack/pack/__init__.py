@@ -17,6 +17,9 @@ structural, crds    how a class becomes a schema, and a kind a CRD
 rights              what a controller must be allowed
 documents           how YAML is written
 olmv1               what installs the bundle by OLM v1, and with which rights
+rendered            what Helm makes of the chart
+release             a version, its images and its channels
+service_version     the ClusterServiceVersion
 bundle, catalog     what OLM installs, made from the chart
 rules               what must hold for bundle and catalog
 release_folder      what community-operators gets

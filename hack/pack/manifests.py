@@ -5,30 +5,24 @@ is taken away, and a Namespace put before it.
 """
 
 import copy
-import functools
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from hack.pack import bundle, chart_docs
+from hack.pack import bundle
 from hack.pack.project import PROJECT
-from hack.rig import paths, tools
-from hack.rig.run import output
+from hack.pack.rendered import Manifest, template
 
 NAME = PROJECT.name
 (_KIND,) = PROJECT.kinds
-DEPLOY = paths.CHECKOUT / "deploy"
+DEPLOY = PROJECT.root / "deploy"
 #: What a user of OLM is without: the bundle has none of it, for OLM would not install it where the
 #: Prometheus Operator is missing.
 MONITORING = ("Service", "PodMonitor", "PrometheusRule", "ConfigMap")
 _MONITORING_VALUES = bundle.WRITTEN / "monitoring-values.yaml"
 #: Where a schema is found by kubeconform, and by an editor that is told.
 SCHEMA = DEPLOY / "schemas" / f"{_KIND.kind.lower()}_{_KIND.version}.json"
-
-Manifest = dict[str, Any]
 
 
 def files() -> dict[Path, str]:
@@ -44,25 +38,13 @@ def files() -> dict[Path, str]:
 
 def rendered() -> list[Manifest]:
     """Return what Helm installs by default, without what is Helm's."""
-    return [without_helm(manifest) for manifest in _template()]
+    return [without_helm(manifest) for manifest in template("--skip-tests")]
 
 
 def monitoring() -> list[Manifest]:
     """Return what monitors an operator of OLM's: who scrapes it, alerts, dashboard."""
-    everything = _template(str(_MONITORING_VALUES))
+    everything = template("--skip-tests", "--values", _MONITORING_VALUES)
     return [without_helm(manifest) for manifest in everything if manifest["kind"] in MONITORING]
-
-
-@functools.cache
-def _template(*values: str) -> list[Manifest]:
-    text = output(
-        [
-            *(tools.path("helm3"), "template", NAME, chart_docs.CHART, "--namespace", NAME),
-            *("--skip-tests", *(f"--values={file}" for file in values)),
-        ],
-        timeout=60,
-    )
-    return [manifest for manifest in yaml.load_all(text, yaml.CSafeLoader) if manifest]
 
 
 def without_helm(manifest: Manifest) -> Manifest:

@@ -124,6 +124,16 @@ class Project(msgspec.Struct, frozen=True):
         return self.root / "charts" / self.name
 
     @property
+    def olm(self) -> Path:
+        """The folder of what only people can say to OLM."""
+        return self.root / "olm"
+
+    @property
+    def icon(self) -> Path:
+        """The picture that catalogs show."""
+        return self.root / "docs" / "icon.svg"
+
+    @property
     def version(self) -> str:
         """The version that is checked out: `__version__` of the operator's package."""
         version: str = importlib.import_module(self.package).__version__

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from hack.commands import generate
-from hack.pack import bundle
+from hack.pack import bundle, service_version
 from hack.pack.bundle import BUNDLE, NAME
 from hack.rig import paths
 from hack.rig.run import HackError
@@ -241,7 +241,7 @@ def test_a_field_that_nobody_describes_is_named(
     (tmp_path / "csv.yaml").write_text(yaml.safe_dump(written))
     for name in ("values.yaml", "description.md"):
         (tmp_path / name).write_text((bundle.WRITTEN / name).read_text())
-    monkeypatch.setattr(bundle, "WRITTEN", tmp_path)
+    monkeypatch.setattr(service_version, "WRITTEN", tmp_path)
 
     sentence = "olm/csv.yaml: specDescriptors: intervalSeconds must be both here and in the CRD"
     with pytest.raises(HackError, match=re.escape(sentence)):

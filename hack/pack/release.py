@@ -1,0 +1,62 @@
+"""A version of the operator: the images that it is made of, and the channels that offer it."""
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hack.pack import rendered
+from hack.pack.project import PROJECT
+
+NAME = PROJECT.name
+(_IMAGE,) = PROJECT.images
+
+#: The channels for those who want every version, and for those who want releases alone.
+CANDIDATE, STABLE = "candidate", "stable"
+
+
+@dataclass(frozen=True)
+class Release:
+    """A version, and the images that it is made of; in a real release all are named by digest."""
+
+    version: str
+    #: The operator's image.
+    image: str
+    #: The message Pods' image.
+    message_image: str
+    #: The image that holds the bundle itself.
+    bundle_image: str
+
+    @property
+    def name(self) -> str:
+        """What OLM calls it."""
+        return f"{NAME}.v{self.version}"
+
+
+def channels(version: str) -> tuple[str, ...]:
+    """Return the channels that offer a version: only `candidate` has one such as 1.2.0-rc.1.
+
+    Each minor version has a channel of its own, such as `stable-v1.2`, as `opm` names them: there
+    a fix is released for those who stay with that minor.
+    """
+    if "-" in version:
+        return (CANDIDATE,)
+    major, minor, _ = version.split(".")
+    return (CANDIDATE, STABLE, f"{STABLE}-v{major}.{minor}")
+
+
+def default_channel(versions: Iterable[str]) -> str:
+    """Return the default channel: `stable` once it has a release, else `candidate`."""
+    return STABLE if any(STABLE in channels(version) for version in versions) else CANDIDATE
+
+
+@functools.cache
+def current() -> Release:
+    """Return the version that is checked out, with the images that the chart has."""
+    (container,) = rendered.find("Deployment", NAME)["spec"]["template"]["spec"]["containers"]
+    image: str = container["image"]
+    return Release(
+        version=PROJECT.version,
+        image=image,
+        message_image=rendered.arguments()[_IMAGE.flag],
+        bundle_image=f"{image.rpartition(':')[0]}-bundle:v{PROJECT.version}",
+    )

@@ -1,0 +1,50 @@
+"""What Helm makes of the chart; used by all that is made of the rendered chart."""
+
+import copy
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hack.pack.project import PROJECT
+from hack.rig import tools
+from hack.rig.run import output
+
+NAME = PROJECT.name
+
+Manifest = dict[str, Any]
+
+
+@functools.cache
+def template(*options: str | Path) -> tuple[Manifest, ...]:
+    """Return what Helm installs with these options; it is nobody's to change."""
+    text = output(
+        [tools.path("helm3"), "template", NAME, PROJECT.chart, "--namespace", NAME, *options],
+        timeout=60,
+    )
+    return tuple(manifest for manifest in yaml.load_all(text, yaml.CSafeLoader) if manifest)
+
+
+def for_olm(*namespaces: str) -> tuple[Manifest, ...]:
+    """Return what Helm installs as OLM needs it, with these namespaces watched; none: all."""
+    watched = f"watchNamespaces={json.dumps(namespaces)}"
+    return template("--values", PROJECT.olm / "values.yaml", "--set-json", watched)
+
+
+def find(kind: str, name: str, *namespaces: str) -> Manifest:
+    """Return a copy of the one object of that kind and name."""
+    (found,) = (
+        manifest
+        for manifest in for_olm(*namespaces)
+        if (manifest["kind"], manifest["metadata"]["name"]) == (kind, name)
+    )
+    return copy.deepcopy(found)
+
+
+def arguments() -> dict[str, str]:
+    """Return the flags that the chart starts the operator with; one without a value is true."""
+    (container,) = find("Deployment", NAME)["spec"]["template"]["spec"]["containers"]
+    pairs = (argument.removeprefix("--").partition("=") for argument in container["args"])
+    return {name: value if equals else "true" for name, equals, value in pairs}

@@ -1,0 +1,220 @@
+"""The ClusterServiceVersion, made of the chart and of what olm/ says beyond it.
+
+OLM has its own way where the chart has another, and this is all that differs:
+
+- Which namespaces are watched is the OperatorGroup's to say: OLM writes them into an annotation,
+  and the Pod reads them from there.
+- Each flag becomes its environment variable, for those a Subscription can set (`spec.config.env`).
+- What the operator does in the watched namespaces is a permission there, and only what it needs
+  beside that is one in the cluster. OLM makes the ServiceAccount itself.
+"""
+
+import base64
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+
+from hack.pack.project import PROJECT
+from hack.pack.release import Release
+from hack.pack.rendered import Manifest, arguments, find
+from hack.rig.run import HackError
+
+NAME = PROJECT.name
+#: What only people can say of it.
+WRITTEN = PROJECT.olm
+(_KIND,) = PROJECT.kinds
+(_IMAGE,) = PROJECT.images
+
+
+def _labels(labels: Manifest, release: Release) -> Manifest:
+    """Return an object's labels without what is Helm's."""
+    kept = {
+        key: value
+        for key, value in labels.items()
+        if key not in {"helm.sh/chart", "app.kubernetes.io/managed-by"}
+    }
+    return kept | {"app.kubernetes.io/version": release.version}
+
+
+def crd(release: Release) -> Manifest:
+    """Return the definition of the kind."""
+    found = find("CustomResourceDefinition", _KIND.crd)
+    found["metadata"] = {
+        "name": found["metadata"]["name"],
+        "labels": _labels(found["metadata"]["labels"], release),
+    }
+    return found
+
+
+def _deployment(release: Release) -> Manifest:
+    """Return the Deployment as OLM takes it: name, labels and spec."""
+    found = find("Deployment", NAME)
+    template = found["spec"]["template"]
+    template["metadata"]["labels"] = _labels(template["metadata"]["labels"], release)
+    (container,) = template["spec"]["containers"]
+    container["image"] = release.image
+    del container["args"]
+    container["env"] += [
+        {
+            "name": "WATCH_NAMESPACE",
+            "valueFrom": {
+                "fieldRef": {"fieldPath": "metadata.annotations['olm.targetNamespaces']"}
+            },
+        },
+        {"name": _IMAGE.related_variable, "value": release.message_image},
+        *_settings(),
+    ]
+    return {
+        "name": found["metadata"]["name"],
+        "label": _labels(found["metadata"]["labels"], release),
+        "spec": found["spec"],
+    }
+
+
+def _settings() -> Iterable[dict[str, str]]:
+    """Yield the environment variables that say what the chart's flags say."""
+    # The namespaces are OLM's to say.
+    flags = arguments()
+    del flags["all-namespaces"]
+    flags[_IMAGE.flag] = f"$({_IMAGE.related_variable})"
+    for name, value in flags.items():
+        yield {"name": PROJECT.variables + name.replace("-", "_").upper(), "value": value}
+
+
+def _permissions() -> list[Manifest]:
+    """Return the rules for the watched namespaces; in the cluster the operator needs no others."""
+    here = find("Role", f"{NAME}-leader-election", NAME)["rules"]
+    return [*find("Role", NAME, NAME)["rules"], *here]
+
+
+def _platforms() -> dict[str, str]:
+    """Return the labels of the platforms that the Deployment's affinity lists."""
+    affinity = find("Deployment", NAME)["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    return {
+        f"operatorframework.io/{wanted['key'].removeprefix('kubernetes.io/')}.{value}": "supported"
+        for wanted in term["matchExpressions"]
+        for value in wanted["values"]
+    }
+
+
+def _examples(chart: Manifest) -> list[Manifest]:
+    """Return the chart's examples, as they are once the operator has seen to them."""
+    examples: list[Manifest] = yaml.safe_load(chart["annotations"]["artifacthub.io/crdsExamples"])
+    for example in examples:
+        example["status"] = {
+            "phase": "Processed",
+            "observedGeneration": 1,
+            "podName": f"msg-{example['metadata']['name']}",
+            "nodeName": "node-1",
+            "conditions": [
+                {
+                    "type": "Ready",
+                    "status": "True",
+                    "reason": "PodRunning",
+                    "message": "The Pod prints the text.",
+                    "lastTransitionTime": "2026-11-21T00:00:00Z",
+                    "observedGeneration": 1,
+                }
+            ],
+        }
+    return examples
+
+
+def _described(written: list[Manifest], schema: Manifest, where: str) -> list[Manifest]:
+    """Return descriptors with the descriptions of the schema; raise HackError where they differ."""
+    properties = schema["properties"]
+    paths_ = [descriptor["path"] for descriptor in written]
+    if odd := set(paths_) ^ set(properties):
+        raise HackError(
+            f"olm/csv.yaml: {where}: {', '.join(sorted(odd))} must be both here and in the CRD"
+        )
+    return [
+        descriptor | {"description": properties[descriptor["path"]]["description"]}
+        for descriptor in written
+    ]
+
+
+def csv(release: Release) -> Manifest:
+    """Return the ClusterServiceVersion."""
+    chart = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())
+    written = yaml.safe_load((WRITTEN / "csv.yaml").read_text())
+    definition = crd(release)
+    (version,) = definition["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]
+    examples = _examples(chart)
+    (shown,) = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
+    return {
+        "apiVersion": "operators.coreos.com/v1alpha1",
+        "kind": "ClusterServiceVersion",
+        "metadata": {
+            "name": release.name,
+            "labels": _labels(definition["metadata"]["labels"], release) | _platforms(),
+            "annotations": {
+                **written["metadata"]["annotations"],
+                "alm-examples": _json(examples),
+                "capabilities": chart["annotations"]["artifacthub.io/operatorCapabilities"],
+                "containerImage": release.image,
+                "operatorframework.io/initialization-resource": _json(
+                    {key: value for key, value in examples[0].items() if key != "status"}
+                ),
+                "repository": chart["home"],
+                "support": f"{chart['home']}/issues",
+            },
+        },
+        "spec": {
+            **written["spec"],
+            "version": release.version,
+            "description": (WRITTEN / "description.md").read_text(),
+            "minKubeVersion": chart["kubeVersion"].removeprefix(">=").removesuffix("-0"),
+            "keywords": chart["keywords"],
+            "links": yaml.safe_load(chart["annotations"]["artifacthub.io/links"]),
+            "icon": [
+                {
+                    "base64data": base64.b64encode(PROJECT.icon.read_bytes()).decode(),
+                    "mediatype": "image/svg+xml",
+                }
+            ],
+            "installModes": [
+                {"type": mode, "supported": True}
+                for mode in ("OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces")
+            ],
+            "customresourcedefinitions": {
+                "owned": [
+                    {
+                        "name": definition["metadata"]["name"],
+                        "kind": definition["spec"]["names"]["kind"],
+                        "version": version["name"],
+                        "displayName": shown["displayName"],
+                        "description": schema["description"],
+                        "resources": written["resources"],
+                        **{
+                            f"{part}Descriptors": _described(
+                                written[f"{part}Descriptors"],
+                                schema["properties"][part],
+                                f"{part}Descriptors",
+                            )
+                            for part in ("spec", "status")
+                        },
+                    }
+                ]
+            },
+            "install": {
+                "strategy": "deployment",
+                "spec": {
+                    "permissions": [{"serviceAccountName": NAME, "rules": _permissions()}],
+                    "deployments": [_deployment(release)],
+                },
+            },
+            "relatedImages": [
+                {"name": NAME, "image": release.image},
+                {"name": _IMAGE.name, "image": release.message_image},
+            ],
+        },
+    }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
