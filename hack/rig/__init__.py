@@ -26,5 +26,6 @@ node_image        the kind node (node/), where no registry can be reached
 kind              the kind cluster: its health, its creation and deletion
 existing          the cluster of the current kubeconfig
 cluster           all of it together: a cluster for every target of the Makefile
+catalogd          what serves catalogs to OLM v1, in the cluster
 olm               the Operator Lifecycle Manager, in the cluster
 """

@@ -8,6 +8,7 @@ An older Kubernetes, which only tests run, has a module of its own below hack/ri
 """
 
 import functools
+import json
 import re
 import shutil
 import sys
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hack.rig import cache, compiler, paths, versions
-from hack.rig.run import answer
+from hack.rig.run import answer, output
 from hack.rig.steps import step
 
 _MODULE = paths.RECIPES / "go"
@@ -225,3 +226,15 @@ def recent(version: str | None) -> bool:
     """Tell whether the answer of `go version` names a Go that the modules can be built with."""
     match = re.search(r"go(\d+)\.(\d+)(?:\.(\d+))?", version or "")
     return match is not None and tuple(int(n or 0) for n in match.groups()) >= versions.GO_MINIMUM
+
+
+@functools.cache
+def module(name: str) -> Path:
+    """Return the folder of a Go module's sources, of the version that is pinned."""
+    said = output(
+        [go(), "mod", "download", "-json", name],
+        cwd=_MODULE,
+        env={"GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local", "GOWORK": "off"},
+        timeout=10 * 60,
+    )
+    return Path(json.loads(said)["Dir"])

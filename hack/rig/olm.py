@@ -1,12 +1,10 @@
 """A real Operator Lifecycle Manager in the kind cluster: `python -m hack olm up|down`.
 
 Its programs are built from their Go modules into one image, and it is installed from the chart
-that its own module carries. Beside it runs catalogd, the part of its next generation (OLM v1)
-that serves catalogs. Used by the end-to-end tests that install the operator by a Subscription.
+that its own module carries. Beside it runs `hack.rig.catalogd`. Used by the end-to-end tests that
+install the operator by a Subscription.
 """
 
-import functools
-import json
 import os
 import shutil
 import tempfile
@@ -15,7 +13,17 @@ from typing import Any
 
 import yaml
 
-from hack.rig import base_images, cache, cluster, debian, engine, golang, paths, registry, versions
+from hack.rig import (
+    base_images,
+    cache,
+    catalogd,
+    cluster,
+    engine,
+    golang,
+    paths,
+    registry,
+    versions,
+)
 from hack.rig.cluster import Cluster
 from hack.rig.run import HackError, answer, output
 from hack.rig.steps import Step, say, step, together
@@ -24,15 +32,12 @@ from hack.rig.steps import Step, say, step, together
 NAMESPACE = "olm"
 #: A namespace with an OperatorGroup for all namespaces: it comes with OLM's chart.
 OPERATORS = "operators"
-#: Where catalogd runs.
-CATALOGD = "olmv1-system"
 
 _PROGRAMS = (
     *("olm", "catalog", "package-server", "copy-content", "cpb", "opm"),
     *("grpc_health_probe", "catalogd"),
 )
 _OLM = "github.com/operator-framework/operator-lifecycle-manager"
-_CONTROLLER = "github.com/operator-framework/operator-controller"
 _RELEASE, _RELEASE_NAMESPACE = "olm", "default"
 _CRDS = "operators.coreos.com"
 #: In a process of the cluster `localhost` is its own Pod: catalogd takes the registry from here.
@@ -64,7 +69,7 @@ def up(name: str = cluster.NAME) -> Cluster:
             "out for a kind cluster, or install OLM into yours as its documentation says."
         )
     ref = image()
-    together(lambda: _install_olm(made, ref), lambda: _install_catalogd(made, ref))
+    together(lambda: _install_olm(made, ref), lambda: catalogd.install(made, ref))
     return made
 
 
@@ -79,12 +84,7 @@ def down() -> None:
     if made is None:
         return
     _remove_olm(made)
-    with step("catalogd, away") as work:
-        work.run(
-            [*made.kubectl_command, "delete", "--ignore-not-found", "--timeout=120s", "-f", "-"],
-            timeout=150,
-            stdin=yaml.safe_dump_all(_catalogd(made, "any")).encode(),
-        )
+    catalogd.remove(made)
 
 
 def _remove_olm(made: Cluster) -> None:
@@ -204,7 +204,7 @@ def _install_olm(made: Cluster, ref: str) -> None:
         return
     if found:  # upgraded in place, OLM may wait for its own package server for ever
         _remove_olm(made)
-    chart = _module(_OLM) / "deploy" / "chart"
+    chart = golang.module(_OLM) / "deploy" / "chart"
     with step(f"OLM {versions.OLM}") as work, tempfile.TemporaryDirectory() as folder:
         values = Path(folder) / "values.yaml"
         values.write_text(yaml.safe_dump(_values(ref)))
@@ -225,90 +225,6 @@ def _install_olm(made: Cluster, ref: str) -> None:
             ],
             timeout=330,
         )
-
-
-@functools.cache
-def _module(name: str) -> Path:
-    """Return the folder of a Go module's sources, of the version that is pinned."""
-    said = output(
-        [golang.go(), "mod", "download", "-json", name],
-        cwd=paths.RECIPES / "go",
-        env={"GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local", "GOWORK": "off"},
-        timeout=10 * 60,
-    )
-    return Path(json.loads(said)["Dir"])
-
-
-def extension_kind() -> Path:
-    """Return the file that defines OLM v1's kind ClusterExtension."""
-    folder = _module(_CONTROLLER) / "helm/olmv1/base/operator-controller/crd/standard"
-    return folder / "olm.operatorframework.io_clusterextensions.yaml"
-
-
-# --- catalogd ---------------------------------------------------------------------------------
-
-
-def _install_catalogd(made: Cluster, ref: str) -> None:
-    with step(f"catalogd {versions.CATALOGD}") as work:
-        work.run(
-            [*made.kubectl_command, "apply", "--server-side", "--force-conflicts", "-f", "-"],
-            timeout=120,
-            stdin=yaml.safe_dump_all([*_catalogd(made, ref), *_certificate(made, work)]).encode(),
-        )
-        work.run(
-            [
-                *(*made.kubectl_command, "-n", CATALOGD, "rollout", "status"),
-                *("deployment/catalogd-controller-manager", "--timeout=300s"),
-                "--request-timeout=0",
-            ],
-            timeout=330,
-        )
-
-
-def _catalogd(made: Cluster, ref: str) -> list[dict[str, Any]]:
-    """Return catalogd's manifests, from its chart, for a cluster without cert-manager."""
-    chart = _module(_CONTROLLER) / "helm" / "olmv1"
-    settings = {
-        "options.operatorController.enabled": "false",
-        "options.certManager.enabled": "true",  # so the certificate is taken from a Secret
-        "options.catalogd.deployment.image": ref,
-    }
-    options = [f"--set={name}={value}" for name, value in settings.items()]
-    rendered = output([*made.helm_command, "template", "olmv1", chart, *options], timeout=60)
-    manifests = [found for found in yaml.safe_load_all(rendered) if found]
-    for manifest in manifests:
-        if manifest["kind"] == "Deployment":
-            pod = manifest["spec"]["template"]["spec"]
-            pod["containers"][0]["command"] = ["/bin/catalogd"]
-            pod["hostAliases"] = [{"ip": registry.address(), "hostnames": [registry.NAME]}]
-    return [
-        manifest
-        for manifest in manifests
-        if "cert-manager.io" not in manifest["apiVersion"]
-        and manifest["kind"] != "MutatingWebhookConfiguration"  # adds a label; trusts that CA
-    ]
-
-
-def _certificate(made: Cluster, work: Step) -> list[dict[str, Any]]:
-    """Return the Secret that cert-manager would make; nothing where it is there."""
-    name = "catalogd-service-cert-git-version"
-    if answer([*made.kubectl_command, "-n", CATALOGD, "get", "secret", name]):
-        return []
-    debian.install("Certificates", ["openssl"], needs=("openssl",))
-    host = f"catalogd-service.{CATALOGD}.svc"
-    with tempfile.TemporaryDirectory() as folder:
-        key, crt = Path(folder) / "tls.key", Path(folder) / "tls.crt"
-        work.run(
-            [
-                *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-noenc", "-days", "3650"),
-                *("-subj", f"/CN={host}", "-addext", f"subjectAltName=DNS:{host}"),
-                *("-keyout", key, "-out", crt),
-            ],
-            timeout=60,
-        )
-        data = {"tls.key": key.read_text(), "tls.crt": crt.read_text(), "ca.crt": crt.read_text()}
-    metadata = {"name": name, "namespace": CATALOGD}
-    return [{"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}]
 
 
 def report(made: Cluster) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from hack.pack.bundle import NAME
-from hack.rig import olm
+from hack.rig import catalogd
 from tests.e2e.kube import Kube, Object
 from tests.e2e.waiting import wait_until
 from tests.olm import releases
@@ -14,7 +14,7 @@ from tests.olm.conftest import Offers
 from tests.olm.subscription import BOUND, csv_name
 
 #: catalogd's own address, https://catalogd-service.olmv1-system.svc, through the API server.
-SERVICE = f"/api/v1/namespaces/{olm.CATALOGD}/services/https:catalogd-service:https/proxy"
+SERVICE = f"/api/v1/namespaces/{catalogd.NAMESPACE}/services/https:catalogd-service:https/proxy"
 
 
 @pytest.fixture

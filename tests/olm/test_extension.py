@@ -12,7 +12,7 @@ import yaml
 
 from hack.pack import bundle, olmv1
 from hack.pack.bundle import NAME
-from hack.rig import olm
+from hack.rig import catalogd
 from tests.e2e import release
 from tests.e2e.kube import Kube, Object
 from tests.support.registry_v1 import rendered
@@ -26,7 +26,7 @@ APPLY = ("apply", "--server-side", "--force-conflicts", "-f", "-")
 @pytest.fixture
 def extension(kube: Kube) -> Iterator[Kube]:
     """A cluster that knows OLM v1's kind, and has nothing of the guide's."""
-    kube.kubectl("apply", "--server-side", "-f", str(olm.extension_kind()))
+    kube.kubectl("apply", "--server-side", "-f", str(catalogd.extension_kind()))
     kube.kubectl("wait", "--for=condition=Established", f"crd/{KIND}", "--timeout=60s")
     yield kube
     kube.kubectl("delete", "crd", KIND)
