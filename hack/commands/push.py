@@ -10,14 +10,13 @@ from dataclasses import replace
 
 from hack.commands import Subparsers
 from hack.pack import chart_package, image, olm_images
-from hack.pack.artifacts import image_parts, pinned
-from hack.pack.bundle import NAME, Release
+from hack.pack.artifacts import image_parts, pinned, publish_pod_image
+from hack.pack.bundle import NAME, Release, current
 from hack.pack.project import PROJECT
-from hack.rig import base_images, engine, registry, versions
+from hack.rig import engine, registry
 from hack.rig.run import HackError
 from hack.rig.steps import say, step
 
-_MESSAGE_IMG = PROJECT.images[0].variable
 _PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 _HOST = r"(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+|[a-z0-9-]+(?=:))(?::\d+)?"
 _REGISTRY = re.compile(rf"{_HOST}(?:/{_PART})*")
@@ -36,11 +35,7 @@ def add(commands: Subparsers) -> None:
 
 def push_bundle() -> str:
     """Do `make bundle-push`; return the bundle's image, by its digest."""
-    destination = prefix()
-    operator_image, message_image = _push_images(destination)
-    named = _named(destination)
-    release = replace(named, image=operator_image, message_image=message_image)
-    return olm_images.push_bundle(release).bundle_image
+    return olm_images.push_bundle(_push_images(prefix())).bundle_image
 
 
 def push_catalog() -> str:
@@ -55,9 +50,7 @@ def push_catalog() -> str:
             f"`make bundle-push catalog-push REGISTRY={destination}` pushes both"
         )
     release = replace(
-        named,
-        image=pinned(named.image),
-        message_image=pinned(named.message_image),
+        _pinned(named),
         bundle_image=bundle_image,
     )
     ref = f"{destination}/{NAME}-catalog:v{PROJECT.version}"
@@ -69,7 +62,7 @@ def push_catalog() -> str:
 def push_chart() -> str:
     """Do `make chart-push`; return how the chart is called in the registry."""
     destination = prefix()
-    chart = chart_package.push(f"{destination}/charts", *_push_images(destination))
+    chart = chart_package.push(f"{destination}/charts", _push_images(destination))
     plain = " --plain-http" if registry.is_local(destination) else ""
     say(f"helm install {NAME} {chart} --version {PROJECT.version}{plain}")
     return chart
@@ -89,10 +82,14 @@ def prefix() -> str:
 
 def _named(destination: str) -> Release:
     """Return this version's release, with the images as they are called in a registry."""
+    shipped = current().pod_images
     return Release(
         version=PROJECT.version,
         image=os.environ.get("IMG") or f"{destination}/{NAME}:{PROJECT.version}",
-        message_image=os.environ.get(_MESSAGE_IMG) or f"{destination}/busybox:{versions.BUSYBOX}",
+        pod_images={
+            pods.name: os.environ.get(pods.variable) or f"{destination}/{_last(shipped[pods.name])}"
+            for pods in PROJECT.images
+        },
         bundle_image=f"{destination}/{NAME}-bundle:v{PROJECT.version}",
     )
 
@@ -107,10 +104,10 @@ def _copy(source: str, target: str) -> None:
         work.run(["docker", "push", target], timeout=600)
 
 
-def _push_images(destination: str) -> tuple[str, str]:
-    """Push the operator's image and the message Pods'; return them by digest.
+def _push_images(destination: str) -> Release:
+    """Push the images of the operator and of its Pods; return the release, with them by digest.
 
-    IMG and MESSAGE_IMG name images that are in a registry already.
+    IMG and such as MESSAGE_IMG name images that are in a registry already.
     """
     engine.up()
     if registry.is_local(destination):
@@ -120,8 +117,21 @@ def _push_images(destination: str) -> tuple[str, str]:
         image_parts(named.image)
     else:
         image.push(image.build(named.image))
-    if os.environ.get(_MESSAGE_IMG):
-        image_parts(named.message_image, _MESSAGE_IMG)
-    else:
-        _copy(base_images.busybox(), named.message_image)
-    return pinned(named.image), pinned(named.message_image)
+    for pods in PROJECT.images:
+        ref = named.pod_images[pods.name]
+        if os.environ.get(pods.variable):
+            image_parts(ref, pods.variable)
+        else:
+            _copy(publish_pod_image(pods.name), ref)
+    return _pinned(named)
+
+
+def _pinned(release: Release) -> Release:
+    """Return a release with its images, but for the bundle's, by digest."""
+    pod_images = {name: pinned(ref) for name, ref in release.pod_images.items()}
+    return replace(release, image=pinned(release.image), pod_images=pod_images)
+
+
+def _last(ref: str) -> str:
+    """Return the last part of an image's name, such as `busybox:1.37`."""
+    return ref.rpartition("/")[2]

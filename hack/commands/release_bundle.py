@@ -61,7 +61,7 @@ def _release(version: str) -> Release:
     return Release(
         version=version,
         image=_pinned("IMG"),
-        message_image=_pinned(PROJECT.images[0].variable),
+        pod_images={image.name: _pinned(image.variable) for image in PROJECT.images},
         bundle_image=_pinned("BUNDLE_IMG", bundle.current().bundle_image),
     )
 

@@ -5,9 +5,10 @@ the local registry, as it comes to a user from a public one.
 """
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from hack.pack import image
+from hack.pack import image, release
 from hack.pack.project import PROJECT
 from hack.rig import base_images, dockerfiles, paths, registry
 from hack.rig.cluster import Cluster
@@ -24,10 +25,10 @@ class Published:
     chart: str
     #: Options of helm: how to reach the chart, and --set for each image.
     options: tuple[str, ...]
-    #: The message Pods' image; None: the one that the chart has.
-    message_image: str | None
     #: The operator's image, by its digest where it is known; None: the one that the chart has.
     image: str | None = None
+    #: The images of the Pods that it makes, by their names in PROJECT; those left out: as above.
+    pod_images: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 def publish(cluster: Cluster) -> Published:
@@ -38,16 +39,26 @@ def publish(cluster: Cluster) -> Published:
     """
     given = os.environ.get("IMG")
     if cluster.registry is None:
-        return Published(str(CHART), _image_values("image", given) if given else (), None, given)
+        return Published(str(CHART), _image_values("image", given) if given else (), given)
     operator_image = _given_image(given) if given else pinned(image.push(image.build()))
-    message_image = base_images.busybox()
+    pod_images = {name: publish_pod_image(name) for name in release.current().pod_images}
     chart = _push_chart(cluster)
     options = (
         "--plain-http",
         *_image_values("image", operator_image),
-        *_image_values(PROJECT.images[0].values, message_image),
+        *(
+            option
+            for pods in PROJECT.images
+            for option in _image_values(pods.values, pod_images[pods.name])
+        ),
     )
-    return Published(chart, options, message_image, operator_image)
+    return Published(chart, options, operator_image, pod_images)
+
+
+def publish_pod_image(name: str) -> str:
+    """Put one of the images of PROJECT, as the chart names it, into the local registry."""
+    (wanted,) = (pods for pods in PROJECT.images if pods.name == name)
+    return base_images.publish(release.current().pod_images[name], wanted.packages)
 
 
 def pinned(ref: str) -> str:

@@ -18,7 +18,7 @@ from hack.pack.release import (
     default_channel,
 )
 from hack.pack.rendered import Manifest
-from hack.pack.service_version import WRITTEN, crd, csv
+from hack.pack.service_version import WRITTEN, crds, csv
 from hack.rig import versions
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
     "annotations",
     "bundle",
     "channels",
-    "crd",
+    "crds",
     "csv",
     "current",
     "default_channel",
@@ -97,11 +97,13 @@ def _scorecard() -> Manifest:
 
 def bundle(release: Release) -> dict[str, str]:
     """Return the texts of the files of a bundle, by their paths in it."""
-    definition = crd(release)
-    plural, _, group = definition["metadata"]["name"].partition(".")
+    definitions = {crd["metadata"]["name"].partition("."): crd for crd in crds(release)}
     return {
         f"manifests/{NAME}.clusterserviceversion.yaml": dump(csv(release)),
-        f"manifests/{group}_{plural}.yaml": dump(definition),
+        **{
+            f"manifests/{group}_{plural}.yaml": dump(definition)
+            for (plural, _, group), definition in definitions.items()
+        },
         "metadata/annotations.yaml": dump({"annotations": annotations(release)}),
         "tests/scorecard/config.yaml": dump(_scorecard()),
     }

@@ -17,11 +17,11 @@ import yaml
 from hack.pack import bundle
 from hack.pack.bundle import NAME, Manifest, Release
 from hack.pack.project import PROJECT
-from hack.rig import paths, versions
+from hack.rig import versions
 from hack.rig.run import HackError
 
-CATALOG = paths.CHECKOUT / "catalog"
-DOCKERFILE = paths.CHECKOUT / "catalog.Dockerfile"
+CATALOG = PROJECT.root / "catalog"
+DOCKERFILE = PROJECT.root / "catalog.Dockerfile"
 
 #: The image that serves a catalog.
 OPM_IMAGE = f"quay.io/operator-framework/opm:{versions.OPM}"
@@ -100,7 +100,6 @@ def entry(release: Release) -> Manifest:
     made = bundle.csv(release)
     spec = made["spec"]
     owned = spec["customresourcedefinitions"]["owned"]
-    group = owned[0]["name"].partition(".")[2]
     metadata = {
         "annotations": made["metadata"]["annotations"],
         "apiServiceDefinitions": {},
@@ -118,10 +117,17 @@ def entry(release: Release) -> Manifest:
         "package": NAME,
         "image": release.bundle_image,
         "properties": [
-            {
-                "type": "olm.gvk",
-                "value": {"group": group, "kind": owned[0]["kind"], "version": owned[0]["version"]},
-            },
+            *(
+                {
+                    "type": "olm.gvk",
+                    "value": {
+                        "group": crd["name"].partition(".")[2],
+                        "kind": crd["kind"],
+                        "version": crd["version"],
+                    },
+                }
+                for crd in owned
+            ),
             {"type": "olm.package", "value": {"packageName": NAME, "version": release.version}},
             {"type": "olm.csv.metadata", "value": dict(sorted(metadata.items()))},
         ],

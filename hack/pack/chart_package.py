@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hack.pack import bundle, chart_docs
 from hack.pack.artifacts import image_parts
+from hack.pack.bundle import Release
 from hack.pack.project import PROJECT
 from hack.rig import paths, registry, tools
 from hack.rig.steps import step
@@ -18,13 +19,13 @@ from hack.rig.steps import step
 _FOLDER = paths.BUILD / "chart"
 
 
-def push(collection: str, image: str, message_image: str) -> str:
-    """Push the chart with these images into a collection, such as localhost:5001/charts.
+def push(collection: str, release: Release) -> str:
+    """Push the chart with a release's images into a collection, such as localhost:5001/charts.
 
     Return how it is called there: oci://localhost:5001/charts/message-operator.
     """
     plain = ("--plain-http",) if registry.is_local(collection) else ()
-    chart = _write(image, message_image)
+    chart = _write(release)
     with step(f"Chart into oci://{collection}") as work:
         helm = tools.path("helm")
         work.run([helm, "package", chart, "--destination", _FOLDER], timeout=60)
@@ -33,13 +34,14 @@ def push(collection: str, image: str, message_image: str) -> str:
     return f"oci://{collection}/{PROJECT.name}"
 
 
-def _write(image: str, message_image: str) -> Path:
-    """Write a copy of the chart with these images, in the place of a former one; return it."""
+def _write(release: Release) -> Path:
+    """Write a copy of the chart with a release's images in the place of a former one; return it."""
     chart = _FOLDER / PROJECT.name
     shutil.rmtree(chart, ignore_errors=True)
     shutil.copytree(chart_docs.CHART, chart)
     values = chart / "values.yaml"
-    images = {"image": image, PROJECT.images[0].values: message_image}
+    images = {"image": release.image}
+    images |= {pods.values: release.pod_images[pods.name] for pods in PROJECT.images}
     values.write_text(
         with_values(
             values.read_text(),
@@ -52,8 +54,10 @@ def _write(image: str, message_image: str) -> Path:
     )
     ours = bundle.current()
     metadata = chart / "Chart.yaml"  # Artifact Hub shows the images that it lists
-    text = metadata.read_text().replace(f"image: {ours.image}\n", f"image: {image}\n")
-    metadata.write_text(text.replace(f"image: {ours.message_image}\n", f"image: {message_image}\n"))
+    text = metadata.read_text().replace(f"image: {ours.image}\n", f"image: {release.image}\n")
+    for name, ref in ours.pod_images.items():
+        text = text.replace(f"image: {ref}\n", f"image: {release.pod_images[name]}\n")
+    metadata.write_text(text)
     return chart
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hack.pack import bundle, manifests
 from hack.pack.bundle import NAME, Manifest, Release
+from hack.pack.project import PROJECT
 
 EXTENSION = manifests.DEPLOY / "olmv1.yaml"
 WITH_INSTALLER = manifests.DEPLOY / "olmv1-installer.yaml"
@@ -33,9 +34,11 @@ def files() -> dict[Path, str]:
 
 
 def _users_roles() -> list[Manifest]:
-    """Return the roles of the kind's users, which OLM v1 does not make: the chart's."""
-    prefix = f"{bundle.crd(bundle.current())['metadata']['name']}-"
-    return [found for found in manifests.rendered() if found["metadata"]["name"].startswith(prefix)]
+    """Return the roles of the kinds' users, which OLM v1 does not make: the chart's."""
+    prefixes = tuple(f"{kind.crd}-" for kind in PROJECT.kinds)
+    return [
+        found for found in manifests.rendered() if found["metadata"]["name"].startswith(prefixes)
+    ]
 
 
 def _extension(account: str = "") -> Manifest:
@@ -103,7 +106,7 @@ def cluster_rules(release: Release) -> list[Manifest]:
 
     Nobody may grant what he has not, so the installer has all rights of the operator.
     """
-    definition = bundle.crd(release)["metadata"]["name"]
+    kinds = [kind.crd for kind in PROJECT.kinds]
     return [
         # With OwnerReferencesPermissionEnforcement, owners can be named by who may do this alone.
         {
@@ -112,7 +115,7 @@ def cluster_rules(release: Release) -> list[Manifest]:
             "resourceNames": [NAME],
             "verbs": ["update"],
         },
-        *_manage("apiextensions.k8s.io", ["customresourcedefinitions"], definition),
+        *_manage("apiextensions.k8s.io", ["customresourcedefinitions"], *kinds),
         *_manage(_RBAC, ["clusterroles", "clusterrolebindings"], role_name(release)),
         *operator_rules(release),
     ]
@@ -129,10 +132,10 @@ def namespace_rules(release: Release) -> list[Manifest]:
     ]
 
 
-def _manage(group: str, resources: list[str], name: str) -> list[Manifest]:
-    """Return the rules for making objects of a name, and seeing to them."""
+def _manage(group: str, resources: list[str], *names: str) -> list[Manifest]:
+    """Return the rules for making objects, and for those of these names seeing to them."""
     about = {"apiGroups": [group], "resources": resources}
-    return [{**about, "verbs": _OF_ALL}, {**about, "resourceNames": [name], "verbs": _OF_ONE}]
+    return [{**about, "verbs": _OF_ALL}, {**about, "resourceNames": [*names], "verbs": _OF_ONE}]
 
 
 def operator_rules(release: Release) -> list[Manifest]:

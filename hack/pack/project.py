@@ -64,6 +64,9 @@ class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Label
     #: Its place in the chart's values.
     values: _Values
+    #: The Debian packages that stand in for it where no image registry is reached; BusyBox has its
+    #: own stand-in.
+    packages: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:

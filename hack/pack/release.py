@@ -1,14 +1,13 @@
 """A version of the operator: the images that it is made of, and the channels that offer it."""
 
 import functools
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from hack.pack import rendered
 from hack.pack.project import PROJECT
 
 NAME = PROJECT.name
-(_IMAGE,) = PROJECT.images
 
 #: The channels for those who want every version, and for those who want releases alone.
 CANDIDATE, STABLE = "candidate", "stable"
@@ -21,8 +20,8 @@ class Release:
     version: str
     #: The operator's image.
     image: str
-    #: The message Pods' image.
-    message_image: str
+    #: The images of the Pods that the operator makes, by their names in PROJECT.
+    pod_images: Mapping[str, str] = field(hash=False)
     #: The image that holds the bundle itself.
     bundle_image: str
 
@@ -54,9 +53,10 @@ def current() -> Release:
     """Return the version that is checked out, with the images that the chart has."""
     (container,) = rendered.find("Deployment", NAME)["spec"]["template"]["spec"]["containers"]
     image: str = container["image"]
+    flags = rendered.arguments()
     return Release(
         version=PROJECT.version,
         image=image,
-        message_image=rendered.arguments()[_IMAGE.flag],
+        pod_images={pods.name: flags[pods.flag] for pods in PROJECT.images},
         bundle_image=f"{image.rpartition(':')[0]}-bundle:v{PROJECT.version}",
     )

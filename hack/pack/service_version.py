@@ -11,7 +11,7 @@ OLM has its own way where the chart has another, and this is all that differs:
 
 import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -24,8 +24,6 @@ from hack.rig.run import HackError
 NAME = PROJECT.name
 #: What only people can say of it.
 WRITTEN = PROJECT.olm
-(_KIND,) = PROJECT.kinds
-(_IMAGE,) = PROJECT.images
 
 
 def _labels(labels: Manifest, release: Release) -> Manifest:
@@ -38,14 +36,15 @@ def _labels(labels: Manifest, release: Release) -> Manifest:
     return kept | {"app.kubernetes.io/version": release.version}
 
 
-def crd(release: Release) -> Manifest:
-    """Return the definition of the kind."""
-    found = find("CustomResourceDefinition", _KIND.crd)
-    found["metadata"] = {
-        "name": found["metadata"]["name"],
-        "labels": _labels(found["metadata"]["labels"], release),
-    }
-    return found
+def crds(release: Release) -> list[Manifest]:
+    """Return the definitions of the kinds."""
+    definitions = [find("CustomResourceDefinition", kind.crd) for kind in PROJECT.kinds]
+    for definition in definitions:
+        definition["metadata"] = {
+            "name": definition["metadata"]["name"],
+            "labels": _labels(definition["metadata"]["labels"], release),
+        }
+    return definitions
 
 
 def _deployment(release: Release) -> Manifest:
@@ -63,7 +62,10 @@ def _deployment(release: Release) -> Manifest:
                 "fieldRef": {"fieldPath": "metadata.annotations['olm.targetNamespaces']"}
             },
         },
-        {"name": _IMAGE.related_variable, "value": release.message_image},
+        *(
+            {"name": image.related_variable, "value": release.pod_images[image.name]}
+            for image in PROJECT.images
+        ),
         *_settings(),
     ]
     return {
@@ -78,7 +80,7 @@ def _settings() -> Iterable[dict[str, str]]:
     # The namespaces are OLM's to say.
     flags = arguments()
     del flags["all-namespaces"]
-    flags[_IMAGE.flag] = f"$({_IMAGE.related_variable})"
+    flags |= {image.flag: f"$({image.related_variable})" for image in PROJECT.images}
     for name, value in flags.items():
         yield {"name": PROJECT.variables + name.replace("-", "_").upper(), "value": value}
 
@@ -100,34 +102,42 @@ def _platforms() -> dict[str, str]:
     }
 
 
-def _examples(chart: Manifest) -> list[Manifest]:
+def _examples(chart: Manifest, kinds: Mapping[str, Manifest]) -> list[Manifest]:
     """Return the chart's examples, as they are once the operator has seen to them."""
     examples: list[Manifest] = yaml.safe_load(chart["annotations"]["artifacthub.io/crdsExamples"])
     for example in examples:
-        example["status"] = {
-            "phase": "Processed",
-            "observedGeneration": 1,
-            "podName": f"msg-{example['metadata']['name']}",
-            "nodeName": "node-1",
-            "conditions": [
-                {
-                    "type": "Ready",
-                    "status": "True",
-                    "reason": "PodRunning",
-                    "message": "The Pod prints the text.",
-                    "lastTransitionTime": "2026-11-21T00:00:00Z",
-                    "observedGeneration": 1,
-                }
-            ],
-        }
+        status = json.dumps(kinds[example["kind"]]["status"])
+        example["status"] = json.loads(status.replace("$NAME", example["metadata"]["name"]))
     return examples
+
+
+def _owned(definition: Manifest, written: Manifest, display_name: str) -> Manifest:
+    """Return how a kind is shown."""
+    (version,) = definition["spec"]["versions"]
+    kind, schema = definition["spec"]["names"]["kind"], version["schema"]["openAPIV3Schema"]
+    return {
+        "name": definition["metadata"]["name"],
+        "kind": kind,
+        "version": version["name"],
+        "displayName": display_name,
+        "description": schema["description"],
+        "resources": written["resources"],
+        **{
+            f"{part}Descriptors": _described(
+                written[f"{part}Descriptors"],
+                schema["properties"][part],
+                f"{kind}: {part}Descriptors",
+            )
+            for part in ("spec", "status")
+        },
+    }
 
 
 def _described(written: list[Manifest], schema: Manifest, where: str) -> list[Manifest]:
     """Return descriptors with the descriptions of the schema; raise HackError where they differ."""
     properties = schema["properties"]
-    paths_ = [descriptor["path"] for descriptor in written]
-    if odd := set(paths_) ^ set(properties):
+    paths = [descriptor["path"] for descriptor in written]
+    if odd := set(paths) ^ set(properties):
         raise HackError(
             f"olm/csv.yaml: {where}: {', '.join(sorted(odd))} must be both here and in the CRD"
         )
@@ -141,17 +151,16 @@ def csv(release: Release) -> Manifest:
     """Return the ClusterServiceVersion."""
     chart = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())
     written = yaml.safe_load((WRITTEN / "csv.yaml").read_text())
-    definition = crd(release)
-    (version,) = definition["spec"]["versions"]
-    schema = version["schema"]["openAPIV3Schema"]
-    examples = _examples(chart)
-    (shown,) = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
+    definitions = crds(release)
+    examples = _examples(chart, written["kinds"])
+    shown = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
+    titles = {listed["name"]: listed["displayName"] for listed in shown}
     return {
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "ClusterServiceVersion",
         "metadata": {
             "name": release.name,
-            "labels": _labels(definition["metadata"]["labels"], release) | _platforms(),
+            "labels": _labels(definitions[0]["metadata"]["labels"], release) | _platforms(),
             "annotations": {
                 **written["metadata"]["annotations"],
                 "alm-examples": _json(examples),
@@ -183,22 +192,12 @@ def csv(release: Release) -> Manifest:
             ],
             "customresourcedefinitions": {
                 "owned": [
-                    {
-                        "name": definition["metadata"]["name"],
-                        "kind": definition["spec"]["names"]["kind"],
-                        "version": version["name"],
-                        "displayName": shown["displayName"],
-                        "description": schema["description"],
-                        "resources": written["resources"],
-                        **{
-                            f"{part}Descriptors": _described(
-                                written[f"{part}Descriptors"],
-                                schema["properties"][part],
-                                f"{part}Descriptors",
-                            )
-                            for part in ("spec", "status")
-                        },
-                    }
+                    _owned(
+                        definition,
+                        written["kinds"][definition["spec"]["names"]["kind"]],
+                        titles[definition["metadata"]["name"]],
+                    )
+                    for definition in definitions
                 ]
             },
             "install": {
@@ -210,7 +209,7 @@ def csv(release: Release) -> Manifest:
             },
             "relatedImages": [
                 {"name": NAME, "image": release.image},
-                {"name": _IMAGE.name, "image": release.message_image},
+                *({"name": name, "image": ref} for name, ref in release.pod_images.items()),
             ],
         },
     }

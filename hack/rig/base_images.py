@@ -23,6 +23,7 @@ from hack.rig import (
     versions,
 )
 from hack.rig.debian import RootFs
+from hack.rig.run import HackError
 from hack.rig.steps import step
 
 _NO_DOCS = (
@@ -117,18 +118,43 @@ def python(targets: Sequence[str] = ()) -> tuple[str, str]:
 
 def busybox() -> str:
     """Make sure that the local registry has BusyBox; return the image's name."""
-    tag = f"busybox:{versions.BUSYBOX}"
+    return publish(public_images.BUSYBOX)
+
+
+def publish(reference: str, packages: Sequence[str] = ()) -> str:
+    """Make sure that the local registry has a public image; return its name there.
+
+    Where it cannot be pulled, it is made of these Debian packages; BusyBox needs none.
+    """
+    tag = reference.rpartition("/")[2]
     name = f"{registry.ADDRESS}/{tag}"
     registry.up()
     if registry.has(tag):
         return name
     if public_images.are_in_reach():
-        source = public_images.pull(public_images.BUSYBOX)
+        source = public_images.pull(reference)
     else:
-        source = engine.import_image(f"{names.prefix()}/busybox", _BUSYBOX, 'CMD ["sh"]')
+        source = _stand_in(reference, packages)
     engine.docker("tag", source, name)
     engine.docker("push", name, timeout=300)
     return name
+
+
+def _stand_in(reference: str, packages: Sequence[str]) -> str:
+    """Return an image of Debian packages; raise HackError where none are named."""
+    repository = reference.rpartition("/")[2].partition(":")[0]
+    if reference == public_images.BUSYBOX:
+        root, command = _BUSYBOX, "sh"
+    elif packages:
+        hooks = ('install -d -m 1777 "$1/tmp"', _USERS, _NO_DOCS)
+        root = RootFs(repository, versions.DEBIAN_IMAGES, ("base-files", *packages), hooks=hooks)
+        command = repository
+    else:
+        raise HackError(
+            f"{reference} cannot be pulled; name in PROJECT the Debian `packages` of that image, "
+            "so that it is made here"
+        )
+    return engine.import_image(f"{names.prefix()}/{repository}", root, f'CMD ["{command}"]')
 
 
 def busybox_for(targets: Sequence[str]) -> str:

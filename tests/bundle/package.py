@@ -30,7 +30,7 @@ def release(version: str) -> Release:
     return Release(
         version=version,
         image=f"registry.example.com/message-operator@{DIGEST}",
-        message_image=f"registry.example.com/busybox@{DIGEST}",
+        pod_images={"message": f"registry.example.com/busybox@{DIGEST}"},
         bundle_image=f"registry.example.com/message-operator-bundle@{DIGEST}",
     )
 

@@ -198,10 +198,11 @@ def test_a_release_names_the_images_that_it_is_given() -> None:
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert csv["metadata"]["name"] == "message-operator.v1.2.3"
     assert container["image"] == given.image
-    assert {"name": "RELATED_IMAGE_MESSAGE", "value": given.message_image} in container["env"]
+    related = {"name": "RELATED_IMAGE_MESSAGE", "value": given.pod_images["message"]}
+    assert related in container["env"]
     assert [image["image"] for image in csv["spec"]["relatedImages"]] == [
         given.image,
-        given.message_image,
+        given.pod_images["message"],
     ]
 
 
@@ -237,12 +238,14 @@ def test_a_field_that_nobody_describes_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = yaml.safe_load((bundle.WRITTEN / "csv.yaml").read_text())
-    del written["specDescriptors"][1]
+    del written["kinds"]["Message"]["specDescriptors"][1]
     (tmp_path / "csv.yaml").write_text(yaml.safe_dump(written))
     for name in ("values.yaml", "description.md"):
         (tmp_path / name).write_text((bundle.WRITTEN / name).read_text())
     monkeypatch.setattr(service_version, "WRITTEN", tmp_path)
 
-    sentence = "olm/csv.yaml: specDescriptors: intervalSeconds must be both here and in the CRD"
+    sentence = (
+        "olm/csv.yaml: Message: specDescriptors: intervalSeconds must be both here and in the CRD"
+    )
     with pytest.raises(HackError, match=re.escape(sentence)):
         list(generate.problems())

@@ -62,8 +62,7 @@ def published(hack_made: hack_cluster.Cluster, kube: Kube) -> Published:
 def images(published: Published) -> tuple[str, str]:
     """The operator's image and the message Pods', in the registry."""
     assert published.image is not None
-    assert published.message_image is not None
-    return published.image, published.message_image
+    return published.image, published.pod_images["message"]
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ def publish_bundle(
     With `longest`, its CRD takes no text that has more characters.
     """
     ref = f"{registry.ADDRESS}/message-operator-bundle:v{version}"
-    release = Release(version, image, message_image, ref)
+    release = Release(version, image, {"message": message_image}, ref)
     files = bundle.bundle(release)
     if longest is not None:
         definition = yaml.safe_load(files[_CRD])

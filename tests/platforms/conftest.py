@@ -17,8 +17,8 @@ def shipped() -> Release:
     reference = f"{registry.ADDRESS}/all-platforms/{name}:{version}"
     make = Make(CHECKOUT, IMG=reference, PLATFORMS=",".join(platforms.SUPPORTED))
     make("docker-build", "docker-push", timeout=1200)
-    message_image = base_images.busybox_for(platforms.SUPPORTED)
-    return replace(bundle.current(), image=_pinned(reference), message_image=_pinned(message_image))
+    pods = {"message": _pinned(base_images.busybox_for(platforms.SUPPORTED))}
+    return replace(bundle.current(), image=_pinned(reference), pod_images=pods)
 
 
 def _pinned(reference: str) -> str:

@@ -26,7 +26,7 @@ OF_WHEEL = re.compile(r"\.dist-info/(WHEEL|RECORD)$")
 
 @pytest.mark.parametrize("image", ["operator", "message Pods"])
 def test_an_image_is_an_index_of_all_platforms(image: str, shipped: Release) -> None:
-    reference = {"operator": shipped.image, "message Pods": shipped.message_image}[image]
+    reference = {"operator": shipped.image, "message Pods": shipped.pod_images["message"]}[image]
 
     assert sorted(dockerfiles.listed(reference)) == PLATFORMS
     for platform in PLATFORMS:
@@ -89,7 +89,7 @@ def test_but_for_its_libraries_the_operator_is_the_same_on_all_platforms(shipped
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_the_message_pods_shell_prints(platform: str, shipped: Release) -> None:
     said = containers.run(
-        shipped.message_image, platform, "/bin/sh", "-c", 'printf "%s\n" "$0"', "안녕하세요"
+        shipped.pod_images["message"], platform, "/bin/sh", "-c", 'printf "%s\n" "$0"', "안녕하세요"
     )
 
     assert said == "안녕하세요\n"

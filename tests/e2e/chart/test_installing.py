@@ -79,7 +79,7 @@ def test_as_a_part_of_another_chart(
         for option in published.options
     )
     operator = releases(
-        home, "platform-message-operator", published=Published(str(tmp_path), below, None)
+        home, "platform-message-operator", published=Published(str(tmp_path), below)
     )
     shared = {"imageRegistry": registry.ADDRESS, "storageClass": "fast"}
 

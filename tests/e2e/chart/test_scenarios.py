@@ -143,7 +143,7 @@ def test_air_gapped(
     for image, (repository, digest) in images.items():
         options.append(f"--set-string={image}.repository={repository}")
         options.append(f"--set-string={image}.digest={digest}")
-    operator = releases(home, published=Published(str(helm.CHART), (), None))
+    operator = releases(home, published=Published(str(helm.CHART), ()))
 
     install(operator, "air-gapped", *options)
 

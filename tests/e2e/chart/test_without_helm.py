@@ -17,9 +17,8 @@ def with_images(text: str, published: Published) -> str:
     prefix = "--message-image="
     (message,) = (a.removeprefix(prefix) for a in container["args"] if a.startswith(prefix))
     assert published.image
-    assert published.message_image
     return text.replace(container["image"], published.image).replace(
-        message, published.message_image
+        message, published.pod_images["message"]
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from hack.commands import push
-from hack.pack import catalog, chart_package, image, olm_images
+from hack.pack import bundle, catalog, chart_package, image, olm_images
 from hack.pack.artifacts import image_parts
 from hack.rig import base_images, engine, paths
 from hack.rig.run import HackError
@@ -62,6 +62,7 @@ def test_what_is_no_registry_is_refused_in_a_sentence(
 @pytest.fixture
 def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Stand in for Docker: it has former images, and prints this when it pushes an index."""
+    bundle.current()  # remembered: Helm renders the chart while it can still be found
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
@@ -88,8 +89,8 @@ def push_operator(monkeypatch: pytest.MonkeyPatch, platforms: str) -> str:
     monkeypatch.setenv("REGISTRY", "registry.example.com/you")
     monkeypatch.setenv("PLATFORMS", platforms)
     monkeypatch.setattr(image, "build", lambda ref: ref)
-    monkeypatch.setattr(base_images, "busybox", lambda: "localhost:5001/busybox:1")
-    monkeypatch.setattr(chart_package, "push", lambda _, *images: named.append(images[0]))
+    monkeypatch.setattr(base_images, "publish", lambda *_: "localhost:5001/busybox:1")
+    monkeypatch.setattr(chart_package, "push", lambda _, release: named.append(release.image))
     push.push_chart()
     return named[0]
 

@@ -1,0 +1,135 @@
+"""A project may have several kinds, and several images: all that is generated has each of them."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hack.pack.project import PLUGIN
+from hack.rig import paths
+
+#: What the operator has beside the Message.
+LETTER = '''
+from typing import Annotated
+from msgspec import Meta
+
+
+class LetterSpec(kr.Fields, frozen=True):
+    """What is wanted."""
+
+    address: Annotated[str, Meta(description="Where it goes.")] = ""
+
+
+@kr.custom_resource("myorg.dev", "v1", "letters", status=kr.Fields, ready="it is sent")
+class Letter(kr.Resource):
+    """A Letter is sent."""
+
+    spec: LetterSpec = LetterSpec()
+
+
+letters = manager.controller_for(Letter)
+'''
+SHOWN = """\
+    - kind: Letter
+      version: v1
+      name: letters.myorg.dev
+      displayName: Letter
+      description: An address
+"""
+ARGUMENT = "            - --quill-image=quill:1\n"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project with a second kind and a second image; all of it is generated."""
+    folder = tmp_path_factory.mktemp("project")
+    for part in ("hack", "operator", "charts", "olm", "docs", "examples", "catalog"):
+        shutil.copytree(paths.CHECKOUT / part, folder / part)
+    for part in ("README.md", "README.ko.md"):
+        shutil.copy(paths.CHECKOUT / part, folder)
+    operator = folder / "operator" / "message_operator" / "operator.py"
+    operator.write_text(operator.read_text() + LETTER)
+    chart = folder / "charts" / "message-operator"
+    insert(chart / "Chart.yaml", SHOWN, before="  artifacthub.io/crdsExamples")
+    insert(chart / "templates/deployment.yaml", ARGUMENT, before="          env:\n")
+    shutil.copy(folder / "examples" / "hello.yaml", folder / "examples" / "letter.yaml")
+    edit(folder / "PROJECT", paths.CHECKOUT / "PROJECT", add_to_project)
+    edit(folder / "olm" / "csv.yaml", folder / "olm" / "csv.yaml", add_to_csv)
+    generate(folder)
+    return folder
+
+
+def add_to_project(content: dict[str, Any]) -> None:
+    content["resources"].append(content["resources"][0] | {"kind": "Letter", "plural": "letters"})
+    plugin = content["plugins"][PLUGIN]
+    plugin["samples"]["Letter"] = "examples/letter.yaml"
+    plugin["images"].append({"name": "quill", "values": "quillPod.image"})
+
+
+def add_to_csv(content: dict[str, Any]) -> None:
+    described = {"path": "address", "displayName": "Address"}
+    content["kinds"]["Letter"] = {
+        "resources": [], "specDescriptors": [described],
+        "statusDescriptors": [
+            {"path": "conditions", "displayName": "Conditions"},
+            {"path": "observedGeneration", "displayName": "Generation"},
+        ],
+        "status": {},
+    }  # fmt: skip
+
+
+def insert(file: Path, part: str, before: str) -> None:
+    text = file.read_text()
+    assert text.count(before) == 1
+    file.write_text(text.replace(before, part + before))
+
+
+def edit(file: Path, former: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    content = yaml.safe_load(former.read_text())
+    change(content)
+    file.write_text(yaml.safe_dump(content))
+
+
+def generate(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "hack", "generate"], cwd=folder, capture_output=True, text=True,
+        check=False, timeout=300, env={**os.environ, "PYTHONPATH": f"{folder}/operator"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_bundle_has_each_kind_and_each_image(project: Path) -> None:
+    manifests = project / "bundle" / "manifests"
+    csv = yaml.safe_load((manifests / "message-operator.clusterserviceversion.yaml").read_text())
+    (deployment,) = csv["spec"]["install"]["spec"]["deployments"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    environment = {variable["name"]: variable.get("value") for variable in container["env"]}
+
+    owned = csv["spec"]["customresourcedefinitions"]["owned"]
+    related = {image["name"]: image["image"] for image in csv["spec"]["relatedImages"]}
+    assert [crd["name"] for crd in owned] == ["messages.myorg.dev", "letters.myorg.dev"]
+    assert [crd["displayName"] for crd in owned] == ["Message", "Letter"]
+    assert yaml.safe_load((manifests / "myorg.dev_letters.yaml").read_text())["kind"] == (
+        "CustomResourceDefinition"
+    )
+    assert related["quill"] == environment["RELATED_IMAGE_QUILL"] == "quill:1"
+    assert environment["MESSAGE_OPERATOR_QUILL_IMAGE"] == "$(RELATED_IMAGE_QUILL)"
+
+
+def test_the_catalog_and_the_plain_manifests_have_each_kind(project: Path) -> None:
+    (bundle,) = (project / "catalog" / "bundles").glob("*.yaml")
+    properties = yaml.safe_load(bundle.read_text())["properties"]
+    deployed = list(yaml.safe_load_all((project / "deploy" / "crds.yaml").read_text()))
+    schema = yaml.safe_load((project / "deploy/schemas/letter_v1.json").read_text())
+
+    kinds = [one["value"]["kind"] for one in properties if one["type"] == "olm.gvk"]
+    assert kinds == ["Message", "Letter"]
+    assert [crd["spec"]["names"]["kind"] for crd in deployed] == ["Message", "Letter"]
+    assert schema["properties"]["kind"]["enum"] == ["Letter"]
+    assert "address" in schema["properties"]["spec"]["properties"]
