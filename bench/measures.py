@@ -204,7 +204,7 @@ async def churn(count: int, minutes: float) -> Numbers:
             first = 0.0
             while True:
                 if not await world.until_right(stage.PATIENCE):
-                    raise HackError(f"churn: no end after round {rounds}")
+                    raise HackError(f"churn: the Messages are not right after round {rounds}")
                 if rounds == 2:  # the allocator has seen all that it will see
                     await stage.quiet(process)
                     first = process.rss()

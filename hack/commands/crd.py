@@ -46,7 +46,7 @@ def install(cluster: Cluster) -> None:
     wait_while_deleted(cluster)
     others = operators.others(cluster)
     if others and is_there(cluster):
-        say(f"note: the CRD {NAMES} belongs to the operator {others[0]}, and stays as it is.")
+        say(f"note: the CRD {NAMES} belongs to the operator {others[0]} and is left as it is.")
     else:
         _apply(cluster)
 
@@ -59,7 +59,10 @@ def uninstall() -> None:
     operators.refuse_others(cluster, f"it serves the {PROJECT.many} that this command deletes")
     _delete(cluster)
     for operator in operators.operators(cluster):
-        say(f"note: the operator {operator} still runs, and waits for the CRD: `make undeploy`.")
+        say(
+            f"note: the operator {operator} still runs and waits for the CRD; "
+            "`make undeploy` removes it."
+        )
 
 
 def is_there(cluster: Cluster) -> bool:
@@ -123,8 +126,9 @@ def wait_while_deleted(cluster: Cluster) -> None:
             )
         if waited > _DELETION:
             raise HackError(
-                f"the CRD {NAMES} is still being deleted after {_DELETION:.0f} s, with "
-                f"{len(free) + len(held)} {PROJECT.many} left. Run the same command again later."
+                f"the CRD {NAMES} is still being deleted after {_DELETION:.0f} s; "
+                f"{len(free) + len(held)} {PROJECT.many} are left. Run the same command "
+                "again later."
             )
         time.sleep(0.5)
 

@@ -54,7 +54,7 @@ class _Shell:
         while not holds():
             if time.monotonic() > deadline:
                 state = answer([*self._command, "describe", "message", _NAME]) or ""
-                raise HackError(f"waited {seconds(_WAIT)} until {condition}\n{state}")
+                raise HackError(f"waited {seconds(_WAIT)} in vain until {condition}\n{state}")
             time.sleep(0.2)
 
 

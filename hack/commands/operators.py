@@ -40,6 +40,6 @@ def refuse_others(cluster: Cluster, why: str) -> None:
         namespace, _, name = other.partition("/")
         raise HackError(
             f"the cluster already has an operator, {other}, and {why}. Remove it first (helm "
-            f"uninstall {name} --namespace {namespace}; one of OLM's with its Subscription and "
-            "CSV), or use another cluster."
+            f"uninstall {name} --namespace {namespace}; if OLM installed it, delete its "
+            "Subscription and CSV), or use another cluster."
         )

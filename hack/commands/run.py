@@ -25,11 +25,11 @@ def run(arguments: list[str]) -> None:
     cluster = clusters.up()
     crd.install(cluster)
     for operator in operators.operators(cluster):
-        say(f"note: the operator {operator} runs, too, and both act on the same {PROJECT.many}.")
+        say(f"note: the operator {operator} also runs, and both act on the same {PROJECT.many}.")
     image_option = []
     if cluster.registry is not None:
         image_option = [f"--{PROJECT.images[0].flag}={base_images.busybox()}"]
-    say("==> The operator, here; Ctrl-C ends it")
+    say("==> The operator runs here; press Ctrl-C to stop it")
     os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
     command = [sys.executable, "-m", PROJECT.package, *image_option, *arguments]
     os.execv(command[0], command)  # noqa: S606 (in this process's place: signals reach it)

@@ -53,11 +53,11 @@ def lock(name: str, patience: float = 60 * 60) -> Iterator[None]:
             waited = time.monotonic() - began
             if waited > patience:
                 raise HackError(
-                    f"another run has been busy with {name} for {elapsed(waited)}; "
-                    f"it holds {file.name}: let it end, or end it, then try again"
+                    f"another run has been working on {name} for {elapsed(waited)}; "
+                    f"it holds the lock {file.name}. Wait for it or stop it, then try again"
                 )
             if waited < _POLL:
-                say(f"    another run is busy with {name}; waiting for it")
+                say(f"    another run is working on {name}; waiting for it")
             time.sleep(_POLL)
         yield
 

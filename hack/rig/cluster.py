@@ -117,10 +117,10 @@ def down() -> None:
     """Delete both clusters and their registry; images and other parts that were built stay."""
     if is_existing():
         raise HackError(
-            "CLUSTER=existing: this cluster was not made here, so it is not deleted here."
+            "CLUSTER=existing: `make` did not create this cluster, so it does not delete it."
         )
     if not shutil.which("docker"):
-        say("There is no Docker engine here, so there is nothing to delete.")
+        say("There is no Docker engine, so there is nothing to delete.")
         return
     with cache.lock("cluster"):
         engine.up()

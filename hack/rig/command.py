@@ -19,7 +19,7 @@ def execute(command: Callable[[], int | None]) -> int:
         say(f"\nerror: {error}")
         return 1
     except KeyboardInterrupt:
-        say("\ninterrupted; what is done so far is kept: the same command goes on from there")
+        say("\ninterrupted; finished steps are kept, and the same command continues from there")
         return 130
     finally:
         stop_all()

@@ -136,7 +136,7 @@ class ControlPlane:
         """Raise ``HackError`` if a part has ended."""
         for name, process in self._processes.items():
             if process.poll() is not None:
-                raise HackError(f"{name} has ended; its log says:\n{tail(self.log(name))}")
+                raise HackError(f"{name} has exited; its log ends:\n{tail(self.log(name))}")
 
     def log(self, name: str) -> str:
         """Give what a part has logged."""
@@ -168,7 +168,7 @@ class ControlPlane:
                 if time.monotonic() > deadline:
                     raise HackError(
                         f"the API server is not ready after {PATIENCE:.0f} s ({error}); "
-                        f"its log says:\n{tail(self.log('kube-apiserver'))}"
+                        f"its log ends:\n{tail(self.log('kube-apiserver'))}"
                     ) from error
                 time.sleep(0.1)
 
@@ -182,7 +182,7 @@ def chosen() -> str:
     if minor not in versions.PROVED:
         *others, last = versions.PROVED
         raise HackError(
-            f"KUBERNETES={minor} is no version that the operator is tested on; "
+            f"KUBERNETES={minor} is not a version that the operator is tested on; "
             f"use {', '.join(others)} or {last}"
         )
     return minor

@@ -121,7 +121,7 @@ def update() -> None:
         try:
             work.run(["apt-get", *_WAIT, "update", "-q"], timeout=5 * 60, env=_QUIET)
         except HackError:
-            say(f"    apt-get update complains, see {work.log}; going on")
+            say(f"    `apt-get update` printed warnings, see {work.log}; continuing")
 
 
 def _targets() -> tuple[tuple[str, str], ...]:
@@ -145,7 +145,7 @@ def mirrors(suite: str) -> list[str]:
             sources.append(f"deb {site} {suite}-security main")
     if not sources:
         raise HackError(
-            "no Debian mirror is configured for apt, from which to take packages: see "
+            "apt has no Debian mirror configured, so no packages can be downloaded. Check "
             "/etc/apt/sources.list and /etc/apt/sources.list.d, then run apt-get update"
         )
     return sources

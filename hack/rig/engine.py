@@ -145,7 +145,7 @@ def _start(work: Step) -> None:
         ended = process is not None and process.poll() is not None
         if ended or time.monotonic() > deadline:
             said = tail(log.read_text(errors="replace")) if log.exists() else ""
-            raise HackError(f"dockerd does not come up; its log, {log}, ends:\n{said}")
+            raise HackError(f"dockerd does not start; its log, {log}, ends:\n{said}")
         time.sleep(0.3)
 
 

@@ -14,7 +14,7 @@ def current(kubectl: Path) -> tuple[str, Path]:
     if not there:
         raise HackError(
             f"CLUSTER=existing: there is no kubeconfig at {files}. Set KUBECONFIG to the file of "
-            "the cluster to use, or leave CLUSTER out for a kind cluster that is made for you."
+            "the cluster to use, or leave CLUSTER out to have a kind cluster created for you."
         )
     file = there[0] if len(there) == 1 else _merged(kubectl)
     ask = (kubectl, "--kubeconfig", file)
@@ -30,7 +30,7 @@ def current(kubectl: Path) -> tuple[str, Path]:
             f"CLUSTER=existing: the cluster does not answer ({reason}). Tried kubeconfig {files}, "
             f"context {context or 'none is chosen'}, server {server or 'unknown'}. Start that "
             "cluster, choose another context (kubectl config use-context …) or set KUBECONFIG; or "
-            "leave CLUSTER out for a kind cluster that is made for you."
+            "leave CLUSTER out to have a kind cluster created for you."
         ) from error
     return context or "existing", file
 

@@ -142,7 +142,10 @@ def _image(reference: str) -> archive.Image:
             base=_PROXY_BASE.tar() if program == "kube-proxy" else None,
         )
     if program not in PROGRAMS:
-        raise HackError(f"kubeadm asks for an image that hack/rig/node_image.py lacks: {reference}")
+        raise HackError(
+            f"kubeadm needs the image {reference}, which hack/rig/node_image.py does not build; "
+            "add it there"
+        )
     return archive.Image(
         reference, golang.program(program), entrypoint=program in ("pause", "coredns")
     )

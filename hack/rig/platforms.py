@@ -21,8 +21,8 @@ def requested() -> tuple[str, ...]:
     for name in names:
         if name not in SUPPORTED:
             raise HackError(
-                f"PLATFORMS: nothing is built for {name}; list {' and '.join(SUPPORTED)} or one "
-                f"of them, for example PLATFORMS={','.join(SUPPORTED)}"
+                f"PLATFORMS: images cannot be built for {name}; use {' and '.join(SUPPORTED)} "
+                f"or one of them, for example PLATFORMS={','.join(SUPPORTED)}"
             )
     return tuple(dict.fromkeys(names))
 

@@ -19,7 +19,7 @@ def path(name: str) -> Path:
     if found := shutil.which(name):
         return Path(found)
     if not debian.can_unpack():
-        raise HackError(f"{name} is missing: put Prometheus and its promtool on the PATH")
+        raise HackError(f"{name} is missing; put Prometheus and its promtool on the PATH")
     version = _candidate()
 
     def make(part: Path) -> None:
@@ -40,7 +40,7 @@ def _candidate() -> str:
         version = _known()
     if version is None:
         raise HackError(
-            "apt knows no package prometheus: run `sudo apt-get update`, or look at apt's sources"
+            "apt has no package named prometheus; run `sudo apt-get update`, or check apt's sources"
         )
     return version.partition("+")[0].partition("-")[0]
 

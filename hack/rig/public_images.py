@@ -52,24 +52,24 @@ _TROUBLES = (
         r"toomanyrequests|429 Too Many Requests|rate limit",
         Trouble(
             "it limits how much it serves to one address (429 Too Many Requests)",
-            "Log in with `docker login`, which raises the limit, or wait: it is lifted within "
-            f"hours. {_AGAIN}",
+            "Log in with `docker login`, which raises the limit, or wait: the limit is lifted "
+            f"within hours. {_AGAIN}",
         ),
     ),
     (
         r"x509|certificate|tls: ",
         Trouble(
             "the Docker engine does not trust its certificate",
-            "If a proxy stands between, let the engine trust the proxy's authority "
+            "If a proxy is in between, make the engine trust the proxy's certificate authority "
             f"(https://docs.docker.com/engine/security/certificates). {_AGAIN}",
             is_unreachable=True,
         ),
     ),
     (
-        r"timeout|deadline exceeded|no end after",
+        r"timeout|timed out|deadline exceeded",
         Trouble(
-            "it does not answer in time: the line is slow, or a firewall drops what is sent",
-            f"Find a better line, or see to the firewall. {_AGAIN}",
+            "it does not answer in time: the connection is slow, or a firewall drops packets",
+            f"Use a faster connection, or check the firewall. {_AGAIN}",
             is_unreachable=True,
             is_passing=True,
         ),
@@ -79,20 +79,20 @@ _TROUBLES = (
         r"no route to host|connection reset|: EOF",
         Trouble(
             "it cannot be reached",
-            f"See to the network, or to the Docker engine's proxy settings. {_AGAIN}",
+            f"Check the network and the Docker engine's proxy settings. {_AGAIN}",
             is_unreachable=True,
         ),
     ),
     (
         r"unauthorized|denied|forbidden|authentication required",
-        Trouble("it refuses without a login", f"Log in with `docker login`. {_AGAIN}"),
+        Trouble("it requires a login", f"Log in with `docker login`. {_AGAIN}"),
     ),
     (
         r"manifest unknown|not found|no matching manifest",
         Trouble("it does not have this image for this machine's processor"),
     ),
 )
-_UNKNOWN = Trouble("it does not serve the image", f"See what the engine says. {_AGAIN}")
+_UNKNOWN = Trouble("it does not serve the image", f"Read the engine's error below. {_AGAIN}")
 
 
 @functools.cache

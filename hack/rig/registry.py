@@ -114,11 +114,13 @@ def digest(image: str) -> str | None:
     except urllib.error.HTTPError as error:
         if error.code == 404:
             return None
-        raise HackError(f"the registry on {ADDRESS} does not tell of {image}: {error}") from error
+        raise HackError(
+            f"the registry on {ADDRESS} cannot say whether it has {image}: {error}"
+        ) from error
     except OSError as error:
         raise HackError(
             f"the registry on {ADDRESS} does not answer ({error}); `make cluster` starts it, and "
-            f"`docker logs {NAME}` tells why it ended"
+            f"`docker logs {NAME}` shows why it stopped"
         ) from error
 
 

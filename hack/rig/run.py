@@ -106,7 +106,7 @@ def _execute(
         try:
             out, err = process.communicate(stdin if isinstance(stdin, bytes) else None, timeout)
         except subprocess.TimeoutExpired as error:
-            raise HackError(f"no end after {elapsed(timeout)}: {_line(argv)}") from error
+            raise HackError(f"timed out after {elapsed(timeout)}: {_line(argv)}") from error
         finally:
             if process.poll() is None:
                 _kill(process)

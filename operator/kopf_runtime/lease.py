@@ -61,7 +61,7 @@ class Election:
                     await self._while_renewing(work)
                 finally:
                     self._metrics.leader.set(0)
-                logger.warning("The Lease was not renewed in time: this replica stops working")
+                logger.warning("The Lease was not renewed in time; this replica stops leading")
         finally:
             await self._release()
 

@@ -210,7 +210,7 @@ class Manager(Generic[S]):
             try:
                 return await self._adapt(self.client, settings)
             except ApiError as error:
-                logger.warning("Nothing is known of the cluster yet; asking again: %s", error)
+                logger.warning("The cluster cannot be examined yet; asking again: %s", error)
                 await asyncio.sleep(max(error.after, backoff.next()))
         return settings
 

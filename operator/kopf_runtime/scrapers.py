@@ -103,7 +103,7 @@ class Scrapers:
         try:
             answer = await self._ask(token)
         except (ApiError, msgspec.MsgspecError) as error:
-            logger.warning("Nobody can say who may scrape /metrics: %s", error)
+            logger.warning("The API server cannot say who may scrape /metrics: %s", error)
             answer = Answer(503, "The API server cannot say who may scrape.", known)
         self._answers.pop(key, None)
         for old in [k for k, a in self._answers.items() if not (a.known or a.counts)]:

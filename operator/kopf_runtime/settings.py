@@ -80,7 +80,8 @@ def _namespaces(text: str) -> list[str]:
 def _selector(text: str) -> str:
     if text and (LONG_PREFIX.search(text) or not SELECTOR.fullmatch(text)):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a label selector (for example: team=a,stage in (test, live),!paused)"
+            f"{text!r} is not a valid label selector; "
+            "use for example team=a,stage in (test, live),!paused"
         )
     return text
 
@@ -167,7 +168,7 @@ def _own_namespace(env: Mapping[str, str]) -> str:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> Any:
-        self.exit(2, f"{self.prog}: {message}\n{self.prog} --help tells more.\n")
+        self.exit(2, f"{self.prog}: {message}\nRun {self.prog} --help for more.\n")
 
 
 def _add(parser: _Parser, prefix: str, env: Mapping[str, str], setting: Field[Any]) -> None:
@@ -239,7 +240,7 @@ def parse(
         )
     if not (settings.lease_retry_period < settings.lease_renew_deadline < settings.lease_duration):
         parser.error(
-            "the Lease's timings must grow: "
+            "the Lease's timings must be in this order: "
             f"--lease-retry-period ({settings.lease_retry_period:g}) < "
             f"--lease-renew-deadline ({settings.lease_renew_deadline:g}) < "
             f"--lease-duration ({settings.lease_duration:g})"

@@ -325,7 +325,7 @@ async def test_a_scrape_is_refused_while_nobody_can_be_asked(
     server.answers.append(reviews)
     async with scraped(server, folder) as scraper:
         assert await scraper.status("good") == 503
-        assert "Nobody can say who may scrape /metrics" in caplog.text
+        assert "The API server cannot say who may scrape /metrics" in caplog.text
         assert "etcd is away" in caplog.text
         assert await scraper.status("good") == 200  # the trouble has passed
 

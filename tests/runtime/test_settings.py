@@ -100,7 +100,7 @@ def test_addresses(text: str, address: tuple[str, int] | None) -> None:
         (["--metrics-bind-address=8080"], {}, "'8080' is not a valid [HOST]:PORT"),
         (["--metrics-bind-address=:99999"], {}, "':99999' is not a valid [HOST]:PORT"),
         (["--log-level=loud"], {}, "'loud' is not one of debug, info, warning, error"),
-        (["--lease-duration=5"], {}, "must grow"),
+        (["--lease-duration=5"], {}, "must be in this order"),
         (["--nonsense"], {}, "--nonsense"),
         (["--log=info"], {}, "--log"),  # no abbreviations: a later flag would break them
         ([], {"WIDGET_OPERATOR_WORKERS": "-1"}, "WIDGET_OPERATOR_WORKERS: '-1' is not a whole"),
@@ -108,7 +108,7 @@ def test_addresses(text: str, address: tuple[str, int] | None) -> None:
         (
             ["--namespace-selector=a=b c"],
             {},
-            "'a=b c' is not a label selector",
+            "'a=b c' is not a valid label selector",
         ),
         (["-n", "one", "--namespace-selector=a"], {}, "are both set; leave one out"),
         (["--namespace-selector=a"], {"WATCH_NAMESPACE": "a"}, "are both set; leave one out"),

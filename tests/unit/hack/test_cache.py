@@ -85,7 +85,7 @@ def test_two_runs_at_the_same_time_make_a_part_once() -> None:
 def test_a_lock_that_is_held_too_long_is_told_with_its_file() -> None:
     with (
         cache.lock("cluster"),
-        pytest.raises(HackError, match=r"busy with cluster .*lock/cluster"),
+        pytest.raises(HackError, match=r"working on cluster .*lock/cluster"),
         cache.lock("cluster", patience=0),
     ):
         pass

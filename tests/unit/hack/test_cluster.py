@@ -68,7 +68,7 @@ def test_a_cluster_that_does_not_answer_is_told_with_all_that_was_tried(
 def test_an_existing_cluster_is_never_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLUSTER", "existing")
 
-    with pytest.raises(HackError, match="not deleted here"):
+    with pytest.raises(HackError, match="does not delete it"):
         cluster.down()
 
 

@@ -30,7 +30,7 @@ _REFUSING = [
     ),
     (
         "pull access denied for busybox, repository does not exist or may require 'docker login'",
-        r"refuses without a login",
+        r"requires a login",
     ),
     ("no matching manifest for linux/riscv64 in the manifest list entries", r"processor"),
     ("received unexpected HTTP status: 503 Service Unavailable", r"503 Service Unavailable"),

@@ -47,7 +47,7 @@ def test_an_image_is_named_by_the_digest_that_the_registry_tells() -> None:
 
 @pytest.mark.usefixtures("answering")
 def test_a_registry_in_trouble_is_not_taken_for_one_without_the_image() -> None:
-    with pytest.raises(HackError, match=r"does not tell of ill:1\.0: .*500"):
+    with pytest.raises(HackError, match=r"cannot say whether it has ill:1\.0: .*500"):
         pinned(f"{registry.ADDRESS}/ill:1.0")
 
 
