@@ -42,7 +42,7 @@ async def _gives_users(client: kr.Client) -> bool:
         await asyncio.sleep(pause)
     logger.warning(
         "The API server refuses to say whether it has %s, so the operator assumes that it does "
-        "not. On OpenShift, set --message-user=none, or bind the ClusterRole system:discovery to the "
-        "operator", GROUP,
+        "not. On OpenShift, set --message-user=none, or bind the ClusterRole system:discovery to "
+        "the operator", GROUP,
     )  # fmt: skip
     return False
