@@ -5,7 +5,8 @@ generated           all files that are made of others: written, or checked
 image, artifacts    the operator's image; image and chart in a registry
 chart_package       the chart with the images of a registry, pushed to it
 olm_images          the images of bundle and catalog, pushed to a registry
-chart_docs          the chart's README and values.schema.json, from values.yaml
+chart_docs          a chart's README and values.schema.json, from its values.yaml
+crds_chart          the chart of the CRD alone, from the operator's chart
 chart_kinds         the kinds of values that values.yaml may name
 chart_dashboard     the Grafana dashboard, from chart_panels
 chart_panels        the dashboard's rows of panels, and the queries of each

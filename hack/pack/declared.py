@@ -19,7 +19,6 @@ _BY = "hack/pack/declared.py of the operator's code"
 EXAMPLES = PROJECT.root / "examples"
 
 _CRD = """\
-{{{{- if .Values.crds.install }}}}
 {header}# It is a template, not in crds/, because Helm never upgrades what is in crds/.
 apiVersion: {apiVersion}
 kind: {kind}
@@ -28,8 +27,7 @@ metadata:
   labels:
     {{{{- include "{chart}.labelsWith" (dict "root" . "labels" .Values.crds.labels) | nindent 4 }}}}
   {{{{- include "{chart}.annotations" (dict "root" . "annotations" .Values.crds.annotations "own" (include "{chart}.keep" . | fromYaml)) }}}}
-{spec}{{{{- end }}}}
-"""  # noqa: E501
+{spec}"""  # noqa: E501
 
 
 def files() -> dict[Path, str]:
@@ -54,7 +52,7 @@ def definitions(operator: Manager[Any]) -> list[crds.Manifest]:
 
 def chart_crd(operator: Manager[Any], chart: str) -> str:
     """Return the chart's template of the CRD: only its metadata is templated."""
-    return "---\n".join(
+    manifests = "---\n".join(
         _CRD.format(
             header=documents.header(_BY), chart=chart, apiVersion=crd["apiVersion"],
             kind=crd["kind"], name=crd["metadata"]["name"],
@@ -62,6 +60,7 @@ def chart_crd(operator: Manager[Any], chart: str) -> str:
         )
         for crd in definitions(operator)
     )  # fmt: skip
+    return f"{{{{- if .Values.crds.install }}}}\n{manifests}{{{{- end }}}}\n"
 
 
 def chart_rules(operator: Manager[Any], chart: str) -> str:

@@ -11,6 +11,7 @@ from hack.pack import (
     catalog,
     chart_dashboard,
     chart_docs,
+    crds_chart,
     declared,
     manifests,
     numbered,
@@ -21,18 +22,23 @@ from hack.pack import (
 def _of_the_chart_s_sources() -> dict[Path, str]:
     return {
         **declared.files(),
-        chart_docs.CHART / "values.schema.json": chart_docs.schema(),
-        chart_docs.CHART / "README.md": chart_docs.readme(),
+        **chart_docs.files(chart_docs.CHART),
         chart_dashboard.FILE: chart_dashboard.dashboard(),
     }
 
 
-def _of_the_rendered_chart() -> dict[Path, str]:
-    return {**bundle.files(), **catalog.files(), **manifests.files(), **olmv1.files()}
+def _of_the_charts() -> dict[Path, str]:
+    return {
+        **chart_docs.files(crds_chart.CHART),
+        **bundle.files(),
+        **catalog.files(),
+        **manifests.files(),
+        **olmv1.files(),
+    }
 
 
 #: Each is made once the files of those before it are written: Helm renders with the schema.
-STAGES = (numbered.files, _of_the_chart_s_sources, _of_the_rendered_chart)
+STAGES = (numbered.files, _of_the_chart_s_sources, crds_chart.files, _of_the_charts)
 
 
 def files() -> dict[Path, str]:

@@ -137,6 +137,11 @@ class Project(msgspec.Struct, frozen=True):
         return self.root / "docs" / "icon.svg"
 
     @property
+    def crds_chart(self) -> Path:
+        """The folder of the chart that has the kinds and their users' roles alone."""
+        return self.root / "charts" / f"{self.name}-crds"
+
+    @property
     def version(self) -> str:
         """The version that is checked out: `__version__` of the operator's package."""
         version: str = importlib.import_module(self.package).__version__

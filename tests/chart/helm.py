@@ -13,6 +13,8 @@ from hack.rig import tools, versions
 
 CHECKOUT = Path(__file__).parents[2]
 CHART = CHECKOUT / "charts" / "message-operator"
+#: The chart of the kind alone.
+CRDS_CHART = CHECKOUT / "charts" / "message-operator-crds"
 
 #: What the tests install: release and namespace differ, so that mistaking one for the other shows.
 RELEASE = "demo"

@@ -59,7 +59,7 @@ def test_a_changed_default_is_named_with_its_effect(newer: Path) -> None:
 
 
 def test_what_cannot_be_changed_is_called_a_failure(newer: Path) -> None:
-    replace(newer / "templates" / "_helpers.tpl", "app.kubernetes.io/name: ", "name: ")
+    replace(newer / "templates" / "_metadata.tpl", "app.kubernetes.io/name: ", "name: ")
 
     assert any(
         line.startswith(

@@ -70,7 +70,8 @@ def test_bump_has_everything_name_the_new_version_and_verify_content(copy: Make)
     said = copy("bump", "VERSION=7.8.9-rc.1")
     copy("verify")
 
-    assert "charts/message-operator/Chart.yaml written" in said
+    for chart in ("message-operator", "message-operator-crds"):
+        assert f"charts/{chart}/Chart.yaml written" in said
     assert [file.name for file in catalog.iterdir()] == ["v7.8.9-rc.1.yaml"]
     left = [
         f"{name}: {line}"
