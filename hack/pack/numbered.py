@@ -14,7 +14,8 @@ from hack.rig import paths
 _CHART = chart_docs.CHART / "Chart.yaml"
 _DOCUMENTS = (
     _CHART,
-    *(paths.CHECKOUT / name for name in ("README.md", "README.ko.md", "docs/olm.md")),
+    *sorted(paths.CHECKOUT.glob("README*.md")),
+    *sorted((paths.CHECKOUT / "docs").glob("*.md")),
 )
 
 #: What stands before the version: in Chart.yaml, as an image's tag, as a tag in git, as a channel.

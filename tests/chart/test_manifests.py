@@ -167,7 +167,13 @@ def test_the_oldest_kubernetes_that_is_proved_is_the_chart_s() -> None:
         render(kubernetes=f"v1.{int(OLDEST_KUBERNETES.removeprefix('1.')) - 1}.99")
 
 
-@pytest.mark.parametrize("document", ["README.md", "README.ko.md", f"{CHART}/README.md"])
+@pytest.mark.parametrize(
+    "document",
+    [
+        *("README.md", "README.ko.md", "docs/install.md", "docs/install.ko.md"),
+        f"{CHART}/README.md",
+    ],
+)
 def test_the_documents_name_the_oldest_kubernetes_that_is_proved(document: str) -> None:
     named = re.findall(r"Kubernetes (1\.\d+)", (CHECKOUT / document).read_text())
 

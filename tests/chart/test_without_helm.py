@@ -14,7 +14,7 @@ from tests.chart.helm import CHART, CHECKOUT, Manifest, helm, names
 
 DEPLOY = CHECKOUT / "deploy"
 NAME = "message-operator"
-READMES = [CHECKOUT / "README.md", CHECKOUT / "README.ko.md"]
+GUIDES = [CHECKOUT / "docs" / "install.md", CHECKOUT / "docs" / "install.ko.md"]
 
 
 def manifests(file: str) -> list[Manifest]:
@@ -72,32 +72,32 @@ def kustomized(folder: Path) -> list[Manifest]:
     return list(yaml.safe_load_all(done.stdout))
 
 
-def overlay(readme: Path) -> dict[str, Any]:
-    """Return the overlay that a README shows."""
-    blocks = re.findall(r"```yaml\n(.*?)```", readme.read_text(), re.DOTALL)
+def overlay(guide: Path) -> dict[str, Any]:
+    """Return the overlay that a guide shows."""
+    blocks = re.findall(r"```yaml\n(.*?)```", guide.read_text(), re.DOTALL)
     (block,) = (block for block in blocks if "resources: [deploy]" in block)
     found: dict[str, Any] = yaml.safe_load(block)
     return found
 
 
-def test_both_readmes_show_the_same_overlay() -> None:
-    one, other = (overlay(readme) for readme in READMES)
+def test_both_guides_show_the_same_overlay() -> None:
+    one, other = (overlay(guide) for guide in GUIDES)
 
     assert one == other
 
 
 @pytest.fixture
 def changed(tmp_path: Path) -> list[Manifest]:
-    """The overlay of the README, with all that it is made of."""
+    """The overlay of the guide, with all that it is made of."""
     (tmp_path / "deploy").mkdir()
     for file in DEPLOY.glob("*.yaml"):
         (tmp_path / "deploy" / file.name).write_text(file.read_text())
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay(READMES[0])))
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay(GUIDES[0])))
     return kustomized(tmp_path)
 
 
 def test_an_overlay_changes_the_namespace_everywhere(changed: list[Manifest]) -> None:
-    wanted = overlay(READMES[0])["namespace"]
+    wanted = overlay(GUIDES[0])["namespace"]
 
     assert wanted != NAME
     assert {namespace for _, namespace, _ in names(changed)} == {"", wanted}
@@ -120,7 +120,7 @@ def test_in_another_namespace_the_lease_is_there_too(changed: list[Manifest]) ->
 def test_an_overlay_changes_the_image(changed: list[Manifest]) -> None:
     (deployment,) = (m for m in changed if m["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    (image,) = overlay(READMES[0])["images"]
+    (image,) = overlay(GUIDES[0])["images"]
 
     assert container["image"] == f"{image['newName']}:{image['newTag']}"
 

@@ -1,4 +1,4 @@
-"""Each command that `make` lists is run by CI or by a test, and the README names no other."""
+"""Each command that `make` lists is run by CI or by a test, and no document names another."""
 
 import ast
 import re
@@ -62,15 +62,31 @@ def test_each_target_is_run_by_ci_or_by_a_test() -> None:
     assert TARGETS.keys() - run_by_ci() - run_by_tests() == set()
 
 
-@pytest.mark.parametrize("document", ["README.md", "README.ko.md"])
-def test_the_readme_names_targets_that_there_are(document: str) -> None:
+DOCUMENTS = sorted(
+    str(file.relative_to(CHECKOUT))
+    for folder in (CHECKOUT, CHECKOUT / "docs")
+    for file in folder.glob("*.md")
+)
+
+
+def named(document: str) -> set[str]:
+    """Return the targets that a document names."""
     text = (CHECKOUT / document).read_text()
     commands = re.findall(r"`make ([^`]+)`|^\$ make ([^#\n]+)", text, re.MULTILINE)
-    words = {word for command in commands for word in "".join(command).split()}
-    targets = {word for word in words if re.fullmatch(r"[a-z][a-z0-9-]*", word)}
+    typed = (re.sub(r'"[^"]*"', "", "".join(command)) for command in commands)
+    words = {word for command in typed for word in command.split()}
+    return {word for word in words if re.fullmatch(r"[a-z][a-z0-9-]*", word)}
 
-    assert targets >= {"demo", "test", "check"}
-    assert targets <= TARGETS.keys()
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_document_names_targets_that_there_are(document: str) -> None:
+    assert named(document) <= TARGETS.keys()
+
+
+@pytest.mark.parametrize("language", ["", ".ko"])
+def test_the_first_page_names_the_two_commands(language: str) -> None:
+    assert named(f"README{language}.md") == {"demo", "test", "docker-build", "docker-push"}
+    assert named(f"docs/development{language}.md") >= {"check", "faults", "e2e", "run", "deploy"}
 
 
 def test_make_alone_lists_them_all() -> None:

@@ -1,0 +1,62 @@
+"""Documents lead nowhere that there is not, and say the same in both languages."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.console import commands
+
+CHECKOUT = Path(__file__).parents[2]
+#: Those that people write or read: not what tools keep beside them.
+DOCUMENTS = sorted(
+    file
+    for pattern in ("*.md", "docs/**/*.md", "charts/*/*.md", ".github/*.md")
+    for file in CHECKOUT.glob(pattern)
+)
+KOREAN = [file for file in DOCUMENTS if file.name.endswith(".ko.md")]
+
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def relative(file: Path) -> str:
+    return str(file.relative_to(CHECKOUT))
+
+
+def anchors(file: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a document."""
+    text = re.sub(r"^```.*?^```", "", file.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
+def test_links_within_the_project_lead_somewhere(document: Path) -> None:
+    dead = []
+    for link in _LINK.findall(document.read_text()):
+        path, _, anchor = link.partition("#")
+        target = document if not path else (document.parent / path).resolve()
+        if re.match(r"\w+:", link):
+            continue
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            dead.append(link)
+
+    assert dead == []
+
+
+@pytest.mark.parametrize("korean", KOREAN, ids=relative)
+def test_both_languages_have_the_same_commands(korean: Path) -> None:
+    english = korean.with_name(korean.name.replace(".ko.md", ".md"))
+
+    def typed(document: Path) -> list[str]:
+        return [re.sub(r"\s+#.*", "", command) for command in commands(document.read_text())]
+
+    assert typed(korean) == typed(english)
+
+
+@pytest.mark.parametrize("korean", KOREAN, ids=relative)
+def test_each_language_leads_to_the_other(korean: Path) -> None:
+    english = korean.with_name(korean.name.replace(".ko.md", ".md"))
+
+    assert f"]({english.name})" in korean.read_text()
+    assert f"]({korean.name})" in english.read_text()
