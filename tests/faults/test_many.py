@@ -1,4 +1,4 @@
-"""Ten thousand Messages: all at once, with restarts in the middle. NUMBER makes it fewer."""
+"""Ten thousand Messages: restarts in the middle, or large texts. NUMBER makes it fewer."""
 
 import asyncio
 import os
@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from signal import Signals
 
 import pytest
+import yaml
 
+from hack.rig import paths
 from tests.faults.subjects import MESSAGE
 from tests.support.faults import control_plane
 from tests.support.faults.cluster import Raw, connected
@@ -16,8 +18,11 @@ from tests.support.faults.world import World, world
 
 NUMBER = int(os.environ.get("NUMBER", "10000"))
 PATIENCE = 60 + NUMBER * 0.06  # seconds
+#: As many bytes as a Message may have.
+LARGE = ("x" * 32768, "🎉" * 8192)
+VALUES = paths.CHECKOUT / "charts" / "message-operator" / "values.yaml"
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
 
 async def test_ten_thousand_messages_with_restarts_in_the_middle() -> None:
@@ -59,6 +64,33 @@ async def test_ten_thousand_messages_with_restarts_in_the_middle() -> None:
                 await _all(names, lambda name: here.delete(name))
                 operator.send(Signals.SIGKILL)
                 await _until(here, lambda pods: not pods, "all are gone")
+
+
+async def test_ten_thousand_large_texts_fit_into_the_chart_s_limit() -> None:
+    limit: str = yaml.safe_load(VALUES.read_text())["resources"]["limits"]["memory"]
+    assert limit.endswith("Mi")
+    with control_plane.running() as plane:
+        async with connected(plane) as cluster:
+            await prepare(cluster, MESSAGE)
+            plane.start_controllers(*control_plane.CONTROLLERS)
+            async with world(cluster, MESSAGE) as here:
+                wanted = {f"m{number:05}": LARGE[number % 2] for number in range(NUMBER)}
+                operator = await here.start("--log-level=info")
+                peaks = {}
+
+                await _all(wanted, lambda name: here.create(wanted[name], name))
+                async with here.within(PATIENCE * 6, "all are made"):
+                    while here.children_made() < NUMBER:
+                        await asyncio.sleep(1)
+                await here.converges(wanted, patience=PATIENCE * 2, quiet=3)
+                peaks["as they come"] = operator.memory("VmHWM")
+                await here.restart()
+                await here.quiet(3)
+                peaks["as it starts"] = operator.memory("VmHWM")
+
+    told = ", ".join(f"{peak / 2**20:.0f} MiB {when}" for when, peak in peaks.items())
+    print(f"{NUMBER} Messages with 32 KiB each: at most {told}")  # noqa: T201
+    assert max(peaks.values()) < int(limit.removesuffix("Mi")) * 2**20, told
 
 
 async def _all(names: Iterable[str], do: Callable[[str], Awaitable[object]]) -> None:
