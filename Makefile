@@ -13,10 +13,14 @@ MAKEFLAGS += --no-print-directory
 # MESSAGE_IMG=…        the message Pods' image, and BUNDLE_IMG=… the OLM bundle's, of a release
 # REGISTRY=…           where bundle, catalog and chart are pushed to with the images that they name,
 #                      host[:port][/path]; left out: the registry beside the kind cluster
+# PROJECT=examples/memcached
+#                      the operator that `make generate`, `verify`, `chart` and `bundle-check` are
+#                      for; left out: all that have a file PROJECT here
 # PLATFORMS=…          what the operator's image is built for: linux/amd64,linux/arm64; left out:
 #                      this machine
 CLUSTER ?= kind
 IMG ?=
+unexport PROJECT
 export CLUSTER IMAGES IMG KUBERNETES PLATFORMS MESSAGE_IMG BUNDLE_IMG REGISTRY
 
 # --------------------------------------------------------------------------------------------------
@@ -25,6 +29,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 ARGS ?=
+PROJECTS := $(or $(PROJECT),. $(patsubst %/PROJECT,%,$(wildcard examples/*/PROJECT)))
 
 ##@ Start here
 
@@ -91,21 +96,21 @@ matrix-oldest: $(READY) ## run the tests of `make matrix` on the oldest supporte
 	@$(PY) -m hack matrix --oldest -- $(ARGS)
 
 .PHONY: chart
-chart: $(READY) ## lint the chart, check what it renders
-	@$(PY) -m pytest tests/chart $(ARGS)
+chart: $(READY) ## lint the charts, check what they render (PROJECT=examples/memcached)
+	@PROJECT=$(PROJECT) $(PY) -m pytest $(if $(PROJECT),,tests/chart) tests/projects/test_chart.py $(ARGS)
 
 .PHONY: bundle-check
-bundle-check: $(READY) ## look at bundle and catalog with OLM's own programs
+bundle-check: $(READY) ## look at bundle and catalog with OLM's own programs (PROJECT=…)
 	@$(PY) -m hack tool opm olm-validate scorecard-test olmv1-render >/dev/null
-	@$(PY) -m pytest tests/bundle $(ARGS)
+	@PROJECT=$(PROJECT) $(PY) -m pytest $(if $(PROJECT),,tests/bundle) tests/projects/test_bundle.py $(ARGS)
 
 .PHONY: generate
 generate: $(READY) ## write the files that are made of others
-	@$(PY) -m hack generate
+	@for project in $(PROJECTS); do PROJECT=$$project $(PY) -m hack generate || exit; done
 
 .PHONY: verify
 verify: $(READY) ## find generated files that are out of date, mistakes in bundle and catalog
-	@$(PY) -m hack verify
+	@for project in $(PROJECTS); do PROJECT=$$project $(PY) -m hack verify || exit; done
 
 .PHONY: bundle
 bundle: generate ## write the OLM bundle and catalog

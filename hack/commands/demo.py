@@ -12,7 +12,7 @@ from collections.abc import Callable
 import yaml
 
 from hack.commands import Subparsers, deploy
-from hack.pack.project import PROJECT
+from hack.pack.project import PROJECT, REFERENCE
 from hack.rig import cluster as clusters
 from hack.rig import durations, paths, steps
 from hack.rig.cluster import Cluster
@@ -20,7 +20,7 @@ from hack.rig.run import HackError, answer, output
 from hack.rig.run import elapsed as seconds
 from hack.rig.steps import say
 
-_EXAMPLE = str(PROJECT.samples["Message"].relative_to(paths.CHECKOUT))
+_EXAMPLE = str(REFERENCE.samples["Message"].relative_to(paths.CHECKOUT))
 _NAME = "hello-msg"
 _EDITED = "수정된 메시지입니다. 🎉"
 _WAIT = 120.0
@@ -60,6 +60,8 @@ class _Shell:
 
 def run() -> None:
     """Do `make demo`; raise HackError where something is not as it should be."""
+    if PROJECT.root != REFERENCE.root:
+        raise HackError(f"the demo shows the {REFERENCE.name}; leave PROJECT out")
     began = time.monotonic()
     with steps.plan(durations.DEMO):
         cluster = clusters.up()

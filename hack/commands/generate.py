@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hack.commands import Subparsers
 from hack.pack import bundle, catalog, generated, rules
+from hack.pack.project import PROJECT
 from hack.rig import paths
 
 
@@ -40,7 +41,8 @@ def _verify(_: argparse.Namespace) -> int:
 
 def problems() -> Iterator[str]:
     """Yield what is wrong with what is in git, a sentence each."""
-    yield from rules.problems(bundle.BUNDLE, catalog.CATALOG)
+    if PROJECT.olm.is_dir():
+        yield from rules.problems(bundle.BUNDLE, catalog.CATALOG)
     for file in catalog.unreleased():
         yield f"{_name(file)} is of a version that was never released: run `make generate`"
     for file in generated.stale():

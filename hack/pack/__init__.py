@@ -5,6 +5,7 @@ generated           all files that are made of others: written, or checked
 image, artifacts    the operator's image; image and chart in a registry
 chart_package       the chart with the images of a registry, pushed to it
 olm_images          the images of bundle and catalog, pushed to a registry
+chart_templates     what is the same in every operator's chart
 chart_docs          a chart's README and values.schema.json, from its values.yaml
 crds_chart          the chart of the CRD alone, from the operator's chart
 chart_kinds         the kinds of values that values.yaml may name

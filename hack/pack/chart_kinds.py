@@ -1,8 +1,9 @@
 """The kinds of values in the chart's values.yaml: what `# @schema <kind>` stands for there."""
 
+import re
 from typing import Any
 
-from hack.pack.project import PROJECT
+from hack.pack.project import PROJECT, REFERENCE
 
 Schema = dict[str, Any]
 
@@ -64,22 +65,14 @@ _TLS: dict[str, Schema] = {
     "maxVersion": _TLS_VERSION,
 }
 
-#: The alerts of the chart, without what each begins with.
-_ALERTS = (
-    "Down",
-    "Restarting",
-    "NoLeader",
-    "ReconcileErrors",
-    "QueueStuck",
-    "ApiErrors",
-    "Forbidden",
-    "WatchMisses",
-    "SweepsFail",
-    "Unserved",
-    "UnreadableObjects",
-    "MessagesFailed",
-    "MessagesPending",
-)
+
+def _alerts() -> list[str]:
+    """Return the names of the chart's alerts: those of every operator, and its own."""
+    rule = REFERENCE.chart / "templates" / "monitoring" / "prometheusrule.yaml"
+    common = rule.read_text().replace(REFERENCE.alerts, PROJECT.alerts)
+    own = (PROJECT.chart / "templates" / "_operator.tpl").read_text()
+    return re.findall(r"^- alert: (\w+)", common + own, re.MULTILINE)
+
 
 #: What `# @schema <kind>` stands for.
 KINDS: dict[str, Schema] = {
@@ -87,7 +80,7 @@ KINDS: dict[str, Schema] = {
     "alerts": {
         "type": "array",
         "uniqueItems": True,
-        "items": {"enum": [PROJECT.alerts + name for name in _ALERTS]},
+        "items": {"enum": _alerts()},
     },
     "authorization": closed(type=TEXT, credentials=_KEY),
     "countOrPercentage": {**_COUNT_OR_PERCENTAGE, "pattern": "^([0-9]{1,3}%)?$"},

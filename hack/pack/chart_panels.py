@@ -5,6 +5,8 @@
 
 from dataclasses import dataclass
 
+from hack.pack.project import PROJECT
+
 #: An operator with all its replicas, and what it is called.
 _OPERATOR = "cluster, namespace, operator"
 _OPERATOR_LEGEND = "{{cluster}} {{namespace}}/{{operator}}"
@@ -36,7 +38,7 @@ def _quantile(share: float, name: str, by: str = "") -> str:
 
 
 ROWS: dict[str, tuple[Panel, ...]] = {
-    "Messages": (
+    PROJECT.many: (
         Panel(
             "Replicas",
             "Operators that are scraped. One of a release leads, the others stand by.",
@@ -58,17 +60,9 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             kind="stat",
             width=4,
         ),
-        Panel(
-            "Messages by phase",
-            "Processed ones print their text. Failed ones need somebody to act.",
-            (
-                (
-                    "{{phase}}",
-                    # All replicas of a release count the same Messages.
-                    f"sum by (phase) (max by ({_OPERATOR}, phase) (OWN_messages{{OURS}}))",
-                ),
-            ),
-            width=12,
+        *(
+            Panel(own.title, own.description, ((own.legend, own.query),), width=12)
+            for own in PROJECT.panels
         ),
     ),
     "Reconciles": (
@@ -98,7 +92,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Queue",
-            "Messages that wait. The leader's empties by itself; standbys keep theirs for the day.",
+            f"{PROJECT.many} that wait. The leader's empties by itself; standbys keep theirs for "
+            "the day.",
             (("{{pod}}", "sum by (pod) (OWN_queue_depth{OURS})"),),
         ),
         Panel(
@@ -191,7 +186,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Events not posted",
-            "Too many at once, or refused. The Messages' status tells the same.",
+            f"Too many at once, or refused. The {PROJECT.many}' status tells the same.",
             (("{{pod}}", _rate("OWN_events_dropped_total", "pod")),),
             unit="ops",
         ),

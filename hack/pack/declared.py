@@ -3,7 +3,6 @@
 `hack.commands.generate` writes it: templates of the chart, and the CRDs of the examples.
 """
 
-from importlib import import_module
 from pathlib import Path
 from runpy import run_path
 from typing import Any
@@ -83,12 +82,12 @@ def _literal(text: str) -> str:
 
 def _of_the_project() -> Manager[Any]:
     """Return the operator that PROJECT names; raise `HackError` if it serves other kinds."""
-    manager: Manager[Any] = import_module(f"{PROJECT.package}.operator").manager
+    manager: Manager[Any] = PROJECT.module(PROJECT.manager).manager
     served = {str(controller.kind) for controller in manager.controllers}
     if odd := sorted(served ^ {kind.crd for kind in PROJECT.kinds}):
         raise HackError(
             f"{', '.join(odd)} must be both a kind in {PROJECT.root / 'PROJECT'} and served by "
-            f"{PROJECT.package}.operator"
+            f"{PROJECT.manager}"
         )
     return manager
 

@@ -11,12 +11,14 @@ from hack.pack import (
     catalog,
     chart_dashboard,
     chart_docs,
+    chart_templates,
     crds_chart,
     declared,
     manifests,
     numbered,
     olmv1,
 )
+from hack.pack.project import PROJECT
 
 
 def _of_the_chart_s_sources() -> dict[Path, str]:
@@ -28,17 +30,20 @@ def _of_the_chart_s_sources() -> dict[Path, str]:
 
 
 def _of_the_charts() -> dict[Path, str]:
-    return {
-        **chart_docs.files(crds_chart.CHART),
-        **bundle.files(),
-        **catalog.files(),
-        **manifests.files(),
-        **olmv1.files(),
-    }
+    made = chart_docs.files(crds_chart.CHART)
+    if PROJECT.olm.is_dir():
+        made |= {**bundle.files(), **catalog.files(), **manifests.files(), **olmv1.files()}
+    return made
 
 
 #: Each is made once the files of those before it are written: Helm renders with the schema.
-STAGES = (numbered.files, _of_the_chart_s_sources, crds_chart.files, _of_the_charts)
+STAGES = (
+    chart_templates.files,
+    numbered.files,
+    _of_the_chart_s_sources,
+    crds_chart.files,
+    _of_the_charts,
+)
 
 
 def files() -> dict[Path, str]:

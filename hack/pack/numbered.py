@@ -9,13 +9,12 @@ from pathlib import Path
 
 from hack.pack import chart_docs
 from hack.pack.project import PROJECT
-from hack.rig import paths
 
 _CHART = chart_docs.CHART / "Chart.yaml"
 _DOCUMENTS = (
     _CHART,
-    *sorted(paths.CHECKOUT.glob("README*.md")),
-    *sorted((paths.CHECKOUT / "docs").glob("*.md")),
+    *sorted(PROJECT.root.glob("README*.md")),
+    *sorted((PROJECT.root / "docs").glob("*.md")),
 )
 
 #: What stands before the version: in Chart.yaml, as an image's tag, as a tag in git, as a channel.

@@ -6,7 +6,10 @@ https://book.kubebuilder.io/reference/project-config
 """
 
 import importlib
+import os
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import msgspec
@@ -88,10 +91,22 @@ class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.name.upper().replace("-", "_")
 
 
+class Panel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A panel of the dashboard that shows a metric of the operator's own."""
+
+    title: str
+    description: str
+    legend: str
+    #: As in `hack.pack.chart_panels`.
+    query: str
+
+
 class _Plugin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     package: _Module
     samples: dict[_KindName, str]
+    manager: _Values = ""
     images: tuple[Image, ...] = ()
+    panels: tuple[Panel, ...] = ()
 
 
 class _Plugins(msgspec.Struct, frozen=True):
@@ -120,6 +135,9 @@ class Project(msgspec.Struct, frozen=True):
     images: tuple[Image, ...]
     #: A manifest of each kind, by the kind's name.
     samples: dict[str, Path]
+    #: The module that declares the operator, as `manager`.
+    manager: str
+    panels: tuple[Panel, ...] = ()
 
     @property
     def chart(self) -> Path:
@@ -133,8 +151,9 @@ class Project(msgspec.Struct, frozen=True):
 
     @property
     def icon(self) -> Path:
-        """The picture that catalogs show."""
-        return self.root / "docs" / "icon.svg"
+        """The picture that catalogs show: the project's own, or that of the checkout."""
+        icon = Path("docs", "icon.svg")
+        return self.root / icon if (self.root / icon).is_file() else paths.CHECKOUT / icon
 
     @property
     def crds_chart(self) -> Path:
@@ -144,13 +163,26 @@ class Project(msgspec.Struct, frozen=True):
     @property
     def version(self) -> str:
         """The version that is checked out: `__version__` of the operator's package."""
-        version: str = importlib.import_module(self.package).__version__
+        version: str = self.module(self.package).__version__
         return version
 
     @property
     def version_file(self) -> Path:
         """Where the version is written."""
-        return self.root / "operator" / self.package / "__init__.py"
+        file = self.sources / f"{self.package}.py"
+        return file if file.is_file() else self.sources / self.package / "__init__.py"
+
+    @property
+    def sources(self) -> Path:
+        """The folder that the operator's package, or its one module, is in."""
+        folder = self.root / "operator"
+        return folder if folder.is_dir() else self.root
+
+    def module(self, name: str) -> ModuleType:
+        """Return a module of the operator's."""
+        if str(self.sources) not in sys.path:
+            sys.path.append(str(self.sources))
+        return importlib.import_module(name)
 
     @property
     def many(self) -> str:
@@ -190,6 +222,8 @@ def load(root: Path) -> Project:
         kinds=file.resources,
         images=plugin.images,
         samples={kind: root / sample for kind, sample in plugin.samples.items()},
+        manager=plugin.manager or plugin.package,
+        panels=plugin.panels,
     )
     _check(project, root / "PROJECT")
     return project
@@ -207,4 +241,7 @@ def _check(project: Project, path: Path) -> None:
             raise HackError(f"{path}: the sample {sample} does not exist; `samples` names files")
 
 
-PROJECT = load(paths.CHECKOUT)
+#: The checkout's own project. The charts of others have their common templates of its chart.
+REFERENCE = load(paths.CHECKOUT)
+#: The one that is worked on: the checkout's, or that of the folder which the variable names.
+PROJECT = load(paths.CHECKOUT / os.environ.get("PROJECT", ""))

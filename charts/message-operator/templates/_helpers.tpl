@@ -77,21 +77,6 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
-{{/* A numeric user, `auto` or `none`, which null means, too. */}}
-{{- define "message-operator.messageUser" -}}
-{{- if kindIs "invalid" . }}none{{ else if kindIs "string" . }}{{ . }}{{ else }}{{ int64 . }}{{ end }}
-{{- end }}
-
-{{/* What the cluster asks of the message Pods, as `--message-pod` takes it. Each field is there: one
-that is left out would have the operator's default. Kubernetes makes $$ in an argument a plain $. */}}
-{{- define "message-operator.messagePod" -}}
-{{- $pod := dict }}
-{{- range $field, $empty := dict "labels" dict "annotations" dict "nodeSelector" dict "affinity" dict "resources" dict "podSecurityContext" dict "securityContext" dict "tolerations" list "topologySpreadConstraints" list "priorityClassName" "" "runtimeClassName" "" }}
-{{- $_ := set $pod $field (default $empty (get $.Values.messagePod $field)) }}
-{{- end }}
-{{- $pod | toJson | replace "$" "$$" }}
-{{- end }}
-
 {{/* "true" where a PodDisruptionBudget has anything to protect. */}}
 {{- define "message-operator.hasDisruptionBudget" -}}
 {{- if and .Values.podDisruptionBudget.enabled (gt (int .Values.replicaCount) 1) }}true{{ end }}

@@ -33,7 +33,7 @@ Each stops the installation with one sentence that says what is wrong and what t
 {{- include "message-operator.validateNames" (dict "value" "extraContainers and initContainers" "items" (concat (default list .Values.initContainers) (default list .Values.extraContainers)) "ours" (list "operator")) }}
 {{- include "message-operator.validatePod" . }}
 {{- include "message-operator.validateTolerations" (dict "value" "tolerations" "items" .Values.tolerations) }}
-{{- include "message-operator.validateTolerations" (dict "value" "messagePod.tolerations" "items" .Values.messagePod.tolerations) }}
+{{- include "message-operator.validateOwn" . }}
 {{- end }}
 
 {{- define "message-operator.validatePod" -}}

@@ -1,0 +1,75 @@
+{{/* What is particular to this operator. The other templates hold for every operator:
+hack/pack/chart_templates.py writes them into the charts of others. */}}
+
+{{/* The flags that the operator adds to the runtime's. */}}
+{{- define "message-operator.arguments" -}}
+- --message-image={{ include "message-operator.image" (dict "image" .Values.messagePod.image "root" .) }}
+- --message-pull-policy={{ .Values.messagePod.image.pullPolicy }}
+{{- with include "message-operator.pullSecrets" (dict "root" . "secrets" .Values.messagePod.imagePullSecrets) | fromYamlArray }}
+{{- $names := list }}
+{{- range . }}{{ $names = append $names .name }}{{ end }}
+- --message-pull-secrets={{ join "," $names }}
+{{- end }}
+- --message-user={{ include "message-operator.messageUser" .Values.messagePod.runAsUser }}
+- {{ include "message-operator.messagePod" . | printf "--message-pod=%s" | toJson }}
+{{- end }}
+
+{{/* A numeric user, `auto` or `none`, which null means, too. */}}
+{{- define "message-operator.messageUser" -}}
+{{- if kindIs "invalid" . }}none{{ else if kindIs "string" . }}{{ . }}{{ else }}{{ int64 . }}{{ end }}
+{{- end }}
+
+{{/* What the cluster asks of the message Pods, as `--message-pod` takes it. Each field is there: one
+that is left out would have the operator's default. Kubernetes makes $$ in an argument a plain $. */}}
+{{- define "message-operator.messagePod" -}}
+{{- $pod := dict }}
+{{- range $field, $empty := dict "labels" dict "annotations" dict "nodeSelector" dict "affinity" dict "resources" dict "podSecurityContext" dict "securityContext" dict "tolerations" list "topologySpreadConstraints" list "priorityClassName" "" "runtimeClassName" "" }}
+{{- $_ := set $pod $field (default $empty (get $.Values.messagePod $field)) }}
+{{- end }}
+{{- $pod | toJson | replace "$" "$$" }}
+{{- end }}
+
+{{/* What cannot work among this operator's own values. */}}
+{{- define "message-operator.validateOwn" -}}
+{{- include "message-operator.validateTolerations" (dict "value" "messagePod.tolerations" "items" .Values.messagePod.tolerations) }}
+{{- end }}
+
+{{/* The alerts beyond the runtime's, from (dict "ours" <selector of this operator's samples>). */}}
+{{- define "message-operator.ownAlerts" }}
+- alert: MessageOperatorMessagesFailed
+  severity: warning
+  for: 15m
+  summary: Messages cannot be printed
+  description: >-
+    {{ "{{ $value | humanize }}" }} Messages have been in the phase Failed for 15 minutes.
+  expr: max(message_operator_messages{ {{- .ours -}} ,phase="Failed"}) > 0
+- alert: MessageOperatorMessagesPending
+  severity: warning
+  for: 30m
+  summary: Messages wait for their Pods
+  description: >-
+    {{ "{{ $value | humanize }}" }} Messages have been in the phase Pending for 30 minutes.
+  expr: max(message_operator_messages{ {{- .ours -}} ,phase="Pending"}) > 0
+{{- end }}
+
+{{/* How one sees it work, in a namespace that is watched. */}}
+{{- define "message-operator.walkthrough" -}}
+kubectl -n {{ . }} apply -f - <<'MESSAGE'
+apiVersion: myorg.dev/v1
+kind: Message
+metadata:
+  name: hello-msg
+spec:
+  text: "안녕하세요, 오퍼레이터!"
+MESSAGE
+
+3. Watch it:
+
+kubectl -n {{ . }} wait --for=condition=Ready --timeout=2m message/hello-msg
+kubectl -n {{ . }} get messages -o wide
+kubectl -n {{ . }} logs --follow msg-hello-msg
+
+If it does not become ready, this says why:
+
+kubectl -n {{ . }} describe message hello-msg
+{{- end }}

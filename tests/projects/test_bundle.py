@@ -1,0 +1,86 @@
+"""The bundle of every operator in this checkout: OLM takes it, and its operator starts with it.
+
+`make bundle-check PROJECT=examples/memcached` runs these for that one alone; `make verify` holds
+its bundle and its catalog against the rules of the catalogs' pipeline.
+"""
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from hack.pack import rights
+from hack.pack.project import Project
+from hack.pack.rules import validators
+from kopf_runtime import settings
+from tests.bundle.package import opm
+from tests.projects.projects import every_project
+
+Manifest = dict[str, Any]
+
+
+@pytest.fixture
+def csv(project: Project) -> Manifest:
+    manifests = project.root / "bundle" / "manifests"
+    found: Manifest = yaml.safe_load(
+        (manifests / f"{project.name}.clusterserviceversion.yaml").read_text()
+    )
+    return found
+
+
+@every_project
+def test_olm_s_validators_find_nothing(project: Project) -> None:
+    assert validators.findings(project.root / "bundle") == []
+    assert opm("validate", project.root / "catalog") == ""
+
+
+@every_project
+def test_the_operator_starts_with_the_environment_of_the_deployment(
+    project: Project, csv: Manifest
+) -> None:
+    (deployment,) = csv["spec"]["install"]["spec"]["deployments"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    given = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    # The kubelet puts in the variables that stand before.
+    for name, value in list(given.items()):
+        for other, text in list(given.items()):
+            given[name] = value = value.replace(f"$({other})", text)
+    module = project.module(project.manager)
+
+    found = settings.parse(module.manager.program, module.Settings, [], given)
+
+    related = {image["name"]: image["image"] for image in csv["spec"]["relatedImages"]}
+    assert found.leader_elect is True
+    for image in project.images:
+        assert getattr(found, image.flag.replace("-", "_")) == related[image.name]
+
+
+@every_project
+def test_the_operator_may_do_there_what_its_declaration_says(
+    project: Project, csv: Manifest
+) -> None:
+    (permissions,) = csv["spec"]["install"]["spec"]["permissions"]
+    declared = [r for _, r in rights.rules(project.module(project.manager).manager.controllers)]
+
+    assert permissions["rules"][: len(declared)] == declared
+    assert {
+        group for rule in permissions["rules"][len(declared) :] for group in rule["apiGroups"]
+    } == {"coordination.k8s.io"}
+
+
+@every_project
+def test_the_examples_are_as_the_kinds_want_them(project: Project, csv: Manifest) -> None:
+    schemas = {}
+    for kind in project.kinds:
+        file = f"{kind.qualified_group}_{kind.plural}.yaml"
+        crd = yaml.safe_load((project.root / "bundle" / "manifests" / file).read_text())
+        (version,) = crd["spec"]["versions"]
+        schemas[kind.kind] = version["schema"]["openAPIV3Schema"]
+
+    examples = json.loads(csv["metadata"]["annotations"]["alm-examples"])
+    assert {example["kind"] for example in examples} == schemas.keys()
+    for example in examples:
+        jsonschema.validate(example, schemas[example["kind"]])
+        assert example["status"]["conditions"][0]["type"] == "Ready"

@@ -1,0 +1,181 @@
+"""The chart of every operator in this checkout: it fits Kubernetes, its code and its project.
+
+`make chart PROJECT=examples/memcached` runs these for that one alone. What a chart has that only
+its own operator needs is tested elsewhere: the Message's in tests/chart.
+"""
+
+import functools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from hack.pack import chart_templates, rights
+from hack.pack.project import REFERENCE, Project, load
+from hack.rig import versions
+from kopf_runtime import settings
+from tests.chart import helm, pod_security
+from tests.chart.helm import Manifest, Values
+from tests.projects.projects import every_project
+
+RELEASE = "demo"
+#: What an operator's manifest of one of these kinds is held against.
+CUSTOM = ("CustomResourceDefinition", "ServiceMonitor", "PodMonitor", "PrometheusRule")
+VALUES: dict[str, Values] = {
+    "defaults": {},
+    "namespaced": {"watchNamespaces": ["team-a", "team-b"]},
+    "selected": {"watchNamespaceSelector": "team in (a, b)"},
+    "all": {
+        "replicaCount": 2,
+        "networkPolicy": {"enabled": True},
+        "metrics": {
+            "serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True},
+            "dashboard": {"enabled": True},
+        },
+    },
+}  # fmt: skip
+
+
+all_values = pytest.mark.parametrize("values", VALUES.values(), ids=list(VALUES))
+
+
+def rendered(project: Project, values: Values) -> list[Manifest]:
+    return helm.render(values, chart=project.chart, release=RELEASE)
+
+
+def of_kind(manifests: list[Manifest], kind: str) -> list[Manifest]:
+    return [manifest for manifest in manifests if manifest["kind"] == kind]
+
+
+@every_project
+def test_helm_lint_finds_nothing(project: Project, tmp_path: Path) -> None:
+    said = helm.helm("lint", "--strict", project.chart)
+
+    assert "0 chart(s) failed" in said
+
+
+@every_project
+@all_values
+def test_every_object_fits_the_schema_of_kubernetes(project: Project, values: Values) -> None:
+    manifests = [one for one in rendered(project, values) if one["kind"] not in CUSTOM]
+
+    assert of_kind(manifests, "Deployment")
+    for manifest in manifests:
+        kubernetes_validate.validate(manifest, versions.NEWEST, strict=True)
+
+
+@every_project
+@all_values
+def test_every_pod_passes_pod_security_restricted(project: Project, values: Values) -> None:
+    manifests = rendered(project, values)
+    pods = [one["spec"]["template"] for one in of_kind(manifests, "Deployment")]
+
+    for pod in [*pods, *of_kind(manifests, "Pod")]:
+        assert pod_security.violations(pod) == []
+
+
+@every_project
+@all_values
+def test_the_operator_takes_the_arguments(project: Project, values: Values) -> None:
+    module = project.module(project.manager)
+    (deployment,) = of_kind(rendered(project, values), "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+
+    found = settings.parse(module.manager.program, module.Settings, container["args"], {})
+
+    for image in project.images:
+        where: Any = yaml.safe_load((project.chart / "values.yaml").read_text())
+        where = functools.reduce(lambda part, name: part[name], image.values.split("."), where)
+        named = f"{where['registry']}/{where['repository']}:{where['tag']}"
+        assert getattr(found, image.flag.replace("-", "_")) == named
+
+
+@every_project
+def test_the_operator_may_do_what_its_declaration_says_and_no_more(project: Project) -> None:
+    declared = [rule for _, rule in rights.rules(controllers(project))]
+    everywhere, there = rendered(project, {}), rendered(project, VALUES["namespaced"])
+    name = f"{RELEASE}-{project.name}"
+
+    (clusters,) = [r for r in of_kind(everywhere, "ClusterRole") if r["metadata"]["name"] == name]
+    roles = [r for r in of_kind(there, "Role") if r["metadata"]["name"] == name]
+    assert clusters["rules"] == declared
+    assert {r["metadata"]["namespace"]: r["rules"] for r in roles} == {
+        "team-a": declared,
+        "team-b": declared,
+    }
+    assert name not in [r["metadata"]["name"] for r in of_kind(there, "ClusterRole")]
+
+
+def controllers(project: Project) -> Any:
+    return project.module(project.manager).manager.controllers
+
+
+@every_project
+def test_the_kinds_and_the_roles_of_their_users_come_and_stay(project: Project) -> None:
+    manifests = rendered(project, {})
+    kept = {
+        one["metadata"]["name"]
+        for one in manifests
+        if one["metadata"].get("annotations", {}).get("helm.sh/resource-policy") == "keep"
+    }
+
+    for kind in project.kinds:
+        roles = [f"{kind.crd}-{role}" for role in ("view", "edit", "admin")]
+        assert kept >= {kind.crd, *roles}
+        (crd,) = [one for one in manifests if one["metadata"]["name"] == kind.crd]
+        (version,) = crd["spec"]["versions"]
+        assert (crd["spec"]["names"]["kind"], version["name"]) == (kind.kind, kind.version)
+        (view,) = [one for one in manifests if one["metadata"]["name"] == roles[0]]
+        assert (view["rules"][0]["apiGroups"], view["rules"][0]["resources"]) == (
+            [kind.qualified_group],
+            [kind.plural],
+        )
+
+
+@every_project
+def test_a_value_that_there_is_not_is_refused(project: Project) -> None:
+    with pytest.raises(helm.HelmError, match="replicas"):
+        helm.render({"replicas": 1}, chart=project.chart)
+
+
+@every_project
+def test_alerts_and_dashboard_ask_for_metrics_of_this_operator(project: Project) -> None:
+    manifests = rendered(project, VALUES["all"])
+    (rule,) = of_kind(manifests, "PrometheusRule")
+    alerts = [alert["alert"] for alert in rule["spec"]["groups"][0]["rules"]]
+    (dashboard,) = [
+        m for m in of_kind(manifests, "ConfigMap") if "dashboard" in m["metadata"]["name"]
+    ]
+    expressions = json.dumps([rule["spec"], dashboard["data"]])
+
+    assert all(alert.startswith(project.alerts) for alert in alerts)
+    assert f"{project.metrics}queue_depth" in expressions
+    assert set(re.findall(r"\b(\w+_operator)_leader", expressions)) == {project.metrics.rstrip("_")}
+
+
+@every_project
+def test_a_project_names_no_other(project: Project) -> None:
+    if project.root == REFERENCE.root:
+        return
+    text = "\n".join(map(str, rendered(project, VALUES["all"])))
+    kind = REFERENCE.kinds[0]
+
+    for word in (REFERENCE.name, REFERENCE.metrics, REFERENCE.alerts, kind.crd, kind.many):
+        assert word not in text
+    assert not re.search(rf"\b{kind.kind}\b", text)
+
+
+def test_a_name_in_another_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = load(REFERENCE.root / "examples" / "memcached").kinds[0]
+    text = "Messages of message-operator: messages.myorg.dev, message pods, MESSAGES, messaging"
+
+    monkeypatch.setattr(chart_templates, "PROJECT", load(REFERENCE.root / "examples/memcached"))
+
+    assert chart_templates.renamed(text, kind) == (
+        "Memcacheds of memcached-operator: memcacheds.cache.example.com, memcached pods, MESSAGES, "
+        "messaging"
+    )
