@@ -8,8 +8,9 @@ from msgspec import Meta
 
 import kopf_runtime as kr
 
-#: Nodes that a Memcached may have.
-MOST = 5
+__version__ = "0.1.0"
+
+MOST = 5  # nodes that a Memcached may have
 
 
 class Spec(kr.Fields, frozen=True):
@@ -52,7 +53,7 @@ class Memcached(kr.Resource):
 class Settings(kr.Settings):
     """The operator's settings."""
 
-    image: str = kr.flag("docker.io/library/memcached:1.6", "the nodes' image", metavar="IMAGE")
+    node_image: str = kr.flag("docker.io/library/memcached:1.6", "their image", metavar="IMAGE")
 
 
 def keep(pod: kr.Conditioned) -> bool | None:
@@ -65,7 +66,7 @@ def labels(name: str) -> dict[str, str]:
     return {"app.kubernetes.io/name": "memcached", "app.kubernetes.io/instance": name}
 
 
-manager = kr.Manager("memcached-operator", Settings)
+manager = kr.Manager("memcached-operator", Settings, version=__version__)
 controller = manager.controller_for(Memcached, keep=lambda memcached: memcached.spec.size)
 controller.owns(kr.kinds.DEPLOYMENT)
 controller.watches(kr.kinds.POD, kr.Conditioned, keep=keep)
@@ -77,17 +78,14 @@ def desired(memcached: Memcached, settings: Settings) -> Iterable[dict[str, Any]
     name = memcached.metadata.name
     container = {
         "name": "memcached",
-        "image": settings.image,
+        "image": settings.node_image,
         "command": ["memcached", "--memory-limit=64"],
         "ports": [{"name": "memcached", "containerPort": 11211}],
         "readinessProbe": {"tcpSocket": {"port": "memcached"}},
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
-    user = {"runAsUser": 11211, "runAsNonRoot": True}
-    pod = {
-        "containers": [container],
-        "securityContext": {**user, "seccompProfile": {"type": "RuntimeDefault"}},
-    }
+    restricted = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    pod = {"containers": [container], "securityContext": {"runAsUser": 11211, **restricted}}
     yield {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

@@ -1,0 +1,36 @@
+{{/* What is particular to this operator. */}}
+
+{{/* The flags that the operator adds to the runtime's. */}}
+{{- define "memcached-operator.arguments" -}}
+- --node-image={{ include "memcached-operator.image" (dict "image" .Values.nodes.image "root" .) }}
+{{- end }}
+
+{{/* What cannot work among this operator's own values. */}}
+{{- define "memcached-operator.validateOwn" -}}
+{{- end }}
+
+{{/* The alerts beyond the runtime's, from (dict "ours" <selector of this operator's samples>). */}}
+{{- define "memcached-operator.ownAlerts" }}
+{{- end }}
+
+{{/* How one sees it work, in a namespace that is watched. */}}
+{{- define "memcached-operator.walkthrough" -}}
+kubectl -n {{ . }} apply -f - <<'MEMCACHED'
+apiVersion: cache.example.com/v1alpha1
+kind: Memcached
+metadata:
+  name: sample
+spec:
+  size: 2
+MEMCACHED
+
+3. Watch it:
+
+kubectl -n {{ . }} wait --for=condition=Ready --timeout=2m memcached/sample
+kubectl -n {{ . }} get memcacheds,deployments,pods
+kubectl -n {{ . }} scale memcached/sample --replicas=3
+
+If it does not become ready, this says why:
+
+kubectl -n {{ . }} describe memcached sample
+{{- end }}
