@@ -6,6 +6,7 @@ to once, not twice.
 """
 
 import logging
+import math
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -117,10 +118,10 @@ class StatusWriter:
 
     async def _write(self, primary: Primary, now: Status) -> bool:
         wanted = build(primary.status, primary.generation, now)
-        if all(primary.status.get(name) == value for name, value in wanted.items()):
+        if not (patch := difference(primary.status, wanted)):
             return False
         # Only onto the object that was looked at: a newer one is reconciled again.
-        body = {"metadata": {"resourceVersion": str(primary.version)}, "status": wanted}
+        body = {"metadata": {"resourceVersion": str(primary.version)}, "status": patch}
         target = self._primaries.kind.at(primary.key, "status")
         try:
             raw = await self._client.request("PATCH", target, body, content_type=MERGE_PATCH)
@@ -129,19 +130,22 @@ class StatusWriter:
                 await self._missing(primary)
                 return False
             raise
-        self._primaries.learn(raw)
+        if lost := difference(self._primaries.learn(raw).status, wanted):
+            self._warn(f"the API server does not keep these fields of its status: {sorted(lost)}")
         return ready(primary.status).get("reason") != ready(wanted).get("reason")
 
     async def _missing(self, primary: Primary) -> None:
         """Find out whether the object is gone, or its kind has no status subresource."""
         if await self._primaries.fetch(primary.key) is None:
             return
+        self._warn("it has no status subresource, so no status can be written")
+
+    def _warn(self, what: str) -> None:
+        """Tell once of a CRD that does not suit."""
         if not self._warned:
             self._warned = True
-            logger.error(
-                "%s has no status subresource, so no status can be written; "
-                "install the CRD that comes with this operator", self._primaries.kind,
-            )  # fmt: skip
+            kind = self._primaries.kind
+            logger.error("%s: %s; install the CRD that comes with this operator", kind, what)
 
     async def tell_unreadable(self, identity: Identity.Meta, reason: str) -> None:
         """Tell of an object of which nothing but its name can be read."""
@@ -155,7 +159,7 @@ class StatusWriter:
 
 
 def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any]:
-    """Return the status to write, given the former one."""
+    """Return the status that an object should have, given the former one."""
     conditions = former.get("conditions")
     listed = [c for c in conditions if isinstance(c, dict)] if isinstance(conditions, list) else []
     others = [c for c in listed if c.get("type") != "Ready"]
@@ -163,8 +167,37 @@ def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any
         others.sort(key=lambda c: str(c.get("lastTransitionTime")), reverse=True)
         del others[CONDITIONS - 1 :]
     condition = _condition(ready(former), generation, now)
-    fields: dict[str, Any] = msgspec.to_builtins(now.fields)
-    return {**fields, "observedGeneration": generation, "conditions": [*others, condition]}
+    fields = msgspec.to_builtins(now.fields, str_keys=True, order="deterministic")
+    return {
+        **{name: value for name, value in former.items() if name not in fields},
+        **_stored(fields),
+        "observedGeneration": generation,
+        "conditions": [*others, condition],
+    }
+
+
+def _stored(value: Any) -> Any:
+    """Return a value as the API server stores it: a field that is null is not there."""
+    match value:
+        case dict():
+            stored = {name: _stored(part) for name, part in value.items()}
+            return {name: part for name, part in stored.items() if part is not None}
+        case list() | tuple():
+            return [_stored(item) for item in value]
+        case float() if not math.isfinite(value):
+            return None
+    return value
+
+
+def difference(former: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON merge patch that turns one object into the other; empty if they are equal."""
+    patch: dict[str, Any] = dict.fromkeys(former.keys() - wanted.keys())
+    for name, value in wanted.items():
+        known = former.get(name)
+        if known != value:
+            nested = isinstance(known, dict) and isinstance(value, dict)
+            patch[name] = difference(known, value) if nested else value
+    return patch
 
 
 def _condition(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any]:

@@ -263,6 +263,7 @@ class ApiServer(Store):
         if subresource:
             patch = {"status": patch.get("status")}
         raw = _merge(copy.deepcopy(stored.raw), patch)
+        self.admission(kind, raw)
         patched = Stored(raw, stored.owners, stored.text)
         self.store(kind, key, patched, manager, subresource)
         answer = _json(self.objects[kind, key].encode())

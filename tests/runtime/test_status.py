@@ -1,0 +1,107 @@
+"""A status is what its author's function says of an object now, and is written once."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+import kopf_runtime as kr
+from tests.runtime import widgets
+from tests.runtime.widgets import WIDGET, edit, swept, widget
+from tests.support.api_server import ApiServer
+from tests.support.running import operating
+from tests.support.waiting import until
+
+KEY = ("ns", "one")
+
+
+class Node(msgspec.Struct):
+    """A part of a status."""
+
+    name: str
+    zone: str | None = None
+    load: float = 0.0
+
+
+def telling(*fields: Any) -> Any:
+    """Return a controller whose status has these fields, the next ones after each edit."""
+    one = widgets.controller()
+
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        told = fields[min(seen.object.generation, len(fields)) - 1]
+        return kr.Status(True, "Fine", "Fine.", fields=told)
+
+    return one
+
+
+async def status_of(server: ApiServer, generation: int) -> Any:
+    """Return the status of this generation, without what the runtime adds to it."""
+
+    def status() -> Any:
+        return (server.get(WIDGET, KEY) or {}).get("status") or {}
+
+    await until(lambda: status().get("observedGeneration") == generation)
+    added = ("observedGeneration", "conditions")
+    return {name: value for name, value in status().items() if name not in added}
+
+
+@pytest.mark.parametrize(
+    ("fields", "stored"),
+    [
+        ({"nodes": {"a": None, "b": {"zone": None}}}, {"nodes": {"b": {}}}),
+        ({"nodes": [Node("a"), Node("b", "z")]}, {"nodes": [
+            {"name": "a", "load": 0}, {"name": "b", "zone": "z", "load": 0}
+        ]}),
+        ({"nodes": (1, None)}, {"nodes": [1, None]}),
+        ({"nodes": {"b", "a"}}, {"nodes": ["a", "b"]}),
+        ({"nodes": {1: "one"}}, {"nodes": {"1": "one"}}),
+        ({"nodes": {"a": Node("a", load=float("nan"))}}, {"nodes": {"a": {"name": "a"}}}),
+    ],
+    ids=str,
+)  # fmt: skip
+async def test_a_status_of_any_shape_is_written_once(
+    server: ApiServer, fields: Any, stored: Any
+) -> None:
+    server.put(WIDGET, widget())
+    settings = kr.Settings(sweep_period=0.1)
+    async with operating(server, telling(fields), settings=settings):
+        assert await status_of(server, 1) == stored
+        await swept(server)
+
+    assert len([one for one in server.writes if one.endswith("/status")]) == 1
+
+
+async def test_a_key_that_a_map_in_the_status_has_no_more_goes(server: ApiServer) -> None:
+    first = {"nodes": {"a": {"zone": "z", "name": "a"}, "b": {"zone": "z"}}, "count": 2}
+    second = {"nodes": {"a": {"name": "a"}, "c": {}}, "count": None}
+    server.put(WIDGET, widget())
+    async with operating(server, telling(first, second)):
+        assert await status_of(server, 1) == first
+        server.edit(WIDGET, KEY, edit("edited"))
+
+        assert await status_of(server, 2) == {"nodes": {"a": {"name": "a"}, "c": {}}}
+
+
+async def test_fields_of_others_in_the_status_stay(server: ApiServer) -> None:
+    server.put(WIDGET, {**widget(), "status": {"others": {"a": 1}}})
+    async with operating(server, telling({"count": 2})):
+        assert await status_of(server, 1) == {"others": {"a": 1}, "count": 2}
+
+
+async def test_a_field_of_the_status_that_the_crd_lacks_is_told(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def prune(kind: kr.Kind, raw: Any) -> None:
+        if kind == WIDGET:
+            raw["status"].pop("extra", None)
+
+    server.admission = prune
+    server.put(WIDGET, widget())
+    async with operating(server, telling({"count": 2, "extra": 3}, {"count": 3, "extra": 4})):
+        assert await status_of(server, 1) == {"count": 2}
+        server.edit(WIDGET, KEY, edit("edited"))
+        await status_of(server, 2)
+
+    (told,) = (one.message for one in caplog.records if "install the CRD" in one.message)
+    assert "['extra']" in told
