@@ -1,16 +1,18 @@
 """Requests to the API server: each counted, bounded in time, and answered or refused.
 
 One session serves the whole runtime, so there is one pool of connections and one place for
-credentials. Writes pass a fence at the last moment: a replica that no longer leads sends none.
+credentials. Writes pass a fence at the last moment: a replica that no longer leads sends none. What
+it sent before may still arrive: it is refused by its precondition, or made good by the next leader.
 """
 
 import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
@@ -32,8 +34,11 @@ PATIENT = 65.0
 #: Seconds between two looks at the API server's clock.
 _CLOCK = 10.0
 
+T = TypeVar("T")
+
 _patience: ContextVar[float] = ContextVar("patience", default=0.0)
 _condition: ContextVar[Callable[[], bool]] = ContextVar("condition", default=lambda: True)
+_fence: ContextVar[tuple[tuple[Callable[[], bool], str], ...]] = ContextVar("fence", default=())
 
 
 class ApiError(Exception):
@@ -59,13 +64,17 @@ class ApiError(Exception):
 
 
 @contextlib.contextmanager
-def patience(seconds: float) -> Iterator[None]:
-    """Let each request within the block, in this task, take at least so many seconds."""
-    token = _patience.set(seconds)
+def _within(variable: ContextVar[T], value: T) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _patience.reset(token)
+        variable.reset(token)
+
+
+def patience(seconds: float) -> AbstractContextManager[None]:
+    """Let each request within the block, in this task, take at least so many seconds."""
+    return _within(_patience, seconds)
 
 
 def condition() -> Callable[[], bool]:
@@ -73,14 +82,20 @@ def condition() -> Callable[[], bool]:
     return _condition.get()
 
 
-@contextlib.contextmanager
-def only_while(holds: Callable[[], bool]) -> Iterator[None]:
+def only_while(holds: Callable[[], bool]) -> AbstractContextManager[None]:
     """Stop each write within the block, in this task and those that it starts, unless it holds."""
-    token = _condition.set(holds)
-    try:
-        yield
-    finally:
-        _condition.reset(token)
+    return _within(_condition, holds)
+
+
+class Request(aiohttp.ClientRequest):
+    """A request that passes its fence once it has a connection: to make one may take long."""
+
+    async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
+        """Send the request; raise `ApiError` if it is a write that may not be sent any more."""
+        for holds, why in _fence.get() if self.method != "GET" else ():
+            if not holds():
+                raise ApiError(self.method, self.url.path, 0, "Fenced", why)
+        return await super().send(conn)
 
 
 class Client:
@@ -104,8 +119,8 @@ class Client:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
             headers={"User-Agent": self.agent, "Accept": JSON},
-            proxy=credentials.proxy,
-        )
+            proxy=credentials.proxy, request_class=Request,
+        )  # fmt: skip
 
     async def close(self) -> None:
         """Close the session."""
@@ -193,15 +208,11 @@ class Client:
     async def fence(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        """Stop a write that may not be sent: a process may have slept since it was decided on."""
-        if request.method != "GET":
-            for holds, why in (
-                (self.may_write, "no longer the leader"),
-                (condition(), "its namespace is no longer selected"),
-            ):
-                if not holds():
-                    raise ApiError(request.method, request.url.path, 0, "Fenced", why)
-        return await handler(request)
+        """Fence the writes of a session whose `request_class` is `Request`."""
+        leads = self.may_write, "no longer the leader"
+        selected = condition(), "its namespace is no longer selected"
+        with _within(_fence, (leads, selected)):
+            return await handler(request)
 
     async def _failed(self, method: str, path: str, code: int, error: Exception) -> ApiError:
         """Return the error of a request without a usable answer."""

@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 
 from kopf_runtime.backoff import Backoff
-from kopf_runtime.client import MERGE_PATCH, ApiError, Client
+from kopf_runtime.client import MERGE_PATCH, ApiError, Client, Request
 from kopf_runtime.kinds import Key
 from kopf_runtime.objects import Resource
 from kopf_runtime.queue import RetryError
@@ -203,7 +203,7 @@ class External:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),
                 headers={"User-Agent": self._client.agent}, cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=True, middlewares=(self._client.fence,),
+                trust_env=True, middlewares=(self._client.fence,), request_class=Request,
             )  # fmt: skip
         return self._session
 

@@ -194,9 +194,10 @@ def difference(former: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]
     patch: dict[str, Any] = dict.fromkeys(former.keys() - wanted.keys())
     for name, value in wanted.items():
         known = former.get(name)
-        if known != value:
-            nested = isinstance(known, dict) and isinstance(value, dict)
-            patch[name] = difference(known, value) if nested else value
+        if isinstance(known, dict) and isinstance(value, dict) and known != value:
+            patch[name] = difference(known, value)
+        elif known != value:
+            patch[name] = value
     return patch
 
 

@@ -15,6 +15,7 @@ from kopf_runtime import credentials
 from kopf_runtime.client import ApiError, Client
 from kopf_runtime.credentials import Credentials
 from kopf_runtime.metrics import Metrics
+from tests.support.connecting import connecting_slowly
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 NOWHERE = kopf.ConnectionInfo(server="http://127.0.0.1:9")  # the discard port
@@ -304,6 +305,26 @@ async def test_a_write_is_stopped_at_the_fence_and_a_question_is_not() -> None:
             await client.request("DELETE", "/x", {})
         await client.request("GET", "/x")
         await client.request("PUT", "/lease", {}, fenced=False)
+
+
+async def test_a_write_whose_connection_outlasts_the_lease_is_not_sent() -> None:
+    sent: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        sent.append(request.method)
+        return web.json_response({})
+
+    async with serving(answer) as client, connecting_slowly() as connection:
+        client.may_write = lambda: not connection.end.is_set()
+        writing = asyncio.create_task(client.request("DELETE", "/x", {}))
+        await connection.begun.wait()
+        connection.end.set()
+
+        with pytest.raises(ApiError, match="no longer the leader"):
+            await writing
+        assert sent == []
+        client.may_write = lambda: True  # the client is as good as before
+        await client.request("DELETE", "/x", {})
 
 
 # --- watches ------------------------------------------------------------------------------------

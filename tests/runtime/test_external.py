@@ -15,6 +15,7 @@ from tests.runtime import booking, widgets
 from tests.runtime.booking import BookingService
 from tests.runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
 from tests.support.api_server import ApiServer, RefusedError
+from tests.support.connecting import connecting_slowly
 from tests.support.running import operating
 from tests.support.waiting import until
 
@@ -299,6 +300,22 @@ async def test_a_replica_that_no_longer_leads_makes_nothing_outside(
         await until(lambda: operator.metric("reconciles_total", kind="tickets", result="requeue"))
 
         assert one.primaries.cache.get(KEY) is not None
+        assert service.calls == []
+
+
+async def test_who_stops_leading_while_it_connects_makes_nothing_outside(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(TICKET, ticket(finalizers=[FINALIZER]))
+    async with (
+        connecting_slowly(service.url) as connection,
+        operating(server, controller(), settings=settings(service)) as operator,
+    ):
+        operator.client.may_write = lambda: not connection.end.is_set()
+        await connection.begun.wait()
+        connection.end.set()
+        await until(lambda: operator.metric("reconciles_total", kind="tickets", result="requeue"))
+
         assert service.calls == []
 
 
