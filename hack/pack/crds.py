@@ -128,19 +128,18 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
 
 
 def _status(declared: CustomResource) -> Schema:
-    """Return the schema of the status: nothing is required, and null takes a field away."""
+    """Return the schema of the status."""
     own: Schema = {"description": "What the operator last observed."}
     if declared.status is not None:
         own = structural(declared.status, ".status")
-    fields = {
-        name: {key: value for key, value in field.items() if key not in ("default", "nullable")}
-        for name, field in own.get("properties", {}).items()
-    }
+    for name in ("conditions", "observedGeneration"):
+        if name in own.get("properties", {}):
+            raise DeclarationError(f".status.{name} is the runtime's; leave it out of the class")
     return {
         "type": "object",
         "description": own.get("description", ""),
         "properties": {
-            **fields,
+            **_observed(own).get("properties", {}),
             "observedGeneration": {
                 **_GENERATION,
                 "description": "The metadata.generation that this status is about. While it is "
@@ -160,6 +159,19 @@ def _status(declared: CustomResource) -> Schema:
     }
 
 
+def _observed(schema: Schema) -> Schema:
+    """Return the schema of a part of a status: what was not observed is not there."""
+    never = ("default", "nullable", "required")
+    result = {key: value for key, value in schema.items() if key not in never}
+    if "properties" in schema:
+        parts = schema["properties"].items()
+        result["properties"] = {name: _observed(part) for name, part in parts}
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            result[key] = _observed(schema[key])
+    return result
+
+
 # --- what tables and autoscalers show -------------------------------------------------------------
 
 
@@ -171,7 +183,12 @@ def _column(column: Column, declared: CustomResource, schema: Schema) -> Manifes
         description = f"Why the {declared.kind.kind} is ready or not"
     kind = "string" if column in (READY, REASON) else "date"
     if column not in (READY, REASON, AGE):
-        kind = _at(column.path, f"the column {column.name} shows", schema)["type"]
+        who = f"the column {column.name} shows"
+        kind = _at(column.path, who, schema).get("type", "string")
+        if kind == "object":
+            raise DeclarationError(f"{who} {column.path}, which is an object; name a field in it")
+        if kind == "array":
+            kind = "string"  # printed as JSON
     return {
         "name": column.name,
         "type": kind,

@@ -6,10 +6,11 @@ https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resou
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec import inspect
 
 from hack.rig.run import HackError
 
@@ -28,7 +29,20 @@ _LAST = ("items", "additionalProperties", "properties")
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 #: What Python's regular expressions have, and those of Go, which the API server uses, do not.
 _NOT_IN_GO = re.compile(r"\(\?(?:[=!(#]|<[=!]|P=)|\\[1-9Z]")
+#: What a schema says of no value (title, examples), or `convert` puts in its place itself.
+_ELSEWHERE = ("title", "examples", "required")
 _INT32 = 2**31
+_ANY_KEY = inspect.StrType(), inspect.AnyType()
+#: Types whose texts decoding reads in another form than the API server checks, and what to use.
+_OTHERWISE_READ: dict[type[inspect.Type], tuple[str, str]] = {
+    inspect.TimeType: ("is a time of day", "use a str with a pattern"),
+    inspect.TimeDeltaType: (
+        "is a timedelta", "use an int whose name says the unit, such as timeout_seconds"
+    ),
+    inspect.DecimalType: (
+        "is a Decimal", "use an int of a smaller unit, or a str with a pattern"
+    ),
+}  # fmt: skip
 
 
 class DeclarationError(HackError):
@@ -42,7 +56,33 @@ def structural(type_: type, path: str = "") -> Schema:
     except TypeError as error:
         reason = " ".join(str(error).split())
         raise DeclarationError(f"{path or type_.__name__} has no schema: {reason}") from error
+    _refuse_otherwise_read(inspect.type_info(type_), path, ())
     return _Converter(components).convert(schema, path, ())
+
+
+def _refuse_otherwise_read(type_: inspect.Type, path: str, within: tuple[Any, ...]) -> None:
+    """Refuse types of which the API server would take values that decoding does not."""
+    if type_ in within:
+        return
+    if (known := _OTHERWISE_READ.get(type(type_))) is not None:
+        raise _refusal(path, *known)
+    if isinstance(type_, inspect.DateTimeType) and not type_.tz:
+        raise _refusal(path, "may lack its time zone", "use Annotated[datetime, Meta(tz=True)]")
+    if isinstance(type_, inspect.DictType) and type_.key_type not in _ANY_KEY:
+        raise _refusal(path, "restricts its keys", "use dict[str, …], or kr.rules(…) for that")
+    for part, name in _parts(type_):
+        _refuse_otherwise_read(part, path + name, (*within, type_))
+
+
+def _parts(type_: Any) -> Iterator[tuple[inspect.Type, str]]:
+    """Return the types that a type is made of, each with what it adds to the path."""
+    for field in getattr(type_, "fields", ()):
+        yield field.type, f".{field.encode_name}"
+    for part in getattr(type_, "types", ()):
+        yield part, ""
+    for name, step in (("type", ""), ("item_type", "[]"), ("value_type", "[]")):
+        if isinstance(part := getattr(type_, name, None), inspect.Type):
+            yield part, step
 
 
 class _Converter:
@@ -61,24 +101,35 @@ class _Converter:
             schema = {**self._components[name], **schema}
             del schema["$ref"]
             return self.convert(schema, path, (*within, name))
-        result = {key: value for key, value in schema.items() if key not in ("title", "required")}
+        result = {key: value for key, value in schema.items() if key not in _ELSEWHERE}
         if "description" in result:
             result["description"] = " ".join(result["description"].split())
+        if None in result.get("enum", ()):
+            result["enum"] = [choice for choice in result["enum"] if choice is not None]
         if "anyOf" in result:
             return self._either(result, path, within)
         self._check(result, path)
         if required := schema.get("required"):
             result["required"] = required
-        if "properties" in result:
-            result.pop("additionalProperties", None)  # unknown fields are pruned
-            result["properties"] = {
+        self._convert_parts(result, path, within)
+        return _ordered(_in_kubernetes_words(result))
+
+    def _convert_parts(self, schema: Schema, path: str, within: tuple[str, ...]) -> None:
+        """Put schemas that an API server takes in the place of those of the parts."""
+        if "properties" in schema:
+            schema.pop("additionalProperties", None)  # unknown fields are pruned
+            schema["properties"] = {
                 name: self.convert(field, f"{path}.{name}", within)
-                for name, field in result["properties"].items()
+                for name, field in schema["properties"].items()
             }
         for key in ("items", "additionalProperties"):
-            if isinstance(result.get(key), dict):
-                result[key] = self.convert(result[key], f"{path}[]", within)
-        return _ordered(_in_kubernetes_words(result))
+            if isinstance(schema.get(key), dict):
+                schema[key] = self.convert(schema[key], f"{path}[]", within)
+        items = schema.get("items", {})
+        if "uniqueItems" in schema and (
+            items.get("type") in ("object", "array") or "nullable" in items
+        ):
+            raise _refusal(path, "is a set of objects, lists or null", "use a list")
 
     def _either(self, schema: Schema, path: str, within: tuple[str, ...]) -> Schema:
         """Return the schema of a field of several types: null is no type, a number or text is."""
@@ -88,17 +139,23 @@ class _Converter:
             schema["nullable"] = True
         if len(options) == 1:
             return self.convert({**options[0], **schema}, path, within)
-        if sorted(option.get("type", "") for option in options) == ["integer", "string"]:
-            return _ordered({INT_OR_STRING: True, **_without_none(schema)})
+        types = sorted(option.pop("type", "") for option in options)
+        if types == ["integer", "string"] and not any("format" in option for option in options):
+            number, text = options  # the bounds of each hold for values of its type only
+            schema = {INT_OR_STRING: True, **number, **text, **schema}
+            self._check(schema, path)
+            return _ordered(_without_none(_bounded(schema)))
         raise _refusal(path, "may be of several types", "choose one, or int | str")
 
     def _check(self, schema: Schema, path: str) -> None:
+        if schema.get("multipleOf", 1) % 1:  # it would refuse 1 as a multiple of 0.5
+            raise _refusal(path, "has a multiple_of with a fraction", "use kr.rules(…)")
         if "prefixItems" in schema:
             raise _refusal(
                 path, "is a tuple, whose items differ", "use a list, or a class with fields"
             )
-        if "propertyNames" in schema:
-            raise _refusal(path, "restricts its keys", "use kr.rules(…) for that")
+        if schema.get("type") == "null":
+            raise _refusal(path, "is always null", "leave it out")
         if len({type(value) for value in schema.get("enum", ())}) > 1:
             raise _refusal(path, "has choices of several types", "use choices of one type")
         if found := _NOT_IN_GO.search(schema.get("pattern", "")):
@@ -116,9 +173,8 @@ def _in_kubernetes_words(schema: Schema) -> Schema:
     """Return a schema with what an API server says in other words than JSON Schema."""
     if "enum" in schema:
         schema["type"] = _TYPES[type(schema["enum"][0])]
-    for bound in ("Minimum", "Maximum"):
-        if (value := schema.pop(f"exclusive{bound}", None)) is not None:
-            schema |= {bound.lower(): value, f"exclusive{bound}": True}
+        schema.pop("nullable", None)  # null is in no enum; where it is not nullable, it is pruned
+    schema = _bounded(schema)
     match schema.get("type"):
         case "integer":
             schema.setdefault("format", _width(schema))
@@ -131,6 +187,14 @@ def _in_kubernetes_words(schema: Schema) -> Schema:
         case "object" | None if not {"properties", "additionalProperties"} & schema.keys():
             schema |= ANYTHING
     return _without_none(schema)
+
+
+def _bounded(schema: Schema) -> Schema:
+    """Return a schema whose exclusive bounds are said as Kubernetes says them."""
+    for bound in ("Minimum", "Maximum"):
+        if (value := schema.pop(f"exclusive{bound}", None)) is not None:
+            schema |= {bound.lower(): value, f"exclusive{bound}": True}
+    return schema
 
 
 def _width(schema: Schema) -> str:

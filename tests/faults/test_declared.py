@@ -1,16 +1,21 @@
-"""A real API server takes the definition of whatever a class can declare."""
+"""A real API server takes the definition of whatever a class can declare, as decoding does."""
 
 import datetime
+import json
+from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
+import msgspec
+import pytest
 from msgspec import Meta
 
 import kopf_runtime as kr
 from hack.pack.crds import definition
 from kopf_runtime.declaration import declared
-from tests.support.faults.cluster import Cluster
+from tests.support.faults.cluster import Cluster, RefusedError
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 class Inner(kr.Fields, frozen=True):
@@ -32,9 +37,14 @@ class Spec(kr.Fields, frozen=True):
     inner: Inner = Inner()
     other: Inner | None = None
     size: Annotated[int, Meta(ge=0, le=5)] = 1
-    part: Annotated[float, Meta(ge=0, multiple_of=0.5)] = 0.5
+    part: Annotated[float, Meta(ge=0.5, le=1)] = 0.5
     port: int | str = 80
     maybe_port: int | str | None = None
+    bound_port: (
+        Annotated[int, Meta(ge=1, lt=65536)]
+        | Annotated[str, Meta(max_length=5, pattern="^[a-z]*$")]
+    ) = "http"
+    shade: Literal["light", "dark"] | None = None
     color: Literal["red", "blue"] = "red"
     names: set[str] = set()  # noqa: RUF012 (msgspec copies it)
     inners: Annotated[list[Inner], Meta(max_length=3)] = []  # noqa: RUF012
@@ -48,13 +58,20 @@ class Spec(kr.Fields, frozen=True):
 @kr.custom_resource(
     "example.dev", "v1", "everythings", namespaced=False, status=Inner, short_names=["ev"],
     categories=["things"], scale=kr.Scale(".spec.size", ".status.aSize", ".status.note"),
-    columns=[kr.Column("Inner", ".spec.inner.aSize"), kr.READY, kr.REASON, kr.AGE],
+    columns=[
+        kr.Column("Inner", ".spec.inner.aSize"), kr.Column("Port", ".spec.port"),
+        kr.Column("Names", ".spec.names"), kr.Column("When", ".spec.when"),
+        kr.Column("Part", ".spec.part"), kr.READY, kr.REASON, kr.AGE,
+    ],
     rules=[kr.Rule("size(self.metadata.name) < 9", "shorter", ".metadata.name")],
 )  # fmt: skip
 class Everything(kr.Resource, kw_only=True):
     """Everything."""
 
     spec: Spec
+
+
+KIND = declared(Everything).kind
 
 
 async def test_what_a_class_declares_an_api_server_takes_and_keeps(cluster: Cluster) -> None:
@@ -67,3 +84,55 @@ async def test_what_a_class_declares_an_api_server_takes_and_keeps(cluster: Clus
     assert kept["subresources"] == version["subresources"]
     reasons = [one for one in answer["status"]["conditions"] or () if one["status"] == "False"]
     assert not [one for one in reasons if one["type"] == "NonStructuralSchema"]
+
+
+@pytest.fixture
+async def everythings(cluster: Cluster) -> AsyncIterator[Cluster]:
+    """Have the kind served."""
+    crd = definition(declared(Everything))
+    await cluster.ask("POST", CRDS, crd)
+    await cluster.serves(KIND)
+    yield cluster
+    await cluster.remove(f"{CRDS}/{crd['metadata']['name']}")
+
+
+async def test_what_an_api_server_takes_decoding_reads_and_holds_to_the_same(
+    everythings: Cluster,
+) -> None:
+    zoned = "2026-01-01T00:00:00.5+09:00"
+    taken: list[dict[str, Any]] = [
+        {}, {"boundPort": 65535}, {"boundPort": "https"}, {"shade": "dark"}, {"when": zoned},
+        {"shade": None, "maybePort": None, "when": None, "inner": None, "names": None},
+        {"names": ["b", "a"], "labels": {"a": "b"}, "data": "YWJj", "part": 1},
+    ]  # fmt: skip
+    refused: list[dict[str, Any]] = [
+        {"boundPort": 0}, {"boundPort": 65536}, {"boundPort": "ht tp"}, {"boundPort": "toolong"},
+        {"boundPort": 1.5}, {"shade": "pink"}, {"when": "2026-01-01T00:00:00"}, {"part": 0.3},
+    ]  # fmt: skip
+
+    for number, fields in enumerate(taken):
+        answer = await everythings.ask("POST", KIND.path(), everything(f"e{number}", fields))
+        spec = msgspec.json.decode(json.dumps(answer), type=Everything).spec
+        given = msgspec.convert({"name": "a", **without_null(fields)}, Spec)
+        assert spec == given
+    for fields in refused:
+        with pytest.raises(RefusedError, match="422"):
+            await everythings.ask("POST", KIND.path(), everything("refused", fields))
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert({"name": "a", **fields}, Spec)
+
+    table = await everythings.ask("GET", KIND.path(), accept=TABLE)
+    cells = [row["cells"] for row in table["rows"]]
+    assert cells[4][:6] == ["e4", 3, "80", "[]", zoned, 0.5]
+    assert cells[6][3] == '["b","a"]'
+
+
+def everything(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": KIND.api_version, "kind": KIND.kind,
+        "metadata": {"name": name}, "spec": {"name": "a", **fields},
+    }  # fmt: skip
+
+
+def without_null(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Annotated, Any
 
+import msgspec
 import pytest
 from msgspec import Meta
 
@@ -14,11 +15,26 @@ from kopf_runtime.controller import Controller
 from kopf_runtime.declaration import declared as declaration
 
 
+class Part(kr.Fields, frozen=True):
+    """What is within."""
+
+    name: str
+    zone: str | None = None
+    count: int = 0
+
+
 class Spec(kr.Fields, frozen=True):
     """What is wanted."""
 
     size: int = 1
     name: str = ""
+    port: int | str = 80
+    whole: bool = True
+    share: float = 0.5
+    names: tuple[str, ...] = ()
+    anything: Any = None
+    part: Part | None = None
+    labels: dict[str, str] | None = None
 
 
 class Status(kr.Fields, frozen=True):
@@ -26,6 +42,7 @@ class Status(kr.Fields, frozen=True):
 
     node_name: Annotated[str | None, Meta(description="Its node.")]
     ready_size: int
+    parts: dict[str, list[Part]] | None = None
 
 
 @kr.custom_resource("example.dev", "v1", "boxes", status=Status, ready="it is full")
@@ -80,6 +97,10 @@ def test_of_a_status_nothing_is_required_and_null_takes_a_field_away() -> None:
     assert "required" not in status
     assert status["properties"]["nodeName"] == {"type": "string", "description": "Its node."}
     assert {"readySize", "observedGeneration", "conditions"} < status["properties"].keys()
+    part = status["properties"]["parts"]["additionalProperties"]["items"]
+    assert "required" not in part
+    assert part["properties"]["zone"] == {"type": "string"}
+    assert "default" not in part["properties"]["count"]
     assert "while it is full." in status["properties"]["conditions"]["description"]
 
 
@@ -93,8 +114,29 @@ def test_a_column_has_the_type_of_its_field() -> None:
 
 
 @pytest.mark.parametrize(
+    ("field", "kind"),
+    [
+        ("port", "string"), ("whole", "boolean"), ("share", "number"), ("names", "string"),
+        ("anything", "string"), ("part.count", "integer"),
+    ],
+)  # fmt: skip
+def test_a_column_has_a_type_that_a_table_knows(field: str, kind: str) -> None:
+    (column,) = version(Box, columns=[kr.Column("C", f".spec.{field}")])["additionalPrinterColumns"]
+
+    assert column["type"] == kind
+
+
+@pytest.mark.parametrize(
     ("changes", "complaint"),
     [
+        (
+            {"columns": [kr.Column("Part", ".spec.part")]},
+            "the column Part shows .spec.part, which is an object; name a field in it",
+        ),
+        (
+            {"columns": [kr.Column("Labels", ".spec.labels")]},
+            "the column Labels shows .spec.labels, which is an object",
+        ),
         (
             {"columns": [kr.Column("Size", ".spec.sice")]},
             "the column Size shows .spec.sice, which is not a field",
@@ -102,6 +144,10 @@ def test_a_column_has_the_type_of_its_field() -> None:
         (
             {"columns": [kr.Column("Size", "spec.size")]},
             "the column Size shows spec.size, which is not a field",
+        ),
+        (
+            {"status": msgspec.defstruct("Odd", [("conditions", list[str])])},
+            ".status.conditions is the runtime's",
         ),
         (
             {"scale": kr.Scale(".spec.size", ".status.ready")},

@@ -4,7 +4,9 @@ That a real API server takes them is shown by tests/faults/test_declared.py.
 """
 
 import datetime
+import decimal
 import enum
+import uuid
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -60,7 +62,16 @@ def schema_of(type_: Any, default: Any = msgspec.NODEFAULT) -> Schema:
         (str | None, {"type": "string", "nullable": True}),
         (int | str, {"x-kubernetes-int-or-string": True}),
         (int | str | None, {"x-kubernetes-int-or-string": True, "nullable": True}),
+        (
+            Annotated[int, Meta(gt=0, le=9)] | Annotated[str, Meta(max_length=5, pattern="^a")],
+            {
+                "x-kubernetes-int-or-string": True, "minimum": 0, "exclusiveMinimum": True,
+                "maximum": 9, "maxLength": 5, "pattern": "^a",
+            },
+        ),
         (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
+        (Literal["a", None], {"type": "string", "enum": ["a"]}),
+        (Literal["a"] | None, {"type": "string", "enum": ["a"]}),
         (Literal[1, 2], {"type": "integer", "format": "int64", "enum": [1, 2]}),
         (Color, {"type": "string", "enum": ["blue", "red"], "description": "A color."}),
         (list[str], {"type": "array", "items": {"type": "string"}}),
@@ -76,6 +87,7 @@ def schema_of(type_: Any, default: Any = msgspec.NODEFAULT) -> Schema:
             Annotated[datetime.datetime, Meta(tz=True)],
             {"type": "string", "format": "date-time"},
         ),
+        (Annotated[str, Meta(title="One", examples=["a"])], {"type": "string"}),
         (Annotated[str, Meta(pattern="^a+$")], {"type": "string", "pattern": "^a+$"}),
         (
             Annotated[str, Meta(extra_json_schema=kr.rules(kr.Rule("self != ''", "say more")))],
@@ -120,6 +132,12 @@ class Endless(msgspec.Struct):
     more: list["Endless"] = []
 
 
+class Timed(kr.Fields, frozen=True):
+    """Has a time."""
+
+    wait_time: datetime.timedelta = datetime.timedelta(seconds=1)
+
+
 class Tagged(msgspec.Struct, tag=True):
     """One of two."""
 
@@ -139,6 +157,19 @@ class Other(msgspec.Struct, tag=True):
         (Endless, ".spec.field.more[] contains itself (Endless > Endless)"),
         (Literal[1, "a"], ".spec.field has choices of several types"),
         (dict[Annotated[str, Meta(max_length=3)], str], ".spec.field restricts its keys"),
+        (dict[int, str], ".spec.field restricts its keys"),
+        (Annotated[str, Meta(pattern="^(?=a)")] | int, ".spec.field has a pattern with `(?=`"),
+        (uuid.UUID | int, ".spec.field may be of several types"),
+        (datetime.datetime, ".spec.field may lack its time zone"),
+        (datetime.datetime | int, ".spec.field may lack its time zone"),
+        (datetime.time, ".spec.field is a time of day"),
+        (list[datetime.timedelta] | None, ".spec.field[] is a timedelta"),
+        (dict[str, decimal.Decimal], ".spec.field[] is a Decimal"),
+        (Timed, ".spec.field.waitTime is a timedelta"),
+        (None, ".spec.field is always null"),
+        (Annotated[float, Meta(multiple_of=0.5)], ".spec.field has a multiple_of with a fraction"),
+        (frozenset[Inner], ".spec.field is a set of objects"),
+        (set[str | None], ".spec.field is a set of objects"),
         (Annotated[str, Meta(pattern="^(?!a)")], ".spec.field has a pattern with `(?!`"),
         (Annotated[str, Meta(pattern=r"(a)\1")], r".spec.field has a pattern with `\1`"),
         (object, ".spec has no schema: "),
