@@ -198,6 +198,10 @@ test-platforms: $(READY) ## the images of every platform that the bundle promise
 bench: $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)
 	@$(PY) -m bench $(ARGS)
 
+.PHONY: plugin
+plugin: $(READY) ## pack `kubectl message`, and install it into ~/.local/bin
+	@$(PY) -m hack plugin
+
 ##@ Image
 
 .PHONY: docker-build

@@ -8,6 +8,7 @@ push            push bundle, catalog or chart with the images that they name
 generate        write the files that are made of others; verify: find mistakes
 bump            raise the version
 chart_diff      show what an upgrade from the last release changes
+plugin          pack and install kubectl's plugin
 release_bundle  lay out what community-operators gets
 operators       not a command: the operators that a cluster has
 pytest_runs     not a command: runs of pytest, and one exit code for several

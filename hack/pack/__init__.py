@@ -23,6 +23,7 @@ rendered            what Helm makes of the chart
 release             a version, its images and its channels
 service_version     the ClusterServiceVersion
 bundle, catalog     what OLM installs, made from the chart
+plugin              the plugin of kubectl, as one file and for krew
 rules               what must hold for bundle and catalog
 release_folder      what community-operators gets
 """

@@ -17,6 +17,7 @@ from hack.pack import (
     manifests,
     numbered,
     olmv1,
+    plugin,
 )
 from hack.pack.project import PROJECT
 
@@ -26,6 +27,7 @@ def _of_the_chart_s_sources() -> dict[Path, str]:
         **declared.files(),
         **chart_docs.files(chart_docs.CHART),
         chart_dashboard.FILE: chart_dashboard.dashboard(),
+        **plugin.files(),
     }
 
 

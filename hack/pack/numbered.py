@@ -15,11 +15,15 @@ _DOCUMENTS = (
     _CHART,
     *sorted(PROJECT.root.glob("README*.md")),
     *sorted((PROJECT.root / "docs").glob("*.md")),
+    *PROJECT.root.glob("kubectl_message/version.py"),
 )
 
 #: What stands before the version: in Chart.yaml, as an image's tag, as a tag in git, as a channel.
 _BEFORE = (
     *("^version: ", "^appVersion: ", rf"/{PROJECT.name}(?:-bundle|-catalog)?:v?"),
+    # The plugin's own, its links, and what it says of an operator and of a CRD.
+    *('^VERSION = "', f"/{PROJECT.name}/blob/v"),
+    *(rf"{PROJECT.name} \(", rf"{PROJECT.kinds[0].crd}/v1 \("),
     *(r"\?ref=v", "newTag: ", rf"{PROJECT.name}\.v"),
 )
 _VERSION = r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]*[0-9A-Za-z])?"

@@ -115,6 +115,18 @@ def test_bench_writes_the_page_of_the_data_that_are_there(copy: Make) -> None:
     assert page.read_text() == before
 
 
+def test_plugin_installs_what_kubectl_finds(copy: Make, tmp_path: Path) -> None:
+    copy.environment["HOME"] = str(tmp_path)
+
+    said = copy("plugin")
+
+    program = tmp_path / ".local" / "bin" / "kubectl-message"
+    assert f"{program} is installed" in said
+    assert f'export PATH="{program.parent}:$PATH"' in said
+    printed = subprocess.check_output([program, "--version"], text=True, timeout=60)
+    assert printed == f"kubectl-message {__version__}\n"
+
+
 def test_release_bundle_lays_out_what_is_handed_in(copy: Make) -> None:
     images = [
         f"{name}=example.org/{name.lower()}@sha256:{'1' * 64}" for name in ("IMG", "MESSAGE_IMG")

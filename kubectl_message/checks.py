@@ -1,0 +1,184 @@
+"""What is wrong with an operator: `doctor` tells all of it, `why` what holds up a Message."""
+
+from __future__ import annotations
+
+from kubectl_message import rights
+from kubectl_message.findings import FAILS, UNKNOWN, WAITS, WELL, Finding
+from kubectl_message.kubectl import Kubectl, KubectlError
+from kubectl_message.messages import age
+from kubectl_message.survey import Operator, is_ready, trouble
+from kubectl_message.text import Text, ago
+
+#: Seconds without a renewal after which a Lease is taken for left behind; clocks may differ.
+SILENT = 90.0
+#: Restarts of a Pod from which on they are told.
+MANY = 3
+
+NOT_INSTALLED = Finding(
+    FAILS,
+    Text("no operator is installed", "오퍼레이터가 설치되어 있지 않습니다"),
+    Text(
+        "Install it: helm install message-operator charts/message-operator "
+        "--namespace message-operator --create-namespace",
+        "설치하십시오: helm install message-operator charts/message-operator "
+        "--namespace message-operator --create-namespace",
+    ),
+    runbook="MessageOperatorDown",
+)
+_UP = "kubectl -n {namespace} scale deployment/{name} --replicas=1"
+_LOGS = "kubectl -n {namespace} logs deployment/{name}"
+
+
+def place(operator: Operator) -> dict[str, str]:
+    """Return what the sentences about an operator name."""
+    return {"namespace": operator.namespace, "name": operator.name, "lease": operator.lease_name}
+
+
+def runs(operator: Operator) -> Finding:
+    """Tell whether the operator's replicas are ready."""
+    wanted = operator.deployment["spec"].get("replicas", 1)
+    count = sum(is_ready(pod) for pod in operator.pods)
+    if not wanted:
+        return Finding(
+            FAILS,
+            Text(
+                "the operator is scaled to zero", "오퍼레이터의 레플리카가 0개로 설정되어 있습니다"
+            ),
+            Text(f"Start it: {_UP}", f"시작하십시오: {_UP}").format(**place(operator)),
+            runbook="MessageOperatorDown",
+        )
+    if not count:
+        return _down(operator)
+    restarts = [
+        status.get("restartCount", 0)
+        for pod in operator.pods
+        for status in (pod.get("status") or {}).get("containerStatuses") or ()
+    ]
+    if max(restarts, default=0) >= MANY:
+        return Finding(
+            WAITS,
+            Text(
+                "the operator was restarted {n} times", "오퍼레이터가 {n}번 다시 시작되었습니다"
+            ).format(n=max(restarts)),
+            Text(f"Its last words: {_LOGS} --previous", f"마지막 로그: {_LOGS} --previous").format(
+                **place(operator)
+            ),
+            "; ".join(trouble(pod) for pod in operator.pods),
+            "MessageOperatorRestarting",
+        )
+    numbers = {"count": count, "wanted": wanted}
+    said = Text("{count} of {wanted} replicas are ready", "레플리카 {wanted}개 중 {count}개 준비됨")
+    return Finding(WELL if count >= wanted else WAITS, said.format(**numbers))
+
+
+def _down(operator: Operator) -> Finding:
+    conditions = (operator.deployment.get("status") or {}).get("conditions") or ()
+    refused = [c.get("message", "") for c in conditions if c["type"] == "ReplicaFailure"]
+    detail = "; ".join([trouble(pod) for pod in operator.pods] or refused)
+    return Finding(
+        FAILS,
+        Text("no replica of the operator is ready", "준비된 오퍼레이터 레플리카가 없습니다"),
+        Text(
+            "ImagePullBackOff: set the chart's values image.*. OOMKilled: raise "
+            f"resources.limits.memory. A crash: the log's last line says what to do: {_LOGS}",
+            "ImagePullBackOff이면 차트의 값 image.*를 고치고, OOMKilled이면 "
+            f"resources.limits.memory를 늘리십시오. 비정상 종료이면 로그의 마지막 줄을 보십시오: "
+            f"{_LOGS}",
+        ).format(**place(operator)),
+        detail,
+        "MessageOperatorDown",
+    )
+
+
+def leads(operator: Operator) -> Finding:
+    """Tell whether one of the replicas leads."""
+    if not operator.elects:
+        return Finding(
+            WELL, Text("no election: its one replica works", "선출 없이 레플리카 하나가 일합니다")
+        )
+    spec = (operator.lease or {}).get("spec") or {}
+    holder, since = spec.get("holderIdentity") or "", age(spec.get("renewTime") or "")
+    if holder in [pod["metadata"]["name"] for pod in operator.pods] and (since or 0) < SILENT:
+        return Finding(
+            WELL,
+            Text("{holder} leads", "리더는 {holder}입니다").format(holder=holder),
+        )
+    detail = f"Lease {operator.namespace}/{operator.lease_name}: "
+    if operator.lease is None:
+        detail += "-"
+    else:
+        detail += f"holderIdentity={holder or '-'}, renewTime={ago(since or 0)} ago"
+    return Finding(
+        FAILS,
+        Text("no replica of the operator leads", "오퍼레이터의 리더가 없습니다"),
+        Text(
+            "A new leader takes half a minute. If it stays, the log says whether the Lease could "
+            "be "
+            f"written: {_LOGS} --all-pods | grep -i lease",
+            "새 리더가 선출되기까지 30초쯤 걸립니다. 계속되면 리스(Lease)를 쓸 수 있는지 로그에서 "
+            f"확인하십시오: {_LOGS} --all-pods | grep -i lease",
+        ).format(**place(operator)),
+        detail,
+        "MessageOperatorNoLeader",
+    )
+
+
+def allowed(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> Finding:
+    """Tell whether the operator has its rights, in these namespaces or in all."""
+    try:
+        lacks = rights.missing(kubectl, operator, namespaces)
+    except KubectlError as error:
+        if error.key != "forbidden":
+            raise
+        return Finding(
+            UNKNOWN,
+            Text(
+                "you may not ask what the operator may do",
+                "오퍼레이터의 권한을 조회할 권한이 없습니다",
+            ),
+        )
+    if not lacks:
+        return Finding(WELL, Text("the operator has all its rights", "필요한 권한이 모두 있습니다"))
+    return Finding(
+        FAILS,
+        Text("the operator lacks rights", "오퍼레이터에 필요한 권한이 없습니다"),
+        Text(
+            "`helm upgrade` brings the roles and bindings back; with rbac.create=false an "
+            "administrator has to grant them.",
+            "`helm upgrade`로 롤과 바인딩을 복구하십시오. rbac.create=false이면 관리자가 권한을 "
+            "부여해야 합니다.",
+        ),
+        ", ".join(lacks),
+        "MessageOperatorForbidden",
+    )
+
+
+def serves(kubectl: Kubectl, operator: Operator, namespace: str) -> bool:
+    """Tell whether the operator is told to serve a namespace; raise `KubectlError`."""
+    if operator.selector:
+        chosen = kubectl.list("namespaces", f"--selector={operator.selector}")
+        return namespace in [one["metadata"]["name"] for one in chosen]
+    return not operator.namespaces or namespace in operator.namespaces
+
+
+def unserved(operators: list[Operator], namespace: str) -> Finding:
+    """Return what to do about a namespace that no operator serves."""
+    selectors = ", ".join(operator.selector for operator in operators if operator.selector)
+    todo = Text(
+        "Add it to the chart's value watchNamespaces, and leave the others in.",
+        "차트의 값 watchNamespaces에 추가하십시오. 다른 네임스페이스는 그대로 두십시오.",
+    )
+    if selectors:
+        todo = Text(
+            "Give it the labels that the operator looks for: kubectl label namespace {it} … ({of})",
+            "오퍼레이터가 찾는 레이블을 설정하십시오: kubectl label namespace {it} … ({of})",
+        ).format(it=namespace, of=selectors)
+    return Finding(
+        FAILS,
+        Text(
+            "no operator serves the namespace {it}",
+            "네임스페이스 {it}을(를) 처리하는 오퍼레이터가 없습니다",
+        ).format(it=namespace),
+        todo,
+        runbook="MessageOperatorUnserved",
+    )

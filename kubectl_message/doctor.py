@@ -1,0 +1,227 @@
+"""`kubectl message doctor`: is the operator installed, ready, leading, allowed; is all served."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kubectl_message import checks, survey
+from kubectl_message.findings import FAILS, UNKNOWN, WAITS, WELL, Finding, lines, mark
+from kubectl_message.knowledge import refusals
+from kubectl_message.kubectl import Kubectl, KubectlError
+from kubectl_message.messages import KIND, VERSION, State, age, state
+from kubectl_message.survey import Operator
+from kubectl_message.text import Text, pad, width
+
+Object = dict[str, Any]
+
+CLUSTER, CRD, OPERATOR = (
+    Text("Cluster", "클러스터"),
+    Text("Kind", "종류"),
+    Text("Operator", "오퍼레이터"),
+)
+READY, LEADER, RIGHTS = Text("Ready", "준비"), Text("Leader", "리더"), Text("Rights", "권한")
+SERVED, MESSAGES = Text("Namespaces", "네임스페이스"), Text("Messages", "메시지")
+TITLES = (CLUSTER, CRD, OPERATOR, READY, LEADER, RIGHTS, SERVED, MESSAGES)
+#: Minor versions by which kubectl may differ from the cluster: Kubernetes' own rule.
+SKEW = 1
+#: Seconds within which an operator that is well has looked at a Message.
+PROMPT = 60.0
+
+ALL_WELL = Text("All is well.", "모두 정상입니다.")
+SOME_WRONG = Text(
+    "{n} of {all} checks found something wrong.", "{all}개 항목 중 {n}개에 문제가 있습니다."
+)
+MAY_NOT = Text("you may not look", "조회할 권한이 없습니다")
+
+
+class Check(NamedTuple):
+    """A line of the report."""
+
+    title: Text
+    finding: Finding
+
+
+def report(kubectl: Kubectl) -> int:
+    """Print what each check finds; return the exit code."""
+    found = []
+    room = max(width(str(title)) for title in TITLES) + 3
+    for title, finding in check(kubectl):
+        print(f"{mark(finding.level)} {pad(str(title), room)}{finding.says}", flush=True)
+        if finding.level != WELL:
+            below = lines(finding)
+            if below:
+                print(*(f"  {line}" for line in below), sep="\n", flush=True)
+        found.append(finding)
+    wrong = sum(finding.level == FAILS for finding in found)
+    print()
+    if wrong:
+        print(SOME_WRONG.format(n=wrong, all=len(found)))
+    elif all(finding.level == WELL for finding in found):
+        print(ALL_WELL)
+    return 1 if wrong else 0
+
+
+def check(kubectl: Kubectl) -> Iterator[Check]:
+    """Yield the checks, each once it is done; raise `KubectlError` where no answer comes."""
+    yield Check(CLUSTER, _cluster(kubectl))
+    kind, version = _kind(kubectl)
+    yield Check(CRD, kind)
+    try:
+        operators = survey.look(kubectl)
+    except KubectlError as error:
+        if error.key != "forbidden":
+            raise
+        operators = []
+        yield Check(OPERATOR, Finding(UNKNOWN, MAY_NOT, detail=error.said))
+    else:
+        if not operators:
+            yield Check(OPERATOR, checks.NOT_INSTALLED)
+    for operator in operators:
+        yield Check(OPERATOR, _installed(operator, version))
+        yield Check(READY, checks.runs(operator))
+        yield Check(LEADER, checks.leads(operator))
+        yield Check(RIGHTS, checks.allowed(kubectl, operator, operator.namespaces))
+    if kind.level != FAILS:
+        yield from _served(kubectl, operators)
+
+
+def _cluster(kubectl: Kubectl) -> Finding:
+    """Ask for the versions: the first question, which fails where there is no cluster."""
+    found = json.loads(kubectl.ask("version", "--output=json"))
+    own, server = (found[side]["gitVersion"] for side in ("clientVersion", "serverVersion"))
+    says = Text("Kubernetes {server}, kubectl {own}", "쿠버네티스 {server}, kubectl {own}")
+    finding = Finding(WELL, says.format(server=server, own=own))
+    if abs(_minor(own) - _minor(server)) <= SKEW:
+        return finding
+    return finding._replace(
+        level=WAITS,
+        todo=Text(
+            "Kubernetes supports a kubectl that is at most one minor version off: install one.",
+            "쿠버네티스는 마이너 버전이 하나까지 다른 kubectl을 지원합니다. 맞는 버전을 "
+            "설치하십시오.",
+        ),
+    )
+
+
+def _minor(version: str) -> int:
+    found = re.match(r"v\d+\.(\d+)", version)
+    return int(found[1]) if found else 0
+
+
+def _kind(kubectl: Kubectl) -> tuple[Finding, str]:
+    """Return whether the kind is served, and of which version of the operator its CRD is."""
+    lacking = refusals.refusal("no matches for kind")
+    missing = Finding(
+        FAILS,
+        Text("the CRD {kind} is missing", "CRD {kind}이(가) 없습니다").format(kind=KIND),
+        lacking.todo,
+        runbook="MessageOperatorUnserved",
+    )
+    try:
+        crd = kubectl.get("customresourcedefinitions.apiextensions.k8s.io", KIND)
+    except KubectlError as error:
+        if error.key != "forbidden":
+            raise
+        return _discovered(kubectl, missing), ""
+    if crd is None:
+        return missing, ""
+    version = (crd["metadata"].get("labels") or {}).get("app.kubernetes.io/version", "")
+    conditions = (crd.get("status") or {}).get("conditions") or ()
+    wrong = [
+        str(c.get("message"))
+        for c in conditions
+        if (c["type"], c["status"]) in (("Established", "False"), ("NamesAccepted", "False"))
+    ]
+    served = [v["name"] for v in crd["spec"]["versions"] if v.get("served")]
+    if wrong or VERSION not in served:
+        says = Text("the CRD {kind} is not served", "CRD {kind}이(가) 제공되지 않습니다")
+        return missing._replace(says=says.format(kind=KIND), detail="; ".join(wrong)), version
+    installed = f"{KIND}/{VERSION} ({version or '?'})"
+    return Finding(WELL, Text(installed, installed)), version
+
+
+def _discovered(kubectl: Kubectl, missing: Finding) -> Finding:
+    """Look for the kind where everybody may."""
+    group = KIND.partition(".")[2]
+    try:
+        kubectl.ask("get", "--raw", f"/apis/{group}/{VERSION}")
+    except KubectlError as error:
+        if error.key not in ("not-found", "no-kind"):
+            raise
+        return missing
+    says = Text("{kind}/{v} is served", "{kind}/{v} 제공됨")
+    return Finding(WELL, says.format(kind=KIND, v=VERSION))
+
+
+def _installed(operator: Operator, crd: str) -> Finding:
+    installed = f"{operator.namespace}/{operator.name} ({operator.version or '?'})"
+    says = Text(installed, installed)
+    if not crd or not operator.version or crd == operator.version:
+        return Finding(WELL, says)
+    todo = Text(
+        "The CRD is of version {crd}: `helm upgrade` with crds.install=true brings this one's.",
+        "CRD의 버전은 {crd}입니다. crds.install=true로 `helm upgrade`하면 같은 버전이 됩니다.",
+    )
+    return Finding(WAITS, says, todo.format(crd=crd))
+
+
+def _served(kubectl: Kubectl, operators: list[Operator]) -> Iterator[Check]:
+    """Check that all namespaces are served, and that all Messages are looked at."""
+    try:
+        states = [state(message) for message in kubectl.list(KIND, everywhere=True)]
+        there = {one["metadata"]["name"] for one in kubectl.list("namespaces")}
+    except KubectlError as error:
+        if error.key != "forbidden":
+            raise
+        yield Check(SERVED, Finding(UNKNOWN, MAY_NOT, detail=error.said))
+        return
+    if operators:
+        yield Check(SERVED, _namespaces(kubectl, operators, states, there))
+    yield Check(MESSAGES, _messages(states))
+
+
+def _namespaces(
+    kubectl: Kubectl, operators: list[Operator], states: list[State], there: set[str]
+) -> Finding:
+    gone = sorted({name for operator in operators for name in operator.namespaces} - there)
+    if gone:
+        says = Text("{gone} is to be served and is gone", "처리하도록 지정된 {gone}이(가) 없습니다")
+        todo = Text(
+            "Create it, or take it out of the chart's value watchNamespaces.",
+            "만들거나 차트의 값 watchNamespaces에서 빼십시오.",
+        )
+        return Finding(
+            FAILS, says.format(gone=", ".join(gone)), todo, runbook="MessageOperatorUnserved"
+        )
+    for namespace in sorted({one.namespace for one in states}):
+        if not any(checks.serves(kubectl, operator, namespace) for operator in operators):
+            return checks.unserved(operators, namespace)
+    return Finding(
+        WELL, Text("all that have Messages are served", "Message가 있는 곳을 모두 처리함")
+    )
+
+
+def _messages(states: list[State]) -> Finding:
+    waiting = [one for one in states if not one.phase and (age(one.since) or 0) > PROMPT]
+    if waiting:
+        says = Text("{n} were not looked at: {it}", "{n}개를 확인하지 않음: {it}")
+        names = ", ".join(f"{one.namespace}/{one.name}" for one in waiting[:3])
+        return Finding(
+            FAILS, says.format(n=len(waiting), it=names), runbook="MessageOperatorQueueStuck"
+        )
+    counts = Counter(one.phase or "Pending" for one in states)
+    says = Text(
+        "{all}: {p} print, {w} wait, {f} fail", "{all}개: 출력 {p}, 대기 {w}, 실패 {f}"
+    ).format(all=len(states), p=counts["Processed"], w=counts["Pending"], f=counts["Failed"])
+    if not counts["Failed"]:
+        return Finding(WELL, says)
+    todo = Text(
+        "`kubectl message status -A` lists them, `kubectl message why NAME` says what to do.",
+        "`kubectl message status -A`로 목록을 보고 `kubectl message why NAME`으로 할 일을 "
+        "확인하십시오.",
+    )
+    return Finding(WAITS, says, todo)

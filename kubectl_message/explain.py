@@ -1,0 +1,57 @@
+"""`kubectl message explain`: what is known of a reason or an alert, without a cluster."""
+
+from __future__ import annotations
+
+from kubectl_message import knowledge
+from kubectl_message.findings import UNKNOWN, Finding, complain, lines
+from kubectl_message.knowledge.alerts import ALERTS, BY_NAME
+from kubectl_message.knowledge.entry import Entry
+from kubectl_message.text import Cell, Text, paint, table
+
+#: What stands for the words of an entry where there is no Message.
+WORDS = {"pod": "msg-NAME", "name": "NAME", "namespace": "NAMESPACE"}
+ANY = Text("any other reason", "그 밖의 이유")
+
+
+def one(word: str) -> int:
+    """Print what is known of a reason or an alert; return the exit code."""
+    alert = BY_NAME.get(word)
+    if alert is not None:
+        print(paint(f"{alert.says}.", "bold"))
+        print(*lines(Finding(UNKNOWN, alert.says, alert.todo, runbook=alert.name)), sep="\n")
+        return 0
+    entries = knowledge.about(word)
+    if not entries:
+        says = Text(
+            "{word} is no reason or alert that is known",
+            "{word}은(는) 알려진 이유나 알림이 아닙니다",
+        )
+        todo = Text(
+            "`kubectl message explain` lists them.",
+            "`kubectl message explain`으로 목록을 보십시오.",
+        )
+        complain(Finding(UNKNOWN, says.format(word=word), todo))
+        return 2
+    for number, entry in enumerate(entries):
+        print("\n" * bool(number), end="")
+        print(paint(f"{entry.says.format(**WORDS)}.", "bold"))
+        todo = entry.todo.format(**WORDS)
+        print(*lines(Finding(UNKNOWN, entry.says, todo, runbook=entry.runbook)), sep="\n")
+    return 0
+
+
+def everything() -> int:
+    """Print all reasons and alerts, a line each; return the exit code."""
+    rows = [
+        [Cell(name), Cell(str(entry.says.format(**WORDS)))]
+        for entry in knowledge.ENTRIES
+        for name in names(entry)
+    ]
+    rows += [[Cell(alert.name), Cell(str(alert.says))] for alert in ALERTS]
+    print(*table([str(Text("REASON", "이유")), str(Text("MEANS", "뜻"))], rows), sep="\n")
+    return 0
+
+
+def names(entry: Entry) -> list[str]:
+    """Return the reasons that an entry is about, as a table names them."""
+    return [*entry.reasons] or [str(ANY)]

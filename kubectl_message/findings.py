@@ -1,0 +1,73 @@
+"""What one finds out about a Message or an operator, and how a terminal shows it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import NamedTuple
+
+from kubectl_message.knowledge.entry import url
+from kubectl_message.text import Text, columns, pad, paint, printable, width, wrap
+from kubectl_message.version import VERSION
+
+WELL, WAITS, FAILS, UNKNOWN = "well", "waits", "fails", "unknown"
+#: The mark and the colour of each level. The marks take one column in every font.
+MARKS = {
+    WELL: ("✓", "green"),
+    WAITS: ("!", "yellow"),
+    FAILS: ("✗", "red"),
+    UNKNOWN: ("?", "yellow"),
+}
+
+REASON, DETAILS = Text("Reason", "이유"), Text("Details", "자세히")
+TODO, MORE = Text("Do", "할 일"), Text("More", "더 보기")
+
+
+class Finding(NamedTuple):
+    """What one finds out."""
+
+    level: str
+    #: Without a full stop.
+    says: Text
+    todo: Text | None = None
+    #: What the cluster says, word by word.
+    detail: str = ""
+    #: The alert whose runbook tells more.
+    runbook: str = ""
+
+
+def lines(finding: Finding, reason: str = "") -> list[str]:
+    """Return what stands below a finding's sentence: the reason, the details, what to do."""
+    said = [
+        (REASON, reason),
+        (DETAILS, quoted(finding.detail)),
+        (TODO, str(finding.todo or "")),
+        (MORE, url(finding.runbook, VERSION) if finding.runbook else ""),
+    ]
+    told = [(str(label), text) for label, text in said if text]
+    room = max((width(label) for label, _ in told), default=0) + 2
+    result: list[str] = []
+    for label, text in told:
+        first, *rest = wrap(text, columns() - room - 2)
+        result.append(f"  {paint(pad(label, room), 'dim')}{first}")
+        result += [" " * (room + 2) + line for line in rest]
+    return result
+
+
+def quoted(detail: str) -> str:
+    """Return what the cluster says on one line; a long value in it is shortened."""
+    return re.sub(r'"([^"]{30})[^"]{90,}"', r'"\1…"', printable(detail))
+
+
+def mark(level: str) -> str:
+    """Return the mark of a level, in its colour."""
+    return paint(*MARKS[level])
+
+
+def complain(finding: Finding) -> None:
+    """Print a finding that keeps us from answering, on stderr."""
+    print(f"kubectl message: {finding.says}", file=sys.stderr)
+    if finding.todo:
+        print(f"  {finding.todo}", file=sys.stderr)
+    for line in finding.detail.splitlines():
+        print(f"  | {line}", file=sys.stderr)

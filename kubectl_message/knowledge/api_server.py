@@ -1,0 +1,85 @@
+"""What it means that the API server does not answer as it should, and what to do."""
+
+from __future__ import annotations
+
+from kubectl_message.knowledge.entry import Entry, again
+from kubectl_message.text import Text
+
+ENTRIES = (
+    Entry(
+        ("InternalError",),
+        Text(
+            "an admission webhook does not answer, so no Pod can be created",
+            "어드미션 웹훅이 응답하지 않아 파드를 만들 수 없습니다",
+        ),
+        again(
+            "Mend the webhook that the details name, or exempt the namespace from it: "
+            "`kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`.",
+            "자세한 내용에 나온 웹훅을 고치거나 네임스페이스를 웹훅에서 제외하십시오: "
+            "`kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`.",
+        ),
+        pattern=r"failed calling webhook",
+        runbook="MessageOperatorApiErrors",
+    ),
+    Entry(
+        (
+            "InternalError",
+            "ServiceUnavailable",
+            "TooManyRequests",
+            "ServerTimeout",
+            "Timeout",
+            "GatewayTimeout",
+            "BadGateway",
+            "Expired",
+            "AlreadyExists",
+        ),
+        Text("the API server fails or is busy", "API 서버가 실패하거나 매우 바쁩니다"),
+        again(
+            "Wait; if it stays, look at the API server and at admission webhooks: "
+            "`kubectl get --raw '/readyz?verbose'`.",
+            "기다리십시오. 계속되면 API 서버와 어드미션 웹훅을 확인하십시오: "
+            "`kubectl get --raw '/readyz?verbose'`.",
+        ),
+        runbook="MessageOperatorApiErrors",
+    ),
+    Entry(
+        ("SlowApiServer",),
+        Text(
+            "the API server takes long for its Pod, often because of a slow admission webhook",
+            "API 서버의 응답이 느립니다. 어드미션 웹훅 때문인 경우가 많습니다",
+        ),
+        again(
+            "Wait; if it stays, find the slow webhook: "
+            "`kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`.",
+            "기다리십시오. 계속되면 느린 웹훅을 찾으십시오: "
+            "`kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`.",
+        ),
+        runbook="MessageOperatorApiErrors",
+    ),
+    Entry(
+        (
+            "ClientConnector",
+            "ClientConnectorCertificate",
+            "ClientConnectorDNS",
+            "ClientOS",
+            "ServerDisconnected",
+            "ConnectionTimeout",
+            "SocketTimeout",
+            "ClientPayload",
+            "BadAnswer",
+            "ClientConnectionReset",
+            "Refused",
+        ),
+        Text(
+            "the operator got no usable answer from the API server",
+            "오퍼레이터가 API 서버에서 제대로 된 응답을 받지 못했습니다",
+        ),
+        again(
+            "If it stays, look at the network between them: a NetworkPolicy, a proxy, "
+            "the chart's value networkPolicy.apiServerPorts.",
+            "계속되면 둘 사이의 네트워크를 확인하십시오: 네트워크폴리시, 프록시, 차트의 값 "
+            "networkPolicy.apiServerPorts.",
+        ),
+        runbook="MessageOperatorApiErrors",
+    ),
+)

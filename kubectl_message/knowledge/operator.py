@@ -1,0 +1,125 @@
+"""What the operator itself finds in the way, and what to do about it."""
+
+from __future__ import annotations
+
+from kubectl_message.knowledge.entry import PENDING, Entry, again
+from kubectl_message.text import Text
+
+ENTRIES = (
+    Entry(
+        ("Conflict",),
+        Text(
+            "somebody else's Pod has the name {pod} already",
+            "다른 누군가의 파드가 이미 {pod}(이)라는 이름을 쓰고 있습니다",
+        ),
+        again(
+            "Delete that Pod (`kubectl -n {namespace} delete pod {pod}`), or give the Message "
+            "another name.",
+            "그 파드를 삭제하거나(`kubectl -n {namespace} delete pod {pod}`) Message에 다른 이름을 "
+            "지정하십시오.",
+        ),
+    ),
+    Entry(
+        ("AdmissionChanged",),
+        Text(
+            "a webhook or policy takes from the Pod what the operator knows it by",
+            "웹훅이나 정책이 오퍼레이터가 파드를 식별하는 표시를 제거했습니다",
+        ),
+        Text(
+            "Exempt Pods labelled app.kubernetes.io/managed-by=message-operator from it, then: "
+            "`kubectl -n {namespace} delete pod {pod}`.",
+            "app.kubernetes.io/managed-by=message-operator 레이블이 있는 파드를 거기서 제외한 뒤에 "
+            "실행하십시오: `kubectl -n {namespace} delete pod {pod}`.",
+        ),
+    ),
+    Entry(
+        ("BackOff",),
+        Text(
+            "its Pod was replaced many times in a row, so the operator makes a pause",
+            "파드가 여러 번 연달아 교체되어 오퍼레이터가 잠시 쉬고 있습니다",
+        ),
+        again(
+            "The details say why it was replaced: something alters or ends it again and again.",
+            "교체된 이유는 자세한 내용에 있습니다. 무언가가 파드를 계속 바꾸거나 종료하고 "
+            "있습니다.",
+        ),
+        runbook=PENDING,
+    ),
+    Entry(
+        ("InvalidPlan",),
+        Text(
+            "the operator planned a Pod that cannot be: a fault of the operator's",
+            "오퍼레이터가 만들 수 없는 파드를 계획했습니다. 오퍼레이터의 결함입니다",
+        ),
+        Text(
+            "Report it with the details and the Message: "
+            "https://github.com/myorg/message-operator/issues.",
+            "자세한 내용과 Message를 함께 제보하십시오: "
+            "https://github.com/myorg/message-operator/issues.",
+        ),
+        runbook="MessageOperatorReconcileErrors",
+    ),
+    Entry(
+        ("Unreadable",),
+        Text(
+            "the Message or its Pod is not what its kind says, so the operator leaves it out",
+            "Message나 파드가 종류(kind)의 정의와 달라 오퍼레이터가 처리하지 않습니다",
+        ),
+        Text(
+            "Mend the field that the details name. If the API server accepts such an object, the "
+            "CRD is not this version's: `helm upgrade` brings it back.",
+            "자세한 내용에 나온 필드를 고치십시오. API 서버가 그런 오브젝트를 받아들인다면 CRD가 "
+            "이 "
+            "버전의 것이 아닙니다. `helm upgrade`로 복구하십시오.",
+        ),
+        runbook="MessageOperatorUnreadableObjects",
+    ),
+    Entry(
+        ("Terminating",),
+        Text(
+            "it is being deleted, and something holds it",
+            "Message가 삭제되는 중이며 무언가가 붙잡고 있습니다",
+        ),
+        Text(
+            "The details name what: ask the owner of that finalizer.",
+            "무엇이 붙잡는지 자세한 내용에 있습니다. 그 파이널라이저의 담당자에게 문의하십시오.",
+        ),
+    ),
+    Entry(
+        ("PodMissing",),
+        Text("its Pod is about to be created", "파드가 곧 만들어집니다"),
+        Text(
+            "Wait a moment; if it stays: `kubectl message doctor`.",
+            "잠시 기다리십시오. 계속되면 `kubectl message doctor`를 실행하십시오.",
+        ),
+        runbook=PENDING,
+    ),
+    Entry(
+        ("PodTerminating",),
+        Text("its former Pod is about to end", "이전 파드가 곧 종료됩니다"),
+        Text("Wait a moment.", "잠시 기다리십시오."),
+        runbook=PENDING,
+    ),
+    Entry(
+        ("PodStuckTerminating",),
+        Text("a finalizer holds its former Pod", "파이널라이저가 이전 파드를 붙잡고 있습니다"),
+        Text(
+            "Ask the owner of the finalizer that the details name to remove it.",
+            "자세한 내용에 나온 파이널라이저의 담당자에게 제거를 요청하십시오.",
+        ),
+        pattern=r"finalizer",
+    ),
+    Entry(
+        ("PodStuckTerminating",),
+        Text(
+            "its former Pod does not end: the node does not confirm it",
+            "노드가 확인하지 않아 이전 파드가 종료되지 않습니다",
+        ),
+        Text(
+            "Is the node lost? Delete the Node, or the Pod by force: "
+            "`kubectl -n {namespace} delete pod {pod} --force`.",
+            "노드가 사라졌다면 노드를 삭제하거나 파드를 강제로 삭제하십시오: "
+            "`kubectl -n {namespace} delete pod {pod} --force`.",
+        ),
+    ),
+)

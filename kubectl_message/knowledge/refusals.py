@@ -1,0 +1,131 @@
+"""What it means when kubectl fails, told by what it prints, and what to do."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from kubectl_message.text import Text
+
+
+class Refusal(NamedTuple):
+    """One way in which kubectl fails."""
+
+    key: str
+    #: What kubectl prints then.
+    pattern: str
+    says: Text
+    todo: Text
+
+
+MISSING = Refusal(
+    "missing",
+    r"^$",
+    Text("kubectl is not installed.", "kubectl이 설치되어 있지 않습니다."),
+    Text(
+        "Install it, or put it on the PATH: https://kubernetes.io/docs/tasks/tools/",
+        "kubectl을 설치하거나 PATH에 추가하십시오: https://kubernetes.io/ko/docs/tasks/tools/",
+    ),
+)
+SLOW = Refusal(
+    "unreachable",
+    r"^$",
+    Text("kubectl has not answered in time.", "kubectl이 제때 응답하지 않았습니다."),
+    Text(
+        "Is the cluster reachable? Try: kubectl get --raw /readyz",
+        "클러스터에 연결할 수 있는지 확인하십시오: kubectl get --raw /readyz",
+    ),
+)
+OTHER = Refusal(
+    "other",
+    r"",
+    Text("kubectl has failed.", "kubectl이 실패했습니다."),
+    Text("What it says is below.", "kubectl의 출력은 아래에 있습니다."),
+)
+#: The first one whose pattern is found is it.
+REFUSALS = (
+    Refusal(
+        "no-kind",
+        r"doesn't have a resource type|no matches for kind|could not find the requested resource",
+        Text(
+            "The cluster does not know the kind Message: its CRD is missing.",
+            "클러스터에 Message라는 종류(kind)가 없습니다. CRD가 설치되어 있지 않습니다.",
+        ),
+        Text(
+            "Install the operator's chart with crds.install=true, or apply deploy/crds.yaml. "
+            "Is it the right cluster? kubectl config current-context",
+            "오퍼레이터의 차트를 crds.install=true로 설치하거나 deploy/crds.yaml을 적용하십시오. "
+            "클러스터가 맞는지도 확인하십시오: kubectl config current-context",
+        ),
+    ),
+    Refusal(
+        "forbidden",
+        r"\(Forbidden\)",
+        Text("The cluster does not allow you to look.", "클러스터에서 조회할 권한이 없습니다."),
+        Text(
+            "Ask an administrator for the ClusterRole messages.myorg.dev-view in your namespace, "
+            "or name a namespace that you may read: -n NAMESPACE",
+            "관리자에게 네임스페이스의 ClusterRole messages.myorg.dev-view를 요청하거나, "
+            "조회할 수 있는 네임스페이스를 지정하십시오: -n NAMESPACE",
+        ),
+    ),
+    Refusal(
+        "login",
+        r"\(?Unauthorized\)?|must be logged in|getting credentials|asked for the client to provide",
+        Text("The cluster does not accept your login.", "클러스터가 로그인 정보를 거부했습니다."),
+        Text(
+            "Log in again as your cluster asks for it; `kubectl auth whoami` tells if it worked.",
+            "클러스터에 다시 로그인하십시오. `kubectl auth whoami`로 확인할 수 있습니다.",
+        ),
+    ),
+    Refusal(
+        "not-found",
+        r"\(NotFound\)",
+        Text("What you asked for is not there.", "찾는 것이 없습니다."),
+        Text("Check the name and the namespace.", "이름과 네임스페이스를 확인하십시오."),
+    ),
+    Refusal(
+        "config",
+        r"Error in configuration|context .* does not exist|no context exists"
+        r"|no configuration has been provided|error loading config"
+        r"|stat .*: no such file|invalid configuration"
+        r"|cluster .* does not exist|auth info .* does not exist|localhost:8080",
+        Text(
+            "The kubeconfig does not say which cluster to ask.",
+            "kubeconfig에서 클러스터를 찾을 수 없습니다.",
+        ),
+        Text(
+            "List what there is with `kubectl config get-contexts`; choose one with --context, "
+            "or another file with --kubeconfig.",
+            "`kubectl config get-contexts`로 목록을 보고 --context로 고르거나, --kubeconfig로 다른 "
+            "파일을 지정하십시오.",
+        ),
+    ),
+    Refusal(
+        "old",
+        r"unknown flag|unknown shorthand flag|unknown command",
+        Text("This kubectl is too old.", "kubectl이 너무 오래되었습니다."),
+        Text(
+            "Install one of the cluster's version: https://kubernetes.io/docs/tasks/tools/",
+            "클러스터와 같은 버전을 설치하십시오: https://kubernetes.io/ko/docs/tasks/tools/",
+        ),
+    ),
+    Refusal(
+        "unreachable",
+        r"Unable to connect|was refused|dial tcp|i/o timeout|no such host|TLS handshake|x509"
+        r"|deadline exceeded|Client\.Timeout|request canceled|ServiceUnavailable"
+        r"|EOF|connection reset|unable to handle the request",
+        Text("The cluster does not answer.", "클러스터가 응답하지 않습니다."),
+        Text(
+            "Is it up, and are network, VPN and proxy as they should be? "
+            "Try: kubectl get --raw /readyz",
+            "클러스터가 켜져 있는지, 네트워크와 VPN, 프록시를 확인하십시오: kubectl get --raw "
+            "/readyz",
+        ),
+    ),
+)
+
+
+def refusal(said: str) -> Refusal:
+    """Return what it means that kubectl prints this and fails."""
+    return next((one for one in REFUSALS if re.search(one.pattern, said)), OTHER)

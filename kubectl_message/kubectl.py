@@ -1,0 +1,182 @@
+"""Runs the user's own kubectl, which knows the kubeconfig, the login and the proxy."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kubectl_message.knowledge import refusals
+from kubectl_message.knowledge.refusals import Refusal
+
+Object = dict[str, Any]
+
+#: Seconds that one command may take.
+PATIENCE = 60.0
+#: Seconds after which what kubectl says is shown at once: it may ask for a login.
+SILENT = 3.0
+#: How many lines of kubectl's error are quoted.
+_LINES = 6
+
+
+class KubectlError(Exception):
+    """kubectl failed: why, and what it printed."""
+
+    def __init__(self, refusal: Refusal, said: str = "") -> None:
+        super().__init__(said)
+        self.refusal, self.said = refusal, said
+
+    @property
+    def key(self) -> str:
+        """The word for why."""
+        return self.refusal.key
+
+
+class Kubectl:
+    """kubectl with the options that the user gave, such as --context."""
+
+    def __init__(self, options: Sequence[str] = (), namespace: str | None = None) -> None:
+        self.options = [*options]
+        self.namespace = namespace
+
+    def list(self, kind: str, *arguments: str, everywhere: bool = False) -> list[Object]:
+        """Return the objects of a kind, of this namespace or of all; raise `KubectlError`."""
+        where = ["--all-namespaces"] if everywhere else self._here()
+        found = self.ask("get", kind, *where, *arguments, "--output=json")
+        items: list[Object] = json.loads(found)["items"]
+        return items
+
+    def get(self, kind: str, name: str, namespace: str | None = None) -> Object | None:
+        """Return an object, None where it does not exist; raise `KubectlError`."""
+        where = [f"--namespace={namespace}"] if namespace else self._here()
+        found = self.ask("get", kind, name, *where, "--ignore-not-found", "--output=json")
+        return dict(json.loads(found)) if found.strip() else None
+
+    def here(self) -> str:
+        """Return the name of the namespace that is asked when nobody names another."""
+        if self.namespace:
+            return self.namespace
+        path = "--output=jsonpath={.contexts[0].context.namespace}"
+        return self.ask("config", "view", "--minify", path).strip() or "default"
+
+    def ask(self, *arguments: str, send: Object | None = None) -> str:
+        """Run it and return what it prints; raise `KubectlError`."""
+        body = None if send is None else json.dumps(send)
+        with self._start(arguments, body is not None) as process:
+            errors = _Errors(process)
+            timer = threading.Timer(PATIENCE, process.kill)
+            timer.start()
+            try:
+                if body is not None and process.stdin is not None:
+                    process.stdin.write(body)
+                    process.stdin.close()
+                printed = process.stdout.read() if process.stdout else ""
+                code = process.wait()
+                late = not timer.is_alive()
+            finally:
+                timer.cancel()
+                said = errors.end()
+        if code and late:
+            raise KubectlError(refusals.SLOW, said)
+        if code:
+            raise KubectlError(refusals.refusal(said), said)
+        return str(printed)
+
+    def show(self, *arguments: str) -> int:
+        """Run it with the user's terminal; return its exit code."""
+        try:
+            return subprocess.call(self._command([*self._here(), *arguments]))
+        except FileNotFoundError:
+            raise KubectlError(refusals.MISSING) from None
+
+    def watch(self, kind: str, *, everywhere: bool = False) -> Iterator[Object]:
+        """Yield what happens to the objects of a kind until the API server ends the watch.
+
+        Each is {"type": "ADDED", "object": …}; those that are there come first.
+        """
+        where = ["--all-namespaces"] if everywhere else self._here()
+        flags = ("--watch", "--output-watch-events", "--output=json")
+        with self._start(("get", kind, *where, *flags), False) as process:
+            errors = _Errors(process)
+            try:
+                yield from _documents(process)
+                code = process.wait()
+            finally:
+                process.kill()
+                said = errors.end()
+        if code:
+            raise KubectlError(refusals.refusal(said), said)
+
+    def _here(self) -> Sequence[str]:
+        return [f"--namespace={self.namespace}"] if self.namespace else []
+
+    def _command(self, arguments: Sequence[str]) -> Sequence[str]:
+        return ["kubectl", *self.options, *arguments]
+
+    def _start(self, arguments: Sequence[str], sends: bool) -> subprocess.Popen[str]:
+        try:
+            return subprocess.Popen(
+                self._command(arguments),
+                stdin=subprocess.PIPE if sends else None,  # a login may ask for a password
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+                errors="replace",
+            )
+        except FileNotFoundError:
+            raise KubectlError(refusals.MISSING) from None
+
+
+class _Errors:
+    """Collects what a process says on stderr; shows it, too, once the process takes long."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._lines: list[str] = []
+        self._shown = 0
+        self._lock = threading.Lock()
+        self._late = threading.Event()
+        self._timer = threading.Timer(SILENT, self._show)
+        self._timer.daemon = True
+        self._timer.start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self._process.stderr or ():
+            self._lines.append(line)
+            if self._late.is_set():
+                self._show()
+
+    def _show(self) -> None:
+        self._late.set()
+        with self._lock:
+            sys.stderr.writelines(self._lines[self._shown :])
+            sys.stderr.flush()
+            self._shown = len(self._lines)
+
+    def end(self) -> str:
+        """Return the last lines, without those of klog that repeat them."""
+        self._timer.cancel()
+        self._reader.join(1.0)
+        lines = [line.strip() for line in self._lines if line.strip()]
+        plain = [line for line in lines if not line[:5].removeprefix("E").isdigit()]
+        return "\n".join((plain or lines)[-_LINES:])
+
+
+def _documents(process: subprocess.Popen[str]) -> Iterator[Object]:
+    """Yield the JSON documents that a process prints one after the other."""
+    decoder, buffer = json.JSONDecoder(), ""
+    for line in process.stdout or ():
+        buffer += line
+        if line[:1] not in "}{":  # kubectl indents what is inside of a document
+            continue
+        try:
+            document, end = decoder.raw_decode(buffer.lstrip())
+        except ValueError:
+            continue
+        buffer = buffer.lstrip()[end:]
+        yield document

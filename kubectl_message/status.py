@@ -1,0 +1,155 @@
+"""`kubectl message status`: all Messages at a glance, live on demand."""
+
+from __future__ import annotations
+
+import json
+import queue
+import sys
+import threading
+import time
+from collections import Counter
+from typing import Any, Union
+
+from kubectl_message import knowledge
+from kubectl_message.kubectl import Kubectl, KubectlError
+from kubectl_message.messages import KIND, State, age, state
+from kubectl_message.text import Cell, Text, ago, cut, paint, printable, table
+
+Object = dict[str, Any]
+#: What the watching thread tells: an event, that the watch begins again, or why it cannot.
+News = Union[Object, None, KubectlError]
+
+COLORS = {"Processed": "green", "Pending": "yellow", "Failed": "red"}
+#: Columns of the text that are shown.
+ROOM = 30
+#: Seconds between two pictures of the live table, and between two watches.
+TICK, PAUSE = 1.0, 1.0
+#: Ends the escape codes: home, and clear what is below.
+_CLEAR = "\033[H\033[J"
+
+NAMESPACE, NAME, PHASE = (
+    Text("NAMESPACE", "네임스페이스"), Text("NAME", "이름"), Text("PHASE", "상태")
+)  # fmt: skip
+SINCE, TEXT, WHY = Text("SINCE", "경과"), Text("TEXT", "텍스트"), Text("WHY", "이유")
+NOT_SEEN = Text("no operator has looked at it yet", "아직 오퍼레이터가 확인하지 않았습니다")
+DELETING = Text("it is being deleted", "삭제되는 중입니다")
+TOTAL = Text(
+    "{all} Messages: {Processed} print, {Pending} wait, {Failed} fail.",
+    "Message {all}개: 출력 {Processed}, 대기 {Pending}, 실패 {Failed}.",
+)
+ASK = Text(
+    "`kubectl message why NAME` says why, and what to do.",
+    "`kubectl message why NAME`으로 이유와 할 일을 확인하십시오.",
+)
+NONE_HERE = Text(
+    "There is no Message in the namespace {here}; -A shows all namespaces.",
+    "네임스페이스 {here}에 Message가 없습니다. -A로 모든 네임스페이스를 볼 수 있습니다.",
+)
+NONE = Text("There is no Message in the cluster.", "클러스터에 Message가 없습니다.")
+
+
+def show(kubectl: Kubectl, *, everywhere: bool, as_json: bool) -> int:
+    """Print all Messages once; return the exit code."""
+    states = [state(message) for message in kubectl.list(KIND, everywhere=everywhere)]
+    if as_json:
+        items = [one._asdict() for one in states]
+        print(json.dumps({"items": items}, ensure_ascii=False, indent=2))
+    elif not states:
+        print(NONE if everywhere else NONE_HERE.format(here=kubectl.here()))
+    else:
+        print(*picture(states, everywhere=everywhere), sep="\n")
+    return 0
+
+
+def picture(states: list[State], *, everywhere: bool) -> list[str]:
+    """Return the lines of the table and of the sum below it."""
+    heads = [*([NAMESPACE] if everywhere else []), NAME, PHASE, SINCE, TEXT, WHY]
+    rows = [_row(one, everywhere) for one in sorted(states)]
+    counts = Counter(one.phase or "Pending" for one in states)
+    numbers = {phase: counts[phase] for phase in COLORS}
+    total = str(TOTAL.format(all=len(states), **numbers))
+    if any(not one.prints for one in states):
+        total += f" {ASK}"
+    return [*table([str(head) for head in heads], rows), "", paint(total, "dim")]
+
+
+def _row(one: State, everywhere: bool) -> list[Cell]:
+    seconds = age(one.since)
+    return [
+        *([Cell(one.namespace)] if everywhere else []),
+        Cell(one.name),
+        Cell(one.phase or "-", COLORS.get(one.phase, "yellow")),
+        Cell("" if seconds is None else ago(seconds)),
+        Cell(cut(printable(one.text), ROOM)),
+        Cell(why(one)),
+    ]
+
+
+def why(one: State) -> str:
+    """Return in a few words why a Message does not print; empty where it does."""
+    if one.deleting:
+        return str(DELETING)
+    if not one.phase:
+        return str(NOT_SEEN)
+    if one.prints:
+        return ""
+    entry = knowledge.find(one.reason, one.message)
+    if entry is None:
+        return f"{one.reason}: {printable(one.message)}"
+    says = entry.says.format(pod=one.pod, name=one.name, namespace=one.namespace)
+    return f"{one.reason}: {says}"
+
+
+def live(kubectl: Kubectl, *, everywhere: bool) -> int:
+    """Show the Messages until Ctrl-C: a table on a terminal, else a line for each change."""
+    news: queue.Queue[News] = queue.Queue()
+    threading.Thread(target=_watch, args=(kubectl, everywhere, news), daemon=True).start()
+    known: dict[tuple[str, str], State] = {}
+    terminal = sys.stdout.isatty()
+    while True:
+        changed = _take(news, known)
+        if terminal:
+            said = picture([*known.values()], everywhere=everywhere) if known else [str(NONE)]
+            print(_CLEAR + "\n".join(said), flush=True)
+        else:
+            for one in changed:
+                print(time.strftime("%H:%M:%S"), *_words(one), sep="  ", flush=True)
+
+
+def _words(one: State) -> list[str]:
+    return [f"{one.namespace}/{one.name}", one.phase or "-", why(one)]
+
+
+def _watch(kubectl: Kubectl, everywhere: bool, news: queue.Queue[News]) -> None:
+    """Tell what the watches say; each ends by itself after a while, and the next one begins."""
+    try:
+        while True:
+            news.put(None)
+            for event in kubectl.watch(KIND, everywhere=everywhere):
+                news.put(event)
+            time.sleep(PAUSE)
+    except KubectlError as error:
+        news.put(error)
+
+
+def _take(news: queue.Queue[News], known: dict[tuple[str, str], State]) -> list[State]:
+    """Wait for news, learn all that there are, and return the states that changed."""
+    changed, deadline = [], time.monotonic() + TICK
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            said = news.get(timeout=left)
+        except queue.Empty:
+            break
+        if isinstance(said, KubectlError):
+            raise said
+        if said is None:
+            known.clear()
+            continue
+        one = state(said["object"])
+        former = known.pop((one.namespace, one.name), None)
+        if said["type"] != "DELETED":
+            known[one.namespace, one.name] = one
+        if former is None or _words(former) != _words(one) or said["type"] == "DELETED":
+            changed.append(one._replace(deleting=one.deleting or said["type"] == "DELETED"))
+        deadline = min(deadline, time.monotonic() + 0.1)
+    return changed

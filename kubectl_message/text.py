@@ -1,0 +1,128 @@
+"""Sentences in English and Korean, tables with wide characters, and colours."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+#: ANSI's codes.
+COLORS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}
+
+
+class Text(NamedTuple):
+    """A sentence in both languages."""
+
+    en: str
+    ko: str
+
+    def format(self, **values: object) -> Text:
+        """Return it with values in the place of {words}."""
+        return Text(self.en.format(**values), self.ko.format(**values))
+
+    def __str__(self) -> str:
+        return self.ko if language() == "ko" else self.en
+
+
+def language(env: Mapping[str, str] = os.environ) -> str:
+    """Return `ko` or `en`, as the locale asks for."""
+    chosen = env.get("LC_ALL") or env.get("LC_MESSAGES") or env.get("LANG") or ""
+    return "ko" if chosen.lower().startswith("ko") else "en"
+
+
+def colored(stream: Any, env: Mapping[str, str] = os.environ) -> bool:
+    """Tell whether colours are wanted there: on a terminal, unless NO_COLOR is set."""
+    return bool(stream.isatty()) and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
+
+
+def paint(text: str, color: str) -> str:
+    """Return a text in a colour, where stdout takes colours."""
+    if not text or not color or not colored(sys.stdout):
+        return text
+    return f"\033[{COLORS[color]}m{text}\033[0m"
+
+
+def width(text: str) -> int:
+    """Return the columns that a text takes on a terminal."""
+    return sum(_columns(character) for character in text)
+
+
+def _columns(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf") or "\u1160" <= character <= "\u11ff":
+        return 0  # put on the character before: accents, the vowels of decomposed Hangul
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def cut(text: str, room: int) -> str:
+    """Return as much of a text as fits, with an ellipsis for the rest."""
+    if width(text) <= room:
+        return text
+    kept, left = "", room - 1
+    for character in text:
+        left -= _columns(character)
+        if left < 0:
+            break
+        kept += character
+    return kept.rstrip() + "…"
+
+
+def pad(text: str, size: int) -> str:
+    """Fill a text up with spaces."""
+    return text + " " * (size - width(text))
+
+
+def printable(text: str) -> str:
+    """Return a text on one line, without what would steer the terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def columns() -> int:
+    """Return the columns of the terminal; very many where stdout is none, so nothing is cut."""
+    return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
+
+
+def wrap(text: str, room: int) -> list[str]:
+    """Return a text in lines that fit, broken between words."""
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and width(lines[-1]) + 1 + width(word) > room:
+            lines.append(word)
+        else:
+            lines[-1] = f"{lines[-1]} {word}" if lines[-1] else word
+    return lines
+
+
+class Cell(NamedTuple):
+    """A cell of a table; the colour is not counted."""
+
+    text: str
+    color: str = ""
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
+    """Return the lines of a table; its last column is cut to what the terminal has left."""
+    lines = [[Cell(head, "bold") for head in heads], *rows]
+    sizes = [max(width(line[place].text) for line in lines) for place in range(len(heads))]
+    room = max(columns() - sum(size + 3 for size in sizes[:-1]), 12)
+    return [_line(line, sizes, room) for line in lines]
+
+
+def _line(cells: Sequence[Cell], sizes: Sequence[int], room: int) -> str:
+    *inner, last = cells
+    texts = [
+        paint(cell.text, cell.color) + " " * (size - width(cell.text) + 3)
+        for cell, size in zip(inner, sizes)
+    ]
+    return ("".join(texts) + paint(cut(last.text, room), last.color)).rstrip()
+
+
+def ago(seconds: float) -> str:
+    """Return a time span as kubectl writes ages: 5s, 3m, 2h, 4d."""
+    seconds = max(0, int(seconds))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size or (unit == "d" and seconds >= size):
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"

@@ -1,0 +1,233 @@
+"""`kubectl message why`: what a Message waits for, or fails at, and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from kubectl_message import checks, knowledge, survey
+from kubectl_message.findings import FAILS, UNKNOWN, WAITS, WELL, Finding, complain, lines
+from kubectl_message.kubectl import Kubectl, KubectlError
+from kubectl_message.messages import KIND, State, age, state
+from kubectl_message.text import Text, ago, paint
+
+Object = dict[str, Any]
+
+#: How the first line begins, by the level.
+SENTENCES = {
+    WELL: Text("{name} prints: {says}.", "{name}: 출력하고 있습니다. {says}."),
+    WAITS: Text("{name} does not print yet: {says}.", "{name}: 아직 출력하지 않습니다. {says}."),
+    FAILS: Text("{name} does not print: {says}.", "{name}: 출력하지 못합니다. {says}."),
+    UNKNOWN: Text("{name}: {says}.", "{name}: {says}."),
+}
+COLORS = {WELL: "green", WAITS: "yellow", FAILS: "red", UNKNOWN: "yellow"}
+#: Reasons of a Pod that starts: what keeps it is told by its Events alone.
+STARTING = ("PodPending", "ContainerCreating", "PodInitializing")
+#: Seconds within which an operator that is well has looked at a Message.
+PROMPT = 5.0
+
+FOR = Text("for {age}", "{age} 동안")
+NOT_SEEN = Text("no operator has looked at it yet", "아직 오퍼레이터가 확인하지 않았습니다")
+
+
+def of_name(kubectl: Kubectl, name: str) -> int:
+    """Print why a Message does not print, or that it does; return the exit code."""
+    message = kubectl.get(KIND, name)
+    if message is None:
+        complain(_unknown_name(kubectl, name))
+        return 3
+    now = state(message)
+    finding = look(kubectl, now)
+    _print(now.name, finding, _reason(now))
+    return 0 if finding.level == WELL else 1
+
+
+def of_file(kubectl: Kubectl, file: str) -> int:
+    """Print what the API server would say of a manifest; return the exit code."""
+    try:
+        kubectl.ask("apply", "--dry-run=server", f"--filename={file}")
+    except KubectlError as error:
+        if error.key != "other" and error.key != "forbidden":
+            raise
+        says = Text("the API server refuses it", "API 서버가 거부합니다")
+        entry = knowledge.find("", error.said)
+        todo = Text("Mend what the details name.", "자세한 내용에 나온 부분을 고치십시오.")
+        if entry is not None:
+            says = Text(
+                "an admission webhook or policy refuses it", "어드미션 웹훅이나 정책이 거부합니다"
+            )
+        if error.key == "forbidden":
+            todo = error.refusal.todo
+        _print(file, Finding(UNKNOWN, says, todo, error.said))
+        return 1
+    says = Text("the API server accepts it", "API 서버가 받아들입니다")
+    _print(file, Finding(UNKNOWN, says))
+    return 0
+
+
+def look(kubectl: Kubectl, now: State) -> Finding:
+    """Return how a Message fares; raise `KubectlError`."""
+    if now.deleting:
+        return _known(now._replace(reason="Terminating"), WAITS)
+    if not now.phase:
+        return _not_seen(kubectl, now)
+    if now.prints:
+        return _printing(kubectl, now)
+    finding = _known(now, FAILS if now.phase == "Failed" else WAITS)
+    if now.reason in STARTING:
+        finding = finding._replace(detail=_last_warning(kubectl, now) or finding.detail)
+    besides = held_up(kubectl, now)
+    if besides is None or besides is checks.NOT_INSTALLED:  # one may run outside of the cluster
+        return finding
+    says = Text("{says}. Besides, {more}", "{says}. 또한 {more}")
+    both = Text(
+        says.en.format(says=finding.says.en, more=besides.says.en),
+        says.ko.format(says=finding.says.ko, more=besides.says.ko),
+    )
+    return besides._replace(says=both, detail=finding.detail or besides.detail)
+
+
+def _known(now: State, level: str) -> Finding:
+    """Return what is known of a Message's reason."""
+    entry = knowledge.find(now.reason, now.message)
+    words = {"pod": now.pod, "name": now.name, "namespace": now.namespace}
+    if entry is None:
+        says = Text("its Pod does not run ({reason})", "파드가 실행되지 않습니다({reason})")
+        todo = Text(
+            "The details are all that is known; `kubectl -n {namespace} describe pod {pod}` may "
+            "tell more.",
+            "알려진 것은 자세한 내용뿐입니다. `kubectl -n {namespace} describe pod {pod}`도 "
+            "확인하십시오.",
+        )
+        return Finding(level, says.format(reason=now.reason), todo.format(**words), now.message)
+    return Finding(
+        level, entry.says.format(**words), entry.todo.format(**words), now.message, entry.runbook
+    )
+
+
+def _printing(kubectl: Kubectl, now: State) -> Finding:
+    """Look whether the Pod of a Message that is said to print is there, too."""
+    says = Text("its text, every {s} s, by Pod {pod}", "파드 {pod}가 {s}초마다 출력합니다")
+    well = Finding(WELL, says.format(s=now.interval, pod=now.pod))
+    try:
+        pod = kubectl.get("pods", now.pod, now.namespace)
+    except KubectlError as error:
+        if error.key != "forbidden":
+            raise
+        return well
+    if pod is not None and survey.is_ready(pod):
+        return well
+    besides = held_up(kubectl, now)
+    if besides is not None:
+        return besides
+    return Finding(
+        WAITS,
+        Text("its Pod is gone or not ready", "파드가 없거나 준비되지 않았습니다"),
+        Text(
+            "The operator is about to notice; ask again in a moment.",
+            "오퍼레이터가 곧 알아차립니다. 잠시 뒤에 다시 확인하십시오.",
+        ),
+        survey.trouble(pod) if pod else "",
+    )
+
+
+def _not_seen(kubectl: Kubectl, now: State) -> Finding:
+    held = held_up(kubectl, now)
+    if held is not None:
+        return held
+    if (age(now.since) or 0) < PROMPT:
+        return Finding(
+            WAITS, Text("the operator is about to look at it", "오퍼레이터가 곧 확인합니다")
+        )
+    return Finding(
+        WAITS,
+        NOT_SEEN,
+        Text(
+            "The operator runs and leads; its log says what it does. `kubectl message doctor` "
+            "checks the rest.",
+            "오퍼레이터는 실행 중이며 리더도 있습니다. 하는 일은 로그에 있습니다. 나머지는 "
+            "`kubectl message doctor`가 확인합니다.",
+        ),
+        runbook="MessageOperatorQueueStuck",
+    )
+
+
+def held_up(kubectl: Kubectl, now: State) -> Finding | None:
+    """Return what keeps the operator from looking at a Message, None where nothing does."""
+    try:
+        operators = survey.look(kubectl)
+        serving = [one for one in operators if checks.serves(kubectl, one, now.namespace)]
+    except KubectlError as error:
+        if error.key != "forbidden":
+            raise
+        return None if now.phase else _may_not_look()
+    if not operators:
+        return checks.NOT_INSTALLED
+    if not serving:
+        return checks.unserved(operators, now.namespace)
+    for operator in serving:
+        for finding in (
+            checks.runs(operator),
+            checks.leads(operator),
+            checks.allowed(kubectl, operator, [now.namespace]),
+        ):
+            if finding.level == FAILS:
+                return finding
+    return None
+
+
+def _may_not_look() -> Finding:
+    todo = Text(
+        "You may not see the operator: ask an administrator to run `kubectl message doctor`.",
+        "오퍼레이터를 조회할 권한이 없습니다. 관리자에게 `kubectl message doctor` 실행을 "
+        "요청하십시오.",
+    )
+    return Finding(WAITS, NOT_SEEN, todo)
+
+
+def _last_warning(kubectl: Kubectl, now: State) -> str:
+    """Return what the last Warning about the Pod says, empty without one."""
+    chosen = f"involvedObject.name={now.pod},type=Warning"
+    there = Kubectl(kubectl.options, now.namespace)
+    try:
+        events = there.list("events", f"--field-selector={chosen}")
+    except KubectlError:
+        return ""
+    events.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime")))
+    return str(events[-1].get("message", "")) if events else ""
+
+
+def _unknown_name(kubectl: Kubectl, name: str) -> Finding:
+    names = [message["metadata"]["name"] for message in kubectl.list(KIND)]
+    close = difflib.get_close_matches(name, names, 3)
+    says = Text(
+        "there is no Message {name} in the namespace {here}",
+        "네임스페이스 {here}에 Message {name}이(가) 없습니다",
+    )
+    todo = Text(
+        "Did the API server refuse it? `kubectl message why -f FILE` tries a manifest. In another "
+        "namespace? `kubectl message status -A` lists them all.",
+        "API 서버가 거부했다면 `kubectl message why -f FILE`로 매니페스트를 확인하십시오. 다른 "
+        "네임스페이스에 있다면 `kubectl message status -A`로 모두 볼 수 있습니다.",
+    )
+    if close:
+        todo = Text("Did you mean {it}?", "혹시 {it}입니까?").format(it=", ".join(close))
+    return Finding(UNKNOWN, says.format(name=name, here=kubectl.here()), todo)
+
+
+def _reason(now: State) -> str:
+    seconds = age(now.since)
+    if not now.reason or seconds is None:
+        return now.reason
+    return f"{now.reason}, {FOR.format(age=ago(seconds))}"
+
+
+def _print(name: str, finding: Finding, reason: str = "") -> None:
+    sentence = Text(
+        SENTENCES[finding.level].en.format(name=name, says=finding.says.en),
+        SENTENCES[finding.level].ko.format(name=name, says=finding.says.ko),
+    )
+    print(paint(str(sentence), COLORS[finding.level]))
+    below = lines(finding, reason if finding.level != WELL else "")
+    if below:
+        print("", *below, sep="\n")

@@ -1,0 +1,241 @@
+"""`kubectl message` says of each trouble what it is and what to do, by a real API server's words.
+
+What it says of an operator in a cluster, tests/e2e/test_plugin.py holds it to.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hack.rig import tools
+from hack.rig.control_plane import ADMIN
+from tests.faults.messages import foreign_pod
+from tests.support.faults.cluster import Raw
+from tests.support.faults.webhook import webhook
+from tests.support.faults.world import World
+from tests.support.plugin import Plugin, Said
+
+KOREAN = "ko_KR.UTF-8"
+
+
+@pytest.fixture
+def run(here: World, tmp_path: Path) -> Callable[..., Any]:
+    """Run the plugin in the test's namespace, beside the operator."""
+    plugin = Plugin(tmp_path, tools.path("kubectl"), here.cluster.plane.kubeconfig(ADMIN))
+
+    async def run(*arguments: str, **environment: str) -> Said:
+        where = ("--namespace", here.namespace)
+        return await asyncio.to_thread(plugin, *arguments, *where, **environment)
+
+    return run
+
+
+async def quota(here: World) -> str:
+    """Allow no more Pods; return the path of the quota, once it counts."""
+    path = f"/api/v1/namespaces/{here.namespace}/resourcequotas"
+    body = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
+    await here.cluster.ask("POST", path, body)
+    async with here.within(60, "the quota counts"):
+        while not (await here.cluster.ask("GET", f"{path}/none")).get("status", {}).get("hard"):
+            await asyncio.sleep(0.1)
+    return f"{path}/none"
+
+
+async def test_why_tells_what_is_in_the_way_and_what_to_do(
+    here: World, run: Callable[..., Any]
+) -> None:
+    await here.start()
+    await here.create("안녕하세요, 오퍼레이터!", "well")
+    await here.is_ready("well")
+    await here.cluster.ask("POST", here.children, foreign_pod("taken"))
+    await here.create("하나", "taken")
+    await here.until_reason("Conflict", "taken")
+
+    well, taken = await run("why", "well"), await run("why", "taken")
+    assert (well.code, well.out) == (0, "well prints: its text, every 10 s, by Pod msg-well.\n")
+    assert taken.code == 1
+    assert taken.first == (
+        "taken does not print: somebody else's Pod has the name msg-taken already."
+    )
+    assert taken.part("Reason").startswith("Conflict, for ")
+    assert "does not belong to this Message" in taken.part("Details")
+    assert f"`kubectl -n {here.namespace} delete pod msg-taken`" in taken.part("Do")
+    assert taken.part("More").endswith("/docs/runbooks/MessageOperatorMessagesFailed.md")
+    korean = await run("why", "taken", LANG=KOREAN)
+    assert korean.first == (
+        "taken: 출력하지 못합니다. "
+        "다른 누군가의 파드가 이미 msg-taken(이)라는 이름을 쓰고 있습니다."
+    )
+    assert "그 파드를 삭제하거나" in korean.part("할 일")
+
+    none = await quota(here)
+    await here.create("둘", "no-room")
+    await here.until_reason("Forbidden", "no-room")
+    told = await run("why", "no-room")
+    assert told.first == (
+        "no-room does not print: a quota of the namespace leaves no room for its Pod."
+    )
+    assert "exceeded quota: none" in told.part("Details")
+    assert "describe resourcequota" in told.part("Do")
+    await here.cluster.remove(none)
+
+    async def refuses(_: Raw) -> str:
+        return "ask the platform team"
+
+    async with webhook(here.cluster, here.namespace, refuses):
+        await here.create("셋", "refused")
+        async with here.within(60, "the webhook refuses"):
+            while not await here.condition("refused"):
+                await asyncio.sleep(0.1)
+        told = await run("why", "refused")
+    assert told.first == "refused does not print: an admission webhook refuses its Pod."
+    assert "ask the platform team" in told.part("Details")
+
+    table = await run("status")
+    assert table.code == 0
+    rows = {line.split()[0]: line for line in table.out.splitlines() if line}
+    assert "Processed" in rows["well"]
+    assert "안녕하세요, 오퍼레이터!" in rows["well"]
+    assert rows["taken"].endswith("Conflict: somebody else's Pod has the name msg-taken already")
+    items = {
+        one["name"]: one for one in json.loads((await run("status", "-o", "json")).out)["items"]
+    }
+    assert (items["well"]["phase"], items["taken"]["reason"]) == ("Processed", "Conflict")
+
+
+async def test_why_tells_a_failing_webhook_and_an_operator_that_does_not_look(
+    here: World, run: Callable[..., Any]
+) -> None:
+    await here.create("하나", "early")
+    early = await run("why", "early")
+    assert (early.code, early.first) == (
+        1, "early does not print: no operator is installed."
+    )  # fmt: skip
+    assert "helm install" in early.part("Do")
+    denied = await run("why", "early", "--as=somebody", "--as-group=system:masters")
+    assert denied.first == early.first, "the options of kubectl are passed on"
+
+    await here.start()
+    await here.is_ready("early")
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    nowhere: Raw = {
+        "metadata": {"name": f"gone-{here.namespace}"},
+        "webhooks": [
+            {
+                "name": "gone.example.com", "sideEffects": "None", "failurePolicy": "Fail",
+                "admissionReviewVersions": ["v1"], "timeoutSeconds": 1,
+                "clientConfig": {"url": "https://127.0.0.1:1/"},
+                "namespaceSelector": {
+                    "matchLabels": {"kubernetes.io/metadata.name": here.namespace}
+                },
+                "rules": [
+                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                     "resources": ["pods"]}
+                ],
+            }
+        ],
+    }  # fmt: skip
+    await here.cluster.ask("POST", path, nowhere)
+    try:
+        await here.create("둘", "waits")
+        await here.until_reason("InternalError", "waits")
+        told = await run("why", "waits")
+    finally:
+        await here.cluster.remove(f"{path}/gone-{here.namespace}")
+    assert told.first == (
+        "waits does not print yet: an admission webhook does not answer, so no Pod can be created."
+    )
+    assert "gone.example.com" in told.part("Details")
+    assert "get validatingwebhookconfigurations" in told.part("Do")
+
+
+async def test_what_the_api_server_refuses_is_told_before_anything_is_created(
+    here: World, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "message.json"
+    manifest = here.subject.manifest("가" * 20000, "long")
+    file.write_text(json.dumps(manifest))
+
+    told = await run("why", "-f", str(file))
+
+    assert (told.code, told.first) == (1, f"{file}: the API server refuses it.")
+    assert "spec.text must have at most 32768 bytes" in told.part("Details")
+    assert len(told.out) < 1000, "the text itself is not repeated"
+    file.write_text(json.dumps(here.subject.manifest("short", "short")))
+    accepted = await run("why", "-f", str(file))
+    assert (accepted.code, accepted.out) == (0, f"{file}: the API server accepts it.\n")
+    assert (await run("status")).out.startswith("There is no Message in the namespace")
+
+
+async def test_when_it_cannot_tell_it_says_why_and_ends_with_3(
+    here: World, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    await here.create("하나", "hello-msg")
+    unreachable = tmp_path / "unreachable"
+    plane = here.cluster.plane.kubeconfig(ADMIN).read_text()
+    unreachable.write_text(plane.replace(here.cluster.plane.server, "https://127.0.0.1:1"))
+    said = {
+        "wrong name": await run("why", "helo-msg"),
+        "no right": await run("status", "--as=nobody"),
+        "no login": await run("status", "--user=nobody"),
+        "no cluster": await run("doctor", f"--kubeconfig={unreachable}"),
+        "no kubectl": await run("status", PATH="/nowhere"),
+    }
+
+    assert {what: told.code for what, told in said.items()} == dict.fromkeys(said, 3)
+    lines = {what: told.err.splitlines() for what, told in said.items()}
+    assert lines["wrong name"] == [
+        f"kubectl message: there is no Message helo-msg in the namespace {here.namespace}",
+        "  Did you mean hello-msg?",
+    ]
+    assert lines["no right"][0] == "kubectl message: The cluster does not allow you to look."
+    assert 'User "nobody" cannot list' in lines["no right"][2]
+    assert (
+        lines["no login"][0] == "kubectl message: The kubeconfig does not say which cluster to ask."
+    )
+    assert lines["no cluster"][0] == "kubectl message: The cluster does not answer."
+    assert lines["no kubectl"][0] == "kubectl message: kubectl is not installed."
+
+
+async def test_without_the_kind_it_says_so(own_world: World, tmp_path: Path) -> None:
+    here = own_world
+    plugin = Plugin(tmp_path, tools.path("kubectl"), here.cluster.plane.kubeconfig(ADMIN))
+    await here.cluster.remove(here.subject.crd)
+    async with here.within(60, "the kind is gone"):
+        while await here.cluster.find(here.objects) is not None:
+            await asyncio.sleep(0.1)
+
+    status = await asyncio.to_thread(plugin, "status")
+    doctor = await asyncio.to_thread(plugin, "doctor")
+
+    assert (status.code, status.err.splitlines()[0]) == (
+        3, "kubectl message: The cluster does not know the kind Message: its CRD is missing."
+    )  # fmt: skip
+    assert doctor.code == 1
+    assert "✗ Kind         the CRD messages.myorg.dev is missing" in doctor.out
+    assert "✗ Operator     no operator is installed" in doctor.out
+    assert "MessageOperatorUnserved.md" in doctor.out
+
+
+async def test_the_live_table_follows_each_change(here: World, tmp_path: Path) -> None:
+    plugin = Plugin(tmp_path, tools.path("kubectl"), here.cluster.plane.kubeconfig(ADMIN))
+    await here.create("하나", "first")
+    process = plugin.start("status", "-w", "-n", here.namespace)
+    assert process.stdout is not None
+    try:
+        seen = await asyncio.to_thread(process.stdout.readline)
+        assert f"{here.namespace}/first  -" in seen
+        await here.start()
+        while "Processed" not in seen:
+            seen = await asyncio.to_thread(process.stdout.readline)
+            assert seen, "it has ended"
+        await here.delete("first")
+        seen = await asyncio.to_thread(process.stdout.readline)
+        assert "it is being deleted" in seen
+    finally:
+        process.kill()
+        process.wait()

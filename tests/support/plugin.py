@@ -1,0 +1,61 @@
+"""`kubectl message` as a user runs it: the packed program, and the kubectl of the tests."""
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from hack.pack import plugin
+
+
+@dataclass(frozen=True)
+class Said:
+    """What it printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def first(self) -> str:
+        """The first line."""
+        return self.out.partition("\n")[0]
+
+    def part(self, label: str) -> str:
+        """Return what stands behind a label below the first line, empty without it."""
+        found = re.search(rf"^ +{label} +(.*)$", self.out, re.MULTILINE)
+        return found[1] if found else ""
+
+
+class Plugin:
+    """The packed plugin in a folder of its own, with kubectl beside it."""
+
+    def __init__(self, folder: Path, kubectl: Path, kubeconfig: Path) -> None:
+        self._program = folder / plugin.PROGRAM
+        self._program.write_bytes(plugin.program())
+        self._program.chmod(0o755)
+        (folder / "kubectl").symlink_to(kubectl)
+        self._environment = {
+            "PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder),
+            "KUBECONFIG": str(kubeconfig), "LANG": "C.UTF-8",
+        }  # fmt: skip
+
+    def __call__(self, *arguments: str, **environment: str) -> Said:
+        """Run it as kubectl does."""
+        done = subprocess.run(
+            [sys.executable, str(self._program), *arguments],
+            env={**self._environment, **environment}, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr, done.stderr
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Start it, with a pipe for what it prints."""
+        return subprocess.Popen(
+            [sys.executable, str(self._program), *arguments],
+            env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip

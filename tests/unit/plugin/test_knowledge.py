@@ -1,0 +1,163 @@
+"""The plugin knows what the operator, the API server and the kubelet say, in both languages."""
+
+import ast
+import re
+import string
+from pathlib import Path
+
+import pytest
+
+from kubectl_message import knowledge, rights
+from kubectl_message.knowledge import refusals
+from kubectl_message.knowledge.alerts import ALERTS, BY_NAME
+from kubectl_message.knowledge.entry import HOME, Entry
+from kubectl_message.text import Text
+from message_operator import messages
+from tests.chart import helm
+from tests.support.rights import Right, bound_roles, granted
+
+CHECKOUT = Path(__file__).parents[3]
+RUNBOOKS = CHECKOUT / "docs" / "runbooks"
+
+
+def operators_own() -> set[str]:
+    """Return the reasons that the code of the operator names."""
+    found: set[object] = set()
+    for file in (CHECKOUT / "operator").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and name_of(node.func) in ("_stop", "Trouble", "Status"):
+                found.update(a.value for a in node.args if isinstance(a, ast.Constant))
+    told = {word for word in found if isinstance(word, str) and re.fullmatch(r"[A-Z]\w+", word)}
+    source = (CHECKOUT / "operator" / "message_operator" / "messages.py").read_text()
+    return told | set(re.findall(r'return "(?:Pending|Failed)", "(\w+)"', source))
+
+
+def name_of(function: ast.expr) -> str:
+    return getattr(function, "id", getattr(function, "attr", ""))
+
+
+#: Said where all is well, or of kinds that have other children or an outside; a Message has none.
+OTHERS = {"PodRunning", "Reconciled", "Progressing"}
+#: What the API server says by the status of its answer, as client-go names them.
+API_SERVER = {
+    "BadRequest", "Unauthorized", "Forbidden", "NotFound", "Conflict", "Invalid", "Timeout",
+    "ServerTimeout", "TooManyRequests", "InternalError", "ServiceUnavailable", "Expired",
+    "RequestEntityTooLarge", "AlreadyExists",
+}  # fmt: skip
+
+
+def test_it_finds_reasons_in_the_operators_code() -> None:
+    # Else the test below would check nothing.
+    assert operators_own() >= {"Conflict", "BackOff", "SlowApiServer", "PodMissing", "Unreadable"}
+
+
+def test_each_reason_has_an_entry() -> None:
+    said = operators_own() | messages.STUCK | API_SERVER
+
+    assert {reason for reason in said - OTHERS if not knowledge.about(reason)} == set()
+
+
+def test_each_reason_that_a_document_names_has_an_entry() -> None:
+    runbooks = "".join(
+        (RUNBOOKS / f"{name}.md").read_text().partition("## What to do")[2]
+        for name in ("MessageOperatorMessagesFailed", "MessageOperatorMessagesPending")
+    )
+    table = "".join(re.findall(r"^\| `(?:Failed|Pending)`, .*?\|", _messages_page(), re.MULTILINE))
+    named = set(re.findall(r"`([A-Z][a-z]+[A-Z]\w+)`", runbooks + table))
+
+    assert {"ImagePullBackOff", "AdmissionChanged", "Unschedulable"} & named
+    assert {reason for reason in named if not knowledge.about(reason)} == set()
+
+
+def _messages_page() -> str:
+    return (CHECKOUT / "docs" / "messages.md").read_text()
+
+
+def test_each_alert_has_an_entry_with_its_runbooks_title() -> None:
+    titles = {
+        file.stem: file.read_text().partition("\n")[0].partition(": ")[2]
+        for file in RUNBOOKS.glob("Message*.md")
+    }
+    (rules,) = [
+        manifest
+        for manifest in helm.render({"metrics": {"prometheusRule": {"enabled": True}}})
+        if manifest["kind"] == "PrometheusRule"
+    ]
+    alerts = {rule["alert"] for group in rules["spec"]["groups"] for rule in group["rules"]}
+
+    assert {alert.name: alert.says.en for alert in ALERTS} == titles
+    assert set(BY_NAME) == alerts
+
+
+def words(text: str) -> set[str]:
+    """Return what is to be filled in."""
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
+
+
+def sentences() -> list[Text]:
+    """Return all sentences of the knowledge."""
+    known = (*knowledge.ENTRIES, *ALERTS, *refusals.REFUSALS, refusals.MISSING, refusals.SLOW)
+    return [sentence for one in known for sentence in (one.says, one.todo)]
+
+
+def test_everything_is_said_in_both_languages() -> None:
+    for text in sentences():
+        assert re.search("[가-힣]", text.ko), text
+        assert not re.search("[가-힣]", text.en), text
+        assert words(text.en) == words(text.ko)
+        assert set(re.findall("`(kubectl[^`]+)`", text.en)) == set(
+            re.findall("`(kubectl[^`]+)`", text.ko)
+        )
+
+
+def test_the_runbook_that_an_entry_names_is_there() -> None:
+    assert {entry.runbook for entry in knowledge.ENTRIES} <= {f.stem for f in RUNBOOKS.iterdir()}
+
+
+def test_its_home_is_the_charts() -> None:
+    assert f"home: {HOME}\n" in (helm.CHART / "Chart.yaml").read_text()
+
+
+def key(entry: Entry | None) -> str:
+    return entry.says.en if entry else ""
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "says"),
+    [
+        # As API servers of Kubernetes 1.36 say it.
+        ("Forbidden", 'pods "a" is forbidden: exceeded quota: none, requested: pods=1', "quota"),
+        ("Forbidden", 'pods "a" is forbidden: failed quota: q: must specify limits.cpu', "asks"),
+        ("Forbidden", 'violates PodSecurity "restricted:latest": x', "Pod Security"),
+        ("Forbidden", "unable to create new content in namespace x because it is being terminated",
+         "being deleted"),
+        ("Forbidden", 'User "system:serviceaccount:a:b" cannot create resource "pods"', "no right"),
+        ("Forbidden", "minimum cpu usage per Container is 10m, but request is 1m", "LimitRange"),
+        ("Forbidden", "something new", "does not admit"),
+        ("Teapot", 'admission webhook "a.b" denied the request: no', "webhook refuses"),
+        ("Invalid", "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no", "policy"),
+        ("InternalError", 'Internal error: failed calling webhook "a.b"', "does not answer"),
+        ("InternalError", "etcd is tired", "fails or is busy"),
+        ("PodStuckTerminating", "The former Pod is held by the finalizer a/b.", "finalizer"),
+        ("PodStuckTerminating", "its node n has not confirmed it", "node does not confirm"),
+        ("Conflict", "Pod msg-a exists and does not belong to this Message.", "has the name"),
+    ],
+)  # fmt: skip
+def test_the_message_tells_the_causes_of_a_reason_apart(
+    reason: str, message: str, says: str
+) -> None:
+    assert says in key(knowledge.find(reason, message))
+
+
+def test_a_reason_that_nobody_knows_is_not_guessed() -> None:
+    assert knowledge.find("Teapot", "short and stout") is None
+
+
+def test_doctor_asks_for_the_rights_that_the_chart_gives() -> None:
+    roles = bound_roles(
+        watchNamespaceSelector="team=a", leaderElection={"enabled": True}, replicaCount=2
+    )
+    asked = (*rights.NEEDED, *rights.LEASE, *rights.SELECTING)
+
+    given = {Right(r.group, r.resource, r.verb) for r in granted(roles, "Role", "ClusterRole")}
+    assert {Right(*right) for right in asked} == given

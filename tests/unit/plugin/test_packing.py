@@ -1,0 +1,158 @@
+"""The packed plugin is one file, the same each time, that an old Python runs; krew takes it."""
+
+import ast
+import hashlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from hack.commands import plugin as command
+from hack.pack import plugin
+from kubectl_message.help import HELP
+from message_operator import __version__
+
+CHECKOUT = Path(__file__).parents[3]
+#: The oldest Python that the plugin runs on.
+OLDEST = (3, 9)
+
+
+def pythons() -> list[str]:
+    """Return the Pythons of this machine from the oldest on; this one is always there."""
+    names = [f"python3.{minor}" for minor in range(OLDEST[1], 15)]
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    found = [shutil.which(name) for name in names]
+    found += [str(file) for name in names for file in pyenv.glob(f"*/bin/{name}")]
+    works = [sys.executable]
+    for one in filter(None, found):
+        asked = subprocess.run([one, "-c", ""], capture_output=True, timeout=30, check=False)
+        works += [one] * (asked.returncode == 0)
+    return works
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packed plugin."""
+    file = tmp_path_factory.mktemp("plugin") / plugin.PROGRAM
+    file.write_bytes(plugin.program())
+    file.chmod(0o755)
+    return file
+
+
+@pytest.mark.parametrize("python", pythons())
+def test_each_python_runs_it(program: Path, python: str) -> None:
+    version = subprocess.check_output([python, program, "--version"], text=True, timeout=60)
+    # It reads every module, and all that is known.
+    known = subprocess.check_output(
+        [python, program, "explain"], text=True, timeout=60, env={"LANG": "C.UTF-8"}
+    )
+
+    assert version == f"kubectl-message {__version__}\n"
+    assert "ImagePullBackOff" in known
+
+
+@pytest.mark.parametrize("file", sorted(plugin.PACKAGE.rglob("*.py")), ids=lambda f: f.stem)
+def test_its_modules_are_of_the_oldest_python_small_and_need_nothing_else(file: Path) -> None:
+    source = file.read_text()
+    tree = ast.parse(source, feature_version=OLDEST)
+
+    imported = [
+        name
+        for node in ast.walk(tree)
+        for name in (
+            [node.module or ""] if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names] if isinstance(node, ast.Import)
+            else []
+        )
+    ]  # fmt: skip
+    roots = {name.partition(".")[0] for name in imported}
+    assert roots - sys.stdlib_module_names <= {"kubectl_message"}
+    assert source.count("\n") <= 250
+
+
+def test_it_is_the_same_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = tmp_path / "kubectl_message"
+    before = plugin.program(), plugin.archive(), plugin.manifest()
+    shutil.copytree(plugin.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in copy.rglob("*.py"):
+        os.utime(file, (0, 2_000_000_000))
+        file.chmod(0o600)
+
+    monkeypatch.setattr(plugin, "PACKAGE", copy)
+
+    assert (plugin.program(), plugin.archive(), plugin.manifest()) == before
+
+
+def test_kubectl_finds_it_once_it_is_installed(
+    tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+    first = command.install(program)
+    assert first == tmp_path / ".local" / "bin" / "kubectl-message"
+    assert os.access(first, os.X_OK)
+
+    elsewhere = tmp_path / "bin"
+    elsewhere.mkdir()
+    shutil.copy2(program, elsewhere)
+    monkeypatch.setenv("PATH", f"{elsewhere}:/usr/bin:/bin")
+    (elsewhere / plugin.PROGRAM).write_text("#!/bin/sh\n")
+    again = command.install(program)
+    assert again == elsewhere / "kubectl-message", "the one that kubectl finds is replaced"
+    assert again.read_bytes() == program.read_bytes()
+
+
+@pytest.mark.parametrize("text", HELP, ids=["en", "ko"])
+def test_the_help_names_each_command_and_its_options(text: str, program: Path) -> None:
+    for word in ("status", "why NAME", "why -f", "logs NAME", "doctor", "explain", "-o json", "-w"):
+        assert word in text
+    assert max(len(line) for line in text.splitlines()) <= 100
+
+
+# --- krew -----------------------------------------------------------------------------------------
+
+
+def test_krew_accepts_the_manifest() -> None:
+    # What krew's ValidatePlugin asks for:
+    # https://github.com/kubernetes-sigs/krew/blob/master/internal/index/validation/validate.go
+    import yaml
+
+    written = yaml.safe_load(plugin.manifest())
+    spec = written["spec"]
+
+    assert set(written) == {"apiVersion", "kind", "metadata", "spec"}
+    assert written["apiVersion"] == "krew.googlecontainertools.github.com/v1alpha2"
+    assert written["kind"] == "Plugin"
+    assert re.fullmatch(r"[\w-]+", written["metadata"]["name"])
+    assert set(spec) <= {
+        "version", "shortDescription", "description", "caveats", "homepage", "platforms",
+    }  # fmt: skip
+    assert spec["version"] == f"v{__version__}"
+    assert spec["shortDescription"]
+    assert "\n" not in spec["shortDescription"]
+    # Its index asks for a short one: https://krew.sigs.k8s.io/docs/developer-guide/develop/
+    assert len(spec["shortDescription"]) <= 50
+    for platform in spec["platforms"]:
+        assert set(platform) <= {"selector", "uri", "sha256", "bin", "files"}
+        assert platform["uri"].endswith((".zip", ".tar.gz"))
+        assert re.fullmatch("[a-f0-9]{64}", platform["sha256"])
+        expressions = platform["selector"]["matchExpressions"]
+        assert {one["key"] for one in expressions} <= {"os", "arch"}
+
+
+def test_the_archive_has_the_program_that_krew_links(program: Path, tmp_path: Path) -> None:
+    command.pack(tmp_path)
+
+    packed = (tmp_path / plugin.ARCHIVE).read_bytes()
+    assert hashlib.sha256(packed).hexdigest() in (tmp_path / plugin.MANIFEST).read_text()
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        assert archive.read(plugin.PROGRAM) == program.read_bytes()
+        assert archive.getinfo(plugin.PROGRAM).external_attr >> 16 == 0o100755
+        assert archive.read("LICENSE") == (CHECKOUT / "LICENSE").read_bytes()
