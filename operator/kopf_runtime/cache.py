@@ -39,40 +39,45 @@ R = TypeVar("R", bound=Record)
 
 
 class Cache(Generic[R]):
-    """Records by key, and by the uid of their owner."""
+    """Records by namespace and name, and by the uid of their owner."""
 
     def __init__(self) -> None:
-        self._records: dict[Key, R] = {}
+        self._records: dict[str, dict[str, R]] = {}
         self._owned: dict[str, tuple[Key, ...]] = {}
         # Versions at which objects went: those of this minute, and those of the one before.
         self._deleted: tuple[dict[Key, int], dict[Key, int]] = ({}, {})
         self._turned = time.monotonic()
 
     def __len__(self) -> int:
-        return len(self._records)
+        return sum(map(len, self._records.values()))
 
     def __iter__(self) -> Iterator[R]:
-        return iter(self._records.values())
+        return self.within(None)
+
+    def within(self, namespace: str | None) -> Iterator[R]:
+        """Return the records of a namespace, None for all; the others are not looked at."""
+        everywhere = self._records if namespace is None else (namespace,)
+        return (one for where in everywhere for one in self._records.get(where, {}).values())
 
     def get(self, key: Key) -> R | None:
         """Return the newest record of the key, None if there is no object."""
-        return self._records.get(key)
+        return self._records.get(key[0], {}).get(key[1])
 
     def owned(self, uid: str) -> list[R]:
         """Return the records of all objects that this uid controls."""
-        return [self._records[key] for key in self._owned.get(uid, ())]
+        return [self._records[space][name] for space, name in self._owned.get(uid, ())]
 
     def put(self, record: R) -> bool:
         """Take in a record; False if what is known is as new."""
-        known = self._records.get(record.key)
+        known = self.get(record.key)
         if known is not None and record.version <= known.version:
             if record.version == known.version:  # the same, perhaps judged better
-                self._records[record.key] = record
+                self._records[record.key[0]][record.key[1]] = record
             return False
         if any(record.version <= gone.get(record.key, -1) for gone in self._deleted):
             return False
         self._drop(record.key)
-        self._records[record.key] = record
+        self._records.setdefault(record.key[0], {})[record.key[1]] = record
         if record.owner:
             self._owned[record.owner] = (*self._owned.get(record.owner, ()), record.key)
         return True
@@ -82,7 +87,7 @@ class Cache(Generic[R]):
 
         The object may be the same one: it left the watch with a label, and came back with it.
         """
-        known = self._records.get(key)
+        known = self.get(key)
         if known is not None and known.version > version:
             return False
         self._drop(key)
@@ -94,7 +99,7 @@ class Cache(Generic[R]):
 
     def drop(self, record: R) -> None:
         """Forget a record that the API server does not know any more."""
-        if self._records.get(record.key) is record:
+        if self.get(record.key) is record:
             self._drop(record.key)
 
     def replace(self, seen: Mapping[Key, int], version: int, namespace: str | None) -> list[R]:
@@ -104,8 +109,8 @@ class Cache(Generic[R]):
         """
         ghosts = [
             record
-            for key, record in self._records.items()
-            if namespace in (None, key[0]) and key not in seen and record.version <= version
+            for record in self.within(namespace)
+            if record.key not in seen and record.version <= version
         ]
         for ghost in ghosts:
             self._drop(ghost.key)
@@ -116,13 +121,16 @@ class Cache(Generic[R]):
         for gone in self._deleted:
             for key in [key for key in gone if namespace in (None, key[0])]:
                 del gone[key]
-        records = [r for r in self._records.values() if namespace in (None, r.key[0])]
+        records = list(self.within(namespace))
         for record in records:
             self._drop(record.key)
         return records
 
     def _drop(self, key: Key) -> None:
-        known = self._records.pop(key, None)
+        space = self._records.get(key[0], {})
+        known = space.pop(key[1], None)
+        if known is not None and not space:
+            del self._records[key[0]]
         if known is not None and known.owner:
             rest = tuple(k for k in self._owned.get(known.owner, ()) if k != key)
             if rest:

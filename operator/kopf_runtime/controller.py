@@ -3,7 +3,7 @@
 `Manager.controller_for` makes it; what its author declares is in `behavior`.
 """
 
-import asyncio
+import functools
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
@@ -14,7 +14,6 @@ from kopf_runtime.events import Recorder
 from kopf_runtime.external import External
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.metrics import Metrics
-from kopf_runtime.objects import Identity
 from kopf_runtime.pace import Pace
 from kopf_runtime.queue import WorkQueue
 from kopf_runtime.reading import Reader
@@ -40,12 +39,12 @@ class Controller(Behavior):
             self.kind, marks, list(self.owned.values()), self._children_desired,
             pass_on=bool(self.watched),
         )  # fmt: skip
-        self._selection = Selection(client, metrics, settings.namespace_selector, self._begin)
+        self._selection = Selection(client, metrics, settings.namespace_selector, self._turned)
         syncs = self._sync is not None
         reader = Reader(marks, self.kind, self._keep, templates, self._wanted, syncs=syncs)
         self.primaries: Source[Primary] = Source(
             client, self.kind, self.type, reader.primary, self._primary_changed,
-            self._unreadable, metrics, selected=self._selection.has,
+            lambda left_out: self._add(left_out.key), metrics, selected=self._selection.has,
         )  # fmt: skip
         self.children: dict[Kind, Source[Child]] = {
             owned.kind: Source(
@@ -73,22 +72,18 @@ class Controller(Behavior):
         )
         self._reconciler = Reconciler(
             client, self.primaries, self.children, self.owned, applier, self._pace,
-            self._external, self._teller, self.serves,
+            self._external, self._teller, self.why_unserved,
         )  # fmt: skip
         self.queue = WorkQueue(self.kind.plural, self._reconcile, settings.workers, metrics)
-        self._telling: set[asyncio.Task[None]] = set()
-        self._told: dict[Key, tuple[int, str]] = {}  # unreadable objects, and what was said
 
     def reflect(self, namespace: str | None) -> list[Coroutine[Any, Any, None]]:
         """Return what keeps the caches of a namespace filled, None for all namespaces."""
-        reflectors = [
-            source.reflect(
-                namespace if source.kind.namespaced else None,
-                self.settings.sweep_period, lambda: self._synced(namespace),
-            )
-            for source in self.sources
-            if not (source.reflectors and not source.kind.namespaced)
-        ]  # fmt: skip
+        reflectors = []
+        for source in self.sources:
+            scope = namespace if source.kind.namespaced else None
+            if scope not in source.reflectors:  # else it is of no namespace, and reflected already
+                changed = functools.partial(self._synced, scope)
+                reflectors.append(source.reflect(scope, self.settings.sweep_period, changed))
         # Children come after what owns them: only then can be told whether they were altered.
         owners = self.primaries.reflectors.get(namespace) or self.primaries.reflectors[None]
         return [one.run(owners.tried if one is not owners else None) for one in reflectors]
@@ -99,17 +94,19 @@ class Controller(Behavior):
         children = [*self.children.values(), *self.grandchildren.values()]
         return [self.primaries, *children, *self._selection.sources]
 
-    def serves(self, namespace: str) -> bool:
-        """Tell whether all that a namespace's objects need is known."""
-        known = all(source.serves(namespace) for source in self.sources)
-        return known and self._selection.has(namespace)
+    def why_unserved(self, namespace: str) -> str:
+        """Return why nothing is done in a namespace, empty if it is served."""
+        if not self._selection.has(namespace):
+            return "--namespace-selector does not select it"
+        reasons = (source.why_unserved(namespace) for source in self.sources)
+        return next(filter(None, reasons), "")
 
     def unserved(self) -> tuple[list[str], int]:
         """Return what cannot be served, and how many paths can be."""
         reflectors = [one for source in self.sources for one in source.reflectors.values()]
         waiting = [one for one in reflectors if not one.synced]
         told = [f"{one.path}: {one.trouble or 'is being listed'}" for one in waiting]
-        served = [n for n in self.primaries.reflectors if self.serves(n or "")]
+        served = [n for n in self.primaries.reflectors if not self.why_unserved(n or "")]
         first = [one for one in waiting if one.trouble is None]
         return told, 0 if first else len(served)
 
@@ -122,8 +119,10 @@ class Controller(Behavior):
         return min((one.listed_at for one in reflectors if one.synced), default=0.0)
 
     def keys(self, namespace: str | None = None) -> list[Key]:
-        """Return the keys of all objects, or of a namespace's."""
-        return [p.key for p in self.primaries if namespace in (None, p.key[0])]
+        """Return the keys of all objects, or of those that a namespace concerns."""
+        if namespace and not self.kind.namespaced:
+            return list(self._related(namespace))
+        return self.primaries.keys(namespace)
 
     async def work(self) -> None:
         """Reconcile until cancelled, while this replica leads."""
@@ -142,14 +141,28 @@ class Controller(Behavior):
         with only_while(lambda: self._selection.has(key[0])):
             return await self._reconciler.reconcile(key)
 
-    def _begin(self, namespace: str) -> None:
-        """Have the objects of a namespace reconciled that is selected from now on."""
+    def _related(self, namespace: str) -> set[Key]:
+        """Return the keys of objects without a namespace that have or want children in one."""
+        children = (c for source in self.children.values() for c in source.cache.within(namespace))
+        wanting = (p.key for p in self.primaries if any(w.key[0] == namespace for w in p.wanted))
+        return {*(("", child.parent) for child in children if child.parent), *wanting}
+
+    def _turned(self, namespace: str) -> None:
+        """Begin again with a namespace that is selected from now on, or not any more."""
         self._external.begin(namespace)
-        self._synced(namespace)
+        for source in self.sources:
+            source.warn(namespace)
+        if self._selection.synced:  # else all are reconciled at the end of the list
+            self._synced(namespace)
 
     def _synced(self, namespace: str | None) -> None:
         """Have the objects of a namespace reconciled, after each full list."""
         for key in self.keys(namespace):
+            self.queue.add(key)
+
+    def _add(self, key: Key, namespace: str | None = None) -> None:
+        """Have an object reconciled for what is in a namespace, its own if none is given."""
+        if self._selection.has(key[0] if namespace is None else namespace):
             self.queue.add(key)
 
     def _wanted(self, parent: Key, kind: Kind, key: Key) -> Wanted | None:
@@ -159,8 +172,9 @@ class Controller(Behavior):
 
     def _primary_changed(self, record: Primary | None, known: Primary | None) -> None:
         if (one := record or known) is not None:
-            self._told.pop(one.key, None)
-            self.queue.add(one.key)
+            if record is None:
+                self._reconciler.forget(one.key)
+            self._add(one.key)
 
     def _child_changed(self, kind: Kind) -> Callable[[Child | None, Child | None], None]:
         def changed(record: Child | None, known: Child | None) -> None:
@@ -173,15 +187,5 @@ class Controller(Behavior):
     def _grandchild_changed(self, record: Child | None, known: Child | None) -> None:
         for child in (record, known):
             if child is not None and child.parent:
-                self.queue.add((child.key[0] if self.kind.namespaced else "", child.parent))
-
-    def _unreadable(self, identity: Identity.Meta, reason: str) -> None:
-        """Tell of an object that is left out by a condition, once, if this replica leads."""
-        key, news = (identity.namespace, identity.name), (identity.generation, reason)
-        if self._selection.has(key[0]) and self.queue.running and self._told.get(key) != news:
-            self._told[key] = news
-            with only_while(lambda: self._selection.has(key[0])):
-                telling = self._teller.writer.tell_unreadable(identity, reason)
-                task = asyncio.ensure_future(telling)
-            self._telling.add(task)
-            task.add_done_callback(self._telling.discard)
+                namespace = child.key[0]
+                self._add((namespace if self.kind.namespaced else "", child.parent), namespace)

@@ -94,10 +94,11 @@ class External:
 
     def begin(self, namespace: str | None = None) -> None:
         """Forget what is outside for a namespace, None for all: others may have changed it."""
-        for key in [key for key in self._failed if namespace in (None, key[0])]:
-            del self._failed[key]
-        for primary in list(self._primaries.cache):
-            if primary.outcome is not None and namespace in (None, primary.key[0]):
+        if namespace is None:
+            self._failed.clear()
+        for primary in list(self._primaries.cache.within(namespace)):
+            self.forget(primary.key)
+            if primary.outcome is not None:
                 self._primaries.cache.put(replace(primary, outcome=None, wanted=(), problem=""))
 
     def is_planned(self, primary: Primary) -> bool:

@@ -48,6 +48,8 @@ class RetryError(Exception):
         self.pause = max(0.0, min(LONGEST, pause))
         #: Whether a request ran out of time: the next one gets more.
         self.timed_out = timed_out
+        #: Whether the reason was told in other ways than this one.
+        self.told = False
 
 
 class WorkQueue:
@@ -218,7 +220,7 @@ class WorkQueue:
                 if error.timed_out:
                     self._timed_out.add(key)
                 self._retry(key, error.after, error.pause)
-                logger.info("%s", error)
+                logger.log(logging.DEBUG if error.told else logging.INFO, "%s", error)
             except Exception:
                 result = "error"
                 self._retry(key)
@@ -242,9 +244,3 @@ class WorkQueue:
             self._not_before[key] = self._clock() + after
         # Jitter, so that keys that failed together do not come back together.
         self.add_after(key, max(after, pause, backoff * random.uniform(0.5, 1.0)))  # noqa: S311
-
-    def forget(self, key: Key) -> None:
-        """Forget how a key fared: its object is gone."""
-        self._failures.pop(key, None)
-        self._timed_out.discard(key)
-        self._not_before.pop(key, None)

@@ -5,12 +5,13 @@ now, so whatever was missed, repeated or interrupted before, the next step is ri
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from kopf_runtime import troubles
 from kopf_runtime.apply import Applier
-from kopf_runtime.client import ApiError, Client
+from kopf_runtime.client import ApiError, Client, only_while
 from kopf_runtime.external import External
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.objects import UnreadableError
@@ -32,11 +33,11 @@ class Reconciler:
     def __init__(
         self, client: Client, primaries: Source[Primary], children: Mapping[Kind, Source[Child]],
         owned: Mapping[Kind, Owned], applier: Applier, pace: Pace, external: External,
-        teller: Teller, serves: Callable[[str], bool],
+        teller: Teller, why_unserved: Callable[[str], str],
     ) -> None:  # fmt: skip
         self._client, self._primaries, self._children = client, primaries, children
         self._owned, self._applier, self._pace = owned, applier, pace
-        self._external, self._teller, self._serves = external, teller, serves
+        self._external, self._teller, self._why_unserved = external, teller, why_unserved
         self._word = primaries.kind.kind
 
     async def reconcile(self, key: Key) -> float | None:
@@ -47,11 +48,13 @@ class Reconciler:
         """
         primary = self._primaries.cache.get(key)
         if primary is None:
-            self._teller.forget(key)
-            self._external.forget(key)
-            return None  # the garbage collector takes its children
-        if not self._serves(key[0]):
+            self.forget(key)  # the garbage collector takes its children
+        if self._why_unserved(key[0]):
             return None  # it is reconciled once the namespace is served
+        if primary is None:
+            if (left_out := self._primaries.unreadable.get(key)) is not None:
+                await self._teller.unreadable(left_out)
+            return None
         try:
             if primary.deleting:
                 return await self._end(primary)
@@ -60,6 +63,11 @@ class Reconciler:
             return await self._teller.stopped(primary, error)
         waits = [await self._teller.well(primary), self._external.due(key)]
         return min((seconds for seconds in waits if seconds is not None), default=None)
+
+    def forget(self, key: Key) -> None:
+        """Forget an object that is gone."""
+        self._teller.forget(key)
+        self._external.forget(key)
 
     async def _end(self, primary: Primary) -> float | None:
         """Clean up for an object that is being deleted, and tell what else holds it."""
@@ -87,22 +95,36 @@ class Reconciler:
             raise failed
 
     async def _steps(self, primary: Primary) -> None:
-        """Take a step for each child; one that fails does not hold up the others."""
-        failed: Exception | None = None
-        for wanted in primary.wanted:
-            try:
-                await self._child(primary, wanted)
-            except (ApiError, UnreadableError, StopError) as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
-        for owned in self._owned.values():
-            mine = self._children[owned.kind].owned(primary)
-            for child in surplus(mine, primary.wanted, owned):
-                why = Plan(Step.DELETE, why=f"the {self._word} does not want it any more")
-                await self._applier.delete(primary, owned.kind, child, why)
+        """Take a step for each child, then remove those that are not wanted any more."""
+        await _each(self._child(primary, wanted) for wanted in primary.wanted)
+        await _each(
+            self._remove(primary, kind, child)
+            for kind, owned in self._owned.items()
+            for child in surplus(self._children[kind].owned(primary), primary.wanted, owned)
+        )
+
+    @contextmanager
+    def _serving(self, primary: Primary, kind: Kind, key: Key) -> Iterator[None]:
+        """Write a child in another namespace, as what is in none has, only while it is served."""
+        namespace, name = key
+        if namespace == primary.key[0]:
+            yield
+            return
+        if why := self._why_unserved(namespace):
+            raise troubles.unserved(kind, name, namespace, why)
+        with only_while(lambda: not self._why_unserved(namespace)):
+            yield
+
+    async def _remove(self, primary: Primary, kind: Kind, child: Child) -> None:
+        why = Plan(Step.DELETE, why=f"the {self._word} does not want it any more")
+        with self._serving(primary, kind, child.key):
+            await self._applier.delete(primary, kind, child, why)
 
     async def _child(self, primary: Primary, wanted: Wanted) -> None:
+        with self._serving(primary, wanted.kind, wanted.key):
+            await self._step(primary, wanted)
+
+    async def _step(self, primary: Primary, wanted: Wanted) -> None:
         """Take the next step for one child."""
         child = await self._find(primary, wanted)
         if child is None:
@@ -201,3 +223,15 @@ class Reconciler:
 
     def _lives(self, uid: str) -> bool:
         return any(one.uid == uid for one in self._primaries.cache)
+
+
+async def _each(steps: Iterable[Awaitable[None]]) -> None:
+    """Take steps one after the other; one that fails does not hold up the others."""
+    failed: Exception | None = None
+    for step in steps:
+        try:
+            await step
+        except (ApiError, UnreadableError, StopError) as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed

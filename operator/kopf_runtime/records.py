@@ -141,6 +141,27 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An object of which nothing but its name can be read."""
+
+    key: Key
+    uid: str
+    version: int
+    generation: int
+    #: Why it cannot be read.
+    reason: str
+    #: Whether its status says so.
+    told: bool = False
+    owner: str = ""
+
+    def is_as(self, other: "Unreadable | None") -> bool:
+        """Tell whether the same is to be told of it."""
+        return other is not None and (self.uid, self.generation, self.reason) == (
+            other.uid, other.generation, other.reason
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class Selected:
     """A namespace that has the labels by which namespaces are selected."""
 

@@ -21,9 +21,9 @@ class Selection:
     """The namespaces with the selector's labels; all of them without a selector."""
 
     def __init__(
-        self, client: Client, metrics: Metrics, selector: str, came: Callable[[str], object]
+        self, client: Client, metrics: Metrics, selector: str, turned: Callable[[str], object]
     ) -> None:
-        self._came = came
+        self._turned = turned
         #: What is to be watched for it: the namespaces, if there is a selector.
         self.sources: list[Source[Selected]] = []
         if selector:
@@ -36,16 +36,26 @@ class Selection:
         """Tell whether a namespace is selected; what is in no namespace always is."""
         return not namespace or all(s.cache.get(("", namespace)) for s in self.sources)
 
-    def _changed(self, record: Selected | None, known: Selected | None) -> None:
-        if record is not None and known is None:
-            self._tell("The namespace %s is selected by its labels now", record.key[1])
-            self._came(record.key[1])
-        elif known is not None and record is None:
-            self._tell("The namespace %s is not selected any more: it is left alone", known.key[1])
+    @property
+    def synced(self) -> bool:
+        """Whether the namespaces are known: not while they are listed at first, or after a gap."""
+        return not any(source.why_unserved("") for source in self.sources)
 
-    def _tell(self, text: str, namespace: str) -> None:
-        if all(source.serves("") for source in self.sources):  # not the first list
-            logger.info(text, namespace)
+    def _changed(self, record: Selected | None, known: Selected | None) -> None:
+        if record is None:
+            assert known is not None
+            self._tell("The namespace %s is not selected any more: it is left alone", known)
+            self._turned(known.key[1])
+            return
+        if known is None:
+            self._tell("The namespace %s is selected by its labels now", record)
+        # In a gap of the watch its label, or the namespace itself, may have gone and come back.
+        if known is None or known.uid != record.uid or not self.synced:
+            self._turned(record.key[1])
+
+    def _tell(self, text: str, about: Selected) -> None:
+        if self.synced:
+            logger.info(text, about.key[1])
 
 
 def _read(thing: Object, _: Selected | None) -> Selected:

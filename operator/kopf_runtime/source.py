@@ -6,6 +6,7 @@ a reflector for each namespace; `apply` hands it the answers to our own writes, 
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -16,7 +17,7 @@ from kopf_runtime.client import ApiError, Client
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.metrics import Metrics
 from kopf_runtime.objects import Identity, Object, UnreadableError, decode
-from kopf_runtime.records import Child, Primary, Selected
+from kopf_runtime.records import Child, Primary, Selected, Unreadable
 from kopf_runtime.reflector import Reflector
 
 logger = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ class Source(Generic[R]):
         self, client: Client, kind: Kind, type_: type[Object],
         read: Callable[[Any, R | None], R],
         changed: Callable[[R | None, R | None], object],
-        unreadable: Callable[[Identity.Meta, str], object],
+        unreadable: Callable[[Unreadable], object],
         metrics: Metrics, selector: str = "", selected: Callable[[str], bool] = lambda _: True,
     ) -> None:  # fmt: skip
         self._client = client
@@ -40,18 +41,28 @@ class Source(Generic[R]):
         self._decoder = msgspec.json.Decoder(type_)
         self._read: Callable[[Any, R | None], R] = read
         self._changed: Callable[[R | None, R | None], object] = changed
-        self._told_unreadable = unreadable
+        self._left_out = unreadable
         self._metrics = metrics
         self._selector, self._selected = selector, selected
-        self._poisoned: dict[Key, int] = {}  # objects left out, with their version
+        #: What is left out.
+        self.unreadable: Cache[Unreadable] = Cache()
         metrics.unreadable.labels(kind.plural).set_function(
-            lambda: sum(selected(namespace) for namespace, _ in self._poisoned)
+            lambda: sum(selected(one.key[0]) for one in self.unreadable)
         )
         self.reflectors: dict[str | None, Reflector] = {}
 
     def __iter__(self) -> Iterator[R]:
         """Return the records of the objects in the namespaces that are selected."""
         return (record for record in self.cache if self._selected(record.key[0]))
+
+    def keys(self, namespace: str | None) -> list[Key]:
+        """Return the keys of a namespace's objects, None for all, where it is selected."""
+        return [
+            one.key
+            for cache in (self.cache, self.unreadable)
+            for one in cache.within(namespace)
+            if self._selected(one.key[0])
+        ]
 
     def owned(self, primary: Primary) -> list[R]:
         """Return the records of the objects that an object controls.
@@ -72,10 +83,12 @@ class Source(Generic[R]):
         )  # fmt: skip
         return reflector
 
-    def serves(self, namespace: str) -> bool:
-        """Tell whether the cache knows a namespace."""
+    def why_unserved(self, namespace: str) -> str:
+        """Return why the cache does not know a namespace, empty if it does."""
         reflector = self.reflectors.get(namespace) or self.reflectors.get(None)
-        return reflector is not None and reflector.synced
+        if reflector is None:  # the namespaces are listed; what is in none is of another kind
+            return "--namespace does not name it" if namespace else ""
+        return "" if reflector.synced else reflector.trouble or f"{reflector.path} is being listed"
 
     def read(self, raw: bytes | Raw) -> R:
         """Return the record of an object without remembering it; raise `UnreadableError`."""
@@ -136,12 +149,8 @@ class Source(Generic[R]):
         try:
             record = self.read(raw)
         except UnreadableError as error:
-            self._leave_out(error)
-            if error.identity is None:
-                return None
-            key = error.identity.namespace, error.identity.name
-            return key, int(error.identity.resource_version), False
-        self._poisoned.pop(record.key, None)
+            return self._leave_out(error)
+        self._take_back(record.key)
         return record.key, record.version, self._put(record)
 
     def gone(self, raw: Raw) -> tuple[Key, int] | None:
@@ -155,7 +164,7 @@ class Source(Generic[R]):
                 return None
             key = identity.namespace, identity.name
             version = int(identity.resource_version)
-        self._poisoned.pop(key, None)
+        self._take_back(key)
         known = self.cache.get(key)
         if self.cache.remove(key, version) and known is not None:
             self._changed(None, known)
@@ -164,30 +173,47 @@ class Source(Generic[R]):
     def replace(self, seen: dict[Key, int], version: int, namespace: str | None) -> list[Key]:
         """Take in a full list: what it lacks is gone."""
         ghosts = self.cache.replace(seen, version, namespace)
-        for key in [k for k in self._poisoned if k not in seen and namespace in (None, k[0])]:
-            del self._poisoned[key]
+        self.unreadable.replace(seen, version, namespace)
         for ghost in ghosts:
             self._changed(None, ghost)
         return [ghost.key for ghost in ghosts]
 
     def reset(self, namespace: str | None) -> None:
         """Forget a namespace, None for all."""
+        self.unreadable.clear(namespace)
         for record in self.cache.clear(namespace):
             self._changed(None, record)
 
     # --- what cannot be read ------------------------------------------------------------------
 
-    def _leave_out(self, error: UnreadableError) -> None:
+    def warn(self, namespace: str) -> None:
+        """Log what cannot be read in a namespace, if it is selected."""
+        for left_out in self.unreadable.within(namespace):
+            self._warn(left_out)
+
+    def _leave_out(self, error: UnreadableError) -> tuple[Key, int, bool] | None:
         identity = error.identity
         if identity is None:
             logger.warning("An object of %s cannot be read and is left out: %s", self.kind, error)
-            return
-        self._told_unreadable(identity, str(error))
+            return None
         key, version = (identity.namespace, identity.name), int(identity.resource_version)
-        if self._poisoned.get(key) == version:
-            return
-        self._poisoned[key] = version
-        known = self.cache.get(key)
-        if known is not None:
-            self.cache.drop(known)
-        logger.warning("%s %s/%s cannot be read and is left out: %s", self.kind.kind, *key, error)
+        left_out = Unreadable(key, identity.uid, version, identity.generation, str(error))
+        former = self.unreadable.get(key)
+        if former is not None and left_out.is_as(former):
+            self.unreadable.put(replace(left_out, told=former.told))
+        elif self.unreadable.put(left_out):
+            if (known := self.cache.get(key)) is not None:
+                self.cache.drop(known)
+            self._warn(left_out)
+            self._left_out(left_out)
+        return key, version, False
+
+    def _take_back(self, key: Key) -> None:
+        """Take in that an object can be read, or is gone."""
+        if (left_out := self.unreadable.get(key)) is not None:
+            self.unreadable.drop(left_out)
+
+    def _warn(self, left_out: Unreadable) -> None:
+        if self._selected(left_out.key[0]):
+            said = self.kind.kind, *left_out.key, left_out.reason
+            logger.warning("%s %s/%s cannot be read and is left out: %s", *said)

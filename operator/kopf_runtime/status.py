@@ -19,9 +19,7 @@ from msgspec import Struct
 
 from kopf_runtime.client import MERGE_PATCH, ApiError, Client
 from kopf_runtime.kinds import Key, Kind
-from kopf_runtime.objects import Identity
-from kopf_runtime.queue import RetryError
-from kopf_runtime.records import Child, Primary
+from kopf_runtime.records import Child, Primary, Unreadable
 from kopf_runtime.source import Source
 from kopf_runtime.troubles import Trouble
 
@@ -147,15 +145,12 @@ class StatusWriter:
             kind = self._primaries.kind
             logger.error("%s: %s; install the CRD that comes with this operator", kind, what)
 
-    async def tell_unreadable(self, identity: Identity.Meta, reason: str) -> None:
-        """Tell of an object of which nothing but its name can be read."""
-        condition = _condition({}, identity.generation, Status(False, "Unreadable", reason))
-        body = {"status": {"conditions": [condition]}}
-        target = self._primaries.kind.at((identity.namespace, identity.name), "status")
-        try:
-            await self._client.request("PATCH", target, body, content_type=MERGE_PATCH)
-        except (ApiError, RetryError) as error:
-            logger.warning("Its status could not be written: %s", error)
+    async def tell_unreadable(self, left_out: Unreadable) -> None:
+        """Tell of an object of which nothing but its name can be read; raise `ApiError`."""
+        now = Status(False, "Unreadable", left_out.reason)
+        body = {"status": {"conditions": [_condition({}, left_out.generation, now)]}}
+        target = self._primaries.kind.at(left_out.key, "status")
+        await self._client.request("PATCH", target, body, content_type=MERGE_PATCH)
 
 
 def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any]:

@@ -6,6 +6,7 @@ the object fares then; `StatusWriter` writes it.
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kopf_runtime import troubles
@@ -14,7 +15,7 @@ from kopf_runtime.events import Recorder
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.plan import Plan, gone
 from kopf_runtime.queue import RetryError
-from kopf_runtime.records import Child, Primary, Wanted
+from kopf_runtime.records import Child, Primary, Unreadable, Wanted
 from kopf_runtime.source import Source
 from kopf_runtime.status import Observed, Status, StatusWriter, ready
 from kopf_runtime.troubles import Trouble
@@ -35,12 +36,12 @@ class Teller:
     ) -> None:  # fmt: skip
         self._client, self._primaries, self._children = client, primaries, children
         self._grandchildren, self._recorder, self._status = grandchildren, recorder, status
-        self.writer = StatusWriter(client, primaries)
+        self._writer = StatusWriter(client, primaries)
         self._troubles: dict[Key, str] = {}  # what keeps an object from being right
 
     def forget(self, key: Key) -> None:
         """Forget an object that is gone."""
-        self.writer.forget(key)
+        self._writer.forget(key)
         self._troubles.pop(key, None)
 
     def in_trouble(self, key: Key) -> bool:
@@ -105,7 +106,21 @@ class Teller:
             return min(retry.pause, wait or retry.pause)
         if wait is not None:  # the status is yet to settle
             retry.pause = min(retry.pause or wait, wait)
+        retry.told = True
         raise retry
+
+    async def unreadable(self, left_out: Unreadable) -> None:
+        """Tell once that an object cannot be read."""
+        if left_out.told:
+            return
+        try:
+            await self._writer.tell_unreadable(left_out)
+        except ApiError as error:
+            if error.status != 404:  # it is gone, or its kind has no status subresource
+                raise RetryError(str(error), after=error.after) from error
+        known = self._primaries.unreadable.get(left_out.key)  # our own write made a newer one
+        if known is not None and left_out.is_as(known):
+            self._primaries.unreadable.put(replace(known, told=True))
 
     async def tell(
         self, key: Key, trouble: Trouble | None, *, event: str = "", at_once: bool = False
@@ -122,7 +137,7 @@ class Teller:
         }
         now = self._status(Observed(primary, mine, trouble, self._client.now(), further))
         try:
-            wait, news = await self.writer.tell(primary, now, at_once=at_once)
+            wait, news = await self._writer.tell(primary, now, at_once=at_once)
         except ApiError as error:
             raise RetryError(str(error), after=error.after) from error
         if news and event and trouble is not None:

@@ -73,6 +73,12 @@ def changed_by_admission(wanted: Wanted, lost: list[str], update: Update) -> Sto
     return _stop("AdmissionChanged", text, CONFLICT, final=True)
 
 
+def unserved(kind: Kind, name: str, namespace: str, why: str) -> StopError:
+    """Return the trouble of a child in a namespace that is not served."""
+    text = f"{kind.kind} {name} is left alone: its namespace {namespace} is not served: {why}."
+    return _stop("NamespaceNotServed", text, CONFLICT)
+
+
 def terminating(kind: Kind, message: str, again: float) -> StopError:
     """Return the trouble of a child on its way out, of whose end no watch tells."""
     return _stop(f"{kind.kind}Terminating", message, again)

@@ -1,5 +1,6 @@
 """C1: what anybody may write into an object stops nobody but that object."""
 
+import asyncio
 import itertools
 import json
 from typing import Any
@@ -17,7 +18,7 @@ from kopf_runtime.kinds import CONFIG_MAP, Kind
 from kopf_runtime.metrics import Metrics
 from tests.runtime import widgets
 from tests.runtime.widgets import WIDGET, widget
-from tests.support.api_server import ApiServer
+from tests.support.api_server import ApiServer, RefusedError
 from tests.support.running import operating
 from tests.support.waiting import until
 
@@ -87,6 +88,40 @@ async def test_a_poisoned_object_is_told_by_metric_and_condition_until_it_is_men
 
     assert (told["status"], told["reason"]) == ("False", "Unreadable")
     assert "spec.text" in told["message"]
+
+
+async def test_a_poisoned_object_is_told_though_its_status_could_not_be_written_at_first(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget() | {"spec": {"text": 7}})
+    error = RefusedError(500, "InternalError")
+    refused = server.refuse("PATCH", "/widgets/one/status$", error, times=3)
+
+    async with operating(server, widgets.controller()):
+        await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
+    assert len(refused) == 3
+
+
+async def test_a_poisoned_object_is_told_once(server: ApiServer) -> None:
+    server.put(WIDGET, widget() | {"spec": {"text": 7}})
+    async with operating(server, widgets.controller(), settings=kr.Settings(sweep_period=0.1)):
+        await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
+        await widgets.swept(server)
+        assert len(server.writes) == 1
+
+        server.edit(WIDGET, ("ns", "one"), lambda raw: raw.update(spec={"text": [7]}))
+        await until(lambda: len(server.writes) == 2)
+
+
+async def test_a_poisoned_object_is_told_as_soon_as_a_replica_leads(server: ApiServer) -> None:
+    server.put(WIDGET, widget() | {"spec": {"text": 7}})
+    one = widgets.controller()
+    async with operating(server, one, working=False) as operator:
+        await until(lambda: operator.synced)
+        assert not server.writes
+        work = asyncio.create_task(one.work())
+        await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
+        work.cancel()
 
 
 async def test_a_poisoned_object_that_is_deleted_is_not_counted_any_more(

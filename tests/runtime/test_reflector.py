@@ -135,7 +135,7 @@ async def test_an_object_without_right_to_its_namespace_gets_no_second_child(
     server.refuse("GET", "/configmaps$", FORBIDDEN, times=float("inf"))
 
     async with operating(server, one := widgets.controller()):
-        await until(lambda: one.primaries.serves("ns"))
+        await until(lambda: not one.primaries.why_unserved("ns"))
         await asyncio.sleep(0.2)
 
         assert server.writes == []  # what is there is not known

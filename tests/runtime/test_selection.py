@@ -1,16 +1,19 @@
 """Namespaces that gain or lose the selector's labels come and go without a restart."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import aiohttp
+import pytest
 from aiohttp import web
 
 import kopf_runtime as kr
+from kopf_runtime.cache import Cache
 from kopf_runtime.controller import Controller
-from kopf_runtime.kinds import CONFIG_MAP, NAMESPACE
+from kopf_runtime.kinds import CONFIG_MAP, NAMESPACE, Key
+from kopf_runtime.queue import WorkQueue
 from tests.runtime import widgets
 from tests.runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
 from tests.support.api_server import ApiServer, RefusedError
@@ -44,6 +47,14 @@ def is_ready(server: ApiServer, namespace: str, text: str = "hello") -> bool:
     raw = server.get(WIDGET, (namespace, "one"))
     made = child(server, namespace)
     return bool(made and made["data"]["text"] == text and ready(raw).get("status") == "True")
+
+
+def unreadable(name: str = "one", namespace: str = "ns") -> Raw:
+    return widget(name, namespace) | {"spec": {"text": 7}}
+
+
+def told(server: ApiServer, namespace: str) -> Any:
+    return ready(server.get(WIDGET, (namespace, "one"))).get("reason")
 
 
 def nothing(*_: object) -> Iterable[Raw]:
@@ -199,9 +210,7 @@ async def test_what_is_outside_is_asked_for_again_once_the_label_is_back(
 
 async def test_what_cannot_be_read_counts_only_where_it_is_served(server: ApiServer) -> None:
     put_namespace(server, "ours")
-    broken = widget(namespace="ours")
-    broken["spec"] = {"text": 7}
-    server.put(WIDGET, broken)
+    server.put(WIDGET, unreadable(namespace="ours"))
 
     async with selecting(server) as operator:
         await until(lambda: operator.synced)
@@ -211,6 +220,111 @@ async def test_what_cannot_be_read_counts_only_where_it_is_served(server: ApiSer
 
         label(server, "ours", team="a")
         await until(lambda: operator.metric("unreadable_objects", resource="widgets") == 1)
+
+
+async def test_what_cannot_be_read_is_told_as_soon_as_its_namespace_is_selected(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    put_namespace(server, "ours")
+    server.put(WIDGET, unreadable(namespace="ours"))
+
+    async with selecting(server) as operator:
+        await until(lambda: operator.synced)
+        assert "cannot be read" not in caplog.text
+        label(server, "ours", team="a")
+        await until(lambda: told(server, "ours") == "Unreadable")
+    assert caplog.text.count("cannot be read") == 1
+
+
+async def test_what_is_in_no_selected_namespace_is_neither_queued_nor_counted(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added: list[Key] = []
+    add = WorkQueue.add
+
+    def watched(queue: WorkQueue, key: Key) -> None:
+        added.append(key)
+        add(queue, key)
+
+    monkeypatch.setattr(WorkQueue, "add", watched)
+    put_namespace(server, "ours", team="a")
+    put_namespace(server, "theirs")
+    server.put(WIDGET, widget("early", "theirs"))
+    one = widgets.controller()
+    async with selecting(server, one) as operator:
+        await until(lambda: operator.synced)
+        server.put(WIDGET, widget(namespace="theirs"))
+        server.edit(WIDGET, ("theirs", "one"), edit("changed"))
+        server.remove(WIDGET, ("theirs", "one"))
+        server.put(WIDGET, unreadable("broken", "theirs"))
+        server.put(WIDGET, widget(namespace="ours"))  # is told after the others
+        await until(lambda: is_ready(server, "ours"))
+        foreign = child(server, "ours") or {}
+        foreign["metadata"]["namespace"] = "theirs"
+        server.put(CONFIG_MAP, foreign)
+        await asyncio.sleep(QUIET)
+        assert set(added) == {("ours", "one")}
+
+        label(server, "ours")
+        await until(lambda: not one.keys())
+        await asyncio.sleep(QUIET)
+        added.clear()
+        server.edit(WIDGET, ("ours", "one"), edit("changed"))
+        await asyncio.sleep(QUIET)
+        assert added == []
+
+
+async def test_namespaces_that_come_cost_only_what_is_in_them(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"ns-{number}" for number in range(40)]
+    for name in names:
+        put_namespace(server, name)
+        server.put(WIDGET, widget(namespace=name))
+    looked_at: list[object] = []
+    within = Cache.within
+
+    def watched(cache: Cache[Any], namespace: str | None) -> Iterator[Any]:
+        for record in within(cache, namespace):
+            looked_at.append(record)
+            yield record
+
+    async with selecting(server, widgets.controller(nothing)) as operator:
+        await until(lambda: operator.synced)
+        monkeypatch.setattr(Cache, "within", watched)
+        for name in names:
+            label(server, name, team="a")
+        await until(lambda: all(ready(server.get(WIDGET, (name, "one"))) for name in names))
+
+    assert 0 < len(looked_at) < 10 * len(names)
+
+
+async def test_what_a_gap_in_the_watch_of_namespaces_hid_is_asked_for_again(
+    server: ApiServer,
+) -> None:
+    """The label, or the namespace itself, may have gone and come back meanwhile."""
+    one, calls = widgets.controller(nothing), list[str]()
+
+    @one.sync()
+    async def sync(thing: Widget, *_: object) -> None:
+        calls.append(thing.metadata.namespace)
+
+    for namespace in ("ours", "others"):
+        put_namespace(server, namespace, team="a")
+        server.put(WIDGET, widget(namespace=namespace))
+    async with selecting(server, one):
+        await until(lambda: sorted(calls) == ["others", "ours"])
+        server.mute = True
+        label(server, "ours")
+        label(server, "ours", team="a")
+        server.mute = False
+        gaps = server.refuse("GET", "/namespaces$", RefusedError(410, "Expired"))
+        server.close_watches()
+        await until(lambda: calls[2:] == ["ours"])
+        await asyncio.sleep(QUIET)
+
+    assert gaps
+    assert calls[2:] == ["ours"]
 
 
 async def test_without_the_right_to_namespaces_nothing_is_served_and_that_is_told(
