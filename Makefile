@@ -215,7 +215,7 @@ docker-push: $(READY) ## push the operator's image (IMG=… PLATFORMS=…)
 ##@ Registry
 
 .PHONY: chart-push
-chart-push: $(READY) ## push the chart, and the images that it names (REGISTRY=…)
+chart-push: $(READY) ## push the charts, and the images that they name (REGISTRY=…)
 	@$(PY) -m hack chart-push
 
 .PHONY: bundle-push

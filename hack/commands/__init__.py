@@ -4,7 +4,7 @@ preflight       tell what this machine lacks
 cluster, olm    make a cluster, put OLM into it, and remove them
 tool            print where a program is, built where it is missing
 image           build or push the operator's image
-push            push bundle, catalog or chart with the images that they name
+push            push bundle, catalog or charts with the images that they name
 generate        write the files that are made of others; verify: find mistakes
 bump            raise the version
 chart_diff      show what an upgrade from the last release changes

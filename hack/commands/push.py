@@ -27,7 +27,7 @@ def add(commands: Subparsers) -> None:
     for name, run, text in (
         ("bundle-push", push_bundle, "push the images of the operator and of its OLM bundle"),
         ("catalog-push", push_catalog, "push the catalog with the bundle that was pushed"),
-        ("chart-push", push_chart, "push the operator's image, and the chart with it"),
+        ("chart-push", push_chart, "push the operator's image, and the charts with it"),
     ):
         parser = commands.add_parser(name, help=f"{text} (REGISTRY=…)")
         parser.set_defaults(run=lambda _, run=run: print(run()))
@@ -60,7 +60,7 @@ def push_catalog() -> str:
 
 
 def push_chart() -> str:
-    """Do `make chart-push`; return how the chart is called in the registry."""
+    """Do `make chart-push`; return how the operator's chart is called in the registry."""
     destination = prefix()
     chart = chart_package.push(f"{destination}/charts", _push_images(destination))
     plain = " --plain-http" if registry.is_local(destination) else ""

@@ -3,7 +3,7 @@
 project             what the file PROJECT says: the operator's name, package, kinds and images
 generated           all files that are made of others: written, or checked
 image, artifacts    the operator's image; image and chart in a registry
-chart_package       the chart with the images of a registry, pushed to it
+chart_package       the charts with the images of a registry, pushed to it
 olm_images          the images of bundle and catalog, pushed to a registry
 chart_templates     what is the same in every operator's chart
 chart_docs          a chart's README and values.schema.json, from its values.yaml

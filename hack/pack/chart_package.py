@@ -1,4 +1,4 @@
-"""The chart as it is pushed to a registry: with the images of that registry as its defaults.
+"""The charts as they are pushed to a registry, whose images are the defaults of the operator's.
 
 Used by `hack.commands.push`. What is in git names the images of the project's own registry.
 """
@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from hack.pack import bundle, chart_docs
+from hack.pack import bundle
 from hack.pack.artifacts import image_parts
 from hack.pack.bundle import Release
 from hack.pack.project import PROJECT
@@ -20,25 +20,44 @@ _FOLDER = paths.BUILD / "chart"
 
 
 def push(collection: str, release: Release) -> str:
-    """Push the chart with a release's images into a collection, such as localhost:5001/charts.
+    """Push the operator's chart, with a release's images, and that of the CRD into a collection.
 
-    Return how it is called there: oci://localhost:5001/charts/message-operator.
+    A collection is for example localhost:5001/charts. Return how the operator's chart is called
+    there: oci://localhost:5001/charts/message-operator.
     """
     plain = ("--plain-http",) if registry.is_local(collection) else ()
-    chart = _write(release)
-    with step(f"Chart into oci://{collection}") as work:
-        helm = tools.path("helm")
-        work.run([helm, "package", chart, "--destination", _FOLDER], timeout=60)
-        package = _FOLDER / f"{PROJECT.name}-{PROJECT.version}.tgz"
-        work.run([helm, "push", package, f"oci://{collection}", *plain], timeout=300)
+    helm = tools.path("helm")
+    for chart in write(_FOLDER, release, collection):
+        with step(f"Chart {chart.name} into oci://{collection}") as work:
+            work.run([helm, "package", chart, "--destination", _FOLDER], timeout=60)
+            package = _FOLDER / f"{chart.name}-{PROJECT.version}.tgz"
+            work.run([helm, "push", package, f"oci://{collection}", *plain], timeout=300)
     return f"oci://{collection}/{PROJECT.name}"
 
 
-def _write(release: Release) -> Path:
-    """Write a copy of the chart with a release's images in the place of a former one; return it."""
-    chart = _FOLDER / PROJECT.name
-    shutil.rmtree(chart, ignore_errors=True)
-    shutil.copytree(chart_docs.CHART, chart)
+def write(folder: Path, release: Release, collection: str) -> list[Path]:
+    """Write copies of the charts, in the place of former ones; return their folders."""
+    written = []
+    for chart in (PROJECT.crds_chart, PROJECT.chart):
+        copy = folder / chart.name
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(chart, copy)
+        for name in ("README.md", "templates/NOTES.txt"):
+            text = (copy / name).read_text()
+            (copy / name).write_text(text.replace(_collection(), f"oci://{collection}"))
+        written.append(copy)
+    _name_images(folder / PROJECT.name, release)
+    return written
+
+
+def _collection() -> str:
+    """Return where the charts in git say that they are: beside the project's own image."""
+    repository, _, _ = bundle.current().image.rpartition("/")
+    return f"oci://{repository}/charts"
+
+
+def _name_images(chart: Path, release: Release) -> None:
+    """Have a copy of the operator's chart name a release's images."""
     values = chart / "values.yaml"
     images = {"image": release.image}
     images |= {pods.values: release.pod_images[pods.name] for pods in PROJECT.images}
@@ -58,7 +77,6 @@ def _write(release: Release) -> Path:
     for name, ref in ours.pod_images.items():
         text = text.replace(f"image: {ref}\n", f"image: {release.pod_images[name]}\n")
     metadata.write_text(text)
-    return chart
 
 
 def with_values(text: str, values: Mapping[str, str]) -> str:

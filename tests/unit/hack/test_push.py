@@ -142,6 +142,22 @@ def test_the_chart_has_the_images_as_its_defaults_and_every_comment_as_it_was() 
     ]
 
 
+def test_both_charts_are_pushed_and_name_the_registry_that_they_are_in(tmp_path: Path) -> None:
+    images = release(__version__)
+
+    for _ in range(2):  # the second time in the place of the first
+        kind, operator = chart_package.write(tmp_path, images, "registry.example.com/you/charts")
+
+    assert [kind.name, operator.name] == ["message-operator-crds", "message-operator"]
+    for chart in (kind, operator):
+        readme = (chart / "README.md").read_text()
+        assert f"oci://registry.example.com/you/charts/{chart.name}" in readme
+        for file in ("README.md", "templates/NOTES.txt"):
+            assert "oci://ghcr.io" not in (chart / file).read_text()
+    values = yaml.safe_load((operator / "values.yaml").read_text())
+    assert image_parts(images.image).items() <= values["image"].items()
+
+
 def test_a_value_that_the_chart_has_not_is_no_silent_loss() -> None:
     with pytest.raises(LookupError, match=r"image\.nonsense"):
         chart_package.with_values("image:\n  tag: a\n", {"image.nonsense": "b"})
