@@ -13,7 +13,7 @@ import yaml
 from hack.pack import manifests
 from hack.rig.control_plane import ControlPlane
 from tests.chart import foreign_kinds
-from tests.chart.helm import Manifest, Values, render
+from tests.chart.helm import CRDS_CHART, Manifest, Values, render
 from tests.chart.scenarios import SCENARIOS
 from tests.support.faults import control_plane
 from tests.support.faults.kubectl import kubectl
@@ -81,6 +81,12 @@ def test_what_is_rendered_and_applied_comes_back_as_it_is(
     expect_no_difference(empty, objects)
 
     remove(empty, objects)
+
+
+def test_so_does_what_the_chart_of_the_kind_alone_renders(empty: ControlPlane) -> None:
+    values = {"labels": {"team": "a"}, "commonAnnotations": {"on": "1e3"}, "aggregateRoles": False}
+
+    expect_no_difference(empty, render(values, chart=CRDS_CHART, release="kind"))
 
 
 @pytest.mark.parametrize("file", ["install.yaml", "monitoring.yaml"])
