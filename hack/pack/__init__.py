@@ -2,6 +2,7 @@
 
 project             what the file PROJECT says: the operator's name, package, kinds and images
 generated           all files that are made of others: written, or checked
+references          images by their names, and the digests behind them
 image, artifacts    the operator's image; image and chart in a registry
 chart_package       the charts with the images of a registry, pushed to it
 olm_images          the images of bundle and catalog, pushed to a registry
@@ -12,6 +13,7 @@ chart_kinds         the kinds of values that values.yaml may name
 chart_dashboard     the Grafana dashboard, from chart_panels
 chart_panels        the dashboard's rows of panels, and the queries of each
 chart_diff          what an upgrade from the last release changes
+history             what git tells of the releases
 manifests           deploy/: the chart rendered for users without Helm
 numbered            documents of people, in which the version follows
 declared            the CRD and the operator's rights, from the kinds that its code declares

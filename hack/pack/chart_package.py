@@ -1,6 +1,7 @@
 """The charts as they are pushed to a registry, whose images are the defaults of the operator's.
 
-Used by `hack.commands.push`. What is in git names the images of the project's own registry.
+Used by `hack.commands.push` and `hack.pack.artifacts`. What is in git names the images of the
+project's own registry.
 """
 
 import json
@@ -10,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hack.pack import bundle
-from hack.pack.artifacts import image_parts
 from hack.pack.bundle import Release
 from hack.pack.project import PROJECT
+from hack.pack.references import image_parts
 from hack.rig import paths, registry, tools
 from hack.rig.steps import step
 

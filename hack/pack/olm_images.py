@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from hack.pack import bundle, catalog
-from hack.pack.artifacts import pinned
 from hack.pack.bundle import Release
+from hack.pack.references import pinned
 from hack.rig import olm, paths, public_images
 from hack.rig.steps import step
 

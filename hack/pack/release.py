@@ -60,3 +60,16 @@ def current() -> Release:
         pod_images={pods.name: flags[pods.flag] for pods in PROJECT.images},
         bundle_image=f"{image.rpartition(':')[0]}-bundle:v{PROJECT.version}",
     )
+
+
+def in_registry(prefix: str) -> Release:
+    """Return the version that is checked out, with the images as they are pushed to a registry."""
+    version = PROJECT.version
+    return Release(
+        version=version,
+        image=f"{prefix}/{NAME}:{version}",
+        pod_images={
+            name: f"{prefix}/{ref.rpartition('/')[2]}" for name, ref in current().pod_images.items()
+        },
+        bundle_image=f"{prefix}/{NAME}-bundle:v{version}",
+    )

@@ -24,7 +24,7 @@ from hack.rig import (
 )
 from hack.rig.debian import RootFs
 from hack.rig.run import HackError
-from hack.rig.steps import step
+from hack.rig.steps import Step, step
 
 _NO_DOCS = (
     'rm -rf "$1"/usr/share/doc "$1"/usr/share/man "$1"/usr/share/info "$1"/usr/share/locale '
@@ -98,6 +98,7 @@ _BUSYBOX = RootFs(
         _USERS,
     ),
 )
+_SHELL = 'CMD ["sh"]'
 
 
 def python(targets: Sequence[str] = ()) -> tuple[str, str]:
@@ -122,65 +123,80 @@ def busybox() -> str:
 
 
 def publish(reference: str, packages: Sequence[str] = ()) -> str:
-    """Make sure that the local registry has a public image; return its name there.
-
-    Where it cannot be pulled, it is made of these Debian packages; BusyBox needs none.
-    """
+    """Make sure that the local registry has a public image, see `copy`; return its name there."""
     tag = reference.rpartition("/")[2]
     name = f"{registry.ADDRESS}/{tag}"
     registry.up()
-    if registry.has(tag):
-        return name
-    if public_images.are_in_reach():
-        source = public_images.pull(reference)
-    else:
-        source = _stand_in(reference, packages)
-    engine.docker("tag", source, name)
-    engine.docker("push", name, timeout=300)
+    if not registry.has(tag):
+        copy(reference, name, packages)
     return name
 
 
-def _stand_in(reference: str, packages: Sequence[str]) -> str:
-    """Return an image of Debian packages; raise HackError where none are named."""
-    repository = reference.rpartition("/")[2].partition(":")[0]
+def copy(
+    reference: str, name: str, packages: Sequence[str] = (), targets: Sequence[str] = ()
+) -> None:
+    """Push a public image under another name: for this machine, or as an index of platforms.
+
+    Where it cannot be pulled, it is made of these Debian packages; BusyBox needs none.
+    """
+    public = public_images.are_in_reach()
+    with step(f"Push {name}") as work:
+        if public and targets:
+            listed = dockerfiles.listed(reference)
+            for each, tag in platforms.images(name, targets).items():
+                work.run(["docker", "pull", "--platform", each, listed[each]], timeout=600)
+                engine.docker("tag", listed[each], tag)
+        elif public:
+            engine.docker("tag", public_images.pull(reference), name)
+        elif targets:
+            root, command = _stand_in(reference, packages)
+            _build(work, name, {each: _of(root, each) for each in targets}, [command])
+        else:
+            root, command = _stand_in(reference, packages)
+            plain = engine.import_image(f"{names.prefix()}/{root.name}", root, command)
+            engine.docker("tag", plain, name)
+        dockerfiles.push(work, name, targets)
+
+
+def _stand_in(reference: str, packages: Sequence[str]) -> tuple[RootFs, str]:
+    """Return what stands in for an image, and its command; raise HackError where nothing does."""
     if reference == public_images.BUSYBOX:
-        root, command = _BUSYBOX, "sh"
-    elif packages:
+        return _BUSYBOX, _SHELL
+    if packages:
+        repository = reference.rpartition("/")[2].partition(":")[0]
         hooks = ('install -d -m 1777 "$1/tmp"', _USERS, _NO_DOCS)
         root = RootFs(repository, versions.DEBIAN_IMAGES, ("base-files", *packages), hooks=hooks)
-        command = repository
-    else:
-        raise HackError(
-            f"{reference} cannot be pulled; name in PROJECT the Debian `packages` of that image, "
-            "so that it is made here"
-        )
-    return engine.import_image(f"{names.prefix()}/{repository}", root, f'CMD ["{command}"]')
+        return root, f'CMD ["{repository}"]'
+    raise HackError(
+        f"{reference} cannot be pulled; name in PROJECT the Debian `packages` of that image, so "
+        "that it is made here"
+    )
 
 
 def busybox_for(targets: Sequence[str]) -> str:
     """Return the name of BusyBox for platforms, as an index."""
     if public_images.are_in_reach():
         return public_images.BUSYBOX
-    return _index("busybox", {name: _busybox(name) for name in targets}, ('CMD ["sh"]',))
+    return _index("busybox", {name: _of(_BUSYBOX, name) for name in targets}, [_SHELL])
 
 
 def _of(root: RootFs, name: str) -> RootFs:
-    """Return a root file system for a platform."""
+    """Return a root file system for a platform.
+
+    A BusyBox that does not run here is given the names of its commands by ours.
+    """
     if name == platforms.host():
         return root
     architecture = platforms.architecture(name)
-    return replace(root, name=f"{root.name}-{architecture}", architecture=architecture)
+    hooks = tuple(_name_commands() if hook == _INSTALL_BUSYBOX else hook for hook in root.hooks)
+    return replace(root, name=f"{root.name}-{architecture}", architecture=architecture, hooks=hooks)
 
 
-def _busybox(name: str) -> RootFs:
-    """Return BusyBox for a platform; one that does not run here is given the names by ours."""
-    if name == platforms.host():
-        return _BUSYBOX
+def _name_commands() -> str:
+    """Return the hook that gives a BusyBox the names that ours gives itself."""
     with tarfile.open(_BUSYBOX.tar()) as ours:
         links = [Path(entry.name).name for entry in ours if entry.linkname == "/bin/busybox"]
-    install = f'for name in {" ".join(links)}; do ln -sf /bin/busybox "$1/bin/$name"; done'
-    hooks = tuple(install if hook == _INSTALL_BUSYBOX else hook for hook in _BUSYBOX.hooks)
-    return _of(replace(_BUSYBOX, hooks=hooks), name)
+    return f'for name in {" ".join(links)}; do ln -sf /bin/busybox "$1/bin/$name"; done'
 
 
 def _index(repository: str, roots: Mapping[str, RootFs], settings: Sequence[str]) -> str:
@@ -190,13 +206,19 @@ def _index(repository: str, roots: Mapping[str, RootFs], settings: Sequence[str]
     reference = f"{registry.ADDRESS}/{tag}"
     registry.up()
     if not registry.has(tag):
-        dockerfile = "\n".join(["FROM scratch", "ADD rootfs.tar /", *settings, ""]).encode()
-        folders = {name: root.tar().parent for name, root in roots.items()}
         with step(f"{repository} for {', '.join(roots)}") as work:
-            for name, folder in folders.items():
-                dockerfiles.build(work, reference, folder, dockerfile, [name])
+            _build(work, reference, roots, settings)
             dockerfiles.push(work, reference, list(roots))
     return reference
+
+
+def _build(
+    work: Step, reference: str, roots: Mapping[str, RootFs], settings: Sequence[str]
+) -> None:
+    """Build an image of the root file system of each platform."""
+    dockerfile = "\n".join(["FROM scratch", "ADD rootfs.tar /", *settings, ""]).encode()
+    for name, root in roots.items():
+        dockerfiles.build(work, reference, root.tar().parent, dockerfile, [name])
 
 
 def fetch_packages() -> None:

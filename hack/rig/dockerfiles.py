@@ -72,17 +72,15 @@ def pushed_index(reference: str) -> str | None:
     image of this machine's platform that was built before.
     """
     file = _index_file(reference)
-    return f"{_repository(reference)}@{file.read_text()}" if file.is_file() else None
+    return f"{repository(reference)}@{file.read_text()}" if file.is_file() else None
 
 
 def listed(reference: str) -> dict[str, str]:
     """Return the image of each platform, by its digest, that an index in a registry lists."""
     index = json.loads(engine.docker("manifest", "inspect", *_plain_http(reference), reference))
-    repository = _repository(reference)
+    name = repository(reference)
     return {
-        f"{each['platform']['os']}/{each['platform']['architecture']}": (
-            f"{repository}@{each['digest']}"
-        )
+        f"{each['platform']['os']}/{each['platform']['architecture']}": (f"{name}@{each['digest']}")
         for each in index["manifests"]
     }
 
@@ -104,7 +102,7 @@ def _index_file(reference: str) -> Path:
     return paths.BUILD / "indexes" / re.sub("[/:]", "_", reference)
 
 
-def _repository(reference: str) -> str:
+def repository(reference: str) -> str:
     """Return an image's name without tag and digest."""
     folder, slash, name = reference.partition("@")[0].rpartition("/")
     return f"{folder}{slash}{name.partition(':')[0]}"

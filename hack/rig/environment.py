@@ -14,7 +14,7 @@ _TOOLS = ("HELM_", "KUBECTL_", "KUBERC", "KUBE_", "KIND_EXPERIMENTAL_")
 #: What every operator reads.
 _OPERATOR = ("WATCH_NAMESPACE", "POD_NAME", "KUBERNETES_SERVICE_")
 #: What the `make` that started the tests hands to another `make`.
-_MAKE = ("MAKE", "MFLAGS", "ARGS", "PLATFORMS", "BUNDLE_IMG")
+_MAKE = ("MAKE", "MFLAGS", "ARGS", "PLATFORMS", "BUNDLE_IMG", "REGISTRY")
 #: A proxy reaches none of these.
 _DIRECT = ("localhost", "127.0.0.1", "::1")
 

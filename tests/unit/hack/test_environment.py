@@ -22,6 +22,7 @@ USERS = {
     "PLATFORMS": "linux/arm64",
     "MESSAGE_IMG": "registry.example.com/busybox:1",
     "BUNDLE_IMG": "registry.example.com/bundle:1",
+    "REGISTRY": "registry.example.com/you",
 }
 KEPT = {"PATH": "/bin", "DOCKER_HOST": "tcp://127.0.0.1:2375", "HTTPS_PROXY": "http://proxy:3128"}
 

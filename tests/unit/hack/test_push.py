@@ -9,8 +9,8 @@ import yaml
 
 from hack.commands import push
 from hack.pack import bundle, catalog, chart_package, image, olm_images
-from hack.pack.artifacts import image_parts
-from hack.rig import base_images, engine, paths
+from hack.pack.references import image_parts, pinned, prefix
+from hack.rig import base_images, dockerfiles, engine, paths, public_images, registry
 from hack.rig.run import HackError
 from message_operator import __version__
 from tests.bundle.package import DIGEST, release, write_both
@@ -35,7 +35,7 @@ def test_a_registry_is_a_host_and_may_have_a_port_and_a_path(
 ) -> None:
     monkeypatch.setenv("REGISTRY", given)
 
-    assert push.prefix() == used
+    assert prefix() == used
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_is_no_registry_is_refused_in_a_sentence(
     monkeypatch.setenv("REGISTRY", given)
 
     with pytest.raises(HackError) as error:
-        push.prefix()
+        prefix()
 
     assert str(error.value) == (
         f"REGISTRY={given} is not a valid registry; use host[:port][/path] in lower case, without "
@@ -59,44 +59,55 @@ def test_what_is_no_registry_is_refused_in_a_sentence(
     )
 
 
+YOURS = "registry.example.com/you"
+
+
 @pytest.fixture
-def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Stand in for Docker: it has former images, and prints this when it pushes an index."""
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Stand in for Docker: it has former images, and prints this when it pushes an index.
+
+    A pull prints something, too, or fails. What it is called with is in the file.
+    """
     bundle.current()  # remembered: Helm renders the chart while it can still be found
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
     monkeypatch.setattr(engine, "up", lambda: None)
 
-    def write(printed: str) -> None:
+    def write(pushed: str = "", pulled: str = "exit 1") -> Path:
+        calls = tmp_path / "calls"
         script = tmp_path / "docker"
         script.write_text(
             f"""#!/bin/sh
+            echo "$@" >>{calls}
             case "$1 $2" in
-              "manifest push") echo '{printed}' ;;
-              "image inspect") echo registry.example.com/you/message-operator@{STALE} ;;
+              "manifest push") echo '{pushed}' ;;
+              "image inspect") echo {YOURS}/message-operator@{STALE} ;;
+              "pull "*) {pulled} ;;
             esac
             """
         )
         script.chmod(0o755)
+        calls.touch()
+        return calls
 
     return write
 
 
-def push_operator(monkeypatch: pytest.MonkeyPatch, platforms: str) -> str:
+def push_operator(monkeypatch: pytest.MonkeyPatch, platforms: str = "") -> str:
     """Push the chart; return the operator's image that it names."""
     named: list[str] = []
-    monkeypatch.setenv("REGISTRY", "registry.example.com/you")
+    monkeypatch.setenv("REGISTRY", YOURS)
     monkeypatch.setenv("PLATFORMS", platforms)
     monkeypatch.setattr(image, "build", lambda ref: ref)
-    monkeypatch.setattr(base_images, "publish", lambda *_: "localhost:5001/busybox:1")
+    monkeypatch.setattr(base_images, "copy", lambda *_: None)
     monkeypatch.setattr(chart_package, "push", lambda _, release: named.append(release.image))
     push.push_chart()
     return named[0]
 
 
 def test_an_image_for_several_platforms_is_named_by_the_digest_that_its_push_prints(
-    docker: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     docker(f"Pushed ref to a registry\n{DIGEST}")
     repository = "registry.example.com/you/message-operator"
@@ -109,12 +120,89 @@ def test_an_image_for_several_platforms_is_named_by_the_digest_that_its_push_pri
 
 
 def test_an_index_of_which_no_digest_is_known_is_named_by_no_other(
-    docker: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     docker("denied")
 
     with pytest.raises(HackError, match="printed no digest for registry"):
         push_operator(monkeypatch, "linux/amd64")
+
+
+def test_an_image_that_is_given_by_tag_is_named_by_the_digest_that_its_registry_has_now(
+    docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = docker(pulled=f'echo "Digest: {DIGEST}"')
+    monkeypatch.setenv("IMG", f"{YOURS}/message-operator:mine")
+
+    assert push_operator(monkeypatch) == f"{YOURS}/message-operator@{DIGEST}"
+    assert f"push {YOURS}/message-operator" not in calls.read_text()
+
+
+@pytest.mark.parametrize("variable", ["IMG", "MESSAGE_IMG"])
+def test_an_image_that_its_registry_has_not_is_refused_before_anything_is_built(
+    variable: str, docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = docker(pulled="echo manifest unknown >&2; exit 1")
+    monkeypatch.setenv(variable, f"{YOURS}/it:mine")
+
+    with pytest.raises(HackError, match=rf"(?s)^{variable}={YOURS}/it:mine cannot be .* unknown"):
+        push_operator(monkeypatch)
+
+    assert calls.read_text() == f"pull {YOURS}/it:mine\n"
+
+
+def test_an_image_that_is_given_by_its_digest_is_taken_as_it_is(
+    docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker()
+    monkeypatch.setenv("IMG", f"{YOURS}/it@{DIGEST}")
+
+    assert push_operator(monkeypatch) == f"{YOURS}/it@{DIGEST}"
+
+
+def test_docker_hub_s_images_are_known_by_the_names_that_docker_has_for_them(
+    docker: Callable[..., Path],
+) -> None:
+    script = docker().with_name("docker")
+    script.write_text(f"#!/bin/sh\necho you/message-operator@{DIGEST}\n")
+
+    reference = "docker.io/you/message-operator"
+    assert pinned(f"{reference}:1.0") == f"{reference}@{DIGEST}"
+
+
+@pytest.mark.parametrize("in_reach", [True, False], ids=["pulled", "built"])
+def test_the_message_pods_image_goes_to_another_registry_without_the_local_one(
+    in_reach: bool, docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = docker()
+    monkeypatch.setattr(registry, "up", lambda: pytest.fail("the local registry is started"))
+    monkeypatch.setattr(public_images, "are_in_reach", lambda: in_reach)
+    monkeypatch.setattr(public_images, "pull", lambda _: "public")
+    monkeypatch.setattr(engine, "import_image", lambda *_: "public")
+
+    base_images.copy(public_images.BUSYBOX, f"{YOURS}/busybox:1")
+
+    assert calls.read_text().splitlines() == [
+        f"tag public {YOURS}/busybox:1",
+        f"push {YOURS}/busybox:1",
+    ]
+
+
+def test_the_message_pods_image_is_an_index_of_the_platforms_that_are_asked_for(
+    docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = docker(pushed=DIGEST, pulled="true")
+    both = ["linux/amd64", "linux/arm64"]
+    monkeypatch.setattr(public_images, "are_in_reach", lambda: True)
+    monkeypatch.setattr(dockerfiles, "listed", lambda _: {each: each[6:] for each in both})
+
+    base_images.copy(public_images.BUSYBOX, f"{YOURS}/busybox:1", targets=both)
+
+    said = calls.read_text()
+    for architecture in ("amd64", "arm64"):
+        assert f"tag {architecture} {YOURS}/busybox:1-{architecture}\n" in said
+        assert f"push {YOURS}/busybox:1-{architecture}\n" in said
+    assert pinned(f"{YOURS}/busybox:1") == f"{YOURS}/busybox@{DIGEST}"
 
 
 def test_the_chart_has_the_images_as_its_defaults_and_every_comment_as_it_was() -> None:

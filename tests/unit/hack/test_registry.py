@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from hack.pack.artifacts import pinned
+from hack.pack.references import pinned
 from hack.rig import registry
 from hack.rig.run import HackError
 

@@ -1,0 +1,28 @@
+"""What git tells of the releases: each has a tag such as v0.1.0.
+
+Used by `make chart-diff`, and by `hack.pack.catalog`, which must know each of them.
+"""
+
+import subprocess
+from pathlib import Path
+
+from hack.rig import paths
+
+
+def git(repository: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
+    """Run git in a repository, whether it succeeds or not."""
+    return subprocess.run(
+        ["git", "-C", repository, *arguments], capture_output=True, timeout=60, check=False
+    )
+
+
+def last_release(repository: Path = paths.CHECKOUT) -> str | None:
+    """Return the last release's tag; None: there is none yet."""
+    done = git(repository, "describe", "--tags", "--abbrev=0", "--match", "v*")
+    return None if done.returncode else done.stdout.decode().strip()
+
+
+def tagged(repository: Path) -> list[str]:
+    """Return what the tags of all branches name as versions; nothing outside of a repository."""
+    done = git(repository, "tag", "--list", "v*")
+    return [tag.removeprefix("v") for tag in done.stdout.decode().split()]
