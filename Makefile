@@ -121,7 +121,7 @@ bump: $(READY) ## raise the version, and with it all that names it (VERSION=x.y.
 	@$(PY) -m hack generate
 
 .PHONY: release-bundle
-release-bundle: $(READY) ## what community-operators gets (VERSION=… IMG=…@sha256:… MESSAGE_IMG=…)
+release-bundle: $(READY) ## record a release, lay out what community-operators gets (VERSION=… REGISTRY=…)
 	@$(PY) -m hack release-bundle "$(VERSION)"
 
 .PHONY: chart-diff

@@ -21,8 +21,12 @@ def add(commands: Subparsers) -> None:
 
 
 def bump(version: str) -> None:
-    """Write the version where it is written, and today as its day; raise HackError if it is bad."""
+    """Write the version where it is written, and today as its day.
+
+    Raises HackError where the version cannot follow, or a release before it is not recorded.
+    """
     check(version)
+    catalog.check_records(version)
     today = f"{datetime.now(UTC):%Y-%m-%d}T00:00:00Z"
     _replace(PROJECT.version_file, r'^__version__ = ".*"$', f'__version__ = "{version}"')
     _replace(_CSV, r'^    createdAt: ".*"$', f'    createdAt: "{today}"')

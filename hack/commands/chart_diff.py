@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from hack.commands import Subparsers
-from hack.pack import chart_diff, chart_docs
+from hack.pack import chart_diff, chart_docs, history
 
 
 def add(commands: Subparsers) -> None:
@@ -16,7 +16,7 @@ def add(commands: Subparsers) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    tag = arguments.tag or chart_diff.last_release()
+    tag = arguments.tag or history.last_release()
     if tag is None:
         print("There is no release yet (no tag v*): nothing to compare with.")
         return

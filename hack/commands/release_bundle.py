@@ -5,17 +5,21 @@
 lays out operators/message-operator/ as that repository has it, with the images by digest, and runs
 the pipeline's rules over it. Beside it lies the Dockerfile of the bundle's image. Once that is
 pushed, the same with BUNDLE_IMG=…@sha256:… records the release in catalog/, where it stays.
+
+    make release-bundle VERSION=0.1.0 REGISTRY=registry.example.com/you
+
+does both for what `make bundle-push` has pushed to a registry: it looks up the digests there.
 """
 
 import os
 import re
 
 from hack.commands import Subparsers
-from hack.pack import bundle, catalog
-from hack.pack.bundle import Release
+from hack.pack import catalog, references
 from hack.pack.project import PROJECT
+from hack.pack.release import Release, current, in_registry
 from hack.pack.release_folder import lay_out, problems
-from hack.rig import paths
+from hack.rig import engine, paths
 from hack.rig.run import HackError
 from hack.rig.steps import say
 
@@ -39,6 +43,7 @@ def lay_out_release(version: str) -> None:
     if "@" in release.bundle_image:
         file = catalog.record(release)
         say(f"  commit {file.relative_to(paths.CHECKOUT)}: the release is recorded there")
+        say("and, to offer it on OperatorHub.io:")
         say("  copy operators/ into a fork of k8s-operatorhub/community-operators")
         say("  open a pull request there")
     else:
@@ -58,12 +63,30 @@ def _release(version: str) -> Release:
             f"VERSION={version}, but what is checked out is {PROJECT.version}: check out the "
             f"release, or raise it (make bump VERSION={version})"
         )
+    catalog.check_records(version)
+    if os.environ.get("REGISTRY"):
+        engine.up()
+        pushed = in_registry(references.prefix())
+        return Release(
+            version=version,
+            image=_looked_up("IMG", pushed.image),
+            pod_images={
+                pods.name: _looked_up(pods.variable, pushed.pod_images[pods.name])
+                for pods in PROJECT.images
+            },
+            bundle_image=_looked_up("BUNDLE_IMG", pushed.bundle_image),
+        )
     return Release(
         version=version,
         image=_pinned("IMG"),
         pod_images={image.name: _pinned(image.variable) for image in PROJECT.images},
-        bundle_image=_pinned("BUNDLE_IMG", bundle.current().bundle_image),
+        bundle_image=_pinned("BUNDLE_IMG", current().bundle_image),
     )
+
+
+def _looked_up(variable: str, pushed: str) -> str:
+    """Return the image that a variable names, or the one that was pushed, by its digest."""
+    return references.looked_up(os.environ.get(variable) or pushed, variable)
 
 
 def _pinned(variable: str, default: str = "") -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from hack.pack import bundle
+from hack.pack import bundle, history
 from hack.pack.bundle import NAME, Manifest, Release
 from hack.pack.project import PROJECT
 from hack.rig import versions
@@ -174,6 +174,24 @@ def unreleased() -> list[Path]:
         for version in _bundles()
         if version != PROJECT.version and not _recorded(version)
     ]
+
+
+def check_records(version: str) -> None:
+    """Raise HackError where the catalog in git lacks a release before a version that is to come.
+
+    It would not replace that release, or, on a branch for an older minor version, it would become
+    the newest of all.
+    """
+    recorded = {version, *known()}
+    released = {tag for tag in history.tagged(CATALOG.parent) if VERSION.fullmatch(tag)}
+    if missing := sorted(released - recorded, key=order):
+        tags = ", ".join(f"v{tag}" for tag in missing)
+        raise HackError(
+            f"catalog/bundles/ has no record of these releases, which are tagged: {tags}; without "
+            f"them {version} would not take its place among the releases. Take the records from "
+            "the branch that has them (git checkout main -- catalog/bundles), or make them as "
+            "docs/olm.md says"
+        )
 
 
 def _bundles() -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from hack.pack.history import git
 from hack.pack.project import PROJECT
 from hack.rig import paths, tools, versions
 from hack.rig.run import HackError
@@ -139,26 +140,14 @@ def render(chart: Path, values: Path | None) -> str:
     return done.stdout
 
 
-def last_release(repository: Path = paths.CHECKOUT) -> str | None:
-    """Return the last release's tag; None: there is none yet."""
-    done = _git(repository, "describe", "--tags", "--abbrev=0", "--match", "v*")
-    return None if done.returncode else done.stdout.decode().strip()
-
-
 def extract(tag: str, folder: Path, repository: Path = paths.CHECKOUT) -> Path:
     """Put the chart of a release into a folder; raise HackError where there is none."""
-    done = _git(repository, "archive", tag, str(_CHART))
+    done = git(repository, "archive", tag, str(_CHART))
     if done.returncode:
         raise HackError(f"{tag} has no chart: {done.stderr.decode().strip()}")
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
         archive.extractall(folder, filter="data")
     return folder / _CHART
-
-
-def _git(repository: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
-    return subprocess.run(
-        ["git", "-C", repository, *arguments], capture_output=True, timeout=60, check=False
-    )
 
 
 def report(old: Path, new: Path) -> Iterator[str]:

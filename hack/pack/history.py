@@ -23,6 +23,11 @@ def last_release(repository: Path = paths.CHECKOUT) -> str | None:
 
 
 def tagged(repository: Path) -> list[str]:
-    """Return what the tags of all branches name as versions; nothing outside of a repository."""
+    """Return what the tags of all branches name as versions.
+
+    An example's folder, in another operator's repository, has none: the tags are not its own.
+    """
+    if not (repository / ".git").exists():
+        return []
     done = git(repository, "tag", "--list", "v*")
     return [tag.removeprefix("v") for tag in done.stdout.decode().split()]

@@ -5,9 +5,14 @@ is generated as a whole, but for these: in them only the version follows.
 """
 
 import re
+import textwrap
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from hack.pack import chart_docs
+import yaml
+
+from hack.pack import catalog, chart_docs
 from hack.pack.project import PROJECT
 
 _CHART = chart_docs.CHART / "Chart.yaml"
@@ -30,11 +35,15 @@ _VERSION = r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]*[0-9A-Za-z])?"
 _NAMED = re.compile(rf"({'|'.join(_BEFORE)}){_VERSION}", re.MULTILINE)
 _CHANNEL = re.compile(r"\bstable-v\d+\.\d+\b")
 _PRERELEASE = re.compile(r'(?<=artifacthub\.io/prerelease: )"\w+"')
+_CHANGES = re.compile(r"(?<=artifacthub\.io/changes: \|\n)(?: {4}.*\n)+")
+_HOME = re.compile(r"^home: (\S+)$", re.MULTILINE)
 
 
 def files() -> dict[Path, str]:
     """Return the texts of these documents, by their paths, with this version in them."""
-    return {file: named(file.read_text(), PROJECT.version) for file in _DOCUMENTS}
+    version = PROJECT.version
+    made = {file: named(file.read_text(), version) for file in _DOCUMENTS}
+    return {**made, _CHART: with_changes(made[_CHART], version, catalog.known())}
 
 
 def named(text: str, version: str) -> str:
@@ -42,3 +51,26 @@ def named(text: str, version: str) -> str:
     text = _NAMED.sub(rf"\g<1>{version}", text)
     text = _CHANNEL.sub(f"stable-v{'.'.join(version.split('.')[:2])}", text)
     return _PRERELEASE.sub('"true"' if "-" in version else '"false"', text)
+
+
+def with_changes(text: str, version: str, known: Iterable[str]) -> str:
+    """Return Chart.yaml with what Artifact Hub shows as changes of a version.
+
+    It is the list of commits since the release before it, of which `known` are all. A release
+    does not follow its own candidates: its users never had those.
+    """
+    before = [
+        each
+        for each in known
+        if catalog.order(each) < catalog.order(version) and ("-" in version or "-" not in each)
+    ]
+    changes: dict[str, Any] = {"kind": "added", "description": "The first release"}
+    if before:
+        former, home = max(before, key=catalog.order), _HOME.findall(text)[0]
+        url = f"{home}/compare/v{former}...v{version}"
+        changes = {
+            "kind": "changed",
+            "description": f"All changes since {former}",
+            "links": [{"name": "Commits", "url": url}],
+        }
+    return _CHANGES.sub(textwrap.indent(yaml.safe_dump([changes], sort_keys=False), "    "), text)

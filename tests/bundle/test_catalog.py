@@ -26,10 +26,11 @@ def channel(name: str, *versions: str) -> list[Manifest]:
 
 
 def test_it_offers_this_version() -> None:
-    blobs = list(yaml.safe_load_all((CATALOG / "channels.yaml").read_text()))
+    blobs = yaml.safe_load_all((CATALOG / "channels.yaml").read_text())
+    offered = {blob["name"]: [entry["name"] for entry in blob["entries"]] for blob in blobs}
 
-    for found in blobs:
-        assert found["entries"][-1]["name"] == f"message-operator.v{__version__}"
+    for found in bundle.channels(__version__):
+        assert f"message-operator.v{__version__}" in offered[found]
 
 
 def test_each_release_replaces_the_one_before_it_and_can_be_jumped_to() -> None:

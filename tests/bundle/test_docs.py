@@ -3,11 +3,14 @@
 import re
 
 import pytest
+import yaml
 
+from hack.pack import bundle
 from hack.pack.rules import RULES, submission
 from hack.rig import paths
 
-TEXT = (paths.CHECKOUT / "docs" / "olm.md").read_text().partition("## The checklist\n")[2]
+GUIDE = (paths.CHECKOUT / "docs" / "olm.md").read_text()
+TEXT = GUIDE.partition("## The checklist\n")[2]
 ROWS = [
     [cell.strip() for cell in line.strip("|").split(" | ")]
     for line in TEXT.partition("|---|---|---|\n")[2].splitlines()
@@ -32,3 +35,15 @@ def test_every_rule_has_a_row() -> None:
     named = set(re.findall(r"\[(\w+)\]`", TEXT))
 
     assert set(RULES) | set(submission.RULES) == named
+
+
+def test_the_guide_names_the_first_openshift_that_has_the_kubernetes_that_is_needed() -> None:
+    (file,) = (bundle.BUNDLE / "manifests").glob("*.clusterserviceversion.yaml")
+    needed = yaml.safe_load(file.read_text())["spec"]["minKubeVersion"]
+    minor = int(needed.split(".")[1])
+    # OpenShift 4.3 had Kubernetes 1.16, and each minor of the one has had one of the other since.
+    first = f"4.{minor - 13}"
+
+    assert f"Kubernetes 1.{minor} (`minKubeVersion`)" in GUIDE
+    assert f"OpenShift {first} is the first version with it" in GUIDE
+    assert f"from `v{first}` on" in GUIDE

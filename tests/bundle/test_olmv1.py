@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hack.pack import chart_diff
+from hack.pack import history
 from hack.pack.bundle import BUNDLE
 from hack.pack.rules.crd_upgrade import unsafe
 from hack.rig import paths
@@ -113,7 +113,7 @@ def test_an_upgrade_that_olm_v1_takes_is_not(change: Change) -> None:
 
 
 def test_the_kind_can_be_upgraded_from_that_of_the_last_release() -> None:
-    tag = chart_diff.last_release()
+    tag = history.last_release()
     if tag is None:
         pytest.skip("there is no release yet (no tag v*)")
     released = subprocess.run(

@@ -8,10 +8,11 @@ import pytest
 import yaml
 
 from hack.commands import release_bundle
-from hack.pack import bundle, catalog
+from hack.pack import bundle, catalog, references
 from hack.pack.bundle import Release
 from hack.pack.release_folder import lay_out
 from hack.pack.rules import submission
+from hack.rig import engine
 from hack.rig.run import HackError
 from message_operator import __version__
 from tests.bundle.package import DIGEST, copy_both, edit, opm, release, write_both
@@ -19,8 +20,9 @@ from tests.bundle.package import DIGEST, copy_both, edit, opm, release, write_bo
 
 @pytest.fixture
 def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a catalog in the place of the one in git."""
+    """Return a catalog in the place of the one in git, before the release of this version."""
     _, folder = copy_both(tmp_path / "checkout")
+    (folder / catalog.file(__version__)).unlink()
     monkeypatch.setattr(catalog, "CATALOG", folder)
     return folder
 
@@ -32,7 +34,7 @@ def command(git: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calla
     monkeypatch.setattr("hack.rig.paths.CHECKOUT", tmp_path)
 
     def run(version: str, **images: str) -> Path:
-        for variable in ("IMG", "MESSAGE_IMG", "BUNDLE_IMG"):
+        for variable in ("IMG", "MESSAGE_IMG", "BUNDLE_IMG", "REGISTRY"):
             monkeypatch.setenv(variable, images.get(variable, ""))
         release_bundle.lay_out_release(version)
         return tmp_path / "release" / "operators" / "message-operator"
@@ -60,7 +62,10 @@ def test_the_folder_is_as_community_operators_has_it(command: Callable[..., Path
     ]
 
 
-def test_opm_takes_its_catalog_template(command: Callable[..., Path]) -> None:
+def test_opm_takes_its_catalog_template(command: Callable[..., Path], git: Path) -> None:
+    for former in (git / "bundles").iterdir():
+        former.unlink()  # opm would pull it
+
     operator = command(__version__, **IMAGES)
 
     template = operator / "catalog-templates" / "basic.yaml"
@@ -102,6 +107,30 @@ def test_a_release_is_recorded_in_the_catalog_and_stays(
     command(__version__, **IMAGES, **pushed)
     with pytest.raises(HackError, match="is recorded as a release, and not as this one"):
         command(__version__, **{**IMAGES, "IMG": f"elsewhere@{DIGEST}"}, **pushed)
+
+
+def test_what_was_pushed_to_a_registry_is_recorded_by_the_digests_that_it_has_there(
+    command: Callable[..., Path], git: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def looked_up(ref: str, _: str) -> str:
+        return f"{ref.rpartition(':')[0]}@{DIGEST}"
+
+    monkeypatch.setattr(references, "looked_up", looked_up)
+    monkeypatch.setattr(engine, "up", lambda: None)
+    yours = "registry.example.com/you"
+
+    command(__version__, REGISTRY=yours)
+
+    recorded = yaml.safe_load((git / catalog.file(__version__)).read_text())
+    assert [image["image"] for image in recorded["relatedImages"]] == [
+        f"{yours}/{name}@{DIGEST}"
+        for name in ("message-operator", "busybox", "message-operator-bundle")
+    ]
+    assert catalog.channels([*catalog.known(), "98.0.0"])[0]["entries"][-1] == {
+        "name": "message-operator.v98.0.0",
+        "replaces": f"message-operator.v{__version__}",
+        "skipRange": f">={min(catalog.known(), key=catalog.order)} <98.0.0",
+    }
 
 
 def test_the_next_release_replaces_those_before_it(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.pack import chart_diff
+from hack.pack import chart_diff, history
 from hack.rig.run import HackError
 from message_operator import __version__
 from tests.chart.helm import CHART
@@ -115,13 +115,13 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 def test_the_last_release_is_the_last_tag(repository: Path, tmp_path: Path) -> None:
-    assert chart_diff.last_release(repository) is None
+    assert history.last_release(repository) is None
 
     git(repository, "tag", "v0.1.0")
     (repository / "charts" / "message-operator" / "values.yaml").unlink()
     git(repository, "commit", "--quiet", "--all", "-m", "Later")
 
-    assert chart_diff.last_release(repository) == "v0.1.0"
+    assert history.last_release(repository) == "v0.1.0"
     old = chart_diff.extract("v0.1.0", tmp_path / "old", repository)
     assert (old / "values.yaml").read_text() == (CHART / "values.yaml").read_text()
 
@@ -132,7 +132,7 @@ def test_a_release_that_is_none_is_an_error(repository: Path, tmp_path: Path) ->
 
 
 def test_the_last_release_can_be_upgraded(tmp_path: Path) -> None:
-    if tag := chart_diff.last_release():
+    if tag := history.last_release():
         old = chart_diff.extract(tag, tmp_path)
         report = chart_diff.report(old, CHART)
         assert [line for line in report if "! the upgrade fails" in line] == []

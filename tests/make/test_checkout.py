@@ -3,12 +3,17 @@
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
+from hack.pack import catalog
+from hack.pack.release import channels as channels_of
 from hack.rig import versions
 from message_operator import __version__
+from tests.bundle.package import release, write
 from tests.make.commands import CHECKOUT, Make
 
 
@@ -24,6 +29,25 @@ def copy(tmp_path: Path) -> Make:
             shutil.copy2(CHECKOUT / name, folder / name)
     (folder / ".venv").symlink_to(CHECKOUT / ".venv")
     return Make(folder)
+
+
+@pytest.fixture
+def released(copy: Make) -> Make:
+    """A copy of the checkout in which this version is released: recorded, and tagged."""
+    # Else Python would take the package of the checkout that .venv belongs to.
+    copy.environment["PYTHONPATH"] = str(copy.folder / "operator")
+    write(catalog.with_release(release(__version__)), copy.folder / "catalog")
+    git(copy.folder, "init", "--quiet")
+    git(copy.folder, "add", ".")
+    git(copy.folder, "commit", "--quiet", "-m", "All")
+    git(copy.folder, "tag", f"v{__version__}")
+    return copy
+
+
+def git(folder: Path, *arguments: str) -> None:
+    """Run git as somebody."""
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    subprocess.run(["git", "-C", folder, *who, *arguments], check=True, timeout=30)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -59,20 +83,25 @@ def test_generate_writes_what_was_edited_by_hand(copy: Make) -> None:
 
 
 #: What names versions that are not this one: of other releases, of other things, of former days.
-OTHERS = ("tests/", "bench/", "requirements/", "hack/", "docs/benchmarks", "docs/decisions/")
+OTHERS = (
+    *("tests/", "bench/", "requirements/", "hack/", "docs/benchmarks", "docs/decisions/"),
+    "catalog/",
+)
 
 
-def test_bump_has_everything_name_the_new_version_and_verify_content(copy: Make) -> None:
-    # Else Python would take the package of the checkout that .venv belongs to.
-    copy.environment["PYTHONPATH"] = str(copy.folder / "operator")
-    catalog = copy.folder / "catalog" / "bundles"
+def test_bump_has_everything_name_the_new_version_and_verify_content(released: Make) -> None:
+    copy = released
+    bundles = copy.folder / "catalog" / "bundles"
+    former = {file.name for file in bundles.iterdir()}
 
     said = copy("bump", "VERSION=7.8.9-rc.1")
     copy("verify")
 
     for chart in ("message-operator", "message-operator-crds"):
-        assert f"charts/{chart}/Chart.yaml written" in said
-    assert [file.name for file in catalog.iterdir()] == ["v7.8.9-rc.1.yaml"]
+        file = f"charts/{chart}/Chart.yaml"
+        assert f"{file} written" in said
+        assert f"/compare/v{__version__}...v7.8.9-rc.1" in (copy.folder / file).read_text()
+    assert {file.name for file in bundles.iterdir()} == {*former, "v7.8.9-rc.1.yaml"}
     left = [
         f"{name}: {line}"
         for name, content in contents(copy.folder).items()
@@ -80,11 +109,70 @@ def test_bump_has_everything_name_the_new_version_and_verify_content(copy: Make)
         for line in content.decode(errors="replace").splitlines()
         if re.search(rf"(?<![\d.]){re.escape(__version__)}(?![\d.])", line)
     ]
-    assert [line for line in left if "ARGS=v" not in line] == []
+    of_former = ("ARGS=v", "/compare/v", "All changes since ")
+    assert [line for line in left if not any(word in line for word in of_former)] == []
     assert "is older than 7.8.9-rc.1" in copy.refused("bump", f"VERSION={__version__}")
     copy("bump", "VERSION=7.8.9")
     copy("verify")
-    assert [file.name for file in catalog.iterdir()] == ["v7.8.9.yaml"]
+    assert {file.name for file in bundles.iterdir()} == {*former, "v7.8.9.yaml"}
+
+
+#: The tests that read what is released.
+OF_RELEASES = (
+    *("tests/bundle/test_catalog.py", "tests/bundle/test_release_bundle.py"),
+    *("tests/bundle/test_validators.py", "tests/chart/test_artifact_hub.py"),
+    "tests/chart/test_chart_diff.py",
+)
+
+
+@pytest.mark.parametrize("state", ["it is released", "a candidate of the next follows"])
+def test_the_tests_hold_in_a_repository_with_a_release(state: str, released: Make) -> None:
+    if state == "a candidate of the next follows":
+        released("bump", "VERSION=7.8.9-rc.1")
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *OF_RELEASES],
+        cwd=released.folder,
+        env=released.environment,
+        capture_output=True,
+        text=True,
+        timeout=420,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stdout
+
+
+def test_a_fix_of_an_older_minor_is_made_on_a_branch_with_the_records_of_main(
+    released: Make,
+) -> None:
+    fixed = f"{__version__.rpartition('.')[0]}.99"
+    newer = "98.0.0"
+    file = catalog.file(newer)
+    git(released.folder, "branch", "fixes")
+    write(catalog.catalog([release(newer)]), released.folder / "main")
+    shutil.move(released.folder / "main" / file, released.folder / "catalog" / file)
+    git(released.folder, "add", "catalog")
+    git(released.folder, "commit", "--quiet", "-m", "The newer")
+    git(released.folder, "tag", f"v{newer}")
+    git(released.folder, "branch", "--force", "main")
+    git(released.folder, "checkout", "--quiet", "fixes")
+
+    refusal = released.refused("bump", f"VERSION={fixed}")
+    assert f"which are tagged: v{newer}; without" in refusal
+    assert "git checkout main -- catalog/bundles" in refusal
+
+    git(released.folder, "checkout", "main", "--", "catalog/bundles")
+    released("bump", f"VERSION={fixed}")
+    released("verify")
+    heads = {
+        channel["name"]: channel["entries"][-1]["name"]
+        for channel in yaml.safe_load_all(
+            (released.folder / "catalog" / "channels.yaml").read_text()
+        )
+    }
+    assert heads["stable"] == f"message-operator.v{newer}"
+    assert heads[channels_of(fixed)[-1]] == f"message-operator.v{fixed}"
 
 
 def test_fmt_formats_what_is_not(copy: Make) -> None:

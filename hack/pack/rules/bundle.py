@@ -119,7 +119,11 @@ def check_operator_name(package: Package) -> Iterator[str]:
 
 @rule
 def check_api_version_constraints(package: Package) -> Iterator[str]:
-    """Find a range of OpenShift versions, which could contradict minKubeVersion: we name none."""
+    """Find a range of OpenShift versions, which could contradict minKubeVersion: we name none.
+
+    The pipeline wants one beside minKubeVersion, except in file-based packages, such as ours:
+    there `catalog_names` in ci.yaml says which catalogs the package is for.
+    """
     key = "com.redhat.openshift.versions"
     if package.annotations.get("annotations", key) is not None:
         yield package.annotations.wrong(

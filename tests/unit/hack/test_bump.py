@@ -1,12 +1,24 @@
 """`make bump` takes a version that can follow, and says of any other what is wrong with it."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hack.commands import bump
-from hack.pack import catalog, numbered
+from hack.pack import catalog, history, numbered
 from hack.rig.run import HackError
+from tests.bundle.package import write_both
+
+
+@pytest.fixture(autouse=True)
+def bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the bundles of a catalog without any release, in the place of the one in git."""
+    folder = tmp_path / "catalog" / "bundles"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(catalog, "CATALOG", folder.parent)
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -44,16 +56,45 @@ def test_a_version_that_can_follow_is_taken_and_so_is_that_of_an_interrupted_run
     bump.check(version, current="0.2.0")
 
 
-def test_a_version_that_is_released_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(catalog, "CATALOG", tmp_path / "catalog")
-    released = tmp_path / "catalog" / "bundles" / "v0.3.0.yaml"
-    released.parent.mkdir(parents=True)
-    released.write_text("image: registry.example/bundle@sha256:0123\n")
+def test_a_version_that_is_released_is_refused(bundles: Path) -> None:
+    (bundles / "v0.3.0.yaml").write_text("image: registry.example/bundle@sha256:0123\n")
 
     with pytest.raises(HackError, match=r"VERSION=0\.3\.0 is released .* VERSION=0\.3\.1$"):
         bump.check("0.3.0", current="0.2.0")
+
+
+def test_releases_that_are_tagged_must_be_recorded_before_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_both(tmp_path, "0.1.0")
+    tags = ["0.1.0", "0.2.0", "0.10.0", "0.1.1", "ersion-of-another-kind"]
+    monkeypatch.setattr(history, "tagged", lambda _: tags)
+
+    with pytest.raises(HackError) as error:
+        catalog.check_records("0.1.1")
+
+    assert str(error.value) == (
+        "catalog/bundles/ has no record of these releases, which are tagged: v0.2.0, v0.10.0; "
+        "without them 0.1.1 would not take its place among the releases. Take the records from the "
+        "branch that has them (git checkout main -- catalog/bundles), or make them as docs/olm.md "
+        "says"
+    )
+    write_both(tmp_path, "0.1.0", "0.2.0", "0.10.0")
+    catalog.check_records("0.1.1")
+
+
+def test_the_tags_of_a_repository_are_not_those_of_an_example_in_it(tmp_path: Path) -> None:
+    git = ("git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.com")
+    for command in (
+        ["init", "-q"],
+        ["commit", "-q", "--allow-empty", "-m", "x"],
+        ["tag", "v1.0.0"],
+    ):
+        subprocess.run([*git, *command], check=True, timeout=30)
+    (tmp_path / "example").mkdir()
+
+    assert history.tagged(tmp_path) == ["1.0.0"]
+    assert history.tagged(tmp_path / "example") == []
 
 
 @pytest.mark.parametrize(
@@ -71,3 +112,33 @@ def test_a_version_that_is_released_is_refused(
 )
 def test_what_names_the_version_follows_and_nothing_else(line: str, follows: str) -> None:
     assert numbered.named(line, "1.2.3-rc.1") == follows
+
+
+CHART = """\
+home: https://example.com/you/it
+annotations:
+  artifacthub.io/changes: |
+    - kind: added
+      description: By hand
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "known", "shown"),
+    [
+        ("0.1.0", ["0.1.0"], "The first release"),
+        ("0.2.0", ["0.1.0", "0.2.0-rc.1", "0.3.0"], "All changes since 0.1.0"),
+        ("0.2.0-rc.2", ["0.1.0", "0.2.0-rc.1"], "All changes since 0.2.0-rc.1"),
+    ],
+)
+def test_the_changes_that_artifact_hub_shows_are_those_since_the_release_before(
+    version: str, known: list[str], shown: str
+) -> None:
+    chart = yaml.safe_load(numbered.with_changes(CHART, version, known))
+
+    (change,) = yaml.safe_load(chart["annotations"]["artifacthub.io/changes"])
+
+    assert change["description"] == shown
+    if former := shown.partition("since ")[2]:
+        (link,) = change["links"]
+        assert link["url"] == f"https://example.com/you/it/compare/v{former}...v{version}"
