@@ -62,7 +62,7 @@ def structural(type_: type, path: str = "") -> Schema:
 
 def _refuse_otherwise_read(type_: inspect.Type, path: str, within: tuple[Any, ...]) -> None:
     """Refuse types of which the API server would take values that decoding does not."""
-    if type_ in within:
+    if any(type_ is one for one in within):
         return
     if (known := _OTHERWISE_READ.get(type(type_))) is not None:
         raise _refusal(path, *known)
@@ -184,6 +184,8 @@ def _in_kubernetes_words(schema: Schema) -> Schema:
             schema.setdefault("items", ANYTHING)
             if schema.pop("uniqueItems", False):
                 schema["x-kubernetes-list-type"] = "set"
+                if "default" in schema:  # the same text each time
+                    schema["default"] = sorted(schema["default"])
         case "object" | None if not {"properties", "additionalProperties"} & schema.keys():
             schema |= ANYTHING
     return _without_none(schema)

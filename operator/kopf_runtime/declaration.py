@@ -15,6 +15,9 @@ from kopf_runtime.kinds import Kind
 from kopf_runtime.objects import Resource
 
 _ATTRIBUTE = "__custom_resource__"
+#: Letters of a kind's name: labels and annotations of its children are named after it
+#: (`KIND-generation`), and such a name has at most 63.
+LONGEST = 52
 
 
 class Fields(Struct, rename="camel", frozen=True):
@@ -105,10 +108,13 @@ def custom_resource(
     """Declare a class as a kind of its name; its docstring describes the kind.
 
     `ready` says when the condition Ready is true ("The condition Ready is True while …"), `naming`
-    describes `metadata.name`, and `rules` are those of the whole object.
+    describes `metadata.name`, and `rules` are those of the whole object. Raise `ValueError` if the
+    name of the class is too long.
     """
 
     def declare(type_: type[T]) -> type[T]:
+        if len(type_.__name__) > LONGEST:
+            raise ValueError(f"{type_.__name__} is too long a name; use at most {LONGEST} letters")
         kind = Kind(group, version, plural, type_.__name__, namespaced)
         declared = CustomResource(
             kind, type_, status, ready, short_names, categories, columns, rules, scale, naming

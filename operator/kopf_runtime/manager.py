@@ -27,6 +27,7 @@ from kopf_runtime.lease import Election
 from kopf_runtime.metrics import Metrics
 from kopf_runtime.objects import Resource
 from kopf_runtime.settings import Program, Settings, parse
+from kopf_runtime.syntax import DNS_LABEL
 from kopf_runtime.web import Server
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,11 @@ class Manager(Generic[S]):
     def __init__(
         self, name: str, settings: type[S], *, version: str = "", description: str = ""
     ) -> None:  # fmt: skip
+        if not DNS_LABEL.fullmatch(name):  # it is a label's value, and the name of the Lease
+            raise ValueError(
+                f"{name!r} cannot name an operator: use 1 to 63 of a-z, 0-9 and '-', no '-' at "
+                "either end"
+            )
         self.program = Program(name, version, description)
         self._kind_of_settings = settings
         self._configured: S | None = None

@@ -68,7 +68,7 @@ class Status:
     fields: Struct | dict[str, Any] = field(default_factory=dict)
     #: Whether it will change by itself: it is then written only once it has stood for a while.
     passing: bool = False
-    #: Seconds after which to look again, None for no need.
+    #: Seconds after which to look again, at least one; None for no need.
     again: float | None = None
 
 

@@ -17,7 +17,7 @@ from kopf_runtime.plan import Plan, gone
 from kopf_runtime.queue import RetryError
 from kopf_runtime.records import Child, Primary, Unreadable, Wanted
 from kopf_runtime.source import Source
-from kopf_runtime.status import Observed, Status, StatusWriter, ready
+from kopf_runtime.status import SETTLE, Observed, Status, StatusWriter, ready
 from kopf_runtime.troubles import Trouble
 
 logger = logging.getLogger(__name__)
@@ -142,5 +142,5 @@ class Teller:
             raise RetryError(str(error), after=error.after) from error
         if news and event and trouble is not None:
             self._recorder.warning(self._reference(primary), event, trouble.message)
-        waits = [seconds for seconds in (wait, now.again) if seconds is not None]
-        return min(waits, default=None)
+        again = None if now.again is None else max(SETTLE, now.again)
+        return min((seconds for seconds in (wait, again) if seconds is not None), default=None)

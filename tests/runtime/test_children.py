@@ -526,9 +526,9 @@ async def test_an_edit_in_the_middle_of_the_work_is_not_told_as_done(
                 server.edit(WIDGET, KEY, edit("edited"))
                 await until(lambda: generation() == 2)
         elif request.method == "PATCH" and request.path.endswith("/widgets/one/status"):
-            body = await request.json()
-            if ready(body)["status"] == "True":
-                said.append((body["status"]["observedGeneration"], text(server)))
+            condition = ready(await request.json())
+            if condition.get("status") == "True":
+                said.append((condition["observedGeneration"], text(server)))
 
     server.answers.append(edit_meanwhile)
     server.put(WIDGET, widget())

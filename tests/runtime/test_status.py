@@ -1,5 +1,6 @@
 """A status is what its author's function says of an object now, and is written once."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -105,3 +106,21 @@ async def test_a_field_of_the_status_that_the_crd_lacks_is_told(
 
     (told,) = (one.message for one in caplog.records if "install the CRD" in one.message)
     assert "['extra']" in told
+
+
+@pytest.mark.parametrize("again", [0.0, -1.0, float("nan")])
+async def test_a_status_that_is_to_change_at_once_makes_no_hot_loop(
+    server: ApiServer, again: float
+) -> None:
+    one = widgets.controller()
+
+    @one.status
+    def status(_: kr.Observed) -> kr.Status:
+        return kr.Status(True, "Fine", "Fine.", again=again)
+
+    server.put(WIDGET, widget())
+    async with operating(server, one) as operator:
+        await status_of(server, 1)
+        await asyncio.sleep(0.5)
+
+        assert operator.metric("reconciles_total", kind="widgets", result="requeue_after") < 10

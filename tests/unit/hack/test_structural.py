@@ -118,6 +118,12 @@ def test_a_class_within_stands_in_its_place_with_its_own_defaults() -> None:
     assert schema_of(list[Inner])["items"]["properties"] == inner
 
 
+def test_a_set_by_default_is_always_written_in_the_same_order() -> None:
+    letters = list("gfedcba")
+
+    assert schema_of(frozenset[str], frozenset(letters))["default"] == sorted(letters)
+
+
 def test_a_field_without_a_default_is_required() -> None:
     class Outer(kr.Fields, frozen=True):
         first_name: str
