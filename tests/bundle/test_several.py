@@ -59,7 +59,16 @@ ARGUMENT = "            - --quill-image=quill:1\n"
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project with a second kind and a second image; all of it is generated."""
     folder = tmp_path_factory.mktemp("project")
-    for part in ("hack", "operator", "charts", "olm", "docs", "examples", "catalog"):
+    for part in (
+        "hack",
+        "kubectl_message",
+        "operator",
+        "charts",
+        "olm",
+        "docs",
+        "examples",
+        "catalog",
+    ):
         shutil.copytree(paths.CHECKOUT / part, folder / part)
     for part in ("README.md", "README.ko.md"):
         shutil.copy(paths.CHECKOUT / part, folder)
