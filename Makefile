@@ -14,9 +14,8 @@ MAKEFLAGS += --no-print-directory
 # REGISTRY=…           where bundle, catalog and chart are pushed to with the images that they name,
 #                      host[:port][/path]; left out: the registry beside the kind cluster
 # PROJECT=examples/memcached
-#                      another operator, for install, deploy, e2e, docker-build, docker-push and
-#                      their opposites; generate, verify, chart and bundle-check are for all that
-#                      are here, or for this one alone
+#                      the operator that `make generate`, `verify`, `chart` and `bundle-check` are
+#                      for; left out: all that have a file PROJECT here
 # PLATFORMS=…          what the operator's image is built for: linux/amd64,linux/arm64; left out:
 #                      this machine
 CLUSTER ?= kind
@@ -165,23 +164,23 @@ olm-down: $(READY) ## remove OLM with all that was installed by it; Messages sta
 
 .PHONY: install
 install: $(READY) ## put the CRD into the cluster
-	@PROJECT=$(PROJECT) $(PY) -m hack crd install
+	@$(PY) -m hack crd install
 
 .PHONY: uninstall
 uninstall: $(READY) ## remove the CRD, and with it every Message
-	@PROJECT=$(PROJECT) $(PY) -m hack crd uninstall
+	@$(PY) -m hack crd uninstall
 
 .PHONY: deploy
 deploy: $(READY) ## install the operator by Helm (IMG=…, else the image built here)
-	@PROJECT=$(PROJECT) $(PY) -m hack deploy
+	@$(PY) -m hack deploy
 
 .PHONY: undeploy
 undeploy: $(READY) ## remove the operator; Messages stay
-	@PROJECT=$(PROJECT) $(PY) -m hack undeploy
+	@$(PY) -m hack undeploy
 
 .PHONY: e2e
 e2e: $(READY) ## end-to-end tests on the cluster (ARGS="-k create")
-	@PROJECT=$(PROJECT) $(PY) -m hack e2e -- $(ARGS)
+	@$(PY) -m hack e2e -- $(ARGS)
 
 .PHONY: e2e-olm
 e2e-olm: $(READY) ## those of them by OLM alone, on the cluster (ARGS="-k upgrade")
@@ -207,11 +206,11 @@ plugin: $(READY) ## pack `kubectl message`, and install it into ~/.local/bin
 
 .PHONY: docker-build
 docker-build: $(READY) ## build the operator's image (IMG=… PLATFORMS=linux/amd64,linux/arm64)
-	@PROJECT=$(PROJECT) $(PY) -m hack image build
+	@$(PY) -m hack image build
 
 .PHONY: docker-push
 docker-push: $(READY) ## push the operator's image (IMG=… PLATFORMS=…)
-	@PROJECT=$(PROJECT) $(PY) -m hack image push
+	@$(PY) -m hack image push
 
 ##@ Registry
 

@@ -24,7 +24,7 @@ CLUSTER, CRD, OPERATOR = (
     Text("Operator", "오퍼레이터"),
 )
 READY, LEADER, RIGHTS = Text("Ready", "준비"), Text("Leader", "리더"), Text("Rights", "권한")
-SERVED, MESSAGES = Text("Namespaces", "네임스페이스"), Text("Messages", "메시지")
+SERVED, MESSAGES = Text("Namespaces", "네임스페이스"), Text("Messages", "Message")
 TITLES = (CLUSTER, CRD, OPERATOR, READY, LEADER, RIGHTS, SERVED, MESSAGES)
 #: Minor versions by which kubectl may differ from the cluster: Kubernetes' own rule.
 SKEW = 1

@@ -31,6 +31,8 @@ class State(NamedTuple):
     text: str
     interval: int
     deleting: bool
+    #: Whether the operator has looked at a former version of the Message only.
+    edited: bool
 
     @property
     def prints(self) -> bool:
@@ -58,6 +60,7 @@ def state(message: Object) -> State:
         text=spec.get("text", ""),
         interval=spec.get("intervalSeconds", 0),
         deleting="deletionTimestamp" in meta,
+        edited=bool(condition) and not current,
     )
 
 

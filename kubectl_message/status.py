@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import shutil
 import sys
 import threading
 import time
@@ -34,7 +35,7 @@ SINCE, TEXT, WHY = Text("SINCE", "경과"), Text("TEXT", "텍스트"), Text("WHY
 NOT_SEEN = Text("no operator has looked at it yet", "아직 오퍼레이터가 확인하지 않았습니다")
 DELETING = Text("it is being deleted", "삭제되는 중입니다")
 TOTAL = Text(
-    "{all} Messages: {Processed} print, {Pending} wait, {Failed} fail.",
+    "Messages: {all} ({Processed} print, {Pending} wait, {Failed} fail).",
     "Message {all}개: 출력 {Processed}, 대기 {Pending}, 실패 {Failed}.",
 )
 ASK = Text(
@@ -62,15 +63,19 @@ def show(kubectl: Kubectl, *, everywhere: bool, as_json: bool) -> int:
 
 
 def picture(states: list[State], *, everywhere: bool) -> list[str]:
-    """Return the lines of the table and of the sum below it."""
+    """Return the lines of the table, those in trouble first, and of the sum below it."""
     heads = [*([NAMESPACE] if everywhere else []), NAME, PHASE, SINCE, TEXT, WHY]
-    rows = [_row(one, everywhere) for one in sorted(states)]
+    rows = [_row(one, everywhere) for one in sorted(states, key=_order)]
     counts = Counter(one.phase or "Pending" for one in states)
     numbers = {phase: counts[phase] for phase in COLORS}
     total = str(TOTAL.format(all=len(states), **numbers))
     if any(not one.prints for one in states):
         total += f" {ASK}"
     return [*table([str(head) for head in heads], rows), "", paint(total, "dim")]
+
+
+def _order(one: State) -> tuple[bool, str, str]:
+    return one.prints, one.namespace, one.name
 
 
 def _row(one: State, everywhere: bool) -> list[Cell]:
@@ -110,10 +115,16 @@ def live(kubectl: Kubectl, *, everywhere: bool) -> int:
         changed = _take(news, known)
         if terminal:
             said = picture([*known.values()], everywhere=everywhere) if known else [str(NONE)]
-            print(_CLEAR + "\n".join(said), flush=True)
+            print(_CLEAR + "\n".join(_fitting(said)), flush=True)
         else:
             for one in changed:
                 print(time.strftime("%H:%M:%S"), *_words(one), sep="  ", flush=True)
+
+
+def _fitting(lines: list[str]) -> list[str]:
+    """Return what fits on the terminal; the sum below the table always does."""
+    room = shutil.get_terminal_size().lines - 4
+    return lines if len(lines) <= room + 3 else [*lines[:room], "…", *lines[-2:]]
 
 
 def _words(one: State) -> list[str]:

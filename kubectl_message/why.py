@@ -26,6 +26,8 @@ STARTING = ("PodPending", "ContainerCreating", "PodInitializing")
 #: Seconds within which an operator that is well has looked at a Message.
 PROMPT = 5.0
 
+#: How a Message is called of which only a former version was looked at: that may print still.
+EDITED = Text("{name}, as it is now,", "{name}(지금의 내용)")
 FOR = Text("for {age}", "{age} 동안")
 NOT_SEEN = Text("no operator has looked at it yet", "아직 오퍼레이터가 확인하지 않았습니다")
 
@@ -38,7 +40,7 @@ def of_name(kubectl: Kubectl, name: str) -> int:
         return 3
     now = state(message)
     finding = look(kubectl, now)
-    _print(now.name, finding, _reason(now))
+    _print(_called(now), finding, _reason(now))
     return 0 if finding.level == WELL else 1
 
 
@@ -213,6 +215,10 @@ def _unknown_name(kubectl: Kubectl, name: str) -> Finding:
     if close:
         todo = Text("Did you mean {it}?", "혹시 {it}입니까?").format(it=", ".join(close))
     return Finding(UNKNOWN, says.format(name=name, here=kubectl.here()), todo)
+
+
+def _called(now: State) -> str:
+    return str(EDITED.format(name=now.name)) if now.edited else now.name
 
 
 def _reason(now: State) -> str:

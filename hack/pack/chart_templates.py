@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from hack.pack.project import PROJECT, REFERENCE, Kind, Project
+from hack.rig.run import HackError
 
 _BY = "hack/pack/chart_templates.py of {}: do not edit, `make generate`"
 #: Each project has these of its own.
@@ -70,9 +71,10 @@ def _values() -> str:
 
 
 def _own_values() -> str:
-    """Return the values that only this project has, if it has any."""
     file = PROJECT.chart / _OWN_VALUES
-    return f"{file.read_text().strip()}\n\n" if file.is_file() else ""
+    if not file.is_file():
+        raise HackError(f"{file} is missing: it has the values that only {PROJECT.name} has")
+    return file.read_text().strip() + "\n\n"
 
 
 def renamed(text: str, kind: Kind) -> str:

@@ -33,6 +33,20 @@ ENTRIES = (
         ),
     ),
     Entry(
+        ("NamespaceNotServed",),
+        Text(
+            "the operator does not serve the namespace of its Pod",
+            "오퍼레이터가 파드의 네임스페이스를 처리하지 않습니다",
+        ),
+        again(
+            "The details say why: give the namespace the labels, add it to the chart's value "
+            "watchNamespaces, or give the right back.",
+            "이유는 자세한 내용에 있습니다. 네임스페이스에 레이블을 설정하거나, 차트의 값 "
+            "watchNamespaces에 추가하거나, 권한을 다시 부여하십시오.",
+        ),
+        runbook="MessageOperatorUnserved",
+    ),
+    Entry(
         ("BackOff",),
         Text(
             "its Pod was replaced many times in a row, so the operator makes a pause",

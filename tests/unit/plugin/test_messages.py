@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from kubectl_message import status
 from kubectl_message.messages import state
 
@@ -42,7 +44,7 @@ def test_what_the_operator_said_of_an_older_message_counts_for_nothing() -> None
     one = state(edited)
 
     assert not one.prints
-    assert (one.phase, one.reason) == ("", "")
+    assert (one.phase, one.reason, one.edited) == ("", "", True)
     assert status.why(one) == str(status.NOT_SEEN)
 
 
@@ -68,6 +70,28 @@ def test_the_sum_counts_each_message_once() -> None:
 
     lines = status.picture([state(WELL), state(deleted)], everywhere=True)
 
-    assert lines[-1].startswith("2 Messages: 2 print, 0 wait, 0 fail.")
+    assert lines[-1].startswith("Messages: 2 (2 print, 0 wait, 0 fail).")
     assert lines[1].startswith("default     b ")
     assert lines[1].endswith(str(status.DELETING))
+
+
+def test_messages_in_trouble_come_first() -> None:
+    waiting = {**WELL, "metadata": {**WELL["metadata"], "generation": 6, "name": "waiting"}}
+
+    lines = status.picture([state(WELL), state(waiting)], everywhere=False)
+
+    assert [line.split()[0] for line in lines[1:3]] == ["waiting", "hello-msg"]
+
+
+def test_a_table_that_is_longer_than_the_terminal_keeps_its_sum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LINES", "10")
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = status.picture([state(WELL)] * 50, everywhere=False)
+
+    shown = status._fitting(lines)
+
+    assert len(shown) < 10
+    assert shown[-1] == lines[-1]
+    assert status._fitting(lines[:3]) == lines[:3]
