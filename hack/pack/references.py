@@ -78,8 +78,9 @@ def looked_up(ref: str, variable: str) -> str:
         if found := _local(ref):
             return found
         raise HackError(
-            f"{variable}={ref} is not in the local registry; push it there first, or leave out "
-            f"{variable}, so that the image is built here"
+            f"{variable}={ref} is not in the local registry; `make docker-build docker-push "
+            f"IMG={ref}` puts an image of the operator there, and without {variable} the image is "
+            "built here"
         )
     try:
         printed = engine.docker("pull", ref, timeout=600)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from hack.pack.references import pinned
+from hack.pack.references import looked_up, pinned
 from hack.rig import registry
 from hack.rig.run import HackError
 
@@ -43,6 +43,19 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_an_image_is_named_by_the_digest_that_the_registry_tells() -> None:
     assert pinned(f"{registry.ADDRESS}/known:1.0") == f"{registry.ADDRESS}/known@{DIGEST}"
     assert pinned(f"{registry.ADDRESS}/unknown:1.0") == f"{registry.ADDRESS}/unknown:1.0"
+
+
+@pytest.mark.usefixtures("answering")
+def test_an_image_that_is_given_and_not_there_is_refused_with_what_puts_it_there() -> None:
+    given = f"{registry.ADDRESS}/unknown:1.0"
+
+    with pytest.raises(HackError) as error:
+        looked_up(given, "IMG")
+
+    assert str(error.value) == (
+        f"IMG={given} is not in the local registry; `make docker-build docker-push IMG={given}` "
+        "puts an image of the operator there, and without IMG the image is built here"
+    )
 
 
 @pytest.mark.usefixtures("answering")
