@@ -14,8 +14,9 @@ MAKEFLAGS += --no-print-directory
 # REGISTRY=…           where bundle, catalog and chart are pushed to with the images that they name,
 #                      host[:port][/path]; left out: the registry beside the kind cluster
 # PROJECT=examples/memcached
-#                      the operator that `make generate`, `verify`, `chart` and `bundle-check` are
-#                      for; left out: all that have a file PROJECT here
+#                      another operator, for install, deploy, e2e, docker-build, docker-push and
+#                      their opposites; generate, verify, chart and bundle-check are for all that
+#                      are here, or for this one alone
 # PLATFORMS=…          what the operator's image is built for: linux/amd64,linux/arm64; left out:
 #                      this machine
 CLUSTER ?= kind
@@ -164,23 +165,23 @@ olm-down: $(READY) ## remove OLM with all that was installed by it; Messages sta
 
 .PHONY: install
 install: $(READY) ## put the CRD into the cluster
-	@$(PY) -m hack crd install
+	@PROJECT=$(PROJECT) $(PY) -m hack crd install
 
 .PHONY: uninstall
 uninstall: $(READY) ## remove the CRD, and with it every Message
-	@$(PY) -m hack crd uninstall
+	@PROJECT=$(PROJECT) $(PY) -m hack crd uninstall
 
 .PHONY: deploy
 deploy: $(READY) ## install the operator by Helm (IMG=…, else the image built here)
-	@$(PY) -m hack deploy
+	@PROJECT=$(PROJECT) $(PY) -m hack deploy
 
 .PHONY: undeploy
 undeploy: $(READY) ## remove the operator; Messages stay
-	@$(PY) -m hack undeploy
+	@PROJECT=$(PROJECT) $(PY) -m hack undeploy
 
 .PHONY: e2e
 e2e: $(READY) ## end-to-end tests on the cluster (ARGS="-k create")
-	@$(PY) -m hack e2e -- $(ARGS)
+	@PROJECT=$(PROJECT) $(PY) -m hack e2e -- $(ARGS)
 
 .PHONY: e2e-olm
 e2e-olm: $(READY) ## those of them by OLM alone, on the cluster (ARGS="-k upgrade")
@@ -206,11 +207,11 @@ plugin: $(READY) ## pack `kubectl message`, and install it into ~/.local/bin
 
 .PHONY: docker-build
 docker-build: $(READY) ## build the operator's image (IMG=… PLATFORMS=linux/amd64,linux/arm64)
-	@$(PY) -m hack image build
+	@PROJECT=$(PROJECT) $(PY) -m hack image build
 
 .PHONY: docker-push
 docker-push: $(READY) ## push the operator's image (IMG=… PLATFORMS=…)
-	@$(PY) -m hack image push
+	@PROJECT=$(PROJECT) $(PY) -m hack image push
 
 ##@ Registry
 

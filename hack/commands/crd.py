@@ -57,7 +57,7 @@ def uninstall() -> None:
     if cluster is None:
         return
     operators.refuse_others(cluster, f"it serves the {PROJECT.many} that this command deletes")
-    _delete(cluster)
+    delete(cluster)
     for operator in operators.operators(cluster):
         say(
             f"note: the operator {operator} still runs and waits for the CRD; "
@@ -100,7 +100,7 @@ def _apply(cluster: Cluster) -> None:
         work.run([*cluster.kubectl_command, *established], timeout=90)
 
 
-def _delete(cluster: Cluster) -> None:
+def delete(cluster: Cluster) -> None:
     """Delete the CRD, and with it every object of the kind; wait until they are gone."""
     with step(f"CRD {NAMES} and all {PROJECT.many}: delete") as work:
         delete = (*cluster.kubectl_command, "delete", "--ignore-not-found", "--wait=false")

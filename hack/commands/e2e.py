@@ -2,13 +2,14 @@
 
 First those by Helm, then those by OLM, then those of the Makefile's commands: each installs the
 operator and removes it again. OLM's programs are compiled while the first run, which mostly wait;
-the compiler gives way to them. On an existing cluster only those by Helm run.
+the compiler gives way to them. On an existing cluster only those by Helm run. An operator that
+PROJECT names has its tests in its own folder, and they are all by Helm.
 """
 
 from pathlib import Path
 
 from hack.commands import Subparsers, crd, pytest_runs
-from hack.pack.project import PROJECT
+from hack.pack.project import PROJECT, REFERENCE
 from hack.rig import cluster as clusters
 from hack.rig import olm, paths
 from hack.rig.cluster import Cluster
@@ -36,6 +37,8 @@ def run(arguments: list[str]) -> int:
     cluster = clusters.up(clusters.TEST_NAME)
     if cluster.existing:
         _refuse_users_crd(cluster)
+    if PROJECT.root != REFERENCE.root:
+        return _pytest(PROJECT.root / "tests" / "e2e", cluster.kubeconfig, arguments)
     codes: list[int] = []
 
     def by_helm() -> None:

@@ -3,6 +3,7 @@
 project             what the file PROJECT says: the operator's name, package, kinds and images
 generated           all files that are made of others: written, or checked
 references          images by their names, and the digests behind them
+dockerfile          that of another operator, from the checkout's own
 image, artifacts    the operator's image; image and chart in a registry
 chart_package       the charts with the images of a registry, pushed to it
 olm_images          the images of bundle and catalog, pushed to a registry

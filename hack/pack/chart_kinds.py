@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from hack.pack.project import PROJECT, REFERENCE
+from hack.rig.run import HackError
 
 Schema = dict[str, Any]
 
@@ -70,8 +71,13 @@ def _alerts() -> list[str]:
     """Return the names of the chart's alerts: those of every operator, and its own."""
     rule = REFERENCE.chart / "templates" / "monitoring" / "prometheusrule.yaml"
     common = rule.read_text().replace(REFERENCE.alerts, PROJECT.alerts)
-    own = (PROJECT.chart / "templates" / "_operator.tpl").read_text()
-    return re.findall(r"^- alert: (\w+)", common + own, re.MULTILINE)
+    own = PROJECT.chart / "templates" / "_operator.tpl"
+    if not own.is_file():
+        raise HackError(
+            f"{own} is missing: it has the flags, the checks and the alerts that only "
+            f"{PROJECT.name} has, as {REFERENCE.chart / 'templates' / own.name} has its own"
+        )
+    return re.findall(r"^- alert: (\w+)", common + own.read_text(), re.MULTILINE)
 
 
 #: What `# @schema <kind>` stands for.

@@ -10,7 +10,6 @@ import re
 from pathlib import Path
 
 from hack.pack.project import PROJECT, REFERENCE, Kind, Project
-from hack.rig.run import HackError
 
 _BY = "hack/pack/chart_templates.py of {}: do not edit, `make generate`"
 #: Each project has these of its own.
@@ -71,10 +70,9 @@ def _values() -> str:
 
 
 def _own_values() -> str:
+    """Return the values that only this project has, if it has any."""
     file = PROJECT.chart / _OWN_VALUES
-    if not file.is_file():
-        raise HackError(f"{file} is missing: it has the values that only {PROJECT.name} has")
-    return file.read_text().strip() + "\n\n"
+    return f"{file.read_text().strip()}\n\n" if file.is_file() else ""
 
 
 def renamed(text: str, kind: Kind) -> str:

@@ -14,6 +14,7 @@ from hack.pack import (
     chart_templates,
     crds_chart,
     declared,
+    dockerfile,
     manifests,
     numbered,
     olmv1,
@@ -25,6 +26,7 @@ from hack.pack.project import PROJECT
 def _of_the_chart_s_sources() -> dict[Path, str]:
     return {
         **declared.files(),
+        **dockerfile.files(),
         **chart_docs.files(chart_docs.CHART),
         chart_dashboard.FILE: chart_dashboard.dashboard(),
         **plugin.files(),

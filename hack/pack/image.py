@@ -7,6 +7,7 @@ platform, or for those that PLATFORMS lists.
 import os
 import re
 
+from hack.pack import dockerfile
 from hack.pack.project import PROJECT
 from hack.rig import (
     base_images,
@@ -38,9 +39,7 @@ def build(ref: str | None = None) -> str:
     else:
         arguments["BUILD_BASE"], arguments["RUNTIME_BASE"] = base_images.python(names)
     with step(f"Image {ref}") as work:
-        dockerfiles.build(
-            work, ref, paths.CHECKOUT, paths.CHECKOUT / "Dockerfile", names, **arguments
-        )
+        dockerfiles.build(work, ref, paths.CHECKOUT, dockerfile.FILE, names, **arguments)
     return ref
 
 
@@ -62,7 +61,7 @@ def push(ref: str | None = None) -> str:
 
 def public_bases() -> list[str]:
     """Return the images that the Dockerfile builds on by default."""
-    text = (paths.CHECKOUT / "Dockerfile").read_text()
+    text = dockerfile.FILE.read_text()
     return re.findall(r"^ARG \w+_BASE=(\S+)$", text, re.MULTILINE)
 
 

@@ -169,8 +169,13 @@ class Project(msgspec.Struct, frozen=True):
     @property
     def version_file(self) -> Path:
         """Where the version is written."""
-        file = self.sources / f"{self.package}.py"
-        return file if file.is_file() else self.sources / self.package / "__init__.py"
+        return self.code if self.code.is_file() else self.code / "__init__.py"
+
+    @property
+    def code(self) -> Path:
+        """The operator's package, or its one module."""
+        module = self.sources / f"{self.package}.py"
+        return module if module.is_file() else self.sources / self.package
 
     @property
     def sources(self) -> Path:

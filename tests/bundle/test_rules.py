@@ -100,7 +100,7 @@ _DEFINES = {
 MISTAKES: list[tuple[str, str, Change, str]] = [
     (
         "only_supported_kinds", CRD, lambda crd: crd.update(kind="Gateway"),
-        "bundle/manifests: kind: 0 of CustomResourceDefinition, not one",
+        "bundle/manifests: kind: there is no CustomResourceDefinition",
     ),
     (
         "check_required_fields", CSV, lambda csv: csv["spec"].pop("displayName"),
@@ -447,7 +447,7 @@ def test_a_missing_csv_is_told(tmp_path: Path) -> None:
     (tmp_path / CSV).unlink()
 
     assert problems(bundle, catalog) == [
-        "bundle/manifests: kind: 0 of ClusterServiceVersion, not one"
+        "bundle/manifests: kind: there is no ClusterServiceVersion"
     ]
 
 

@@ -1,5 +1,6 @@
 """A project may have several kinds, and several images: all that is generated has each of them."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from hack.pack.project import PLUGIN
+from hack.pack.rules import problems
 from hack.rig import paths
 
 #: What the operator has beside the Message.
@@ -35,6 +37,14 @@ class Letter(kr.Resource):
 
 letters = manager.controller_for(Letter)
 '''
+EXAMPLE = """\
+    - apiVersion: myorg.dev/v1
+      kind: Letter
+      metadata:
+        name: letter
+      spec:
+        address: Seoul
+"""
 SHOWN = """\
     - kind: Letter
       version: v1
@@ -49,7 +59,16 @@ ARGUMENT = "            - --quill-image=quill:1\n"
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project with a second kind and a second image; all of it is generated."""
     folder = tmp_path_factory.mktemp("project")
-    for part in ("hack", "operator", "charts", "olm", "docs", "examples", "catalog"):
+    for part in (
+        "hack",
+        "kubectl_message",
+        "operator",
+        "charts",
+        "olm",
+        "docs",
+        "examples",
+        "catalog",
+    ):
         shutil.copytree(paths.CHECKOUT / part, folder / part)
     for part in ("README.md", "README.ko.md"):
         shutil.copy(paths.CHECKOUT / part, folder)
@@ -57,6 +76,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     operator.write_text(operator.read_text() + LETTER)
     chart = folder / "charts" / "message-operator"
     insert(chart / "Chart.yaml", SHOWN, before="  artifacthub.io/crdsExamples")
+    insert(chart / "Chart.yaml", EXAMPLE, before="  artifacthub.io/images")
     insert(chart / "templates/deployment.yaml", ARGUMENT, before="          env:\n")
     shutil.copy(folder / "examples" / "hello.yaml", folder / "examples" / "letter.yaml")
     edit(folder / "PROJECT", paths.CHECKOUT / "PROJECT", add_to_project)
@@ -73,14 +93,15 @@ def add_to_project(content: dict[str, Any]) -> None:
 
 
 def add_to_csv(content: dict[str, Any]) -> None:
-    described = {"path": "address", "displayName": "Address"}
+    text = {"x-descriptors": ["urn:alm:descriptor:text"]}
+    described = {"path": "address", "displayName": "Address", **text}
     content["kinds"]["Letter"] = {
-        "resources": [], "specDescriptors": [described],
+        "resources": [{"kind": "Pod", "name": "", "version": "v1"}], "specDescriptors": [described],
         "statusDescriptors": [
-            {"path": "conditions", "displayName": "Conditions"},
-            {"path": "observedGeneration", "displayName": "Generation"},
+            {"path": "conditions", "displayName": "Conditions", **text},
+            {"path": "observedGeneration", "displayName": "Generation", **text},
         ],
-        "status": {},
+        "status": {"observedGeneration": 1},
     }  # fmt: skip
 
 
@@ -102,6 +123,26 @@ def generate(folder: Path) -> None:
         check=False, timeout=300, env={**os.environ, "PYTHONPATH": f"{folder}/operator"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_no_rule_is_broken(project: Path) -> None:
+    assert problems(project / "bundle", project / "catalog") == []
+
+
+def test_an_example_that_is_missing_of_one_of_the_kinds_is_told(
+    project: Path, tmp_path: Path
+) -> None:
+    bundle = shutil.copytree(project / "bundle", tmp_path / "bundle")
+    file = bundle / "manifests" / "message-operator.clusterserviceversion.yaml"
+    csv = yaml.safe_load(file.read_text())
+    examples = json.loads(csv["metadata"]["annotations"]["alm-examples"])
+    others = [example for example in examples if example["kind"] != "Letter"]
+    csv["metadata"]["annotations"]["alm-examples"] = json.dumps(others)
+    file.write_text(yaml.safe_dump(csv))
+
+    found = problems(bundle, project / "catalog")
+
+    assert any("none of myorg.dev/v1 Letter" in sentence for sentence in found)
 
 
 def test_the_bundle_has_each_kind_and_each_image(project: Path) -> None:

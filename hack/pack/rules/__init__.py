@@ -13,11 +13,11 @@ The others name where they come from. What OLM's own validators find is not said
 
 from pathlib import Path
 
-from hack.pack.rules import bundle, catalog, olmv1
+from hack.pack.rules import bundle, catalog, kinds, olmv1
 from hack.pack.rules.package import RULES, Package
 from hack.rig.run import HackError
 
-__all__ = ["RULES", "bundle", "catalog", "olmv1", "problems"]
+__all__ = ["RULES", "bundle", "catalog", "kinds", "olmv1", "problems"]
 
 
 def problems(bundle: Path, catalog: Path, released: bool = False) -> list[str]:

@@ -1,10 +1,8 @@
 """The rules for the bundle. One that is called `check_…` is the pipeline's."""
 
 import base64
-import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from hack.pack import catalog
 from hack.pack.rules.package import Document, Package, rule
@@ -156,73 +154,6 @@ def csv_annotations(package: Package) -> Iterator[str]:
     images = [container["image"] for _, container in package.containers]
     if csv.get("metadata", there, "containerImage") not in images:
         yield csv.wrong("metadata", there, "containerImage", what="is no container's image")
-
-
-def _examples(package: Package, annotation: str) -> Any:
-    """Return what an annotation holds as JSON; None where it does not."""
-    try:
-        return json.loads(package.csv.get("metadata", "annotations", annotation) or "")
-    except ValueError:
-        return None
-
-
-@rule
-def examples(package: Package) -> Iterator[str]:
-    """Find owned versions without an example that has spec and status as the schema has them.
-
-    https://sdk.operatorframework.io/docs/testing-operators/scorecard/ ("CRDs have validation")
-    """
-    csv, crd = package.csv, package.crd
-    first = "operatorframework.io/initialization-resource"
-    found = _examples(package, "alm-examples")
-    if not isinstance(found, list):
-        yield csv.wrong("metadata", "annotations", "alm-examples", what="is no JSON list")
-        return
-    if not isinstance(_examples(package, first), dict):
-        yield csv.wrong("metadata", "annotations", first, what="is no JSON object")
-    kind = crd.get("spec", "names", "kind")
-    for version in crd.get("spec", "versions"):
-        api = f"{crd.get('spec', 'group')}/{version['name']}"
-        objects = [x for x in found if isinstance(x, dict)]
-        ours = [x for x in objects if (x.get("apiVersion"), x.get("kind")) == (api, kind)]
-        if not ours:
-            yield csv.wrong("metadata", "annotations", "alm-examples", what=f"none of {api} {kind}")
-        for example in ours:
-            for part in ("spec", "status"):
-                known = version["schema"]["openAPIV3Schema"]["properties"][part]["properties"]
-                odd = sorted(set(example.get(part) or {"nothing": None}) - set(known))
-                if odd:
-                    name = example.get("metadata", {}).get("name")
-                    what = f"{name}: {part} has {', '.join(odd)}, which the schema has not"
-                    yield csv.wrong("metadata", "annotations", "alm-examples", what=what)
-
-
-@rule
-def descriptors(package: Package) -> Iterator[str]:
-    """Find fields of the kind that no descriptor shows, and owned kinds that are not described.
-
-    https://sdk.operatorframework.io/docs/testing-operators/scorecard/ ("Spec fields with …")
-    """
-    where = ("spec", "customresourcedefinitions", "owned")
-    versions = {x["name"]: x for x in package.crd.get("spec", "versions")}
-    for i, owned in enumerate(package.csv.get(*where) or []):
-        for key in ("description", "displayName", "resources"):
-            if not owned.get(key):
-                yield package.csv.wrong(*where, i, key, what="is missing")
-        if owned["version"] not in versions:
-            yield package.csv.wrong(*where, i, "version", what="is none of the CRD's")
-            continue
-        schema = versions[owned["version"]]["schema"]["openAPIV3Schema"]["properties"]
-        for part in ("spec", "status"):
-            key = f"{part}Descriptors"
-            shown = {x["path"]: x for x in owned.get(key) or []}
-            for path in sorted(set(schema[part]["properties"]) ^ set(shown)):
-                here = "is not shown" if path not in shown else "is not in the schema"
-                yield package.csv.wrong(*where, i, key, what=f"{part}.{path} {here}")
-            for j, descriptor in enumerate(owned.get(key) or []):
-                for field in ("description", "displayName", "x-descriptors"):
-                    if not descriptor.get(field):
-                        yield package.csv.wrong(*where, i, key, j, field, what="is missing")
 
 
 @rule

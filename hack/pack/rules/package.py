@@ -84,16 +84,22 @@ class Package:
         self.released = released
         self.manifests = _documents(bundle, "manifests/*")
         self.csv = self._only("ClusterServiceVersion")
-        self.crd = self._only("CustomResourceDefinition")
+        self.crds = self._of_kind("CustomResourceDefinition")
         self.annotations = self._file("metadata/annotations.yaml")
         self.scorecard = self._file("tests/scorecard/config.yaml")
         self.blobs = _documents(catalog, "**/*")
 
     def _only(self, kind: str) -> Document:
-        found = [document for document in self.manifests if document.get("kind") == kind]
+        found = self._of_kind(kind)
         if len(found) != 1:
             raise HackError(f"{self.bundle.name}/manifests: kind: {len(found)} of {kind}, not one")
         return found[0]
+
+    def _of_kind(self, kind: str) -> list[Document]:
+        found = [document for document in self.manifests if document.get("kind") == kind]
+        if not found:
+            raise HackError(f"{self.bundle.name}/manifests: kind: there is no {kind}")
+        return found
 
     def _file(self, name: str) -> Document:
         found = _documents(self.bundle, name)

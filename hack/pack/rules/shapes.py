@@ -61,6 +61,7 @@ SHAPES: dict[str, Schema] = {
             customresourcedefinitions_=_object(
                 owned_=_list(
                     _object(
+                        name=_TEXT,
                         version=_TEXT,
                         specDescriptors_=_DESCRIPTORS,
                         statusDescriptors_=_DESCRIPTORS,

@@ -1,5 +1,6 @@
 """hack.pack.project: PROJECT is read as kubebuilder reads it, and its mistakes are told."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -70,6 +71,17 @@ def test_samples_are_of_their_kinds() -> None:
 
         assert sample["kind"] == kind.kind
         assert sample["apiVersion"] == f"{kind.qualified_group}/{kind.version}"
+
+
+@pytest.mark.parametrize("folder", [".", "examples/memcached"])
+def test_the_image_has_the_operator_s_code_and_starts_it(folder: str) -> None:
+    operator = project.load(CHECKOUT / folder)
+    dockerfile = (operator.root / "Dockerfile").read_text()
+    code = operator.code.relative_to(CHECKOUT)
+
+    assert f"COPY {code} /source/operator/{operator.code.name}\n" in dockerfile
+    assert dockerfile.endswith(f'ENTRYPOINT ["python3", "-m", "{operator.package}"]\n')
+    assert f'image.title="{operator.name}"' in dockerfile
 
 
 def test_a_group_stands_before_the_domain(tmp_path: Path) -> None:
@@ -159,6 +171,34 @@ def test_a_command_tells_the_mistake_alone(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.strip().startswith(f"error: {file}: ")
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("named", "sentence"),
+    [
+        ("examples/none", "examples/none/PROJECT: No such file or directory"),
+        ("", "_operator.tpl is missing: it has the flags, the checks and the alerts"),
+    ],
+)
+def test_a_command_tells_what_another_project_lacks(
+    named: str, sentence: str, tmp_path: Path
+) -> None:
+    write(tmp_path)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "hack", "verify"],
+        cwd=CHECKOUT,
+        env={**os.environ, "PROJECT": named or str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.strip().startswith("error: ")
+    assert sentence in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
