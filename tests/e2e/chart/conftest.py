@@ -18,7 +18,7 @@ from hack.pack.artifacts import Published
 from hack.rig import cluster as hack_cluster
 from hack.rig import registry
 from tests.chart import foreign_kinds, prometheus_operator
-from tests.chart.helm import CHART, helm, render
+from tests.chart.helm import CHART, CRDS_CHART, helm
 from tests.e2e import release
 from tests.e2e.kube import Kube, Object
 from tests.e2e.messages import Namespace, make_namespace
@@ -26,6 +26,9 @@ from tests.e2e.release import Operator
 
 #: The version that `previous` is published as.
 OLDER = "0.0.9"
+
+#: The release of the kind alone.
+KIND = "kind"
 
 #: Gives a release of that name in that namespace; nothing is installed yet.
 Releases = Callable[..., Operator]
@@ -79,10 +82,9 @@ def apply(kube: Kube, manifests: list[Object]) -> None:
     kube.kubectl("apply", "-f", "-", stdin=json.dumps(everything))
 
 
-def the_kind(kube: Kube) -> None:
-    """Bring the kind and its users' roles, as an administrator does who lets others install."""
-    users = [m for m in render(release="kind") if m["metadata"]["name"].startswith(release.CRD)]
-    apply(kube, users)
+def the_kind(kube: Kube, home: Namespace, *options: str) -> None:
+    """Install the kind alone, as an administrator does who lets others install operators."""
+    kube.helm("install", KIND, str(CRDS_CHART), "--namespace", home.name, *options)
     kube.kubectl("wait", "--for=condition=Established", f"crd/{release.CRD}")
 
 

@@ -10,7 +10,7 @@ from hack.pack.artifacts import Published
 from hack.rig import cluster as hack_cluster
 from hack.rig import tools
 from tests.e2e import release
-from tests.e2e.chart.conftest import OLDER, Releases
+from tests.e2e.chart.conftest import KIND, OLDER, Releases, the_kind
 from tests.e2e.kube import Cluster, CommandError, Kube, Object
 from tests.e2e.messages import Namespace, restarts, uid
 from tests.e2e.release import Operator
@@ -156,6 +156,27 @@ def test_another_release_takes_over_when_it_is_told_that_it_may(
     second.install("--take-ownership")
 
     namespace.create("late", "late").wait_until_ready()
+    kept = message.wait_until_ready()
+    assert (uid(kept), restarts(kept)) == (uid(pod), 0)
+
+
+def test_the_kind_moves_to_a_chart_of_its_own_and_back(
+    releases: Releases, home: Namespace, other: Namespace, namespace: Namespace, kube: Kube
+) -> None:
+    operator = releases(home)
+    operator.install()
+    message = namespace.create("hello", "hello")
+    pod = message.wait_until_ready()
+
+    the_kind(kube, other, "--take-ownership")
+    operator.upgrade("--set=crds.install=false")
+    namespace.create("moved", "hello").wait_until_ready()
+
+    operator.upgrade("--take-ownership")
+    kube.helm("uninstall", KIND, "--namespace", other.name)
+    namespace.create("back", "hello").wait_until_ready()
+
+    assert left(operator) >= KEPT
     kept = message.wait_until_ready()
     assert (uid(kept), restarts(kept)) == (uid(pod), 0)
 
