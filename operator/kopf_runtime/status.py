@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from kopf_runtime.client import MERGE_PATCH, ApiError, Client
 from kopf_runtime.kinds import Key, Kind
+from kopf_runtime.objects import parse
 from kopf_runtime.records import Child, Primary, Unreadable
 from kopf_runtime.source import Source
 from kopf_runtime.troubles import Trouble
@@ -147,10 +148,27 @@ class StatusWriter:
 
     async def tell_unreadable(self, left_out: Unreadable) -> None:
         """Tell of an object of which nothing but its name can be read; raise `ApiError`."""
-        now = Status(False, "Unreadable", left_out.reason)
-        body = {"status": {"conditions": [_condition({}, left_out.generation, now)]}}
-        target = self._primaries.kind.at(left_out.key, "status")
-        await self._client.request("PATCH", target, body, content_type=MERGE_PATCH)
+        target = self._primaries.kind.at(left_out.key)
+        former = _status_of(await self._client.request("GET", target))
+        wanted = build(former, left_out.generation, Status(False, "Unreadable", left_out.reason))
+        if patch := difference(former, wanted):
+            target = self._primaries.kind.at(left_out.key, "status")
+            await self._client.request("PATCH", target, {"status": patch}, content_type=MERGE_PATCH)
+
+
+class _Stated(Struct):
+    status: dict[str, Any] = {}
+
+
+_STATED = msgspec.json.Decoder(_Stated)
+
+
+def _status_of(raw: bytes) -> dict[str, Any]:
+    """Return the status of any object, empty if it cannot be read either."""
+    try:
+        return parse(_STATED, raw).status
+    except (msgspec.MsgspecError, UnicodeError):
+        return {}
 
 
 def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any]:

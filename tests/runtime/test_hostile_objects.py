@@ -113,6 +113,23 @@ async def test_a_poisoned_object_is_told_once(server: ApiServer) -> None:
         await until(lambda: len(server.writes) == 2)
 
 
+async def test_a_poisoned_object_keeps_the_conditions_of_others_and_is_told_once_for_good(
+    server: ApiServer,
+) -> None:
+    other = {"type": "Other", "status": "True"}
+    server.put(WIDGET, widget() | {"spec": {"text": 7}, "status": {"conditions": [other]}})
+    async with operating(server, widgets.controller()):
+        await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
+    told = (server.get(WIDGET, ("ns", "one")) or {})["status"]
+
+    settings = kr.Settings(sweep_period=0.1)
+    async with operating(server, widgets.controller(), settings=settings):  # a restart
+        await widgets.swept(server)
+
+    assert other in told["conditions"]
+    assert len(server.writes) == 1
+
+
 async def test_a_poisoned_object_is_told_as_soon_as_a_replica_leads(server: ApiServer) -> None:
     server.put(WIDGET, widget() | {"spec": {"text": 7}})
     one = widgets.controller()
