@@ -17,8 +17,7 @@ MAKEFLAGS += --no-print-directory
 #                      another operator, for install, deploy, e2e, docker-build, docker-push and
 #                      their opposites; generate, verify, chart and bundle-check are for all that
 #                      are here, or for this one alone
-# PLATFORMS=…          what the operator's image is built for: linux/amd64,linux/arm64; left out:
-#                      this machine
+# PLATFORMS=…          what images are built for: linux/amd64,linux/arm64; left out: this machine
 CLUSTER ?= kind
 IMG ?=
 unexport PROJECT

@@ -11,8 +11,8 @@ from pathlib import Path
 from hack.pack import bundle, catalog
 from hack.pack.bundle import Release
 from hack.pack.references import pinned
-from hack.rig import olm, paths, public_images
-from hack.rig.steps import step
+from hack.rig import dockerfiles, olm, opm, paths, platforms, public_images
+from hack.rig.steps import Step, step
 
 _BUILD = paths.BUILD / "olm"
 
@@ -28,7 +28,7 @@ def push_bundle(release: Release, files: Mapping[str, str] | None = None) -> Rel
         bundle.dockerfile(release),
     )
     with step(f"Bundle {release.bundle_image}") as work:
-        olm.build(work, release.bundle_image, folder)
+        _build(work, release.bundle_image, folder)
     return replace(release, bundle_image=pinned(release.bundle_image))
 
 
@@ -42,7 +42,7 @@ def push_catalog(ref: str, files: Mapping[str, str], opm_image: str = "") -> str
     )
     opm_image = opm_image or _opm_image()
     with step(f"Catalog {ref}") as work:
-        olm.build(work, ref, folder, OPM_IMAGE=opm_image)
+        _build(work, ref, folder, OPM_IMAGE=opm_image)
     return pinned(ref)
 
 
@@ -58,7 +58,15 @@ def catalog_with(release: Release) -> dict[str, str]:
 def _opm_image() -> str:
     if public_images.are_in_reach():
         return public_images.pull(catalog.OPM_IMAGE)
-    return olm.image()
+    targets = platforms.requested()
+    return opm.image(targets) if targets else olm.image()
+
+
+def _build(work: Step, ref: str, folder: Path, **arguments: str) -> None:
+    """Build and push an image: for this machine, or for the platforms that PLATFORMS lists."""
+    targets = platforms.requested()
+    dockerfiles.build(work, ref, folder, folder / "Dockerfile", targets, **arguments)
+    dockerfiles.push(work, ref, targets)
 
 
 def _write(ref: str, files: Mapping[str, str], dockerfile: str) -> Path:

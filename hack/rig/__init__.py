@@ -28,4 +28,5 @@ existing          the cluster of the current kubeconfig
 cluster           all of it together: a cluster for every target of the Makefile
 catalogd          what serves catalogs to OLM v1, in the cluster
 olm               the Operator Lifecycle Manager, in the cluster
+opm               what a catalog for several platforms is built on
 """

@@ -24,10 +24,21 @@ _PLENTY = 2 << 30
 
 
 def build(
-    work: Step, go: Path, folder: Path, flags: Sequence[str], packages: Sequence[str], target: Path
+    work: Step,
+    go: Path,
+    folder: Path,
+    flags: Sequence[str],
+    packages: Sequence[str],
+    target: Path,
+    architecture: str | None = None,
 ) -> None:
-    """Build the programs of packages of a module, which is in `folder`, into the folder target."""
+    """Build the programs of packages of a module, which is in `folder`, into the folder target.
+
+    They are for this machine, or for another architecture of Linux, as Go names it.
+    """
     environment = _ENVIRONMENT | _collecting()
+    if architecture:
+        environment |= {"GOOS": "linux", "GOARCH": architecture}
     # It gives way to tests, which may run beside it.
     listing: list[Argument] = ["nice", go, "list", "-deps", *flags, "-f", _STALE, *packages]
     stale = output(listing, timeout=20 * 60, cwd=folder, env=environment)

@@ -48,6 +48,8 @@ class Program:
     folder: Path = _MODULE
     #: The version of Kubernetes' libraries, which the program says that it has.
     kubernetes: str = versions.KUBERNETES
+    #: The architecture of Linux that it is for, as Go names it; None: this machine's.
+    architecture: str | None = None
 
     @property
     def file(self) -> str:
@@ -169,7 +171,8 @@ def recipe(name: str) -> str:
 
 
 def _recipe(program: Program) -> str:
-    return cache.digest(program.folder, *_flags(program.kubernetes))
+    target = [program.architecture] if program.architecture else []
+    return cache.digest(program.folder, *_flags(program.kubernetes), *target)
 
 
 def _built_as(name: str) -> str:
@@ -189,8 +192,8 @@ def _build(folder: Path, missing: dict[str, Program]) -> None:
         ):
             packages = [missing[name].package for name in batch.values()]
             one = next(iter(missing.values()))  # of one module, as all
-            flags = _flags(one.kubernetes)
-            compiler.build(work, go(), one.folder, flags, packages, Path(unfinished))
+            flags, target = _flags(one.kubernetes), Path(unfinished)
+            compiler.build(work, go(), one.folder, flags, packages, target, one.architecture)
             if "kubernetes" in batch:
                 for name in KUBERNETES:
                     Path(unfinished, name).symlink_to("kubernetes")

@@ -18,7 +18,7 @@ from hack.rig import (
     cache,
     catalogd,
     cluster,
-    engine,
+    dockerfiles,
     golang,
     paths,
     registry,
@@ -139,7 +139,8 @@ def image() -> str:
         tempfile.TemporaryDirectory(dir=paths.cache(), prefix=".olm.") as folder,
     ):
         _fill(Path(folder), programs)
-        build(work, ref, Path(folder), BASE=base)
+        dockerfiles.build(work, ref, Path(folder), Path(folder, "Dockerfile"), BASE=base)
+        dockerfiles.push(work, ref)
     return ref
 
 
@@ -162,17 +163,6 @@ def _link(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
-
-
-def build(work: Step, ref: str, folder: Path, dockerfile: str = "Dockerfile", **args: str) -> None:
-    """Build an image from a folder and push it to the local registry."""
-    options = [f"--build-arg={name}={value}" for name, value in args.items()]
-    work.run(
-        [engine.builder(), "build", *options, "-f", folder / dockerfile, "--tag", ref, folder],
-        timeout=10 * 60,
-        env={"DOCKER_BUILDKIT": "1", "BUILDKIT_PROGRESS": "plain"},
-    )
-    work.run(["docker", "push", ref], timeout=10 * 60)
 
 
 # --- OLM --------------------------------------------------------------------------------------

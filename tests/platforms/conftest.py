@@ -1,26 +1,44 @@
-"""The images of a release, for every platform that its bundle promises."""
+"""All that a release consists of, for every platform that its bundle promises."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
-from hack.pack import bundle
-from hack.pack.bundle import Release
-from hack.rig import base_images, platforms, registry
+from hack.pack.references import pinned
+from hack.pack.release import NAME, Release, in_registry
+from hack.rig import platforms, registry
 from tests.make.commands import CHECKOUT, Make
 
 
+@dataclass(frozen=True)
+class Shipped:
+    """A release in the local registry, whose images are for all platforms."""
+
+    release: Release
+    catalog: str
+
+    @property
+    def images(self) -> dict[str, str]:
+        """The images, by what they are."""
+        return {
+            "operator": self.release.image,
+            "message Pods": self.release.pod_images["message"],
+            "bundle": self.release.bundle_image,
+            "catalog": self.catalog,
+        }
+
+
 @pytest.fixture(scope="session")
-def shipped() -> Release:
-    """Build and push the images, the operator's as the README says; return the release."""
-    name, version = bundle.NAME, bundle.current().version
-    reference = f"{registry.ADDRESS}/all-platforms/{name}:{version}"
-    make = Make(CHECKOUT, IMG=reference, PLATFORMS=",".join(platforms.SUPPORTED))
-    make("docker-build", "docker-push", timeout=1200)
-    pods = {"message": _pinned(base_images.busybox_for(platforms.SUPPORTED))}
-    return replace(bundle.current(), image=_pinned(reference), pod_images=pods)
-
-
-def _pinned(reference: str) -> str:
-    digest = registry.digest(reference.removeprefix(f"{registry.ADDRESS}/"))
-    return f"{reference.rpartition(':')[0]}@{digest}" if digest else reference
+def shipped() -> Shipped:
+    """Build and push it all by the command of docs/olm.md."""
+    here = f"{registry.ADDRESS}/all-platforms"
+    push = Make(CHECKOUT, REGISTRY=here, PLATFORMS=",".join(platforms.SUPPORTED))
+    push("bundle-push", "catalog-push", timeout=1800)
+    pushed = in_registry(here)
+    release = replace(
+        pushed,
+        image=pinned(pushed.image),
+        pod_images={name: pinned(ref) for name, ref in pushed.pod_images.items()},
+        bundle_image=pinned(pushed.bundle_image),
+    )
+    return Shipped(release, pinned(f"{here}/{NAME}-catalog:v{pushed.version}"))

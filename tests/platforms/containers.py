@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hack.rig import cache, dockerfiles, engine, platforms, versions
 from hack.rig.debian import RootFs
+from hack.rig.run import output
 
 _INSIDE = "/qemu"
 
@@ -28,6 +29,17 @@ def run(reference: str, platform: str, *command: str) -> str:
     """Return what a program says in the image for a platform, with the image's own settings."""
     image = pulled(reference, platform)
     return engine.docker("run", "--rm", *_started(image, platform, *command), timeout=300)
+
+
+def start(reference: str, platform: str, *command: str) -> str:
+    """Start a program in the image for a platform; return the container's name."""
+    image = pulled(reference, platform)
+    return engine.docker("run", "--detach", *_started(image, platform, *command)).strip()
+
+
+def printed(container: str) -> str:
+    """Return all that a container has printed."""
+    return output(["sh", "-c", f"docker logs {container} 2>&1"])
 
 
 def _started(image: str, platform: str, program: str, *arguments: str) -> tuple[str, ...]:

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from hack.pack import bundle
-from hack.pack.bundle import Release
+from hack.pack.release import Release
 from hack.pack.rules.validators import findings
 from hack.rig import dockerfiles, engine, platforms
 from tests.bundle.package import write
+from tests.e2e.waiting import wait_until
 from tests.make.commands import CHECKOUT, Make
 from tests.platforms import containers
+from tests.platforms.conftest import Shipped
 
 PLATFORMS = sorted(platforms.SUPPORTED)
 OPERATOR = ("/usr/bin/python3", "-m", "message_operator")
@@ -24,9 +26,9 @@ MACHINES = {"linux/amd64": 0x3E, "linux/arm64": 0xB7}
 OF_WHEEL = re.compile(r"\.dist-info/(WHEEL|RECORD)$")
 
 
-@pytest.mark.parametrize("image", ["operator", "message Pods"])
-def test_an_image_is_an_index_of_all_platforms(image: str, shipped: Release) -> None:
-    reference = {"operator": shipped.image, "message Pods": shipped.pod_images["message"]}[image]
+@pytest.mark.parametrize("image", ["operator", "message Pods", "bundle", "catalog"])
+def test_an_image_is_an_index_of_all_platforms(image: str, shipped: Shipped) -> None:
+    reference = shipped.images[image]
 
     assert sorted(dockerfiles.listed(reference)) == PLATFORMS
     for platform in PLATFORMS:
@@ -36,8 +38,8 @@ def test_an_image_is_an_index_of_all_platforms(image: str, shipped: Release) -> 
 
 
 @pytest.mark.parametrize("option", ["--version", "--help"])
-def test_the_operator_answers_alike_on_all_platforms(option: str, shipped: Release) -> None:
-    image = shipped.image
+def test_the_operator_answers_alike_on_all_platforms(option: str, shipped: Shipped) -> None:
+    image = shipped.release.image
     first, *others = (containers.run(image, each, *OPERATOR, option) for each in PLATFORMS)
 
     assert "message-operator" in first
@@ -46,7 +48,7 @@ def test_the_operator_answers_alike_on_all_platforms(option: str, shipped: Relea
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_the_operator_loads_all_of_itself_without_compiling(
-    platform: str, shipped: Release
+    platform: str, shipped: Shipped
 ) -> None:
     code = (
         "import sys, os, platform, message_operator.operator, aiohttp._http_parser; "
@@ -55,25 +57,25 @@ def test_the_operator_loads_all_of_itself_without_compiling(
         "and s.origin.endswith('.py') and not os.path.exists(s.cached)])"
     )
 
-    said = containers.run(shipped.image, platform, "/usr/bin/python3", "-c", code)
+    said = containers.run(shipped.release.image, platform, "/usr/bin/python3", "-c", code)
 
     assert said.split() == [{"linux/amd64": "x86_64", "linux/arm64": "aarch64"}[platform], "[]"]
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_every_library_of_the_operator_is_for_its_platform(platform: str, shipped: Release) -> None:
-    files = containers.files(shipped.image, platform)
+def test_every_library_of_the_operator_is_for_its_platform(platform: str, shipped: Shipped) -> None:
+    files = containers.files(shipped.release.image, platform)
     libraries = {path: data for path, data in files.items() if re.match(r"app/.*\.so$", path)}
 
     assert len(libraries) > 5
     assert {data[18] for data in libraries.values()} == {MACHINES[platform]}
 
 
-def test_but_for_its_libraries_the_operator_is_the_same_on_all_platforms(shipped: Release) -> None:
+def test_but_for_its_libraries_the_operator_is_the_same_on_all_platforms(shipped: Shipped) -> None:
     first, *others = (
         {
             path: data
-            for path, data in containers.files(shipped.image, platform).items()
+            for path, data in containers.files(shipped.release.image, platform).items()
             if (path.startswith("app/") and not path.endswith(".so") and not OF_WHEEL.search(path))
             or path.endswith(".pyc")
         }
@@ -87,12 +89,45 @@ def test_but_for_its_libraries_the_operator_is_the_same_on_all_platforms(shipped
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_the_message_pods_shell_prints(platform: str, shipped: Release) -> None:
+def test_the_message_pods_shell_prints(platform: str, shipped: Shipped) -> None:
     said = containers.run(
-        shipped.pod_images["message"], platform, "/bin/sh", "-c", 'printf "%s\n" "$0"', "안녕하세요"
+        shipped.release.pod_images["message"],
+        platform,
+        "/bin/sh",
+        "-c",
+        'printf "%s\n" "$0"',
+        "안녕하세요",
     )
 
     assert said == "안녕하세요\n"
+
+
+def test_the_bundle_is_the_same_on_all_platforms(shipped: Shipped) -> None:
+    first, *others = (
+        containers.files(shipped.release.bundle_image, platform) for platform in PLATFORMS
+    )
+
+    assert any(path.endswith(".clusterserviceversion.yaml") for path in first)
+    assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_catalog_serves_from_the_cache_that_it_was_built_with(
+    platform: str, shipped: Shipped
+) -> None:
+    serve = ("/bin/opm", "serve", "/configs", "--cache-dir=/tmp/cache", "--cache-enforce-integrity")
+    container = containers.start(shipped.catalog, platform, *serve)
+    try:
+        said = wait_until(
+            "the catalog to serve",
+            lambda: containers.printed(container),
+            lambda said: "serving registry" in said or "level=fatal" in said,
+        )
+    finally:
+        engine.remove_container(container)
+
+    assert "level=fatal" not in said
+    assert "found existing cache contents" in said
 
 
 def inspected(release: Release, folder: Path) -> list[str]:
@@ -115,16 +150,16 @@ def inspected(release: Release, folder: Path) -> list[str]:
 
 
 def test_olm_s_validator_finds_nothing_in_images_for_all_platforms(
-    shipped: Release, tmp_path: Path
+    shipped: Shipped, tmp_path: Path
 ) -> None:
-    assert inspected(shipped, tmp_path) == []
+    assert inspected(shipped.release, tmp_path) == []
 
 
 def test_olm_s_validator_would_find_an_image_for_one_platform_alone(
-    shipped: Release, tmp_path: Path
+    shipped: Shipped, tmp_path: Path
 ) -> None:
-    alone = dockerfiles.listed(shipped.image)["linux/amd64"]
-    release = replace(shipped, image=alone)
+    alone = dockerfiles.listed(shipped.release.image)["linux/amd64"]
+    release = replace(shipped.release, image=alone)
 
     assert "linux/arm64" in "\n".join(inspected(release, tmp_path))
 

@@ -1,6 +1,7 @@
 """hack.rig.golang: what is missing is built together, once."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,12 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
         flags: Sequence[str],
         packages: Sequence[str],
         to: Path,
+        architecture: str | None,
     ) -> None:
         runs.append(set(packages))
         for program in golang.PROGRAMS.values():
             if program.package in packages:
-                (to / program.file).write_text(program.package)
+                (to / program.file).write_text(f"{program.package} {architecture or ''}".strip())
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(compiler, "build", build)
@@ -76,6 +78,14 @@ def test_programs_whose_files_have_one_name_do_not_meet(runs: list[set[str]]) ->
 
     assert "v3" in helm.read_text()
     assert "v4" in helm4.read_text()
+
+
+def test_a_program_for_another_architecture_lies_beside_ours(runs: list[set[str]]) -> None:
+    ours = golang.PROGRAMS["opm"]
+    foreign = golang.program("opm", {"opm": replace(ours, architecture="arm64")})
+
+    assert foreign.read_text() == f"{ours.package} arm64"
+    assert golang.program("opm").read_text() == ours.package
 
 
 def test_a_build_that_fails_leaves_no_program(
