@@ -59,7 +59,7 @@ async def status_of(server: ApiServer, generation: int) -> Any:
         ({"nodes": {1: "one"}}, {"nodes": {"1": "one"}}),
         ({"nodes": {"a": Node("a", load=float("nan"))}}, {"nodes": {"a": {"name": "a"}}}),
     ],
-    ids=str,
+    ids=["None", "classes", "a tuple", "a set", "keys that are numbers", "NaN"],
 )  # fmt: skip
 async def test_a_status_of_any_shape_is_written_once(
     server: ApiServer, fields: Any, stored: Any
