@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Sequence
 
 from kubectl_message import why
@@ -10,12 +12,14 @@ from kubectl_message.messages import CONTAINER, KIND, state
 
 
 def show(kubectl: Kubectl, name: str, flags: Sequence[str]) -> int:
-    """Print the log; where there is none yet, say why. Return the exit code."""
+    """Print the log; where nothing is printed now, say why on stderr. Return the exit code."""
     message = kubectl.get(KIND, name)
     if message is None:
         return why.of_name(kubectl, name)
-    pod = state(message).pod
-    if kubectl.show("logs", pod, f"--container={CONTAINER}", *flags) == 0:
+    now = state(message)
+    code = kubectl.show("logs", now.pod, f"--container={CONTAINER}", *flags)
+    if code == 0 and now.prints:  # of a Pod that has no node yet it prints nothing, and ends well
         return 0
-    why.of_name(kubectl, name)
+    with contextlib.redirect_stdout(sys.stderr):
+        why.of_name(kubectl, name)
     return 1
