@@ -16,6 +16,7 @@ from tests.e2e.kube import Cluster, CommandError, Kube
 from tests.e2e.messages import LABELS, Namespace, make_namespace
 from tests.e2e.release import Operator
 from tests.e2e.shared import cluster
+from tests.support.plugin import Plugin
 
 __all__ = ["cluster"]
 
@@ -32,6 +33,12 @@ def hack_made() -> hack_cluster.Cluster:
 def kube(hack_made: hack_cluster.Cluster, cluster: Cluster) -> Kube:
     """The cluster, to talk to."""
     return Kube(cluster, tools.path("helm3"))
+
+
+@pytest.fixture(scope="session")
+def plugin(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Plugin:
+    """`kubectl message`, as a user of the cluster has it."""
+    return Plugin(tmp_path_factory.mktemp("plugin"), cluster.kubectl_path, cluster.kubeconfig_path)
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from tests.e2e.kube import WAIT, Object
 from tests.e2e.messages import Namespace, ready, uid
 from tests.e2e.release import Operator
 from tests.e2e.waiting import wait_until
+from tests.support.plugin import Plugin
 
 
 def foreign_pod(image: str, **metadata: Any) -> Object:
@@ -126,7 +127,7 @@ def test_a_quota_is_told_and_when_it_is_lifted_the_message_goes_on(namespace: Na
 
 
 def test_an_image_that_cannot_be_pulled_is_told_until_there_is_another(
-    namespace: Namespace, operator: Operator
+    namespace: Namespace, operator: Operator, plugin: Plugin
 ) -> None:
     message = namespace.create("hello", "hello")
     former = message.wait_until_ready()
@@ -136,6 +137,9 @@ def test_an_image_that_cannot_be_pulled_is_told_until_there_is_another(
 
         assert message.status()["phase"] == "Failed"
         assert "no-such-tag" in condition["message"]
+        told = plugin("why", "hello", "-n", namespace.name)
+        assert told.first == "hello does not print: the node cannot pull an image of its Pod."
+        assert "messagePod.image" in told.part("Do")
 
     pod = message.wait_until_ready(instead_of=former)
     assert ready(message.status())["reason"] == "PodRunning"

@@ -16,6 +16,7 @@ from tests.e2e.kube import Kube
 from tests.e2e.messages import Namespace, uid
 from tests.e2e.release import NAME, Operator
 from tests.e2e.waiting import wait_until
+from tests.support.plugin import Plugin
 
 
 def scenario_values(scenario: str) -> str:
@@ -78,7 +79,7 @@ def test_namespaced(
 
 
 def test_selected(
-    releases: Releases, home: Namespace, namespace: Namespace, other: Namespace
+    releases: Releases, home: Namespace, namespace: Namespace, other: Namespace, plugin: Plugin
 ) -> None:
     """A namespace is served from when it gets the label until it loses it."""
     operator = releases(home)
@@ -101,6 +102,14 @@ def test_selected(
     beside.edit(text="after")
     beside.wait_for_log(b"after\n")  # what came later is done, so the former would be, too
     assert uid(message.pod()) == uid(pod)
+    told = plugin("why", "hello", "-n", namespace.name)
+    assert told.first == (
+        f"hello, as it is now, does not print: no operator serves the namespace {namespace.name}."
+    )
+    assert "messages=enabled" in told.part("Do")
+    assert f"✗ Namespaces   no operator serves the namespace {namespace.name}" in (
+        plugin("doctor").out
+    )
 
     namespace.kubectl("label", "namespace", namespace.name, "messages=enabled")
     message.wait_for_log(b"after\n")

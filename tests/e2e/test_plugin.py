@@ -1,0 +1,132 @@
+"""`kubectl message` on a cluster with the operator in it: what it says when something is broken.
+
+What it says of an API server's refusals is tested in tests/faults/test_plugin.py, of an image that
+cannot be pulled in test_conflicts.py, and of a namespace that is not served in
+chart/test_scenarios.py.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from message_operator import __version__
+from tests.e2e.kube import Object
+from tests.e2e.messages import Namespace
+from tests.e2e.release import Operator
+from tests.e2e.waiting import wait_until
+from tests.support.plugin import Plugin
+
+KOREAN = "ko_KR.UTF-8"
+
+
+def test_all_is_well(namespace: Namespace, operator: Operator, plugin: Plugin) -> None:
+    here = ("-n", namespace.name)
+    namespace.create("hello", "안녕하세요, 오퍼레이터!").wait_until_ready()
+    leader = wait_until("somebody to lead", operator.leader, bool)
+
+    doctor, korean = plugin("doctor"), plugin("doctor", LANG=KOREAN)
+    why, log = plugin("why", "hello", *here), plugin("logs", "hello", "--tail=1", *here)
+
+    lines = doctor.out.splitlines()
+    assert [line[:15].rstrip() for line in lines[:8]] == [
+        f"✓ {title}"
+        for title in (
+            "Cluster", "Kind", "Operator", "Ready", "Leader", "Rights", "Namespaces", "Messages"
+        )
+    ], doctor.out  # fmt: skip
+    assert lines[1].endswith(f"messages.myorg.dev/v1 ({__version__})")
+    assert lines[2].endswith(f"{operator.namespace}/{operator.name} ({__version__})")
+    assert lines[4].endswith(f"{leader} leads")
+    assert (doctor.code, lines[-1]) == (0, "All is well.")
+    assert (korean.code, korean.out.splitlines()[-1]) == (0, "모두 정상입니다.")
+    assert (why.code, why.out) == (0, "hello prints: its text, every 10 s, by Pod msg-hello.\n")
+    assert (log.code, log.out) == (0, "안녕하세요, 오퍼레이터!\n")
+
+
+def test_a_pod_that_no_node_takes(namespace: Namespace, plugin: Plugin) -> None:
+    here = ("-n", namespace.name)
+    nodes = namespace.kube.kubectl("get", "nodes", "-o", "name").split()
+    namespace.kube.kubectl("cordon", *nodes)
+    try:
+        message = namespace.create("hello", "hello")
+        message.wait_for_reason("Unschedulable")
+        why, logs = plugin("why", "hello", *here), plugin("logs", "hello", *here)
+    finally:
+        namespace.kube.kubectl("uncordon", *nodes)
+
+    says = "hello does not print yet: no node takes its Pod: "
+    assert (why.code, why.first) == (1, f"{says}none has room, or the Pod may not run there.")
+    assert "unschedulable" in why.part("Details")
+    assert (logs.code, logs.out) == (1, "")
+    assert logs.err.startswith(why.first)
+    message.wait_until_ready()
+
+
+def test_an_operator_that_does_not_run_and_one_that_cannot_lead(
+    namespace: Namespace, operator: Operator, plugin: Plugin
+) -> None:
+    here = ("-n", namespace.name)
+    with operator.stopped():
+        message = namespace.create("hello", "hello")
+        stopped, doctor = plugin("why", "hello", *here), plugin("doctor")
+        with without_election(operator):
+            operator.scale(1)
+            wait_until(
+                "the operator to fail at the Lease",
+                operator.log,
+                lambda log: "The Lease could not be read or written" in log,
+            )
+            leaderless, second = plugin("why", "hello", *here), plugin("doctor")
+
+    assert stopped.first == "hello does not print: the operator is scaled to zero."
+    assert f"scale deployment/{operator.name} --replicas=1" in stopped.part("Do")
+    assert stopped.part("More").endswith("MessageOperatorDown.md")
+    assert doctor.code == 1
+    assert "✗ Ready        the operator is scaled to zero" in doctor.out
+    assert leaderless.first == "hello does not print: no replica of the operator leads."
+    assert leaderless.part("More").endswith("MessageOperatorNoLeader.md")
+    assert "✗ Leader       no replica of the operator leads" in second.out
+    assert "✗ Rights       the operator lacks rights" in second.out
+    lacking = [f"{verb} leases ({operator.namespace})" for verb in ("get", "update", "create")]
+    assert ", ".join(lacking) in second.out
+    message.wait_until_ready()
+
+
+@contextmanager
+def without_election(operator: Operator) -> Iterator[None]:
+    """Take the rights to the Lease away from the operator for a while."""
+    where = ("-n", operator.namespace)
+    name = f"{operator.name}-leader-election"
+    role = json.loads(operator.kube.kubectl(*where, "get", "role", name, "-o", "json"))
+
+    def give(rules: list[Object]) -> None:
+        patch = ("--type=merge", "-p", json.dumps({"rules": rules}))
+        operator.kube.kubectl(*where, "patch", "role", name, *patch)
+
+    give([])
+    try:
+        yield
+    finally:
+        give(role["rules"])
+
+
+def test_a_user_who_sees_nothing_but_messages(namespace: Namespace, plugin: Plugin) -> None:
+    account = f"{namespace.name}:default"
+    me = (f"--as=system:serviceaccount:{account}", "-n", namespace.name)
+    namespace.create("hello", "hello").wait_until_ready()
+
+    nothing = plugin("status", *me)
+    role = ("viewer", "--clusterrole=messages.myorg.dev-view", f"--serviceaccount={account}")
+    namespace.kubectl("create", "rolebinding", *role)
+    status = wait_until("the role", lambda: plugin("status", *me), lambda told: told.code == 0)
+    why, doctor = plugin("why", "hello", *me), plugin("doctor", *me)
+
+    assert nothing.code == 3
+    assert "The cluster does not allow you to look." in nothing.err
+    assert "messages.myorg.dev-view" in nothing.err
+    assert "hello   Processed" in status.out
+    assert why.code == 0
+    assert [line[:15].rstrip() for line in doctor.out.splitlines() if line[:1] in [*"✓?!✗"]] == [
+        "✓ Cluster", "✓ Kind", "? Operator", "? Namespaces"
+    ]  # fmt: skip
+    assert doctor.code == 0
