@@ -36,7 +36,7 @@ ARG BUILDARCH
 USER 0
 ENV PYTHONPATH=/app PYTHONDONTWRITEBYTECODE=1
 COPY --from=build /out/${BUILDARCH} /
-RUN --mount=type=bind,source=operator/bytecode.py,target=/bytecode.py ["python3", "/bytecode.py", "/out"]
+RUN --mount=type=bind,source=operator/bytecode.py,target=/bytecode.py ["python3", "/bytecode.py", "/out", "message_operator"]
 
 FROM ${RUNTIME_BASE}
 ARG TARGETARCH

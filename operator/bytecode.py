@@ -2,8 +2,8 @@
 
 The file system is read-only there, and Debian leaves its library uncompiled in such an image: each
 start would compile it again, for more CPU than all the rest of the start. Called by the Dockerfile
-as ``python3 bytecode.py FOLDER``, by the Python that will run it. Compiled by hash and with one
-time stamp, so that the same sources make the same files.
+as ``python3 bytecode.py FOLDER OPERATOR``, by the Python that will run it. Compiled by hash and
+with one time stamp, so that the same sources make the same files.
 """
 
 import importlib
@@ -14,15 +14,14 @@ import py_compile
 import sys
 from pathlib import Path
 
-import message_operator
-
 #: What is loaded while it runs, and not when it starts.
 LATE = ("encodings.idna", "traceback", "linecache", "tokenize")
 
 
-def main(out: Path) -> None:
+def main(out: Path, operator: str) -> None:
     """Load the operator, and compile the source of every module that came with it."""
-    for found in pkgutil.iter_modules(message_operator.__path__, "message_operator."):
+    package = importlib.import_module(operator)
+    for found in pkgutil.iter_modules(getattr(package, "__path__", ()), f"{operator}."):
         importlib.import_module(found.name)
     for name in LATE:
         importlib.import_module(name)
@@ -42,4 +41,4 @@ def _compile(source: str, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

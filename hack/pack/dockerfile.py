@@ -27,7 +27,7 @@ def _dockerfile() -> str:
         f"COPY operator/{former} /source/operator/{former}\n",
         f"COPY {code} /source/operator/{code.name}\n",
     )
-    text = text.replace(f'"-m", "{former}"', f'"-m", "{PROJECT.package}"')
+    text = text.replace(f'"{former}"]', f'"{PROJECT.package}"]')
     text = text.replace(f'image.title="{REFERENCE.name}"', f'image.title="{PROJECT.name}"')
     text = re.sub(r'(image\.description)=".*"', rf'\1="{chart["description"]}"', text)
     return (

@@ -80,6 +80,7 @@ def test_the_image_has_the_operator_s_code_and_starts_it(folder: str) -> None:
     code = operator.code.relative_to(CHECKOUT)
 
     assert f"COPY {code} /source/operator/{operator.code.name}\n" in dockerfile
+    assert f"!{code}" in (CHECKOUT / ".dockerignore").read_text().splitlines()
     assert dockerfile.endswith(f'ENTRYPOINT ["python3", "-m", "{operator.package}"]\n')
     assert f'image.title="{operator.name}"' in dockerfile
 

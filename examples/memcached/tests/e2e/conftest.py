@@ -1,0 +1,28 @@
+"""What these tests stand on: the operator in the tests' own cluster, installed by Helm."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from hack.commands import crd, deploy
+from hack.commands.operators import NAMESPACE, RELEASE
+from hack.rig import cluster as clusters
+from tests.e2e.kube import ExistingCluster, Kube
+
+#: Where the Memcacheds of the tests are.
+HOME = "memcacheds-e2e"
+
+
+@pytest.fixture(scope="session")
+def kube() -> Iterator[Kube]:
+    """The cluster, with the operator and an empty namespace; both go at the end."""
+    made = clusters.up(clusters.TEST_NAME)
+    deploy.install(made)
+    kube = Kube(ExistingCluster(made.name, made.kubeconfig, made.kubectl), made.helm)
+    kube.kubectl("delete", "namespace", HOME, "--ignore-not-found", "--timeout=120s")
+    kube.kubectl("create", "namespace", HOME)
+    yield kube
+    kube.kubectl("delete", "namespace", HOME, "--timeout=120s")
+    kube.helm("uninstall", RELEASE, "-n", NAMESPACE, "--wait", "--timeout=3m")
+    crd.delete(made)
+    kube.kubectl("delete", "namespace", NAMESPACE, "--timeout=120s")
