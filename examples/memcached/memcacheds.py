@@ -53,7 +53,7 @@ class Memcached(kr.Resource):
 class Settings(kr.Settings):
     """The operator's settings."""
 
-    node_image: str = kr.flag("docker.io/library/memcached:1.6", "their image", metavar="IMAGE")
+    node_image: str = kr.flag("docker.io/library/memcached:1.6", "their image", kr.image, "IMAGE")
 
 
 def keep(pod: kr.Conditioned) -> bool | None:

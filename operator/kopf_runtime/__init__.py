@@ -21,9 +21,10 @@ from kopf_runtime.declaration import (
 from kopf_runtime.kinds import Kind
 from kopf_runtime.manager import Manager
 from kopf_runtime.objects import Conditioned, Meta, Object, Resource
+from kopf_runtime.parsers import at_least, image, one_of, truth
 from kopf_runtime.queue import RetryError
 from kopf_runtime.records import Child, PlanError, Primary, Update
-from kopf_runtime.settings import Settings, at_least, flag, one_of, truth
+from kopf_runtime.settings import Settings, flag
 from kopf_runtime.status import Observed, Status, by_default
 from kopf_runtime.templates import short_hash
 from kopf_runtime.troubles import Trouble
@@ -35,6 +36,6 @@ __all__ = [
     "Conditioned", "Controller", "Fields", "Kind", "Manager", "Meta", "Object", "Observed",
     "PlanError", "Primary", "Resource", "RetryError", "Rule", "Scale", "Settings", "Status",
     "Trouble",
-    "at_least", "by_default", "custom_resource", "flag", "kinds", "one_of", "rules", "short_hash",
-    "truth",
+    "at_least", "by_default", "custom_resource", "flag", "image", "kinds", "one_of", "rules",
+    "short_hash", "truth",
 ]  # fmt: skip

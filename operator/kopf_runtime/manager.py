@@ -26,7 +26,7 @@ from kopf_runtime.events import Recorder
 from kopf_runtime.lease import Election
 from kopf_runtime.metrics import Metrics
 from kopf_runtime.objects import Resource
-from kopf_runtime.settings import Program, Settings, parse
+from kopf_runtime.settings import Program, Settings, parse, warn_of_unknown
 from kopf_runtime.syntax import DNS_LABEL
 from kopf_runtime.web import Server
 
@@ -102,6 +102,7 @@ class Manager(Generic[S]):
 
     async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
         configured = self._configured or self._from_environment()
+        warn_of_unknown(self.program, self._kind_of_settings)
         settings.networking.request_timeout = configured.request_timeout
         # What kopf itself would watch, the CRDs and the namespaces, only its own handlers need.
         settings.scanning.disabled = True

@@ -5,6 +5,7 @@ line, or nothing but the environment when kopf's own `kopf run` starts the opera
 """
 
 import argparse
+import logging
 import os
 import re
 import socket
@@ -14,76 +15,12 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kopf_runtime.syntax import DNS_LABEL, LONG_PREFIX, SELECTOR
+from kopf_runtime import parsers
+from kopf_runtime.parsers import Address, at_least, one_of, truth
+
+logger = logging.getLogger(__name__)
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-
-Address = tuple[str, int]  # (host, port); the empty host means all addresses
-
-
-def _address(text: str) -> Address | None:
-    if text == "0":
-        return None
-    match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]*):(\d{1,5})", text)
-    if not match or not 0 < int(match[2]) < 65536:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a valid [HOST]:PORT (for example :8080; 0 disables it)"
-        )
-    return match[1].strip("[]"), int(match[2])
-
-
-def at_least(least: float, kind: type[int] | type[float] = float) -> Callable[[str], Any]:
-    """Return a parser of numbers that are large enough."""
-
-    def number(text: str) -> Any:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = kind(least - 1)
-        if not least <= value < float("inf"):
-            name = "whole number" if kind is int else "number"
-            raise argparse.ArgumentTypeError(f"{text!r} is not a {name} of at least {least:g}")
-        return value
-
-    return number
-
-
-def truth(text: str) -> bool:
-    """Parse `true` or `false`."""
-    if text.lower() not in {"true", "false"}:
-        raise argparse.ArgumentTypeError(f"{text!r} is not true or false")
-    return text.lower() == "true"
-
-
-def one_of(*choices: str) -> Callable[[str], str]:
-    """Return a parser that takes one of these words."""
-
-    def choice(text: str) -> str:
-        if text not in choices:
-            raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(choices)}")
-        return text
-
-    return choice
-
-
-def _namespaces(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if not DNS_LABEL.fullmatch(name):
-            raise argparse.ArgumentTypeError(
-                f"{name!r} is not a valid namespace: 1 to 63 of a-z, 0-9 and '-', "
-                "no '-' at either end"
-            )
-    return names
-
-
-def _selector(text: str) -> str:
-    if text and (LONG_PREFIX.search(text) or not SELECTOR.fullmatch(text)):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a valid label selector; "
-            "use for example team=a,stage in (test, live),!paused"
-        )
-    return text
 
 
 def flag(
@@ -104,20 +41,22 @@ class Settings:
     identity: str = "operator"
     namespace_selector: str = flag(
         "", "serve only the namespaces that match this label selector, as in "
-        "`kubectl get namespaces -l`; empty: all", _selector, "SELECTOR",
+        "`kubectl get namespaces -l`; empty: all", parsers.selector, "SELECTOR",
     )  # fmt: skip
-    workers: int = flag("16", "reconciles that run at once", at_least(1, int), "N")
+    workers: int = flag("16", "reconciles that run at once", at_least(1, int, most=1000), "N")
     sweep_period: float = flag(
         "300", "seconds between two comparisons with full lists", at_least(1), "SECONDS"
     )
     request_timeout: float = flag(
-        "10", "seconds that a request to the API server may take", at_least(1), "SECONDS"
+        "10", "seconds that a request to the API server may take", at_least(1, most=3600), "SECONDS"
     )
     leader_elect: bool = flag("false", "whether replicas elect a leader by a Lease", truth)
-    lease_name: str = flag("", "the Lease's name; empty: the operator's")
-    lease_namespace: str = flag("", "the Lease's namespace; empty: the operator's own")
+    lease_name: str = flag("", "the Lease's name; empty: the operator's", parsers.name)
+    lease_namespace: str = flag(
+        "", "the Lease's namespace; empty: the operator's own", parsers.namespace
+    )
     lease_duration: float = flag(
-        "15", "seconds until the others replace a silent leader", at_least(1), "SECONDS"
+        "15", "seconds until the others replace a silent leader", at_least(1, most=3600), "SECONDS"
     )
     lease_renew_deadline: float = flag(
         "10", "seconds until a leader that cannot renew stops", at_least(0.5), "SECONDS"
@@ -126,21 +65,25 @@ class Settings:
         "2", "seconds between two attempts at the Lease", at_least(0.1), "SECONDS"
     )
     metrics_bind_address: Address | None = flag(
-        ":8080", "where /metrics is served; 0 turns it off", _address, "[HOST]:PORT"
+        ":8080", "where /metrics is served; 0 turns it off", parsers.address, "[HOST]:PORT"
     )
     metrics_cert_path: str = flag(
         "", "folder with tls.crt and tls.key; serves /metrics over HTTPS, only to clients that the "
         "cluster's RBAC allows to `get` it; empty: over HTTP, to everyone", metavar="FOLDER",
     )  # fmt: skip
     health_probe_bind_address: Address | None = flag(
-        ":8081", "where /healthz and /readyz are served; 0 turns them off", _address, "[HOST]:PORT"
-    )
+        ":8081", "where /healthz and /readyz are served; 0 turns them off", parsers.address,
+        "[HOST]:PORT",
+    )  # fmt: skip
     log_level: str = flag(
         "info", "debug, info, warning or error", one_of("debug", "info", "warning", "error"),
         "LEVEL",
     )  # fmt: skip
     log_format: str = flag("text", "text or json", one_of("text", "json"), "FORMAT")
 
+
+#: What Kubernetes sets in each Pod for the Services of its namespace, also for the operator's.
+SERVICE_LINK = re.compile(r".*_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_.*)?)")
 
 S = TypeVar("S", bound=Settings)
 
@@ -184,7 +127,7 @@ def _add(parser: _Parser, prefix: str, env: Mapping[str, str], setting: Field[An
     if about["parse"] is truth:
         options = {"type": truth, "nargs": "?", "const": True, "metavar": "true|false"}
     name = "--" + setting.name.replace("_", "-")
-    meaning = f"{about['meaning']} (default: {about['default'] or 'none'})".replace("%", "%%")
+    meaning = f"{about['meaning']} (default: {about['default'] or 'empty'})".replace("%", "%%")
     parser.add_argument(name, dest=setting.name, default=default, help=meaning, **options)
 
 
@@ -200,7 +143,8 @@ def _parser(program: Program, kind: type[Settings], env: Mapping[str, str]) -> _
     parser.add_argument("--version", action="version", version=f"{program.name} {program.version}")
     scope = parser.add_mutually_exclusive_group()
     scope.add_argument(
-        "-n", "--namespace", dest="namespaces", action="extend", type=_namespaces, metavar="NAME",
+        "-n", "--namespace", dest="namespaces", action="extend", type=parsers.namespaces,
+        metavar="NAME",
         help="watch this namespace; may be repeated (WATCH_NAMESPACE: a list with commas)",
     )  # fmt: skip
     scope.add_argument(
@@ -225,8 +169,9 @@ def parse(
     values = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
     everywhere = values.pop("all_namespaces")
     if values["namespaces"] is None and not everywhere:
+        listed = env.get("WATCH_NAMESPACE", "")
         try:
-            values["namespaces"] = _namespaces(env.get("WATCH_NAMESPACE", ""))
+            values["namespaces"] = parsers.namespaces(listed) if listed.strip() else ()
         except argparse.ArgumentTypeError as error:
             parser.error(f"WATCH_NAMESPACE: {error}")
     values["namespaces"] = tuple(dict.fromkeys(values["namespaces"] or ()))
@@ -246,3 +191,16 @@ def parse(
             f"--lease-duration ({settings.lease_duration:g})"
         )
     return settings
+
+
+def warn_of_unknown(
+    program: Program, kind: type[Settings], env: Mapping[str, str] | None = None
+) -> None:
+    """Warn of each environment variable that begins like a flag's, but belongs to none."""
+    known = {program.prefix + setting.name.upper() for setting in fields(kind) if setting.metadata}
+    for variable in sorted((os.environ if env is None else env).keys() - known):
+        if variable.startswith(program.prefix) and not SERVICE_LINK.fullmatch(variable):
+            logger.warning(
+                "The environment variable %s sets nothing, because no flag has this name; correct "
+                "it (%s --help lists the flags) or remove it", variable, program.name,
+            )  # fmt: skip

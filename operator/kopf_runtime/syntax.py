@@ -1,4 +1,4 @@
-"""What Kubernetes takes for a name or a label selector: `settings` checks what is set by it."""
+"""What Kubernetes takes for a name, an image or a label selector: `parsers` checks flags by it."""
 
 import re
 
@@ -15,3 +15,11 @@ _REQUIREMENT = f"(! *{_KEY}|{_KEY}( *(=|==|!=) *({_WORD})?| +(in|notin) *{_VALUE
 SELECTOR = re.compile(f" *{_REQUIREMENT}( *, *{_REQUIREMENT})* *")
 #: In a selector: the prefix of a label that is longer than a subdomain's 253 characters.
 LONG_PREFIX = re.compile("[-a-z0-9.]{254}/")
+
+_PATH = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
+_HOST = r"([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(:[0-9]+)?"
+_DIGEST = "sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}"
+#: An image as a Pod names it (github.com/distribution/reference, regexp.go).
+IMAGE = re.compile(
+    f"({_HOST}/)?{_PATH}(/{_PATH})*(:[A-Za-z0-9_][-A-Za-z0-9_.]{{0,127}})?(@({_DIGEST}))?"
+)

@@ -15,8 +15,9 @@ from kopf_runtime.certificate import Certificate
 from kopf_runtime.client import Client
 from kopf_runtime.listeners import MOST, listen
 from kopf_runtime.metrics import Metrics
+from kopf_runtime.parsers import Address
 from kopf_runtime.scrapers import Scrapers
-from kopf_runtime.settings import Address, Settings
+from kopf_runtime.settings import Settings
 
 #: Returns what is wrong, an empty text if nothing is.
 Check = Callable[[], str]

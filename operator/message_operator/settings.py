@@ -17,6 +17,8 @@ PROGRAM = Program("message-operator", __version__, "Turns every Message into a P
 
 #: The user of the message Pods is `USER`, unless the cluster gives them one.
 AUTO, USER = "auto", 65532
+#: Kubernetes takes no greater one (apimachinery/pkg/util/validation, IsValidUserID).
+MOST_USER = 2**31 - 1
 LINUX = {"kubernetes.io/os": "linux"}
 #: Lets the Cluster Autoscaler remove a node: a message Pod is made again elsewhere.
 SAFE_TO_EVICT = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
@@ -45,7 +47,7 @@ class PodTemplate(msgspec.Struct, rename="camel", forbid_unknown_fields=True, fr
 def _user(text: str) -> int | str | None:
     if text == AUTO:
         return text
-    return None if text == "none" else int(kr.at_least(1, int)(text))
+    return None if text == "none" else int(kr.at_least(1, int, most=MOST_USER)(text))
 
 
 def _secrets(text: str) -> tuple[str, ...]:
@@ -80,7 +82,7 @@ class Settings(kr.Settings):
     """The operator's settings."""
 
     message_image: str = kr.flag(
-        "docker.io/library/busybox:1.37", "the message Pods' image: a BusyBox", metavar="IMAGE"
+        "docker.io/library/busybox:1.37", "the message Pods' image: a BusyBox", kr.image, "IMAGE"
     )
     message_pull_policy: str = kr.flag(
         "IfNotPresent", "when the message Pods' image is pulled: Always, IfNotPresent or Never",

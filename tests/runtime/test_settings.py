@@ -91,6 +91,15 @@ def test_addresses(text: str, address: tuple[str, int] | None) -> None:
     ("argv", "env", "complaint"),
     [
         (["--workers=0"], {}, "--workers: '0' is not a whole number of at least 1"),
+        (["--workers=1001"], {}, "'1001' is not a whole number of at least 1 and at most 1000"),
+        (["--workers=４"], {}, "--workers: '４' is not a whole number"),
+        (["--workers=1_0"], {}, "--workers: '1_0' is not a whole number"),
+        (["--request-timeout=1e300"], {}, "of at least 1 and at most 3600"),
+        (["--lease-duration=1e300"], {}, "of at least 1 and at most 3600"),
+        (["--lease-name=My Lease"], {}, "--lease-name: 'My Lease' is not a valid name"),
+        (["--lease-namespace=a.b"], {}, "--lease-namespace: 'a.b' is not a valid namespace"),
+        (["-n", ""], {}, "'' names no namespace; name one, or use --all-namespaces"),
+        (["--namespace=,"], {}, "',' names no namespace; name one, or use --all-namespaces"),
         (["--workers=many"], {}, "--workers: 'many' is not a whole number"),
         (["--count=0"], {}, "--count: '0' is not a whole number of at least 1"),
         (["--sweep-period=nan"], {}, "--sweep-period: 'nan' is not a number"),
@@ -125,6 +134,22 @@ def test_what_cannot_work_is_refused_before_anything_starts(
     assert complaint in capsys.readouterr().err
 
 
+def test_a_variable_that_no_flag_has_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    env = {
+        "WIDGET_OPERATOR_WORKER": "4",
+        "WIDGET_OPERATOR_WORKERS": "4",
+        "WIDGET_OPERATOR_SERVICE_HOST": "10.0.0.1",  # Kubernetes sets these for a Service
+        "WIDGET_OPERATOR_METRICS_SERVICE_PORT_HTTP": "8080",
+        "WIDGET_OPERATOR_PORT_8080_TCP_ADDR": "10.0.0.1",
+        "OTHER": "x",
+    }
+
+    settings.warn_of_unknown(PROGRAM, Own, env)
+
+    (line,) = caplog.messages
+    assert "The environment variable WIDGET_OPERATOR_WORKER sets nothing" in line
+
+
 def test_the_help_explains_each_flag_with_its_default(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse(["--help"], {})
@@ -134,6 +159,7 @@ def test_the_help_explains_each_flag_with_its_default(capsys: pytest.CaptureFixt
         if one.name not in {"namespaces", "identity"}:
             assert f"--{one.name.replace('_', '-')}" in text
     assert "(default: 16)" in text
+    assert "empty: all (default: empty)" in text
 
 
 def test_the_lease_lives_in_the_operators_own_namespace_under_its_name() -> None:

@@ -18,6 +18,24 @@ def test_the_defaults_are_for_production() -> None:
     assert found.lease_name == "message-operator"
 
 
+@pytest.mark.parametrize(
+    "image",
+    [
+        "busybox",
+        "localhost/busybox",
+        "localhost:5001/a__b/c-d:1.37_x",
+        "[fd00::1]:5000/busybox:latest",
+        f"Registry.example:443/team/busybox:1.37@sha256:{'0a' * 32}",
+    ],
+)
+def test_every_image_that_a_pod_takes_is_accepted(image: str) -> None:
+    assert parse([f"--message-image={image}"]).message_image == image
+
+
+def test_the_greatest_user_of_kubernetes_is_accepted() -> None:
+    assert parse(["--message-user=2147483647"]).message_user == 2147483647
+
+
 def test_the_pod_template_is_json() -> None:
     found = parse(['--message-pod={"nodeSelector": {}, "tolerations": [{"key": "spot"}]}'])
 
@@ -32,6 +50,12 @@ def test_the_pod_template_is_json() -> None:
         ("--message-pull-secrets=a,B", "'B' is not a valid Secret name"),
         ("--message-user=root", "--message-user: 'root' is not a whole number"),
         ("--message-user=0", "--message-user: '0' is not a whole number of at least 1"),
+        ("--message-user=-5", "--message-user: '-5' is not a whole number of at least 1"),
+        ("--message-user=2147483648", "of at least 1 and at most 2147483647"),
+        ("--message-image=", "--message-image: '' is not a valid image"),
+        ("--message-image=Busy Box", "'Busy Box' is not a valid image"),
+        ("--message-image=busybox@sha256:abc", "'busybox@sha256:abc' is not a valid image"),
+        ("--message-image=büsybox", "'büsybox' is not a valid image"),
         ("--message-pod={", "is not a valid Pod template"),
         ('--message-pod={"image": "x"}', "any of labels, annotations, nodeSelector"),
         ('--message-pod={"securityContext": {"runAsUser": 7}}', "by --message-user instead"),

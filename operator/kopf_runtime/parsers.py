@@ -1,0 +1,111 @@
+"""Parsers of what flags and their environment variables are set to; `settings` uses them.
+
+Each raises `argparse.ArgumentTypeError` with what is wrong with the text and what to set instead.
+"""
+
+import argparse
+import re
+from collections.abc import Callable
+from typing import Any
+
+from kopf_runtime.syntax import DNS_LABEL, IMAGE, LONG_PREFIX, SELECTOR, SUBDOMAIN
+
+Address = tuple[str, int]  # (host, port); the empty host means all addresses
+
+
+def address(text: str) -> Address | None:
+    """Parse `[HOST]:PORT`; `0` means none."""
+    if text == "0":
+        return None
+    match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]*):([0-9]{1,5})", text)
+    if not match or not 0 < int(match[2]) < 65536:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a valid [HOST]:PORT (for example :8080; 0 disables it)"
+        )
+    return match[1].strip("[]"), int(match[2])
+
+
+def at_least(
+    least: float, kind: type[int] | type[float] = float, *, most: float = float("inf")
+) -> Callable[[str], Any]:
+    """Return a parser of numbers that are large enough, and not too large."""
+    bounds = f"at least {least:g}" + (f" and at most {most:.15g}" if most < float("inf") else "")
+
+    def number(text: str) -> Any:
+        try:  # `int` takes the digits of every script, and underscores between them
+            value = kind(text if text.isascii() and "_" not in text else "")
+        except ValueError:
+            value = kind(least - 1)
+        if not least <= value <= most or value == float("inf"):
+            name = "whole number" if kind is int else "number"
+            raise argparse.ArgumentTypeError(f"{text!r} is not a {name} of {bounds}")
+        return value
+
+    return number
+
+
+def truth(text: str) -> bool:
+    """Parse `true` or `false`."""
+    if text.lower() not in {"true", "false"}:
+        raise argparse.ArgumentTypeError(f"{text!r} is not true or false")
+    return text.lower() == "true"
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """Return a parser that takes one of these words."""
+
+    def choice(text: str) -> str:
+        if text not in choices:
+            raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(choices)}")
+        return text
+
+    return choice
+
+
+def image(text: str) -> str:
+    """Parse an image's name, as a Pod takes it."""
+    if not IMAGE.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a valid image; use for example docker.io/library/busybox:1.37, "
+            "or a digest of 64 hexadecimal digits as in busybox@sha256:…"
+        )
+    return text
+
+
+def name(text: str) -> str:
+    """Parse an object's name; the empty one stays empty."""
+    if text and not SUBDOMAIN.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a valid name: 1 to 253 of a-z, 0-9, '-' and '.', "
+            "no '-' or '.' at either end"
+        )
+    return text
+
+
+def namespace(text: str) -> str:
+    """Parse a namespace's name; the empty one stays empty."""
+    if text and not DNS_LABEL.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a valid namespace: 1 to 63 of a-z, 0-9 and '-', no '-' at either end"
+        )
+    return text
+
+
+def namespaces(text: str) -> list[str]:
+    """Parse a list of namespaces with commas between them; refuse an empty one."""
+    names = [namespace(listed.strip()) for listed in text.split(",") if listed.strip()]
+    if not names:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} names no namespace; name one, or use --all-namespaces"
+        )
+    return names
+
+
+def selector(text: str) -> str:
+    """Parse a label selector; the empty one selects everything."""
+    if text and (LONG_PREFIX.search(text) or not SELECTOR.fullmatch(text)):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a valid label selector; "
+            "use for example team=a,stage in (test, live),!paused"
+        )
+    return text
