@@ -235,7 +235,12 @@ def load(root: Path) -> Project:
 
 
 def _check(project: Project, path: Path) -> None:
-    """Raise HackError where two fields of the file do not fit each other."""
+    """Raise HackError where two fields of the file, or a field and the code, do not fit."""
+    if not project.version_file.is_file():
+        raise HackError(
+            f"{path}: package {project.package} is not in {project.sources}; `package` names the "
+            "operator's Python package or module there"
+        )
     kinds = {kind.kind for kind in project.kinds}
     if odd := sorted(kinds ^ project.samples.keys()):
         raise HackError(

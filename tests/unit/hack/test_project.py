@@ -23,11 +23,13 @@ Edit = Callable[[dict[str, Any]], Any]
 
 
 def write(folder: Path, edit: Edit = lambda content: None) -> Path:
-    """Write the checkout's PROJECT, edited, with its sample; return the file."""
+    """Write the checkout's PROJECT, edited, with its sample and package; return the file."""
     content = yaml.safe_load((CHECKOUT / "PROJECT").read_text())
     edit(content)
     (folder / "examples").mkdir()
     (folder / "examples" / "hello.yaml").touch()
+    (folder / "operator" / "message_operator").mkdir(parents=True)
+    (folder / "operator" / "message_operator" / "__init__.py").touch()
     (folder / "PROJECT").write_text(yaml.safe_dump(content))
     return folder / "PROJECT"
 
@@ -135,6 +137,10 @@ def test_sentences_have_a_plural(kind: str, plural: str, many: str) -> None:
         (lambda p: p["resources"][0].update(plural=1), "Expected `str`, got `int`"),
         (lambda p: p["plugins"].pop(PLUGIN), f"missing required field `{PLUGIN}`"),
         (lambda p: p["plugins"][PLUGIN].pop("package"), "missing required field `package`"),
+        (
+            lambda p: p["plugins"][PLUGIN].update(package="mesage_operator"),
+            "package mesage_operator is not in ",
+        ),
         (
             lambda p: p["plugins"][PLUGIN].update(samples={"Letter": "examples/hello.yaml"}),
             "Letter, Message must be both a kind in `resources` and a key of `samples`",
