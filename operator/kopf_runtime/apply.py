@@ -97,6 +97,10 @@ class Applier:
         fetched = await self._children[wanted.kind].fetch(wanted.key)
         return fetched[0] if fetched is not None else None
 
+    def settled(self, wanted: Wanted) -> None:
+        """Take in that a child is as it should be: its manifest need not be kept."""
+        self._templates.forget(wanted)
+
     def _manager(self) -> dict[str, str]:
         return {"fieldManager": self._client.manager}
 

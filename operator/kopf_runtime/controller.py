@@ -179,13 +179,19 @@ class Controller(Behavior):
     def _child_changed(self, kind: Kind) -> Callable[[Child | None, Child | None], None]:
         def changed(record: Child | None, known: Child | None) -> None:
             if known is not None and (record is None or record.uid != known.uid):
-                self._pace.lost(kind, known, self._client.now())
+                parent = self._parent(known)
+                if parent is None or self.primaries.cache.get(parent) is not None:
+                    self._pace.lost(kind, known, self._client.now())
             self._grandchild_changed(record, known)
 
         return changed
 
     def _grandchild_changed(self, record: Child | None, known: Child | None) -> None:
         for child in (record, known):
-            if child is not None and child.parent:
-                namespace = child.key[0]
-                self._add((namespace if self.kind.namespaced else "", child.parent), namespace)
+            if child is not None and (parent := self._parent(child)) is not None:
+                self._add(parent, child.key[0])
+
+    def _parent(self, child: Child) -> Key | None:
+        """Return the key of the object that a child says that it belongs to."""
+        namespace = child.key[0] if self.kind.namespaced else ""
+        return (namespace, child.parent) if child.parent else None

@@ -13,16 +13,18 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from kopf_runtime import logs
 from kopf_runtime.client import MERGE_PATCH, ApiError, Client, condition, only_while
 from kopf_runtime.metrics import Metrics
 
+V = TypeVar("V")
+
 logger = logging.getLogger(__name__)
 
 PENDING = 1000  # Events that wait for their post
-REMEMBERED = 4096  # posted Events that a repetition may count up
+REMEMBERED = 1024  # posted Events that a repetition may count up, and budgets of objects
 SAME = 600.0  # seconds within which a repetition counts up
 BURST, REFILL = 25, 300.0  # Events an object at once, and seconds for one more (client-go's)
 
@@ -79,8 +81,7 @@ class Recorder:
         tokens, at = self._budgets.pop(uid, (float(BURST), now))
         tokens = min(float(BURST), tokens + (now - at) / REFILL)
         self._budgets[uid] = (max(0.0, tokens - 1), now)
-        if len(self._budgets) > REMEMBERED:
-            self._budgets.popitem(last=False)
+        _expire(self._budgets, lambda budget: now - budget[1] > REFILL * (BURST - budget[0]))
         return tokens >= 1
 
     async def run(self) -> None:
@@ -133,5 +134,11 @@ class Recorder:
 
     def _remember(self, event: _Event, posted: _Posted) -> None:
         self._posted[event.identity] = posted
-        if len(self._posted) > REMEMBERED:
-            self._posted.popitem(last=False)
+        now = time.monotonic()
+        _expire(self._posted, lambda former: now - former.at > SAME)
+
+
+def _expire(known: OrderedDict[Any, V], is_over: Callable[[V], bool]) -> None:
+    """Forget what is over, from the oldest on, and what is too much to remember."""
+    while known and (len(known) > REMEMBERED or is_over(next(iter(known.values())))):
+        known.popitem(last=False)

@@ -137,6 +137,8 @@ class Reconciler:
             as_admitted=child.uid in self._applier.stripped,
         )  # fmt: skip
         match step.step:
+            case Step.KEEP:
+                self._applier.settled(wanted)
             case Step.DELETE | Step.VERIFY:
                 await self._replace(primary, wanted, child, step)
             case Step.APPLY:

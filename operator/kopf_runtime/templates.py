@@ -110,6 +110,10 @@ class Templates:
         """Return the manifest to send, None if it was not kept."""
         return self._kept.get((wanted.kind, wanted.key, wanted.template))
 
+    def forget(self, wanted: Wanted) -> None:
+        """Keep the manifest no longer: it was sent, and is made again where it is needed."""
+        self._size -= len(self._kept.pop((wanted.kind, wanted.key, wanted.template), b""))
+
     def _keep(self, wanted: Wanted, body: bytes) -> None:
         at = wanted.kind, wanted.key, wanted.template
         self._size += len(body) - len(self._kept.pop(at, b""))
