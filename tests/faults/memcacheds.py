@@ -34,6 +34,8 @@ class Memcacheds(Subject):
         "status": 1, "conflict": 4,
     }  # fmt: skip
 
+    quick = ()  # a child that is applied, as a Greeting's; its Pods have tests of their own
+
     def install(self) -> list[Raw]:
         return [yaml.safe_load((EXAMPLE / "crd.yaml").read_text())]
 

@@ -56,6 +56,8 @@ class Messages(Subject):
         "alter": 3, "status": 1, "conflict": 5,
     }  # fmt: skip
 
+    quick = tuple(writes)
+
     def install(self) -> list[Raw]:
         return [one for one in _chart(()) if one["kind"] == "CustomResourceDefinition"]
 

@@ -5,7 +5,7 @@ from signal import Signals
 
 import pytest
 
-from tests.faults.subjects import MESSAGE, SUBJECTS
+from tests.faults.subjects import SUBJECTS
 from tests.support.faults import calls, scenarios
 from tests.support.faults.calls import Call, Forward
 from tests.support.faults.cluster import Cluster
@@ -15,21 +15,21 @@ from tests.support.faults.world import World, world
 AT_ONCE = 5  # operators that start at once; most of their time is waiting
 
 
-def of_each_subject(*quick: str, least: int = 0) -> pytest.MarkDecorator:
-    """Run with each scenario of so many writes; where time is short with these of the others."""
+def of_each_subject(*, least: int = 0) -> pytest.MarkDecorator:
+    """Run with each scenario of so many writes; in `make faults` with a subject's quick ones."""
     return pytest.mark.parametrize(
         ("subject", "scenario"),
         [
             pytest.param(
                 subject, name, id=f"{subject}-{name}",
-                marks=() if subject is MESSAGE or name in quick else pytest.mark.long,
+                marks=() if name in subject.quick else pytest.mark.long,
             )
             for subject in SUBJECTS for name, writes in subject.writes.items() if writes >= least
         ],
     )  # fmt: skip
 
 
-@of_each_subject("edit", least=1)
+@of_each_subject(least=1)
 async def test_killed_after_every_single_write(
     cluster: Cluster, subject: Subject, scenario: str
 ) -> None:
@@ -80,7 +80,7 @@ FAULTS = {
 }
 
 
-@of_each_subject("edit")
+@of_each_subject()
 async def test_a_fault_at_every_single_write(here: World, subject: Subject, scenario: str) -> None:
     """One object for each pair of fault and write; all of them at once, with one operator."""
     what, writes = scenarios.of(subject, scenario), subject.writes[scenario]

@@ -206,17 +206,15 @@ async def test_m3_large_texts_cost_no_memory(here: World) -> None:
 
     text = "x" * 32000 + "🎉"  # Python keeps each character of such a text in four bytes
     wanted = {f"m{number:03}": text for number in range(150)}
-    for name in wanted:
-        await here.create(text, name)
+    await asyncio.gather(*(here.create(text, name) for name in wanted))
     await here.converges({"small": "작다", **wanted})
-    for name in wanted:
-        await here.edit("짧다", name)
-    await here.converges({"small": "작다", **dict.fromkeys(wanted, "짧다")})
+    watched = here.operator.memory()
     await here.restart()
     await here.quiet()
+    listed = here.operator.memory()
 
     # 150 such texts would be 20 MB.
-    assert here.operator.memory() - before < 12 * 2**20
+    assert max(watched, listed) - before < 12 * 2**20
 
 
 async def test_l8_without_its_status_subresource_the_pod_still_comes_back(

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.faults.subjects import on_each, on_each_in_time
+from tests.faults.subjects import on_each_in_time
 from tests.support.faults import scenarios
 from tests.support.faults.cluster import RefusedError
 from tests.support.faults.world import World
@@ -34,7 +34,7 @@ STEP = st.one_of(
 _numbers = itertools.count()
 
 
-@on_each
+@on_each_in_time  # to edit back is an edit; every fault of a Greeting's edits is tried quickly
 async def test_there_and_back_again(here: World) -> None:
     await here.start()
     await here.create("하나")

@@ -5,7 +5,7 @@ that is done for one operator its `Subject` says; tests/faults/subjects.py lists
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -39,6 +39,9 @@ class Subject(ABC):
     breaks: ClassVar[Mapping[str, Break]]
     #: The least of writes that each scenario takes: tells one that tests nothing.
     writes: ClassVar[Mapping[str, int]]
+
+    #: The scenarios of which `make faults` tries each write; `make faults-long` tries all of them.
+    quick: ClassVar[Sequence[str]] = ("edit",)
 
     #: How many more writes a scenario may take, where that is not two.
     more_writes: ClassVar[Mapping[str, int]] = MappingProxyType({})
