@@ -28,6 +28,8 @@ async def test_it_ends_within_its_grace_period_with_work_in_hand(
 
 async def test_a_second_signal_ends_it_at_once(here: World) -> None:
     operator = await here.start(*ELECT)
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)  # so it leads
     operator.supervised = False
     # It cannot release its Lease, and would wait for that.
     released = here.proxy.arm(_releases, calls.swallow, float("inf"))
