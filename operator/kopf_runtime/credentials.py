@@ -37,6 +37,12 @@ def find() -> kopf.ConnectionInfo:
         host = f"[{host}]" if ":" in host else host
         return dataclasses.replace(info, server=f"https://{host}:{port}")  # needs no DNS
     source = os.environ.get("KUBECONFIG") or "~/.kube/config"
+    files = [Path(path.strip()) for path in source.split(os.pathsep) if path.strip()]
+    if not any(file.expanduser().exists() for file in files):
+        raise kopf.LoginError(
+            f"no cluster: this process is not in a Pod, and there is no kubeconfig at {source}; "
+            "make a cluster (make cluster) or set KUBECONFIG"
+        )
     try:
         if importlib.util.find_spec("kubernetes"):
             info = kopf.login_via_client(**arguments)
@@ -45,10 +51,7 @@ def find() -> kopf.ConnectionInfo:
     except Exception as error:
         raise kopf.LoginError(f"cannot use the kubeconfig {source}: {error}") from error
     if info is None or not info.server:
-        raise kopf.LoginError(
-            f"no cluster: this process is not in a Pod, and there is no kubeconfig at {source}; "
-            "make a cluster (make cluster) or set KUBECONFIG"
-        )
+        raise kopf.LoginError(f"cannot use the kubeconfig {source}: it names no server")
     return info
 
 

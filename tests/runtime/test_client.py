@@ -207,6 +207,18 @@ async def test_minor_9_the_time_is_the_api_servers() -> None:
 # --- credentials --------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("found", [True, False], ids=["with-client", "without-client"])
+def test_a_kubeconfig_that_is_missing_is_named_with_what_to_do(
+    found: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    missing = tmp_path / "config"
+    monkeypatch.setenv("KUBECONFIG", str(missing))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: found or None)
+
+    with pytest.raises(kopf.LoginError, match=f"there is no kubeconfig at {missing}; make a clu"):
+        credentials.find()
+
+
 def found(token: str) -> Callable[[], kopf.ConnectionInfo]:
     return lambda: kopf.ConnectionInfo(server="http://unused", token=token)
 
