@@ -35,9 +35,10 @@ PROJECTS := $(or $(PROJECT),. $(patsubst %/PROJECT,%,$(wildcard examples/*/PROJE
 
 .PHONY: help
 help: ## list these commands
-	@awk 'BEGIN {FS = ":.*## "} \
-	  /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
-	  /^[a-zA-Z0-9_-]+:.*## / {printf "  \033[36m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@test -t 1 && colour=1; awk -v colour=$$colour 'BEGIN {FS = ":.*## "; \
+	    if (colour) {bold = "\033[1m"; blue = "\033[36m"; plain = "\033[0m"}} \
+	  /^##@/ {printf "\n%s%s%s\n", bold, substr($$0, 5), plain} \
+	  /^[a-zA-Z0-9_-]+:.*## / {printf "  %s%-15s%s %s\n", blue, $$1, plain, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(READY) ## run the main job: a cluster, the operator by Helm, a Message in Korean

@@ -1,6 +1,8 @@
 """Each command that `make` lists is run by CI or by a test, and no document names another."""
 
 import ast
+import os
+import pty
 import re
 import subprocess
 from pathlib import Path
@@ -92,4 +94,14 @@ def test_the_first_page_names_the_two_commands(language: str) -> None:
 def test_make_alone_lists_them_all() -> None:
     listed = subprocess.check_output(["make"], cwd=CHECKOUT, text=True, timeout=30)
 
-    assert {name for name in TARGETS if f"\x1b[36m{name:<15}\x1b[0m" in listed} == TARGETS.keys()
+    assert {name for name in TARGETS if f"\n  {name:<15} " in listed} == TARGETS.keys()
+
+
+def test_make_alone_has_colours_on_a_terminal_only() -> None:
+    ours, theirs = pty.openpty()
+    subprocess.run(["make"], cwd=CHECKOUT, stdout=theirs, check=True, timeout=30)
+    os.close(theirs)
+
+    assert b"\x1b[36mdemo           \x1b[0m" in os.read(ours, 10_000)
+    os.close(ours)
+    assert b"\x1b" not in subprocess.check_output(["make"], cwd=CHECKOUT, timeout=30)
