@@ -10,6 +10,7 @@ from hack.commands.operators import NAMESPACE, RELEASE
 from hack.pack import artifacts
 from hack.pack.artifacts import Published
 from hack.pack.project import PROJECT
+from hack.pack.references import check_given
 from hack.rig import cluster as clusters
 from hack.rig import paths, tools
 from hack.rig.cluster import Cluster
@@ -29,6 +30,7 @@ def add(commands: Subparsers) -> None:
 
 
 def _deploy(_: argparse.Namespace) -> None:
+    check_given("IMG")
     cluster = clusters.up()
     install(cluster)
     kind, sample = next(iter(PROJECT.samples.items()))

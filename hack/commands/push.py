@@ -35,6 +35,7 @@ def push_bundle() -> str:
 def push_catalog() -> str:
     """Do `make catalog-push`; return the catalog's image, by its digest."""
     destination = references.prefix()
+    _check_given()
     engine.up()
     release = _pinned(_named(destination))
     if "@" not in release.bundle_image:
@@ -67,6 +68,7 @@ def _push_images(destination: str) -> Release:
 
     IMG and such as MESSAGE_IMG name images that are in a registry already.
     """
+    _check_given()
     engine.up()
     if registry.is_local(destination):
         registry.up()
@@ -92,6 +94,11 @@ def _named(destination: str) -> Release:
         image=_given("IMG") or ours.image,
         pod_images={name: given[name] or ref for name, ref in ours.pod_images.items()},
     )
+
+
+def _check_given() -> None:
+    """Raise HackError where a variable names no image, before anything is started."""
+    references.check_given("IMG", *(pods.variable for pods in PROJECT.images))
 
 
 def _given(variable: str) -> str | None:

@@ -63,6 +63,7 @@ def _release(version: str) -> Release:
             f"VERSION={version}, but what is checked out is {PROJECT.version}: check out the "
             f"release, or raise it (make bump VERSION={version})"
         )
+    references.check_given("IMG", "BUNDLE_IMG", *(pods.variable for pods in PROJECT.images))
     catalog.check_records(version)
     if os.environ.get("REGISTRY"):
         engine.up()

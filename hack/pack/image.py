@@ -9,6 +9,7 @@ import re
 
 from hack.pack import dockerfile
 from hack.pack.project import PROJECT
+from hack.pack.references import check_form
 from hack.rig import (
     base_images,
     dockerfiles,
@@ -23,8 +24,10 @@ from hack.rig.steps import step
 
 
 def reference() -> str:
-    """Return the image's name, as the cluster pulls it."""
-    return os.environ.get("IMG") or f"{registry.ADDRESS}/{PROJECT.name}:{PROJECT.version}"
+    """Return the image's name, as the cluster pulls it; raise HackError where IMG is none."""
+    given = os.environ.get("IMG")
+    default = f"{registry.ADDRESS}/{PROJECT.name}:{PROJECT.version}"
+    return check_form(given, "IMG") if given else default
 
 
 def build(ref: str | None = None) -> str:

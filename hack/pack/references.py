@@ -12,6 +12,12 @@ from hack.rig.run import HackError, answer
 _PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 _HOST = r"(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+|[a-z0-9-]+(?=:))(?::\d+)?"
 _REGISTRY = re.compile(rf"{_HOST}(?:/{_PART})*")
+# As https://pkg.go.dev/github.com/distribution/reference has it.
+_TAG = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
+_IMAGE = re.compile(
+    rf"(?:(?i:{_HOST})/)?{_PART}(?:/{_PART})*(?::{_TAG})?(?:@sha256:[0-9a-f]{{64}})?", re.ASCII
+)
+_PORT = re.compile(r"[^/]*:(\d+)(?:/|$)", re.ASCII)
 
 
 def prefix() -> str:
@@ -21,7 +27,7 @@ def prefix() -> str:
     """
     given = os.environ.get("REGISTRY") or registry.ADDRESS
     name = given.rstrip("/")
-    if not _REGISTRY.fullmatch(name):
+    if not _REGISTRY.fullmatch(name) or not _port_is_valid(name):
         raise HackError(
             f"REGISTRY={given} is not a valid registry; use host[:port][/path] in lower case, "
             "without https:// and without a tag, for example REGISTRY=registry.example.com/you"
@@ -29,11 +35,36 @@ def prefix() -> str:
     return name
 
 
+def _port_is_valid(name: str) -> bool:
+    port = _PORT.match(name)
+    return port is None or 0 < int(port[1][:6]) < 65536
+
+
+def check_form(ref: str, variable: str) -> str:
+    """Return an image's name; raise HackError where it is none, with the variable that gave it."""
+    if not _IMAGE.fullmatch(ref) or ("/" in ref and not _port_is_valid(ref)):
+        raise HackError(
+            f"{variable}={ref} is not a valid image; use [host[:port]/]name[:tag] or "
+            "…@sha256:…, the name in lower case, without https:// and without spaces, for example "
+            f"{variable}=registry.example.com/you/name:1.0"
+        )
+    return ref
+
+
+def check_given(*variables: str) -> None:
+    """Raise HackError where one of the variables is set to what is no image in a registry."""
+    for variable in variables:
+        if ref := os.environ.get(variable):
+            image_parts(ref, variable)
+
+
 def image_parts(ref: str, variable: str = "IMG") -> dict[str, str]:
     """Return the chart's values for an image, given as REGISTRY/REPOSITORY[:TAG|@DIGEST].
 
-    Raises HackError, which names the variable that it was given by, where it names no registry.
+    Raises HackError, which names the variable that it was given by, where it is no image, or names
+    no registry.
     """
+    check_form(ref, variable)
     name, _, digest = ref.partition("@")
     host, _, rest = name.partition("/")
     if not rest or not (host == "localhost" or "." in host or ":" in host):

@@ -1,16 +1,17 @@
 """What is pushed names the registry that the user names, and nothing of any other."""
 
 import shutil
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
-from hack.commands import push
+from hack.commands import deploy, push, release_bundle
 from hack.pack import bundle, catalog, chart_package, image, olm_images
 from hack.pack.references import image_parts, pinned, prefix
-from hack.rig import base_images, dockerfiles, engine, paths, public_images, registry
+from hack.rig import base_images, cluster, dockerfiles, engine, paths, public_images, registry
 from hack.rig.run import HackError
 from message_operator import __version__
 from tests.bundle.package import DIGEST, release, write_both
@@ -42,6 +43,7 @@ def test_a_registry_is_a_host_and_may_have_a_port_and_a_path(
     "given",
     [
         *("https://ghcr.io/you", "you", "you/name", "ghcr.io/You", "ghcr.io/you:1.0", "/you"),
+        *("r.example:99999/x", "r.example:0/x"),
         *("ghcr.io//you", "ghcr.io/you name", "ghcr.io/you@sha256:0", "oci://ghcr.io/you", "-"),
     ],
 )
@@ -60,6 +62,50 @@ def test_what_is_no_registry_is_refused_in_a_sentence(
 
 
 YOURS = "registry.example.com/you"
+WRONG_IMAGES = [
+    *("UPPER/Case", "bad image", "x:1:2", f"{YOURS}/x@sha256:abc", "https://r/x:1", ":1", "한국/x"),
+    *(f"{YOURS}/X:1", f"{YOURS}/x:", f"{YOURS}/x:{'t' * 129}", "r.example:99999/x:1"),
+]
+
+
+@pytest.mark.parametrize("given", WRONG_IMAGES)
+@pytest.mark.parametrize(
+    ("command", "variable"),
+    [
+        *((image.build, "IMG"), (image.push, "IMG"), (lambda: deploy._deploy(Namespace()), "IMG")),
+        *((run, name) for run in (push.push_bundle, push.push_catalog, push.push_chart)
+          for name in ("IMG", "MESSAGE_IMG")),
+        *((lambda: release_bundle.lay_out_release(__version__), name)
+          for name in ("IMG", "MESSAGE_IMG", "BUNDLE_IMG")),
+    ],
+)  # fmt: skip
+def test_what_is_no_image_is_refused_before_anything_is_started(
+    command: Callable[[], object], variable: str, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "up", lambda: pytest.fail("the engine is started"))
+    monkeypatch.setattr(cluster, "up", lambda: pytest.fail("the cluster is started"))
+    monkeypatch.setenv(variable, given)
+
+    with pytest.raises(HackError) as error:
+        command()
+
+    assert str(error.value) == (
+        f"{variable}={given} is not a valid image; use [host[:port]/]name[:tag] or …@sha256:…, the "
+        "name in lower case, without https:// and without spaces, for example "
+        f"{variable}=registry.example.com/you/name:1.0"
+    )
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["mine", "you/mine:A_1", "localhost/x", "R.example:5000/a/b-c", f"10.0.0.1:5/x:1@{STALE}"],
+)
+def test_an_image_that_is_only_built_needs_no_registry(
+    given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IMG", given)
+
+    assert image.reference() == given
 
 
 @pytest.fixture
