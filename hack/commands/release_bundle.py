@@ -63,9 +63,9 @@ def _release(version: str) -> Release:
             f"VERSION={version}, but what is checked out is {PROJECT.version}: check out the "
             f"release, or raise it (make bump VERSION={version})"
         )
-    references.check_given("IMG", "BUNDLE_IMG", *(pods.variable for pods in PROJECT.images))
     catalog.check_records(version)
     if os.environ.get("REGISTRY"):
+        references.check_given("IMG", "BUNDLE_IMG", *(pods.variable for pods in PROJECT.images))
         engine.up()
         pushed = in_registry(references.prefix())
         return Release(
@@ -95,6 +95,8 @@ def _pinned(variable: str, default: str = "") -> str:
     image = os.environ.get(variable, "")
     if not image and default:
         return default
+    if image:
+        references.check_form(image, variable)
     if not re.fullmatch(r"[^\s@]+@sha256:[0-9a-f]{64}", image):
         raise HackError(
             f"{variable}={image} has no digest: a release names its images by what they hold; "

@@ -77,6 +77,7 @@ WRONG_IMAGES = [
           for name in ("IMG", "MESSAGE_IMG")),
         *((lambda: release_bundle.lay_out_release(__version__), name)
           for name in ("IMG", "MESSAGE_IMG", "BUNDLE_IMG")),
+        (lambda: release_bundle._pinned("IMG"), "IMG"),
     ],
 )  # fmt: skip
 def test_what_is_no_image_is_refused_before_anything_is_started(
@@ -84,6 +85,7 @@ def test_what_is_no_image_is_refused_before_anything_is_started(
 ) -> None:
     monkeypatch.setattr(engine, "up", lambda: pytest.fail("the engine is started"))
     monkeypatch.setattr(cluster, "up", lambda: pytest.fail("the cluster is started"))
+    monkeypatch.setenv("REGISTRY", YOURS)
     monkeypatch.setenv(variable, given)
 
     with pytest.raises(HackError) as error:
