@@ -215,6 +215,34 @@ DEFAULTS: Manifest = yaml.safe_load((CHART / "values.yaml").read_text())
             "at '/metrics/prometheusRule/disabledAlerts/0': value must be one of",
         ),
         (
+            {"messagePod": {"runAsUser": 2147483648}},
+            "at '/messagePod/runAsUser': maximum: got 2.147483648",
+        ),
+        ({"controller": {"workers": 1001}}, "at '/controller/workers': maximum"),
+        (
+            {"image": {"repository": "x:1.0"}},
+            "image.repository is x:1.0, but a repository has no tag and no digest. Leave it out, "
+            "and set image.tag",
+        ),
+        (
+            {"messagePod": {"image": {"repository": "library/busybox@sha256:a"}}},
+            "messagePod.image.repository is library/busybox@sha256:a, but a repository has no tag",
+        ),
+        (
+            {"image": {"repository": "localhost:5001/x"}},
+            "image.repository is localhost:5001/x, which names a registry, but so does ghcr.io. "
+            "Leave it out of the repository, and set image.registry instead",
+        ),
+        (
+            {"messagePod": {"image": {"repository": "localhost/x"}}},
+            "messagePod.image.repository is localhost/x, which names a registry, but so does",
+        ),
+        (
+            {"image": {"registry": "https://quay.io"}},
+            "The registry of image is https://quay.io, but a registry has no scheme. Set "
+            "image.registry, or global.imageRegistry, to quay.io.",
+        ),
+        (
             {"serviceAccount": {"create": False}},
             "serviceAccount.create is false, so serviceAccount.name must say",
         ),

@@ -31,6 +31,7 @@ that is left out would have the operator's default. Kubernetes makes $$ in an ar
 
 {{/* What cannot work among this operator's own values. */}}
 {{- define "message-operator.validateOwn" -}}
+{{- include "message-operator.validateImage" (dict "value" "messagePod.image" "image" .Values.messagePod.image "root" .) }}
 {{- include "message-operator.validateTolerations" (dict "value" "messagePod.tolerations" "items" .Values.messagePod.tolerations) }}
 {{- end }}
 

@@ -7,6 +7,7 @@
 
 {{/* What cannot work among this operator's own values. */}}
 {{- define "memcached-operator.validateOwn" -}}
+{{- include "memcached-operator.validateImage" (dict "value" "nodes.image" "image" .Values.nodes.image "root" .) }}
 {{- end }}
 
 {{/* The alerts beyond the runtime's, from (dict "ours" <selector of this operator's samples>). */}}

@@ -34,7 +34,25 @@ Each stops the installation with one sentence that says what is wrong and what t
 {{- include "memcached-operator.validateNames" (dict "value" "extraContainers and initContainers" "items" (concat (default list .Values.initContainers) (default list .Values.extraContainers)) "ours" (list "operator")) }}
 {{- include "memcached-operator.validatePod" . }}
 {{- include "memcached-operator.validateTolerations" (dict "value" "tolerations" "items" .Values.tolerations) }}
+{{- include "memcached-operator.validateImage" (dict "value" "image" "image" .Values.image "root" .) }}
 {{- include "memcached-operator.validateOwn" . }}
+{{- end }}
+
+{{/* From (dict "value" <which value> "image" <values> "root" $). The global registry goes before the
+image's own, so it counts here, too. */}}
+{{- define "memcached-operator.validateImage" -}}
+{{- $value := .value }}
+{{- $repository := .image.repository }}
+{{- $registry := default .image.registry (default dict .root.Values.global).imageRegistry }}
+{{- if contains "://" (default "" $registry) }}
+{{- fail (printf "The registry of %s is %s, but a registry has no scheme. Set %s.registry, or global.imageRegistry, to %s." $value $registry $value (regexReplaceAll "^.*://" $registry "")) }}
+{{- end }}
+{{- if regexMatch "[:@][^/]*$" $repository }}
+{{- fail (printf "%s.repository is %s, but a repository has no tag and no digest. Leave it out, and set %s.tag or %s.digest." $value $repository $value $value) }}
+{{- end }}
+{{- if and $registry (regexMatch "^([^/]*[.:][^/]*|localhost)/" $repository) }}
+{{- fail (printf "%s.repository is %s, which names a registry, but so does %s. Leave it out of the repository, and set %s.registry instead." $value $repository $registry $value) }}
+{{- end }}
 {{- end }}
 
 {{- define "memcached-operator.validatePod" -}}
