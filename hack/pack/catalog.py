@@ -37,6 +37,8 @@ def order(version: str) -> tuple[Any, ...]:
     match = VERSION.fullmatch(version)
     if match is None:
         raise HackError(f"{version!r} is no version such as 1.2.3 or 1.2.3-rc.1")
+    if any(len(number) > 9 for number in match.groups()[:3]):
+        raise HackError(f"{version!r} has a number of more than 9 digits; use a smaller one")
     # A release comes after its candidates; numbers come before words, and by their value.
     candidate = tuple(
         (0, int(part), "") if part.isdigit() else (1, 0, part)

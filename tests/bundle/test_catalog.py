@@ -117,6 +117,12 @@ def test_what_is_no_version_is_refused(version: str) -> None:
         catalog.order(version)
 
 
+def test_a_number_that_is_too_large_is_refused() -> None:
+    assert catalog.order("999999999.0.0") > catalog.order("1.0.0")
+    with pytest.raises(HackError, match=r"^'1\.9{10}\.0' has a number of more than 9 digits"):
+        catalog.order(f"1.{'9' * 10}.0")
+
+
 def test_a_bundle_in_it_is_what_opm_makes_of_the_bundle(tmp_path: Path) -> None:
     made = release("0.1.0")
     (rendered,) = opm_render(write(bundle.bundle(made), tmp_path / "bundle"))
