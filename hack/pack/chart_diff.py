@@ -142,6 +142,10 @@ def render(chart: Path, values: Path | None) -> str:
 
 def extract(tag: str, folder: Path, repository: Path = paths.CHECKOUT) -> Path:
     """Put the chart of a release into a folder; raise HackError where there is none."""
+    if git(repository, "rev-parse", "--verify", "--quiet", f"{tag}^{{commit}}").returncode:
+        raise HackError(
+            f"there is no tag or commit {tag}; `git tag --list 'v*'` lists the releases"
+        )
     done = git(repository, "archive", tag, str(_CHART))
     if done.returncode:
         raise HackError(f"{tag} has no chart: {done.stderr.decode().strip()}")
