@@ -34,6 +34,7 @@ def build(ref: str | None = None) -> str:
     """Build the image and return its name."""
     ref = ref or reference()
     names = platforms.requested()
+    public_images.choice()
     engine.up()
     arguments = {"VERSION": PROJECT.version, "REVISION": _revision()}
     if public_images.are_in_reach():

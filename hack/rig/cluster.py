@@ -5,6 +5,7 @@ deleted; otherwise it is kind's, with the local registry beside it.
 """
 
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,10 +70,21 @@ def is_existing() -> bool:
     return value == "existing"
 
 
+def check_name(name: str) -> None:
+    """Raise HackError for a name that kind refuses."""
+    if not re.fullmatch(r"[a-z0-9.-]+", name):
+        raise HackError(
+            f"KIND_CLUSTER_NAME={name} is not valid; use lower case letters, digits, '.' and '-', "
+            f"for example KIND_CLUSTER_NAME={names.prefix()}-2"
+        )
+
+
 def up(name: str = NAME) -> Cluster:
     """Return a cluster that answers; a second where it is there, minutes where it is made."""
     if is_existing():
         return _existing()
+    check_name(name)
+    public_images.choice()
     with steps.plan(durations.CLUSTER), cache.lock("cluster"):
         engine.up()
         if not kind.is_well(name):

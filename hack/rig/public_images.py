@@ -102,8 +102,8 @@ def are_in_reach() -> bool:
     Only the engine knows its proxies, mirrors and credentials. Raises HackError where a registry
     is there but does not serve, and where none is and this machine cannot build the images.
     """
-    choice = _choice()
-    if choice == "build":
+    wanted = choice()
+    if wanted == "build":
         preflight.check(preflight.FROM_SOURCE)
         return False
     if engine.has_image(BUSYBOX):
@@ -116,7 +116,7 @@ def are_in_reach() -> bool:
         if said is None:
             return True
         trouble = diagnose(said)
-        if choice == "pull" or not trouble.is_unreachable:
+        if wanted == "pull" or not trouble.is_unreachable:
             raise HackError(_explain(BUSYBOX, said))
     say(f"    {_host(BUSYBOX)}: {trouble.reason} ({_reason(said)})")
     preflight.check(preflight.FROM_SOURCE)
@@ -155,7 +155,8 @@ def diagnose(said: str) -> Trouble:
     return next(matching, _UNKNOWN)
 
 
-def _choice() -> str:
+def choice() -> str:
+    """Return what IMAGES says: auto, pull or build; raise HackError for any other."""
     value = os.environ.get("IMAGES") or "auto"
     if value not in ("auto", "pull", "build"):
         raise HackError(

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from hack.commands import crd, deploy
-from hack.rig import cluster, olm, tools
+from hack.pack import image
+from hack.rig import cluster, engine, olm, tools
 from hack.rig.run import HackError
 
 
@@ -38,6 +39,27 @@ def test_a_wrong_cluster_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 
     with pytest.raises(HackError, match=r"CLUSTER=exsiting .*CLUSTER=existing"):
         cluster.up()
+
+
+@pytest.mark.parametrize("name", ["Bad_Name", "a b", "이름"])
+def test_a_name_that_kind_refuses_is_refused_before_the_engine_starts(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "up", lambda: pytest.fail("the engine is started"))
+
+    with pytest.raises(HackError, match=f"^KIND_CLUSTER_NAME={name} is not valid; use lower case"):
+        cluster.up(name)
+
+
+@pytest.mark.parametrize("begin", [cluster.up, image.build])
+def test_a_wrong_choice_of_images_is_refused_before_the_engine_starts(
+    begin: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "up", lambda: pytest.fail("the engine is started"))
+    monkeypatch.setenv("IMAGES", "Pull")
+
+    with pytest.raises(HackError, match=r"^IMAGES=Pull is not valid\. Use IMAGES=pull"):
+        begin()
 
 
 def test_a_missing_kubeconfig_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
