@@ -28,15 +28,26 @@ def bump(version: str) -> None:
     check(version)
     catalog.check_records(version)
     today = f"{datetime.now(UTC):%Y-%m-%d}T00:00:00Z"
-    _replace(PROJECT.version_file, r'^__version__ = ".*"$', f'__version__ = "{version}"')
-    _replace(_CSV, r'^    createdAt: ".*"$', f'    createdAt: "{today}"')
+    texts = {
+        PROJECT.version_file: _replaced(
+            PROJECT.version_file, r'^__version__ = ".*"$', f'__version__ = "{version}"'
+        ),
+        _CSV: _replaced(_CSV, r'^    createdAt: ".*"$', f'    createdAt: "{today}"'),
+    }
+    for file, text in texts.items():
+        file.write_text(text)
 
 
 def check(version: str, current: str = PROJECT.version) -> None:
     """Raise HackError if a version cannot follow the one that is checked out."""
     if not version:
         raise HackError(f"VERSION is missing: say for example VERSION={_next(current)}")
-    if catalog.order(version) < catalog.order(current):
+    try:
+        order = catalog.order(version)
+    except HackError as error:
+        leave_out = "; leave out the v" if version.startswith("v") else ""
+        raise HackError(f"VERSION={version}: {error}{leave_out}") from error
+    if order < catalog.order(current):
         raise HackError(
             f"VERSION={version} is older than {current}, which is checked out: versions only go "
             f"up; say for example VERSION={_next(current)}"
@@ -53,8 +64,9 @@ def _next(version: str) -> str:
     return f"{major}.{minor}.{int(patch) + ('-' not in version)}"
 
 
-def _replace(file: Path, pattern: str, line: str) -> None:
+def _replaced(file: Path, pattern: str, line: str) -> str:
+    """Return a file's text with a line replaced; raise HackError where it has not just one."""
     text, times = re.subn(pattern, line, file.read_text(), flags=re.MULTILINE)
     if times != 1:
         raise HackError(f"{file.relative_to(paths.CHECKOUT)}: {times} lines are as {line}, not one")
-    file.write_text(text)
+    return text

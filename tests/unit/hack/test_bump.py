@@ -8,6 +8,7 @@ import yaml
 
 from hack.commands import bump
 from hack.pack import catalog, history, numbered
+from hack.pack.project import PROJECT
 from hack.rig.run import HackError
 from tests.bundle.package import write_both
 
@@ -25,9 +26,15 @@ def bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("version", "sentence"),
     [
         ("", "VERSION is missing: say for example VERSION=0.2.1"),
-        ("1.2", "'1.2' is no version such as 1.2.3 or 1.2.3-rc.1"),
-        ("v1.2.3", "'v1.2.3' is no version such as 1.2.3 or 1.2.3-rc.1"),
-        ("1.2.3; rm -rf .", "'1.2.3; rm -rf .' is no version such as 1.2.3 or 1.2.3-rc.1"),
+        ("1.2", "VERSION=1.2: '1.2' is no version such as 1.2.3 or 1.2.3-rc.1"),
+        (
+            "v1.2.3",
+            "VERSION=v1.2.3: 'v1.2.3' is no version such as 1.2.3 or 1.2.3-rc.1; leave out the v",
+        ),
+        (
+            "1.2.3; rm -rf .",
+            "VERSION=1.2.3; rm -rf .: '1.2.3; rm -rf .' is no version such as 1.2.3 or 1.2.3-rc.1",
+        ),
         (
             "0.1.9",
             "VERSION=0.1.9 is older than 0.2.0, which is checked out: versions only go up; say "
@@ -47,6 +54,19 @@ def test_a_version_that_cannot_follow_is_refused_in_one_sentence(
         bump.check(version, current="0.2.0")
 
     assert str(error.value) == sentence
+
+
+def test_nothing_is_written_where_a_file_lacks_its_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[Path] = []
+    monkeypatch.setattr(Path, "write_text", lambda file, _: written.append(file))
+    monkeypatch.setattr(bump, "_CSV", PROJECT.root / "README.md")
+
+    with pytest.raises(HackError, match=r"^README\.md: 0 lines"):
+        bump.bump("99.0.0")
+
+    assert written == []
 
 
 @pytest.mark.parametrize("version", ["0.2.0", "0.2.1", "0.3.0-rc.1", "1.0.0"])
