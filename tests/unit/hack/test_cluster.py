@@ -70,6 +70,26 @@ def test_a_missing_kubeconfig_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -
         cluster.up()
 
 
+def test_a_folder_as_kubeconfig_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLUSTER", "existing")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path))
+
+    with pytest.raises(HackError, match="is a folder; set KUBECONFIG"):
+        cluster.up()
+
+
+def test_a_kubeconfig_without_its_context_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "kubectl"
+    script.write_text("#!/bin/sh\necho 'error: cannot locate context nowhere' >&2\nexit 1\n")
+    monkeypatch.setenv("CLUSTER", "existing")
+    monkeypatch.setenv("KUBECONFIG", str(script))
+
+    with pytest.raises(HackError, match=r"cannot be used \(error: cannot locate context nowhere"):
+        cluster.up()
+
+
 def test_a_cluster_that_does_not_answer_is_told_with_all_that_was_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
