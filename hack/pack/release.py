@@ -4,8 +4,10 @@ import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from hack.pack import rendered
+import yaml
+
 from hack.pack.project import PROJECT
+from hack.rig.run import HackError
 
 NAME = PROJECT.name
 
@@ -50,16 +52,26 @@ def default_channel(versions: Iterable[str]) -> str:
 
 @functools.cache
 def current() -> Release:
-    """Return the version that is checked out, with the images that the chart has."""
-    (container,) = rendered.find("Deployment", NAME)["spec"]["template"]["spec"]["containers"]
-    image: str = container["image"]
-    flags = rendered.arguments()
+    """Return the version that is checked out, with the images that the chart has by default."""
+    image = _default_image("image")
     return Release(
         version=PROJECT.version,
         image=image,
-        pod_images={pods.name: flags[pods.flag] for pods in PROJECT.images},
+        pod_images={pods.name: _default_image(pods.values) for pods in PROJECT.images},
         bundle_image=f"{image.rpartition(':')[0]}-bundle:v{PROJECT.version}",
     )
+
+
+def _default_image(where: str) -> str:
+    """Return the image at a place in values.yaml; Helm is not asked, as the demo needs no other."""
+    file = PROJECT.chart / "values.yaml"
+    part = yaml.load(file.read_text(), yaml.CSafeLoader)
+    for name in where.split("."):
+        if name not in part:
+            raise HackError(f"{file}: the image {where}, which PROJECT names, is not there; add it")
+        part = part[name]
+    repository = "/".join(filter(None, (part["registry"], part["repository"])))
+    return f"{repository}:{part['tag'] or PROJECT.version}"
 
 
 def in_registry(prefix: str) -> Release:

@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 from hack.commands import generate
-from hack.pack import bundle, service_version
+from hack.pack import bundle, rendered, service_version
 from hack.pack.bundle import BUNDLE, NAME
+from hack.pack.project import PROJECT
 from hack.rig import paths
 from hack.rig.run import HackError
 from message_operator import __version__, settings
@@ -114,6 +115,14 @@ def test_the_guide_s_settings_are_understood() -> None:
 
 def test_every_setting_can_be_set_by_a_subscription() -> None:
     assert "args" not in OPERATOR, "a flag would win over the variable that a Subscription sets"
+
+
+def test_the_images_are_those_that_the_chart_installs() -> None:
+    ours = bundle.current()
+
+    (container,) = rendered.find("Deployment", NAME)["spec"]["template"]["spec"]["containers"]
+    assert ours.image == container["image"]
+    assert ours.pod_images == {p.name: rendered.arguments()[p.flag] for p in PROJECT.images}
 
 
 def test_the_pod_is_the_chart_s() -> None:

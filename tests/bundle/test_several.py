@@ -53,6 +53,17 @@ SHOWN = """\
       description: An address
 """
 ARGUMENT = "            - --quill-image=quill:1\n"
+VALUES = """
+quillPod:
+  image:
+    # -- Registry of the quill's image
+    registry: ""
+    # -- Repository of the quill's image
+    repository: quill
+    # -- Tag of the quill's image
+    # @schema tag
+    tag: "1"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +89,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     insert(chart / "Chart.yaml", SHOWN, before="  artifacthub.io/crdsExamples")
     insert(chart / "Chart.yaml", EXAMPLE, before="  artifacthub.io/images")
     insert(chart / "templates/deployment.yaml", ARGUMENT, before="          env:\n")
+    (chart / "values.yaml").write_text((chart / "values.yaml").read_text() + VALUES)
     shutil.copy(folder / "examples" / "hello.yaml", folder / "examples" / "letter.yaml")
     edit(folder / "PROJECT", paths.CHECKOUT / "PROJECT", add_to_project)
     edit(folder / "olm" / "csv.yaml", folder / "olm" / "csv.yaml", add_to_csv)
