@@ -54,7 +54,7 @@ def running(make: Make, log: Path) -> Iterator[None]:
         wait_until(
             "`make run` to start the operator",
             lambda: (process.poll(), log.read_text()),
-            lambda seen: seen[0] is not None or "==> The operator, here" in seen[1],
+            lambda seen: seen[0] is not None or "==> The operator runs here" in seen[1],
         )
         assert process.poll() is None, log.read_text()
         yield
@@ -126,7 +126,7 @@ def test_run_serves_messages_without_the_crd_with_it_and_beside_a_deployed_opera
         assert "both act" not in log.read_text()
     make("deploy")
     with running(make, log):
-        assert f"{operators.NAMESPACE}/{operators.RELEASE} runs, too" in log.read_text()
+        assert f"{operators.NAMESPACE}/{operators.RELEASE} also runs" in log.read_text()
         namespace.create("second", "second").wait_until_ready()
 
 
@@ -197,7 +197,7 @@ def test_what_another_release_installed_is_left_alone(
     for verb in ("deploy", "uninstall", "demo"):
         assert f"{home.name}/others-message-operator" in make.refused(verb)
     before = crd(kube)
-    assert "stays as it is" in make("install")
+    assert "is left as it is" in make("install")
     assert f"{home.name}/others-message-operator still runs" in make("undeploy")
     assert crd(kube) == before
     assert uid(message.wait_until_ready()) == uid(pod)
