@@ -20,7 +20,7 @@ MARKS = {
 }
 
 REASON, DETAILS = Text("Reason", "이유"), Text("Details", "자세히")
-TODO, MORE = Text("Do", "할 일"), Text("More", "더 보기")
+ADVICE, MORE = Text("Do", "할 일"), Text("More", "더 보기")
 
 
 class Finding(NamedTuple):
@@ -41,7 +41,7 @@ def lines(finding: Finding, reason: str = "") -> list[str]:
     said = [
         (REASON, reason),
         (DETAILS, quoted(finding.detail)),
-        (TODO, str(finding.todo or "")),
+        (ADVICE, str(finding.todo or "")),
         (MORE, url(finding.runbook, VERSION) if finding.runbook else ""),
     ]
     told = [(str(label), text) for label, text in said if text]

@@ -17,7 +17,7 @@ def git(repository: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes
 
 
 def last_release(repository: Path = paths.CHECKOUT) -> str | None:
-    """Return the last release's tag; None: there is none yet."""
+    """Return the last release's tag; None before the first release."""
     done = git(repository, "describe", "--tags", "--abbrev=0", "--match", "v*")
     return None if done.returncode else done.stdout.decode().strip()
 

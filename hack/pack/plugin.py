@@ -1,6 +1,6 @@
 """The plugin of kubectl as one file, krew's manifest of it, and the page of what it knows.
 
-All bytes are the same whoever packs them: nothing is compressed, as what a compressor writes
+The bytes are the same on every machine: nothing is compressed, because what a compressor writes
 depends on its version, and every file has the same date.
 """
 

@@ -160,7 +160,7 @@ def _answers() -> bool:
 
 
 def _get(path: str) -> HTTPMessage:
-    """Return the headers of an answer; raise OSError where there is none, or one of an error."""
+    """Return the headers of an answer; raise OSError for an error status or no answer."""
     kinds = (
         "application/vnd.oci.image.index.v1+json",
         "application/vnd.oci.image.manifest.v1+json",
