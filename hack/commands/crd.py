@@ -20,7 +20,9 @@ NAMES = ", ".join(_CRDS)
 #: The roles that belong to a kind; the chart keeps them, as it keeps the CRD.
 _ROLES = tuple(f"{crd}-{role}" for crd in _CRDS for role in ("view", "edit", "admin"))
 #: Seconds that a deletion may take, and those after which a finalizer counts as holding it up.
-_DELETION, _HELD = 120.0, 5.0
+_DELETION, _HELD = 300.0, 5.0
+#: The finalizer of a deletion in the foreground, which the garbage collector takes away.
+_ITS_OWN = '["foregroundDeletion"]'
 _HOLDERS = (
     "jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}"
     '{" "}{.metadata.finalizers}{"\\n"}{end}'
@@ -67,10 +69,7 @@ def uninstall() -> None:
 
 def is_there(cluster: Cluster) -> bool:
     """Tell whether the cluster knows any of the kinds."""
-    found = output(
-        [*cluster.kubectl_command, "get", "crd", *_CRDS, "--ignore-not-found", "-o", "name"]
-    )
-    return bool(found.strip())
+    return bool(_there(cluster))
 
 
 def release(cluster: Cluster) -> str:
@@ -104,6 +103,12 @@ def delete(cluster: Cluster) -> None:
     """Delete the CRD, and with it every object of the kind; wait until they are gone."""
     with step(f"CRD {NAMES} and all {PROJECT.many}: delete") as work:
         delete = (*cluster.kubectl_command, "delete", "--ignore-not-found", "--wait=false")
+        # The garbage collector learns of a kind up to half a minute late, and never collects the
+        # children of one that is gone by then. So it has to let go of each object first. A kind
+        # that is too new to be served has none.
+        for crd in _there(cluster):
+            every = (crd, "--all", "--all-namespaces", "--cascade=foreground")
+            answer([*delete, *every], timeout=600)
         work.run([*delete, "crd", *_CRDS], timeout=90)
         work.run([*delete, "clusterrole", *_ROLES], timeout=90)
     wait_while_deleted(cluster)
@@ -133,6 +138,13 @@ def wait_while_deleted(cluster: Cluster) -> None:
         time.sleep(0.5)
 
 
+def _there(cluster: Cluster) -> list[str]:
+    """Return those of the CRDs that the cluster has."""
+    look = ("get", "crd", *_CRDS, "--ignore-not-found", "-o", "name")
+    found = output([*cluster.kubectl_command, *look])
+    return [line.partition("/")[2] for line in found.splitlines()]
+
+
 def _is_being_deleted(cluster: Cluster) -> bool:
     look = ("get", "crd", *_CRDS, "--ignore-not-found")
     since = "jsonpath={..metadata.deletionTimestamp}"
@@ -140,12 +152,12 @@ def _is_being_deleted(cluster: Cluster) -> bool:
 
 
 def _left(cluster: Cluster) -> tuple[list[str], list[str]]:
-    """Return the objects that are left: those without and those with a finalizer."""
+    """Return the objects that are left: those that go by themselves, those that are held."""
     free: list[str] = []
     held: list[str] = []
     for crd in _CRDS:
         lines = answer([*cluster.kubectl_command, "get", crd, "-A", "-o", _HOLDERS]) or ""
         for line in lines.splitlines():
             name, _, finalizers = line.partition(" ")
-            (held if finalizers else free).append(name)
+            (free if finalizers in ("", _ITS_OWN) else held).append(name)
     return free, held
