@@ -13,8 +13,8 @@ from kubernetes import client, config, dynamic, watch
 from kubernetes.dynamic.exceptions import NotFoundError
 
 #: Seconds for one command or request; what waits in kubectl itself is told `WAIT` seconds.
-TIMEOUT = 180.0
-WAIT = "--timeout=150s"
+TIMEOUT = 400.0
+WAIT = "--timeout=300s"
 
 Object = dict[str, Any]
 
@@ -114,7 +114,7 @@ class Kube:
         """Run kubectl and return what it prints byte for byte; nothing where it fails."""
         return self._run([self.cluster.kubectl_path, *args], TIMEOUT).stdout
 
-    def helm(self, *args: str, timeout: float = 240.0) -> str:
+    def helm(self, *args: str, timeout: float = 400.0) -> str:
         """Run Helm and return what it prints; raise `CommandError` where it fails."""
         done = self._run([self._helm, *args], timeout)
         if done.returncode:

@@ -47,11 +47,11 @@ class Operator:
     def rollback(self) -> None:
         """Go back to what was before the last upgrade, and wait until it is ready."""
         self._keep_trouble()
-        self.kube.helm("rollback", self.name, "-n", self.namespace, "--wait", "--timeout=3m")
+        self.kube.helm("rollback", self.name, "-n", self.namespace, "--wait", "--timeout=5m")
 
     def test(self) -> str:
         """Return what `helm test` prints, with the log of its Pod."""
-        return self.kube.helm("test", self.name, "-n", self.namespace, "--timeout=2m", "--logs")
+        return self.kube.helm("test", self.name, "-n", self.namespace, "--timeout=5m", "--logs")
 
     @contextmanager
     def upgraded(self, *options: str) -> Iterator[None]:
@@ -65,14 +65,14 @@ class Operator:
     def uninstall(self) -> None:
         """Remove the release; the CRD and the Messages stay."""
         self._keep_trouble()
-        self.kube.helm("uninstall", self.name, "-n", self.namespace, "--wait", "--timeout=3m")
+        self.kube.helm("uninstall", self.name, "-n", self.namespace, "--wait", "--timeout=5m")
 
     def _helm(self, verb: str, *options: str) -> None:
         self._keep_trouble()
         try:
             self.kube.helm(
                 *(verb, self.name, self._published.chart, "--namespace", self.namespace),
-                *("--wait", "--timeout=3m", *self._published.options, *options),
+                *("--wait", "--timeout=5m", *self._published.options, *options),
             )
         except CommandError as error:
             look = ("-n", self.namespace)

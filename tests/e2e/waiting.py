@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 #: Seconds. Far more than anything takes on a busy machine: only what never comes runs into it.
-BOUND = 150.0
+BOUND = 300.0
 
 
 def wait_until(

@@ -186,4 +186,5 @@ def test_uninstalled_it_leaves_the_kind_and_the_messages_unless_told_otherwise(
     kind.install("--set=keep=false")
     assert uid(kind.plane) == message
     kind.uninstall()
-    assert kubectl(kind.plane, "get", "--ignore-not-found", *KIND) == ""
+    # The API server ends a kind, and every object of it, on its own time.
+    kubectl(kind.plane, "wait", "--for=delete", "--timeout=300s", *KIND)

@@ -14,7 +14,7 @@ class Make:
         self.folder = folder
         self.environment = {**os.environ, "CLUSTER": "kind", "IMG": "", **environment}
 
-    def __call__(self, *arguments: str, timeout: float = 420) -> str:
+    def __call__(self, *arguments: str, timeout: float = 600) -> str:
         """Run `make` with targets and variables; return what it printed. It must succeed."""
         ended = self._run(arguments, timeout)
         said = ended.stdout + ended.stderr

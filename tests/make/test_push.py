@@ -37,7 +37,7 @@ def test_the_chart_that_was_pushed_needs_no_value_to_run_what_was_pushed_with_it
 
     kube.helm(
         *("install", RELEASE, chart, "--version", __version__, "--plain-http"),
-        *("-n", elsewhere.name, "--wait", "--timeout=3m"),
+        *("-n", elsewhere.name, "--wait", "--timeout=5m"),
     )
 
     pod = namespace.create("hello", "hello").wait_until_ready()

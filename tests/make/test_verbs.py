@@ -85,7 +85,7 @@ def test_all_verbs_can_be_repeated_in_any_order(
     assert str(kube.cluster.kubeconfig_path) in make("cluster")
     make("uninstall")
     make("undeploy")
-    assert ours(kube) == []
+    wait_until("nothing to be left", lambda: ours(kube), lambda found: found == [])
 
     make("install")
     make("install")

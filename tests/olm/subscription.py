@@ -12,7 +12,7 @@ from tests.e2e.waiting import wait_until
 NAME = "message-operator"
 CRD = "messages.myorg.dev"
 #: OLM and a cold cluster: pulling, unpacking, installing. Only what never comes runs into it.
-BOUND = 240.0
+BOUND = 600.0
 
 #: The kinds of what OLM makes for a CSV, and the metadata by which it belongs to it.
 _MADE = ("Deployment", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")

@@ -30,8 +30,8 @@ def test_install_yaml_is_applied_serves_and_is_deleted(
     name = manifests.NAME
 
     kube.kubectl("apply", "-f", "-", stdin=text)
-    rollout = ("rollout", "status", f"deployment/{name}", "--timeout=2m")
-    kube.kubectl("-n", name, *rollout, timeout=150)
+    rollout = ("rollout", "status", f"deployment/{name}", "--timeout=5m")
+    kube.kubectl("-n", name, *rollout)
 
     message = namespace.create("hello", "hello")
     message.wait_until_ready()
@@ -39,7 +39,7 @@ def test_install_yaml_is_applied_serves_and_is_deleted(
     message.delete()
     message.wait_until_gone()
 
-    kube.kubectl("delete", "-f", "-", "--timeout=2m", stdin=text, timeout=150)
+    kube.kubectl("delete", "-f", "-", "--timeout=5m", stdin=text)
     assert kube.get("Namespace", name) is None
     assert kube.get("CustomResourceDefinition", release.CRD) is None
     roles, _ = kube.objects("ClusterRole", labels="app.kubernetes.io/name=message-operator")

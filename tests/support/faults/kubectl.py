@@ -17,7 +17,7 @@ def kubectl(plane: ControlPlane, *arguments: str, stdin: list[Manifest] | None =
             *("--insecure-skip-tls-verify", *arguments),
         ],
         input=json.dumps({"apiVersion": "v1", "kind": "List", "items": stdin or []}),
-        env={**os.environ, "KUBECONFIG": os.devnull}, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "KUBECONFIG": os.devnull}, capture_output=True, text=True, timeout=330,
     )  # fmt: skip
     assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stdout}{done.stderr}"
     return done.stdout
