@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.messages import Message, Namespace, uid
+from tests.e2e.waiting import wait_until
 
 
 def test_a_deleted_pod_comes_back(namespace: Namespace) -> None:
@@ -137,7 +138,11 @@ def test_one_that_is_deleted_while_it_is_healed_stays_deleted(namespace: Namespa
     message.wait_until_gone()
     namespace.create("other", "other").wait_until_ready()  # the operator has gone on since
 
-    assert [pod["metadata"]["name"] for pod in namespace.pods()] == ["msg-other"]
+    wait_until(
+        "no other Pod to be there",
+        lambda: [pod["metadata"]["name"] for pod in namespace.pods()],
+        ["msg-other"].__eq__,
+    )
 
 
 def patch_status(message: Message, kind: str, name: str, patch: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ import pytest
 from hack.rig import cluster as hack_cluster
 from tests.e2e.kube import WAIT
 from tests.e2e.messages import Namespace, restarts, uid
+from tests.e2e.waiting import wait_until
 from tests.make.commands import CHECKOUT, Make
 from tests.olm import releases
 from tests.olm.conftest import MakeNamespace
@@ -55,7 +56,7 @@ def test_uninstalled_it_leaves_messages_that_can_be_deleted_and_adopted_but_noth
 
     subscription.uninstall()
 
-    assert subscription.made() == []
+    wait_until("all of OLM's making to be gone", subscription.made, lambda made: not made)
     assert kube.get("CustomResourceDefinition", CRD) is not None
     assert uid(kept.pod()) == uid(pod)
     home.kubectl("delete", "message", "deleted", WAIT)

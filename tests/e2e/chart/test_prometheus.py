@@ -12,7 +12,6 @@ import contextlib
 import json
 import re
 import socket
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -338,8 +337,18 @@ def admission(monitored: Monitored, namespace: Namespace, port: int) -> Iterator
         ],
     }  # fmt: skip
     monitored.kube.kubectl("create", "-f", "-", stdin=json.dumps(webhook))
+    pod = json.dumps({"apiVersion": "v1", **foreign_pod("example.org/none", name="asked")})
+    asked = ("create", "--dry-run=server", "--request-timeout=5s", "-f", "-")
+
+    def is_in_force() -> bool:
+        try:
+            namespace.kubectl(*asked, stdin=pod)
+        except CommandError:
+            return True
+        return False
+
     try:
-        time.sleep(2)  # until the API server knows
+        wait_until("the API server to ask", is_in_force, bool)
         yield
     finally:
         monitored.kube.kubectl("delete", "validatingwebhookconfiguration", name)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import trustme
-import yaml
 
 from hack.pack.artifacts import Published
 from hack.rig import registry
@@ -128,15 +127,16 @@ def test_ha(releases: Releases, home: Namespace, namespace: Namespace) -> None:
     names = {pod["metadata"]["name"] for pod in operator.wait_until_ready(3)}
     leader = operator.leader()
     assert leader in names
-    budget = operator.kube.kubectl("-n", home.name, "get", "pdb", NAME, "-o", "yaml")
-    assert yaml.safe_load(budget)["status"]["disruptionsAllowed"] == 1
+    allowed = ("get", "pdb", NAME, "-o", "jsonpath={.status.disruptionsAllowed}")
+    wait_until("one Pod to be expendable", lambda: home.kubectl(*allowed), "1".__eq__)
 
     operator.delete_pod(leader, gracePeriodSeconds=0)
     second.edit(text="after")
 
     second.wait_until_ready()
     second.wait_for_log(b"after\n")
-    assert operator.leader() not in ("", leader)  # a standby, or the Pod that came instead
+    # It is a standby, or the Pod that came instead.
+    wait_until("another to lead", operator.leader, lambda found: found not in ("", leader))
     assert "Succeeded" in operator.test()
 
 
