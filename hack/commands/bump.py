@@ -9,6 +9,7 @@ from hack.pack import bundle, catalog
 from hack.pack.project import PROJECT
 from hack.rig import paths
 from hack.rig.run import HackError
+from hack.rig.steps import say
 
 _CSV = bundle.WRITTEN / "csv.yaml"
 
@@ -36,6 +37,8 @@ def bump(version: str) -> None:
     }
     for file, text in texts.items():
         file.write_text(text)
+    if version == PROJECT.version:
+        say(f"{version} is checked out already: only the day of the release is new, {today[:10]}")
 
 
 def check(version: str, current: str = PROJECT.version) -> None:

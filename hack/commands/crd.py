@@ -76,7 +76,8 @@ def release(cluster: Cluster) -> str:
     """Return the Helm release that owns the CRD, as NAMESPACE/NAME; empty if none does."""
     annotations = r"{.metadata.annotations.meta\.helm\.sh/release-%s}"
     form = "jsonpath=" + "/".join(annotations % part for part in ("namespace", "name"))
-    owner = output([*cluster.kubectl_command, "get", "crd", _CRDS[0], "-o", form])
+    look = ("get", "crd", _CRDS[0], "--ignore-not-found", "-o", form)
+    owner = output([*cluster.kubectl_command, *look])
     return owner.strip("/")
 
 

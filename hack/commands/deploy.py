@@ -44,6 +44,11 @@ def install(cluster: Cluster) -> None:
     """Install the operator by Helm, or upgrade it, and wait until it is ready."""
     operators.refuse_others(cluster, f"two would act on the same {PROJECT.many}")
     crd.wait_while_deleted(cluster)
+    if (owner := crd.release(cluster)) not in ("", f"{NAMESPACE}/{RELEASE}"):
+        say(
+            f"note: the CRD {crd.NAMES} is marked as part of the Helm release {owner}; it becomes "
+            f"part of {NAMESPACE}/{RELEASE}, which upgrades it from now on."
+        )
     published = artifacts.publish(cluster)
     with step("The operator, by Helm") as work:
         if _is_half_done(cluster):

@@ -11,7 +11,7 @@ from hack.commands import Subparsers
 from hack.pack import chart_package, image, olm_images, references
 from hack.pack.project import PROJECT
 from hack.pack.release import NAME, Release, current, in_registry
-from hack.rig import base_images, engine, platforms, registry
+from hack.rig import base_images, engine, platforms, public_images, registry
 from hack.rig.run import HackError
 from hack.rig.steps import say
 
@@ -97,7 +97,8 @@ def _named(destination: str) -> Release:
 
 
 def _check_given() -> None:
-    """Raise HackError where a variable names no image, before anything is started."""
+    """Raise HackError where a variable is wrong, before anything is started."""
+    public_images.choice()
     references.check_given("IMG", *(pods.variable for pods in PROJECT.images))
 
 

@@ -11,7 +11,7 @@ def add(commands: Subparsers) -> None:
     text = "print where tools are, built where they are missing"
     parser = commands.add_parser("tool", help=text)
     names = sorted({*tools.NAMES, *golang.PROGRAMS, *golang.KUBERNETES})
-    parser.add_argument("names", nargs="+", choices=names)
+    parser.add_argument("names", nargs="+", choices=names, metavar="NAME")
     parser.set_defaults(run=_run)
 
 

@@ -51,6 +51,7 @@ def push(ref: str | None = None) -> str:
     """Push the image and return its name; the local registry is started for its own."""
     ref = ref or reference()
     names = platforms.requested()
+    public_images.choice()
     engine.up()
     for image in list(platforms.images(ref, names).values()) or [ref]:
         if not engine.has_image(image):

@@ -119,9 +119,11 @@ def _existing() -> Cluster:
 
 def find() -> Cluster | None:
     """Return the cluster if there is one: to remove something from it, none is made."""
-    if not is_existing() and not kind.is_there(NAME):
-        say(f"There is no cluster {NAME}, so there is nothing to remove.")
-        return None
+    if not is_existing():
+        check_name(NAME)
+        if not kind.is_there(NAME):
+            say(f"There is no cluster {NAME}, so there is nothing to remove.")
+            return None
     return up()
 
 
@@ -131,6 +133,7 @@ def down() -> None:
         raise HackError(
             "CLUSTER=existing: `make` did not create this cluster, so it does not delete it."
         )
+    check_name(NAME)
     if not shutil.which("docker"):
         say("There is no Docker engine, so there is nothing to delete.")
         return

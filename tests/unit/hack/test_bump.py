@@ -76,6 +76,18 @@ def test_a_version_that_can_follow_is_taken_and_so_is_that_of_an_interrupted_run
     bump.check(version, current="0.2.0")
 
 
+def test_the_version_that_is_checked_out_is_only_dated_again_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written: list[Path] = []
+    monkeypatch.setattr(Path, "write_text", lambda file, _: written.append(file))
+
+    bump.bump(PROJECT.version)
+
+    assert bump._CSV in written
+    assert f"{PROJECT.version} is checked out already: only the day" in capsys.readouterr().err
+
+
 def test_a_version_that_is_released_is_refused(bundles: Path) -> None:
     (bundles / "v0.3.0.yaml").write_text("image: registry.example/bundle@sha256:0123\n")
 

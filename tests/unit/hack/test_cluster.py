@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.commands import crd, deploy
+from hack.commands import crd, deploy, push
 from hack.pack import image
 from hack.rig import cluster, engine, olm, tools
 from hack.rig.run import HackError
@@ -51,7 +51,24 @@ def test_a_name_that_kind_refuses_is_refused_before_the_engine_starts(
         cluster.up(name)
 
 
-@pytest.mark.parametrize("begin", [cluster.up, image.build])
+@pytest.mark.parametrize("remove", [deploy.undeploy, crd.uninstall, olm.down, cluster.down])
+def test_nothing_is_looked_for_under_a_name_that_kind_refuses(
+    remove: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "up", lambda: pytest.fail("the engine is started"))
+    monkeypatch.setattr(cluster, "NAME", "Bad_Name")
+
+    with pytest.raises(HackError, match=r"^KIND_CLUSTER_NAME=Bad_Name is not valid"):
+        remove()
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        *(cluster.up, image.build, image.push),
+        *(push.push_bundle, push.push_catalog, push.push_chart),
+    ],
+)
 def test_a_wrong_choice_of_images_is_refused_before_the_engine_starts(
     begin: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

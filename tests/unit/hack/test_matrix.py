@@ -63,8 +63,9 @@ def test_a_version_that_there_is_not_is_refused_with_those_that_there_are(
 ) -> None:
     monkeypatch.setenv("KUBERNETES", "1.30")
 
-    with pytest.raises(HackError, match=f"KUBERNETES=1.30 .* use .*or {versions.NEWEST}"):
-        matrix.run([])
+    for oldest in (False, True):
+        with pytest.raises(HackError, match=f"KUBERNETES=1.30 .* use .*or {versions.NEWEST}"):
+            matrix.run([], oldest=oldest)
     with pytest.raises(HackError):
         control_plane.chosen()
     assert runs == []
