@@ -1,6 +1,14 @@
 """What every test stands on: an environment that a user's own settings do not reach."""
 
+from hypothesis import HealthCheck, settings
+
 from hack.pack.project import PROJECT
 from hack.rig import environment
 
 environment.scrub_for_tests(PROJECT.environment)
+
+# How long an example takes says nothing about the code, but how busy the machine is.
+settings.register_profile(
+    "any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any-machine")
