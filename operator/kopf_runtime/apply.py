@@ -106,7 +106,7 @@ class Applier:
 
     def _made(self, primary: Primary, wanted: Wanted, raw: bytes, verb: str) -> Child:
         child = self._children[wanted.kind].learn(raw)
-        self._pace.made(wanted)
+        self._pace.made(wanted.kind, child)
         logger.info("%s %s", verb, wanted)
         if stripped(primary, child) and child.uid not in self.stripped:
             self.stripped.append(child.uid)

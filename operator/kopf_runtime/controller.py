@@ -178,7 +178,9 @@ class Controller(Behavior):
 
     def _child_changed(self, kind: Kind) -> Callable[[Child | None, Child | None], None]:
         def changed(record: Child | None, known: Child | None) -> None:
-            if known is not None and (record is None or record.uid != known.uid):
+            if record is not None:
+                self._pace.made(kind, record)
+            elif known is not None:
                 parent = self._parent(known)
                 if parent is None or self.primaries.cache.get(parent) is not None:
                     self._pace.lost(kind, known, self._client.now())

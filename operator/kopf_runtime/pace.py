@@ -85,6 +85,8 @@ class Pace:
         former = self._former.get((wanted.kind, wanted.key))
         return former if former is not None and former.owner == owner else None
 
-    def made(self, wanted: Wanted) -> None:
-        """Take in that a child was made."""
-        self._former.pop((wanted.kind, wanted.key), None)
+    def made(self, kind: Kind, child: Child) -> None:
+        """Take in that a child is there, whichever replica made it; forget the one before."""
+        former = self._former.get((kind, child.key))
+        if former is not None and former.uid != child.uid:  # else it is late news of the former
+            del self._former[kind, child.key]

@@ -7,6 +7,7 @@ are kept for a while in a small store: most children are created right after tha
 import hashlib
 import logging
 import re
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -20,8 +21,9 @@ from kopf_runtime.records import MANAGED_BY, Owned, PlanError, Update, Wanted
 
 logger = logging.getLogger(__name__)
 
-#: Bytes of manifests that are kept; those of larger or older objects are made again from a GET.
-KEPT = 4 * 1024 * 1024
+#: Bytes of manifests that are kept, and seconds for which: a standby makes them and sends none.
+#: Those of larger or older objects are made again from a GET.
+KEPT, KEPT_FOR = 4 * 1024 * 1024, 60.0
 #: Children that one object may have.
 MOST = 1000
 
@@ -69,13 +71,14 @@ class Templates:
 
     def __init__(
         self, kind: Kind, marks: Marks, owned: Sequence[Owned], desired: Desired, *,
-        pass_on: bool = False,
+        pass_on: bool = False, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        self._kind, self._marks = kind, marks
+        self._kind, self._marks, self._clock = kind, marks, clock
         self._owned = {one.kind: one for one in owned}
         self._desired = desired
         self._pass_on = pass_on
-        self._kept: OrderedDict[tuple[Kind, Key, str], bytes] = OrderedDict()
+        # The manifests, the oldest first, and when they were made.
+        self._kept: OrderedDict[tuple[Kind, Key, str], tuple[bytes, float]] = OrderedDict()
         self._size = 0
 
     def plan(self, thing: Object, outcome: Any = None) -> tuple[tuple[Wanted, ...], str]:
@@ -108,18 +111,24 @@ class Templates:
 
     def body(self, wanted: Wanted) -> bytes | None:
         """Return the manifest to send, None if it was not kept."""
-        return self._kept.get((wanted.kind, wanted.key, wanted.template))
+        return self._kept.get((wanted.kind, wanted.key, wanted.template), (None, 0.0))[0]
 
     def forget(self, wanted: Wanted) -> None:
         """Keep the manifest no longer: it was sent, and is made again where it is needed."""
-        self._size -= len(self._kept.pop((wanted.kind, wanted.key, wanted.template), b""))
+        body, _ = self._kept.pop((wanted.kind, wanted.key, wanted.template), (b"", 0.0))
+        self._size -= len(body)
 
     def _keep(self, wanted: Wanted, body: bytes) -> None:
-        at = wanted.kind, wanted.key, wanted.template
-        self._size += len(body) - len(self._kept.pop(at, b""))
-        self._kept[at] = body
-        while self._size > KEPT and len(self._kept) > 1:
-            self._size -= len(self._kept.popitem(last=False)[1])
+        self.forget(wanted)
+        now = self._clock()
+        self._kept[wanted.kind, wanted.key, wanted.template] = body, now
+        self._size += len(body)
+        while len(self._kept) > 1:
+            oldest, (former, made) = next(iter(self._kept.items()))
+            if self._size <= KEPT and now - made <= KEPT_FOR:
+                break
+            del self._kept[oldest]
+            self._size -= len(former)
 
     def _child(self, meta: Meta, manifest: Any) -> tuple[Wanted, bytes]:
         kind, key = self._check(meta, manifest)

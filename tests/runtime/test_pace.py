@@ -7,6 +7,11 @@ from kopf_runtime.kinds import POD
 from kopf_runtime.pace import Pace
 from kopf_runtime.plan import Plan, Step
 from kopf_runtime.records import Child, Wanted
+from tests.runtime import widgets
+from tests.runtime.widgets import WIDGET, widget
+from tests.support.api_server import ApiServer
+from tests.support.running import operating
+from tests.support.waiting import until
 
 KEY = ("ns", "w-one")
 CHILD = Child(
@@ -32,9 +37,9 @@ def replacements(minutes: float, life: float, restart_each: int = 0, step: Plan 
         former = pace.former(WANTED, "o")
         assert former is not None
         now = max(now, former.until)
-        pace.made(WANTED)
-        child = replace(child, created=now, replaced=former.count)
         made += 1
+        child = replace(child, uid=f"u-{made}", created=now, replaced=former.count)
+        pace.made(POD, child)
         if restart_each and made % restart_each == 0:
             pace = Pace()  # another replica: it knows only what stands in the child
     return made
@@ -111,3 +116,42 @@ def test_what_a_former_object_of_the_name_had_does_not_count() -> None:
     pace.lost(POD, replace(CHILD, replaced=9), now=1.0)
 
     assert pace.former(WANTED, "another") is None
+
+
+def test_a_lost_child_is_forgotten_once_another_replica_has_made_the_next() -> None:
+    pace = Pace()
+    pace.lost(POD, CHILD, now=1.0)
+    pace.made(POD, replace(CHILD, version=2))  # late news of the lost one
+    assert pace.former(WANTED, "o") is not None
+
+    pace.made(POD, replace(CHILD, uid="next"))
+
+    assert pace.former(WANTED, "o") is None
+
+
+async def test_a_standby_remembers_a_lost_child_until_the_leader_has_made_the_next(
+    server: ApiServer,
+) -> None:
+    def is_known() -> bool:
+        """Tell whether the standby knows the Pod that there is."""
+        known = standby.children[POD].cache.get(KEY)
+        there = server.get(POD, KEY)
+        return known is not None and there is not None and known.uid == there["metadata"]["uid"]
+
+    def is_remembered() -> bool:
+        """Tell whether the standby remembers a Pod that there was."""
+        return standby._pace.former(WANTED, owner["metadata"]["uid"]) is not None
+
+    standby, leader = (widgets.controller(widgets.pod) for _ in range(2))
+    server.put(WIDGET, widget())
+    async with operating(server, standby, working=False):
+        async with operating(server, leader):
+            await until(is_known)
+        owner = server.get(WIDGET, ("ns", "one")) or {}
+        server.remove(POD, KEY)
+        await until(is_remembered)
+
+        async with operating(server, widgets.controller(widgets.pod)):
+            await until(is_known)
+
+    assert not is_remembered()

@@ -1,7 +1,8 @@
 """Bad plans: what an author returns that cannot be is a condition, never a crash."""
 
 import datetime
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import kopf_runtime as kr
 from kopf_runtime.kinds import CONFIG_MAP, Kind
 from kopf_runtime.objects import Meta
 from kopf_runtime.records import Owned, PlanError, Update, Wanted
-from kopf_runtime.templates import KEPT, Marks, Templates
+from kopf_runtime.templates import KEPT, KEPT_FOR, Marks, Templates
 from tests.runtime import widgets
 from tests.runtime.widgets import WIDGET, Raw, Widget, widget
 from tests.support.api_server import ApiServer
@@ -25,7 +26,9 @@ def child(name: Any = "c", kind: str = "ConfigMap", version: str = "v1", **meta:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **meta}, "data": {}}
 
 
-def templates(manifests: Any, kind: Kind = WIDGET) -> Templates:
+def templates(
+    manifests: Any, kind: Kind = WIDGET, clock: Callable[[], float] = time.monotonic
+) -> Templates:
     owned = [
         Owned(one, kr.Object, Update.APPLY, lambda _: None, lambda _: "")
         for one in (CONFIG_MAP, CLUSTER_ROLE)
@@ -34,7 +37,7 @@ def templates(manifests: Any, kind: Kind = WIDGET) -> Templates:
     def desired(thing: Any, _: Any) -> Any:
         return manifests(thing) if callable(manifests) else manifests
 
-    return Templates(kind, Marks("tester", kind), owned, desired)
+    return Templates(kind, Marks("tester", kind), owned, desired, clock=clock)
 
 
 def make(manifests: Any, kind: Kind = WIDGET, text: str = "hello") -> tuple[Wanted, ...]:
@@ -135,6 +138,22 @@ def test_m3_manifests_are_kept_for_a_while_only() -> None:
     assert kept <= KEPT
     assert many.body(wanted[-1][0]) is not None
     assert many.body(wanted[0][0]) is None
+
+
+def test_a_standby_which_sends_nothing_keeps_the_manifests_of_the_last_minute_only() -> None:
+    now = 0.0
+    many = templates([child()], clock=lambda: now)
+    (first,) = many.make(Widget(Meta("one", "uid-1", "7", "ns", 3)))
+    now = KEPT_FOR
+    (second,) = many.make(Widget(Meta("two", "uid-2", "7", "ns", 3)))
+    assert many.body(first) is not None
+
+    now = KEPT_FOR + 1
+    (third,) = many.make(Widget(Meta("three", "uid-3", "7", "ns", 3)))
+
+    assert many.body(first) is None
+    assert many.body(second) is not None
+    assert many.body(third) is not None
 
 
 @pytest.mark.parametrize("bad", ["two of one name", "an exception", "labels that are a list"])
