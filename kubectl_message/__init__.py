@@ -1,20 +1,22 @@
-"""`kubectl message`: a plugin of kubectl that says how Messages fare, why, and what to do.
+"""`kubectl message`: a kubectl plugin that shows the state of Messages, its reason, and what to do.
 
-`make plugin` packs it into one file, a zipapp, that needs Python 3.9 or newer and nothing else. It
-asks the cluster by the user's own `kubectl`, and so has its kubeconfig, logins and proxies.
+`make plugin` packs it into one file, a zipapp, that needs only Python 3.9 or newer. It reaches the
+cluster through the user's own `kubectl`, so it uses the same kubeconfig, logins and proxies.
 
-__main__         the command line and the exit codes
-status           the table of Messages, and its live form
-why              what a Message waits for, or fails at
-doctor           the checks of the operator, from the cluster to each namespace
-explain          what is known of a reason or an alert, without a cluster
-checks           what is wrong with an operator, as doctor and why tell it
-survey           the operators of a cluster, and what belongs to them
-reasons, alerts  what each reason and each alert means and what to do: the knowledge
-refusals         what it means when kubectl fails
-kubectl          runs kubectl
-findings         what one finds out, and how it is printed
-messages         reads a Message
-text             sentences in English and Korean, tables, and colours
-version          the version, which `make generate` writes
+__main__   the command line and the exit codes
+status     the table of Messages, printed once or live
+why        what a Message waits for, or why it fails
+doctor     the checks of the operator, from the cluster to each namespace
+explain    the meaning of a reason or an alert, without a cluster
+checks     checks of an operator, for doctor and why
+rights     the operator's rights, and which of them it lacks
+survey     the operators of a cluster, with their Pods and Leases
+knowledge  what each reason, alert and kubectl error means, and what to do
+kubectl    runs kubectl
+findings   the result of a check, and how it is printed
+messages   reads a Message
+logs       prints the log of a Message's Pod
+help       the text of --help
+text       sentences in English and Korean, tables, and colours
+version    the version, which `make generate` writes
 """

@@ -1,9 +1,9 @@
 """The command line of `kubectl message`, and its exit codes.
 
-0  it was told, and nothing is wrong
-1  it was told, and something is wrong: the Message does not print, a check fails
+0  nothing is wrong
+1  something is wrong: the Message does not print, or a check fails
 2  the command line is wrong
-3  it cannot be told: no kubectl, no cluster, no right to look, no such Message
+3  there is no answer: no kubectl, no cluster, no right to read, or no such Message
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from kubectl_message.help import HELP, MISTAKE
 from kubectl_message.kubectl import Kubectl, KubectlError
 from kubectl_message.version import VERSION
 
-#: Options of kubectl that are passed on.
+#: Options that are passed on to kubectl.
 GLOBAL = ("context", "cluster", "user", "kubeconfig", "as", "as-group", "server", "request-timeout")
 
 
 class _Parser(argparse.ArgumentParser):
-    """Prints our own help, in the user's language, and one line for a mistake."""
+    """Prints our own help, in the user's language, and one line if the command line is wrong."""
 
     def format_help(self) -> str:
         return str(HELP)
@@ -35,7 +35,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> _Parser:
-    # Before and behind the command: what is left out must not undo what was said before it.
+    # These options may stand before or after the command. SUPPRESS: one that is missing after the
+    # command must not reset the one before it.
     shared = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     shared.add_argument("-h", "--help", action="help")
     shared.add_argument("-n", "--namespace")
@@ -70,7 +71,7 @@ def _parser() -> _Parser:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what the command line says; return the exit code, or raise `KubectlError`."""
+    """Run the command of the command line; return the exit code, or raise `KubectlError`."""
     kubectl = Kubectl(_options(arguments), getattr(arguments, "namespace", None))
     if arguments.command == "status":
         if arguments.watch:
@@ -119,13 +120,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(errors="replace")  # a terminal without Korean shows ? in its place
+            reconfigure(errors="replace")  # a terminal without Korean shows ? instead
     try:
         return run(_parser().parse_args(argv))
     except KubectlError as error:
         complain(Finding(UNKNOWN, error.refusal.says, error.refusal.todo, error.said))
         return 3
-    except BrokenPipeError:  # `| head` has seen enough
+    except BrokenPipeError:  # the reader, such as `| head`, is done
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What is wrong with an operator: `doctor` tells all of it, `why` what holds up a Message."""
+"""Checks of an operator: `doctor` prints all, `why` those that explain why a Message waits."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kubectl_message.messages import age
 from kubectl_message.survey import Operator, is_ready, trouble
 from kubectl_message.text import Text, ago
 
-#: Seconds without a renewal after which a Lease is taken for left behind; clocks may differ.
+#: Seconds without a renewal after which a Lease counts as abandoned; clocks may differ.
 SILENT = 90.0
-#: Restarts of a Pod from which on they are told.
+#: Number of a Pod's restarts from which they are reported.
 MANY = 3
 
 NOT_INSTALLED = Finding(
@@ -30,12 +30,12 @@ _LOGS = "kubectl -n {namespace} logs deployment/{name}"
 
 
 def place(operator: Operator) -> dict[str, str]:
-    """Return what the sentences about an operator name."""
+    """Return the words to fill into the sentences about an operator."""
     return {"namespace": operator.namespace, "name": operator.name, "lease": operator.lease_name}
 
 
 def runs(operator: Operator) -> Finding:
-    """Tell whether the operator's replicas are ready."""
+    """Check whether the operator's replicas are ready."""
     wanted = operator.deployment["spec"].get("replicas", 1)
     count = sum(is_ready(pod) for pod in operator.pods)
     if not wanted:
@@ -91,7 +91,7 @@ def _down(operator: Operator) -> Finding:
 
 
 def leads(operator: Operator) -> Finding:
-    """Tell whether one of the replicas leads."""
+    """Check whether one of the replicas leads."""
     if not operator.elects:
         return Finding(
             WELL, Text("no election: its one replica works", "선출 없이 레플리카 하나가 일합니다")
@@ -124,7 +124,7 @@ def leads(operator: Operator) -> Finding:
 
 
 def allowed(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> Finding:
-    """Tell whether the operator has its rights, in these namespaces or in all."""
+    """Check whether the operator has its rights, in these namespaces or in all."""
     try:
         lacks = rights.missing(kubectl, operator, namespaces)
     except KubectlError as error:
@@ -154,7 +154,7 @@ def allowed(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> Find
 
 
 def serves(kubectl: Kubectl, operator: Operator, namespace: str) -> bool:
-    """Tell whether the operator is told to serve a namespace; raise `KubectlError`."""
+    """Return whether the operator is configured to serve a namespace; raise `KubectlError`."""
     if operator.selector:
         chosen = kubectl.list("namespaces", f"--selector={operator.selector}")
         return namespace in [one["metadata"]["name"] for one in chosen]
@@ -162,7 +162,7 @@ def serves(kubectl: Kubectl, operator: Operator, namespace: str) -> bool:
 
 
 def unserved(operators: list[Operator], namespace: str) -> Finding:
-    """Return what to do about a namespace that no operator serves."""
+    """Return the finding about a namespace that no operator serves."""
     selectors = ", ".join(operator.selector for operator in operators if operator.selector)
     todo = Text(
         "Add it to the chart's value watchNamespaces, and leave the others in.",

@@ -1,4 +1,4 @@
-"""`kubectl message doctor`: is the operator installed, ready, leading, allowed; is all served."""
+"""`kubectl message doctor`: checks that the operator is installed, ready, leading, and allowed."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ CLUSTER, CRD, OPERATOR = (
 READY, LEADER, RIGHTS = Text("Ready", "준비"), Text("Leader", "리더"), Text("Rights", "권한")
 SERVED, MESSAGES = Text("Namespaces", "네임스페이스"), Text("Messages", "Message")
 TITLES = (CLUSTER, CRD, OPERATOR, READY, LEADER, RIGHTS, SERVED, MESSAGES)
-#: Minor versions by which kubectl may differ from the cluster: Kubernetes' own rule.
+#: Minor versions by which kubectl may differ from the cluster, according to Kubernetes' policy.
 SKEW = 1
-#: Seconds within which an operator that is well has looked at a Message.
+#: Seconds within which a healthy operator has looked at a Message.
 PROMPT = 60.0
 
 ALL_WELL = Text("All is well.", "모두 정상입니다.")
@@ -46,7 +46,7 @@ class Check(NamedTuple):
 
 
 def report(kubectl: Kubectl) -> int:
-    """Print what each check finds; return the exit code."""
+    """Print the result of each check; return the exit code."""
     found = []
     room = max(width(str(title)) for title in TITLES) + 3
     for title, finding in check(kubectl):
@@ -66,7 +66,7 @@ def report(kubectl: Kubectl) -> int:
 
 
 def check(kubectl: Kubectl) -> Iterator[Check]:
-    """Yield the checks, each once it is done; raise `KubectlError` where no answer comes."""
+    """Yield each check as soon as it is done; raise `KubectlError` if kubectl fails."""
     yield Check(CLUSTER, _cluster(kubectl))
     kind, version = _kind(kubectl)
     yield Check(CRD, kind)
@@ -90,7 +90,7 @@ def check(kubectl: Kubectl) -> Iterator[Check]:
 
 
 def _cluster(kubectl: Kubectl) -> Finding:
-    """Ask for the versions: the first question, which fails where there is no cluster."""
+    """Ask for the versions; this is the first request, and it fails if there is no cluster."""
     found = json.loads(kubectl.ask("version", "--output=json"))
     own, server = (found[side]["gitVersion"] for side in ("clientVersion", "serverVersion"))
     says = Text("Kubernetes {server}, kubectl {own}", "쿠버네티스 {server}, kubectl {own}")
@@ -113,7 +113,7 @@ def _minor(version: str) -> int:
 
 
 def _kind(kubectl: Kubectl) -> tuple[Finding, str]:
-    """Return whether the kind is served, and of which version of the operator its CRD is."""
+    """Return whether the kind is served, and the version of the operator in its CRD."""
     lacking = refusals.refusal("no matches for kind")
     missing = Finding(
         FAILS,
@@ -145,7 +145,7 @@ def _kind(kubectl: Kubectl) -> tuple[Finding, str]:
 
 
 def _discovered(kubectl: Kubectl, missing: Finding) -> Finding:
-    """Look for the kind where everybody may."""
+    """Look for the kind by discovery, which every user may read."""
     group = KIND.partition(".")[2]
     try:
         kubectl.ask("get", "--raw", f"/apis/{group}/{VERSION}")
@@ -170,7 +170,7 @@ def _installed(operator: Operator, crd: str) -> Finding:
 
 
 def _served(kubectl: Kubectl, operators: list[Operator]) -> Iterator[Check]:
-    """Check that all namespaces are served, and that all Messages are looked at."""
+    """Check that all namespaces are served, and that the operator has looked at all Messages."""
     try:
         states = [state(message) for message in kubectl.list(KIND, everywhere=True)]
         there = {one["metadata"]["name"] for one in kubectl.list("namespaces")}

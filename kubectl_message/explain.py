@@ -1,4 +1,4 @@
-"""`kubectl message explain`: what is known of a reason or an alert, without a cluster."""
+"""`kubectl message explain`: prints what a reason or an alert means; it needs no cluster."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from kubectl_message.knowledge.alerts import ALERTS, BY_NAME
 from kubectl_message.knowledge.entry import Entry
 from kubectl_message.text import Cell, Text, paint, table
 
-#: What stands for the words of an entry where there is no Message.
+#: Words to fill into the sentences of an entry if there is no Message.
 WORDS = {"pod": "msg-NAME", "name": "NAME", "namespace": "NAMESPACE"}
 ANY = Text("any other reason", "그 밖의 이유")
 
 
 def one(word: str) -> int:
-    """Print what is known of a reason or an alert; return the exit code."""
+    """Print the meaning of a reason or an alert; return the exit code."""
     alert = BY_NAME.get(word)
     if alert is not None:
         print(paint(f"{alert.says}.", "bold"))
@@ -41,7 +41,7 @@ def one(word: str) -> int:
 
 
 def everything() -> int:
-    """Print all reasons and alerts, a line each; return the exit code."""
+    """Print all reasons and alerts, one per line; return the exit code."""
     rows = [
         [Cell(name), Cell(str(entry.says.format(**WORDS)))]
         for entry in knowledge.ENTRIES
@@ -53,5 +53,5 @@ def everything() -> int:
 
 
 def names(entry: Entry) -> list[str]:
-    """Return the reasons that an entry is about, as a table names them."""
+    """Return the reasons of an entry, as the table shows them."""
     return [*entry.reasons] or [str(ANY)]

@@ -1,4 +1,4 @@
-"""What one finds out about a Message or an operator, and how a terminal shows it."""
+"""Findings: the result of a check of a Message or an operator, and how a terminal shows it."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ ADVICE, MORE = Text("Do", "할 일"), Text("More", "더 보기")
 
 
 class Finding(NamedTuple):
-    """What one finds out."""
+    """The result of a check."""
 
     level: str
-    #: Without a full stop.
+    #: A sentence without a full stop.
     says: Text
     todo: Text | None = None
-    #: What the cluster says, word by word.
+    #: The cluster's own message, quoted.
     detail: str = ""
-    #: The alert whose runbook tells more.
+    #: The alert whose runbook has more details.
     runbook: str = ""
 
 
 def lines(finding: Finding, reason: str = "") -> list[str]:
-    """Return what stands below a finding's sentence: the reason, the details, what to do."""
+    """Return the lines below a finding's sentence: the reason, the details, what to do."""
     said = [
         (REASON, reason),
         (DETAILS, quoted(finding.detail)),
@@ -55,7 +55,7 @@ def lines(finding: Finding, reason: str = "") -> list[str]:
 
 
 def quoted(detail: str) -> str:
-    """Return what the cluster says on one line; a long value in it is shortened."""
+    """Return the cluster's message as one line, with long values in it shortened."""
     return re.sub(r'"([^"]{30})[^"]{90,}"', r'"\1…"', printable(detail))
 
 
@@ -65,7 +65,7 @@ def mark(level: str) -> str:
 
 
 def complain(finding: Finding) -> None:
-    """Print a finding that keeps us from answering, on stderr."""
+    """Print a finding on stderr that explains why there is no answer."""
     print(f"kubectl message: {finding.says}", file=sys.stderr)
     if finding.todo:
         print(f"  {finding.todo}", file=sys.stderr)

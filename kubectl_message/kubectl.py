@@ -14,16 +14,16 @@ from kubectl_message.knowledge.refusals import Refusal
 
 Object = dict[str, Any]
 
-#: Seconds that one command may take.
+#: Timeout of a command in seconds.
 PATIENCE = 60.0
-#: Seconds after which what kubectl says is shown at once: it may ask for a login.
+#: Seconds after which kubectl's stderr is shown while it runs: it may ask for a login.
 SILENT = 3.0
-#: How many lines of kubectl's error are quoted.
+#: Number of lines that are quoted from kubectl's error.
 _LINES = 6
 
 
 class KubectlError(Exception):
-    """kubectl failed: why, and what it printed."""
+    """kubectl failed; this says why, and what it printed."""
 
     def __init__(self, refusal: Refusal, said: str = "") -> None:
         super().__init__(said)
@@ -31,7 +31,7 @@ class KubectlError(Exception):
 
     @property
     def key(self) -> str:
-        """The word for why."""
+        """The keyword of the cause."""
         return self.refusal.key
 
 
@@ -43,27 +43,27 @@ class Kubectl:
         self.namespace = namespace
 
     def list(self, kind: str, *arguments: str, everywhere: bool = False) -> list[Object]:
-        """Return the objects of a kind, of this namespace or of all; raise `KubectlError`."""
+        """Return the objects of a kind in this namespace or in all; raise `KubectlError`."""
         where = ["--all-namespaces"] if everywhere else self._here()
         found = self.ask("get", kind, *where, *arguments, "--output=json")
         items: list[Object] = json.loads(found)["items"]
         return items
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object | None:
-        """Return an object, None where it does not exist; raise `KubectlError`."""
+        """Return an object, or None if it does not exist; raise `KubectlError`."""
         where = [f"--namespace={namespace}"] if namespace else self._here()
         found = self.ask("get", kind, name, *where, "--ignore-not-found", "--output=json")
         return dict(json.loads(found)) if found.strip() else None
 
     def here(self) -> str:
-        """Return the name of the namespace that is asked when nobody names another."""
+        """Return the name of the default namespace; raise `KubectlError`."""
         if self.namespace:
             return self.namespace
         path = "--output=jsonpath={.contexts[0].context.namespace}"
         return self.ask("config", "view", "--minify", path).strip() or "default"
 
     def ask(self, *arguments: str, send: Object | None = None) -> str:
-        """Run it and return what it prints; raise `KubectlError`."""
+        """Run kubectl and return its output; raise `KubectlError`."""
         body = None if send is None else json.dumps(send)
         with self._start(arguments, body is not None) as process:
             errors = _Errors(process)
@@ -86,16 +86,16 @@ class Kubectl:
         return str(printed)
 
     def show(self, *arguments: str) -> int:
-        """Run it with the user's terminal; return its exit code."""
+        """Run kubectl on the user's terminal; return its exit code."""
         try:
             return subprocess.call(self._command([*self._here(), *arguments]))
         except FileNotFoundError:
             raise KubectlError(refusals.MISSING) from None
 
     def watch(self, kind: str, *, everywhere: bool = False) -> Iterator[Object]:
-        """Yield what happens to the objects of a kind until the API server ends the watch.
+        """Yield the events of the objects of a kind until the API server ends the watch.
 
-        Each is {"type": "ADDED", "object": …}; those that are there come first.
+        Each is {"type": "ADDED", "object": …}; the existing objects come first.
         """
         where = ["--all-namespaces"] if everywhere else self._here()
         flags = ("--watch", "--output-watch-events", "--output=json")
@@ -131,7 +131,7 @@ class Kubectl:
 
 
 class _Errors:
-    """Collects what a process says on stderr; shows it, too, once the process takes long."""
+    """Collects a process's stderr, and also shows it if the process takes long."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -159,7 +159,7 @@ class _Errors:
             self._shown = len(self._lines)
 
     def end(self) -> str:
-        """Return the last lines, without those of klog that repeat them."""
+        """Return the last lines, without klog's lines that repeat them."""
         self._timer.cancel()
         self._reader.join(1.0)
         lines = [line.strip() for line in self._lines if line.strip()]
@@ -172,7 +172,7 @@ def _documents(process: subprocess.Popen[str]) -> Iterator[Object]:
     decoder, buffer = json.JSONDecoder(), ""
     for line in process.stdout or ():
         buffer += line
-        if line[:1] not in "}{":  # kubectl indents what is inside of a document
+        if line[:1] not in "}{":  # kubectl indents the lines inside a document
             continue
         try:
             document, end = decoder.raw_decode(buffer.lstrip())

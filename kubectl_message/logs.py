@@ -1,4 +1,4 @@
-"""`kubectl message logs`: what a Message's Pod prints."""
+"""`kubectl message logs`: prints the log of a Message's Pod."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kubectl_message.messages import CONTAINER, KIND, state
 
 
 def show(kubectl: Kubectl, name: str, flags: Sequence[str]) -> int:
-    """Print the log; where nothing is printed now, say why on stderr. Return the exit code."""
+    """Print the log, or explain on stderr why there is none; return the exit code."""
     message = kubectl.get(KIND, name)
     if message is None:
         return why.of_name(kubectl, name)
     now = state(message)
     code = kubectl.show("logs", now.pod, f"--container={CONTAINER}", *flags)
-    if code == 0 and now.prints:  # of a Pod that has no node yet it prints nothing, and ends well
+    if code == 0 and now.prints:  # without a node, kubectl prints nothing and succeeds
         return 0
     with contextlib.redirect_stdout(sys.stderr):
         why.of_name(kubectl, name)

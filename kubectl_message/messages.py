@@ -8,30 +8,30 @@ from typing import Any, NamedTuple
 
 Object = dict[str, Any]
 
-#: The kind by its full name: others may have one called `messages`, too.
+#: The kind's full name: another group may also have a resource `messages`.
 GROUP, VERSION = "myorg.dev", "v1"
 KIND = f"messages.{GROUP}"
-#: The API's own defaults are in each object; these serve what is asked of an object without them.
+#: The container of a Message's Pod that prints the text.
 CONTAINER = "message"
 
 
 class State(NamedTuple):
-    """How a Message fares, by what the operator wrote last."""
+    """The state of a Message according to its status."""
 
     namespace: str
     name: str
-    #: The status's word; empty where no operator has looked at this version of the Message.
+    #: The phase; empty if no operator has looked at this version of the Message.
     phase: str
     reason: str
     message: str
-    #: When the Ready condition last became what it is, empty where that is not known.
+    #: When the Ready condition last changed; empty if that is unknown.
     since: str
     pod: str
     node: str
     text: str
     interval: int
     deleting: bool
-    #: Whether the operator has looked at a former version of the Message only.
+    #: Whether the operator has only looked at an earlier version of the Message.
     edited: bool
 
     @property
@@ -41,7 +41,7 @@ class State(NamedTuple):
 
 
 def state(message: Object) -> State:
-    """Return how a Message fares; an older status is none."""
+    """Return the state of a Message; ignore the status of an earlier version."""
     meta, spec = message["metadata"], message.get("spec") or {}
     status = message.get("status") or {}
     condition = ready(status)
@@ -65,7 +65,7 @@ def state(message: Object) -> State:
 
 
 def ready(status: Object) -> Object:
-    """Return the Ready condition of a status, empty without one."""
+    """Return the Ready condition of a status, or an empty one."""
     for condition in status.get("conditions") or ():
         if condition.get("type") == "Ready":
             return dict(condition)
@@ -73,7 +73,7 @@ def ready(status: Object) -> Object:
 
 
 def age(timestamp: str) -> float | None:
-    """Return the seconds since a time of the API, None for what is none."""
+    """Return the seconds since a timestamp of the API, or None if it is invalid."""
     plain = timestamp.partition(".")[0].rstrip("Z")
     try:
         then = datetime.strptime(plain, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)

@@ -1,4 +1,4 @@
-"""What the operator must be allowed to do, and what of it the cluster refuses it."""
+"""The rights that the operator needs, and which of them the cluster refuses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Right(NamedTuple):
         return f"{self.verb} {self.resource}"
 
 
-#: A test holds them to the chart's roles.
+#: A test compares them with the chart's roles.
 NEEDED = (
     *(Right("myorg.dev", "messages", verb) for verb in ("get", "list", "watch")),
     Right("myorg.dev", "messages/status", "patch"),
@@ -31,14 +31,14 @@ NEEDED = (
 )
 LEASE = tuple(Right("coordination.k8s.io", "leases", verb) for verb in ("get", "update", "create"))
 SELECTING = tuple(Right("", "namespaces", verb) for verb in ("list", "watch"))
-#: So many namespaces are asked about at most: each takes as many requests as there are rights.
+#: Maximum number of namespaces to check: each takes one request per right.
 MOST = 10
 
 
 def missing(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> list[str]:
     """Return the rights that an operator lacks, with the namespace; raise `KubectlError`.
 
-    Without a namespace it is asked about all of them at once.
+    Without namespaces, it checks the cluster-wide rights.
     """
     asked = [
         (right, namespace, "") for namespace in (namespaces or [""])[:MOST] for right in NEEDED
@@ -79,7 +79,7 @@ def _review(user: str, right: Right, namespace: str, name: str) -> Object:
 
 
 def _documents(printed: str) -> list[Object]:
-    """Return the JSON documents that kubectl prints: one behind the other, or in one List."""
+    """Return the JSON documents in kubectl's output: one after the other, or in one List."""
     found: list[Object] = []
     decoder, rest = json.JSONDecoder(), printed.strip()
     while rest:

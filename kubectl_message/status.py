@@ -1,4 +1,4 @@
-"""`kubectl message status`: all Messages at a glance, live on demand."""
+"""`kubectl message status`: shows all Messages at a glance, once or live."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from kubectl_message.messages import KIND, State, age, state
 from kubectl_message.text import Cell, Text, ago, cut, paint, printable, table
 
 Object = dict[str, Any]
-#: What the watching thread tells: an event, that the watch begins again, or why it cannot.
+#: News from the watching thread: an event, a new watch, or why it cannot watch.
 News = Union[Object, None, KubectlError]
 
 COLORS = {"Processed": "green", "Pending": "yellow", "Failed": "red"}
-#: Columns of the text that are shown.
+#: Columns for the beginning of the text.
 ROOM = 30
-#: Seconds between two pictures of the live table, and between two watches.
+#: Seconds between two updates of the live table, and between two watches.
 TICK, PAUSE = 1.0, 1.0
-#: Ends the escape codes: home, and clear what is below.
+#: Escape codes: cursor home, and clear everything below.
 _CLEAR = "\033[H\033[J"
 
 NAMESPACE, NAME, PHASE = (
@@ -63,7 +63,7 @@ def show(kubectl: Kubectl, *, everywhere: bool, as_json: bool) -> int:
 
 
 def picture(states: list[State], *, everywhere: bool) -> list[str]:
-    """Return the lines of the table, those in trouble first, and of the sum below it."""
+    """Return the lines of the table, Messages in trouble first, and the totals below it."""
     heads = [*([NAMESPACE] if everywhere else []), NAME, PHASE, SINCE, TEXT, WHY]
     rows = [_row(one, everywhere) for one in sorted(states, key=_order)]
     counts = Counter(one.phase or "Pending" for one in states)
@@ -91,7 +91,7 @@ def _row(one: State, everywhere: bool) -> list[Cell]:
 
 
 def why(one: State) -> str:
-    """Return in a few words why a Message does not print; empty where it does."""
+    """Return in a few words why a Message does not print; empty if it does."""
     if one.deleting:
         return str(DELETING)
     if not one.phase:
@@ -106,7 +106,7 @@ def why(one: State) -> str:
 
 
 def live(kubectl: Kubectl, *, everywhere: bool) -> int:
-    """Show the Messages until Ctrl-C: a table on a terminal, else a line for each change."""
+    """Show the Messages until Ctrl-C: on a terminal as a table, otherwise one line per change."""
     news: queue.Queue[News] = queue.Queue()
     threading.Thread(target=_watch, args=(kubectl, everywhere, news), daemon=True).start()
     known: dict[tuple[str, str], State] = {}
@@ -122,7 +122,7 @@ def live(kubectl: Kubectl, *, everywhere: bool) -> int:
 
 
 def _fitting(lines: list[str]) -> list[str]:
-    """Return what fits on the terminal; the sum below the table always does."""
+    """Return as many lines as fit on the terminal, always with the totals at the end."""
     room = shutil.get_terminal_size().lines - 4
     return lines if len(lines) <= room + 3 else [*lines[:room], "…", *lines[-2:]]
 
@@ -132,7 +132,7 @@ def _words(one: State) -> list[str]:
 
 
 def _watch(kubectl: Kubectl, everywhere: bool, news: queue.Queue[News]) -> None:
-    """Tell what the watches say; each ends by itself after a while, and the next one begins."""
+    """Queue the news of one watch after the other; the API server ends each after a while."""
     try:
         while True:
             news.put(None)
@@ -144,7 +144,7 @@ def _watch(kubectl: Kubectl, everywhere: bool, news: queue.Queue[News]) -> None:
 
 
 def _take(news: queue.Queue[News], known: dict[tuple[str, str], State]) -> list[State]:
-    """Wait for news, learn all that there are, and return the states that changed."""
+    """Wait for news, take all that are queued, and return the states that changed."""
     changed, deadline = [], time.monotonic() + TICK
     while (left := deadline - time.monotonic()) > 0:
         try:

@@ -1,4 +1,4 @@
-"""The operators of a cluster: how they are set, their Pods, and the Lease that they lead by."""
+"""The operators of a cluster, with their settings, Pods and Leases."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from kubectl_message.messages import ready
 
 Object = dict[str, Any]
 
-#: All of the operator's Deployments have it, unless the chart's nameOverride changes it.
+#: The label of every operator's Deployment, unless the chart's nameOverride changes it.
 LABEL = "app.kubernetes.io/name=message-operator"
-#: What the operator's environment variables begin with, and one flag that the chart always sets.
+#: The prefix of the operator's environment variables, and a flag that the chart always sets.
 PREFIX, FLAG = "MESSAGE_OPERATOR_", "--message-image="
-#: OLM tells the operator by this annotation of its Pods which namespaces to serve.
+#: OLM sets this annotation on the operator's Pods to the namespaces to serve.
 OLM = "olm.targetNamespaces"
 
 
 class Operator(NamedTuple):
-    """An operator that is installed: its Deployment, Pods and Lease."""
+    """An installed operator: its Deployment, Pods and Lease."""
 
     deployment: Object
     pods: list[Object]
-    #: None where it elects no leader, or has no Lease yet.
+    #: None if it elects no leader or has no Lease yet.
     lease: Object | None
 
     @property
     def namespace(self) -> str:
-        """Where it is installed."""
+        """The namespace that it is installed in."""
         return str(self.deployment["metadata"]["namespace"])
 
     @property
@@ -37,13 +37,13 @@ class Operator(NamedTuple):
 
     @property
     def version(self) -> str:
-        """Its version, empty where its Deployment does not tell."""
+        """Its version, or empty if its Deployment does not say."""
         labels = self.deployment["metadata"].get("labels") or {}
         return str(labels.get("app.kubernetes.io/version", ""))
 
     @property
     def account(self) -> str:
-        """The user that it is for the API server."""
+        """Its user name at the API server."""
         spec = self.deployment["spec"]["template"]["spec"]
         name = spec.get("serviceAccountName") or "default"
         return f"system:serviceaccount:{self.namespace}:{name}"
@@ -60,12 +60,12 @@ class Operator(NamedTuple):
 
     @property
     def selector(self) -> str:
-        """The labels that a namespace must have to be served; empty for no matter which."""
+        """The selector of the namespaces that it serves; empty if there is none."""
         return setting(self.deployment, "namespace-selector")
 
     @property
     def namespaces(self) -> list[str]:
-        """The namespaces that it is told to serve; empty for all, or those of the selector."""
+        """The namespaces that it is configured to serve; empty for all, or with a selector."""
         arguments, env = _container(self.deployment)
         named = [a.partition("=")[2] for a in arguments if a.startswith("--namespace=")]
         if named or "--all-namespaces" in arguments:
@@ -76,7 +76,7 @@ class Operator(NamedTuple):
 
 
 def look(kubectl: Kubectl) -> list[Operator]:
-    """Return the operators that are installed; raise `KubectlError`."""
+    """Return the installed operators; raise `KubectlError`."""
     found = kubectl.list("deployments.apps", f"--selector={LABEL}", everywhere=True)
     if not any(_is_operator(deployment) for deployment in found):
         found = kubectl.list("deployments.apps", everywhere=True)
@@ -102,14 +102,14 @@ def _is_operator(deployment: Object) -> bool:
 
 
 def _container(deployment: Object) -> tuple[list[str], dict[str, str]]:
-    """Return the arguments and the environment of the operator's container, the first one."""
+    """Return the arguments and the environment of the first container, which is the operator's."""
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     arguments = [str(argument) for argument in container.get("args") or ()]
     return arguments, {v["name"]: v.get("value", "") for v in container.get("env") or ()}
 
 
 def setting(deployment: Object, flag: str) -> str:
-    """Return what a flag is set to, or its environment variable; empty where neither is."""
+    """Return the value of a flag or of its environment variable; empty if neither is set."""
     arguments, env = _container(deployment)
     for argument in reversed(arguments):
         name, _, value = argument.partition("=")
@@ -119,13 +119,13 @@ def setting(deployment: Object, flag: str) -> str:
 
 
 def is_ready(pod: Object) -> bool:
-    """Tell whether a Pod is ready, and not about to end."""
+    """Return whether a Pod is ready and not being deleted."""
     well = ready(pod.get("status") or {}).get("status") == "True"
     return well and "deletionTimestamp" not in pod["metadata"]
 
 
 def trouble(pod: Object) -> str:
-    """Return what a Pod says of why it does not run: its containers, else the scheduler."""
+    """Return why a Pod does not run, according to its containers or else the scheduler."""
     status = pod.get("status") or {}
     containers = [
         *(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())

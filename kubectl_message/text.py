@@ -20,7 +20,7 @@ class Text(NamedTuple):
     ko: str
 
     def format(self, **values: object) -> Text:
-        """Return it with values in the place of {words}."""
+        """Return it with the {words} replaced by values."""
         return Text(self.en.format(**values), self.ko.format(**values))
 
     def __str__(self) -> str:
@@ -28,18 +28,18 @@ class Text(NamedTuple):
 
 
 def language(env: Mapping[str, str] = os.environ) -> str:
-    """Return `ko` or `en`, as the locale asks for."""
+    """Return the locale's language, `ko` or `en`."""
     chosen = env.get("LC_ALL") or env.get("LC_MESSAGES") or env.get("LANG") or ""
     return "ko" if chosen.lower().startswith("ko") else "en"
 
 
 def colored(stream: Any, env: Mapping[str, str] = os.environ) -> bool:
-    """Tell whether colours are wanted there: on a terminal, unless NO_COLOR is set."""
+    """Return whether to use colours: on a terminal, unless NO_COLOR is set."""
     return bool(stream.isatty()) and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
 
 
 def paint(text: str, color: str) -> str:
-    """Return a text in a colour, where stdout takes colours."""
+    """Return a text in a colour, if stdout supports colours."""
     if not text or not color or not colored(sys.stdout):
         return text
     return f"\033[{COLORS[color]}m{text}\033[0m"
@@ -52,12 +52,12 @@ def width(text: str) -> int:
 
 def _columns(character: str) -> int:
     if unicodedata.category(character) in ("Mn", "Me", "Cf") or "\u1160" <= character <= "\u11ff":
-        return 0  # put on the character before: accents, the vowels of decomposed Hangul
+        return 0  # combines with the character before: accents, vowels of decomposed Hangul
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def cut(text: str, room: int) -> str:
-    """Return as much of a text as fits, with an ellipsis for the rest."""
+    """Return a text, shortened with an ellipsis if it does not fit."""
     if width(text) <= room:
         return text
     kept, left = "", room - 1
@@ -75,17 +75,17 @@ def pad(text: str, size: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text on one line, without what would steer the terminal."""
+    """Return a text on one line, without characters that control the terminal."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 def columns() -> int:
-    """Return the columns of the terminal; very many where stdout is none, so nothing is cut."""
+    """Return the terminal's width; if stdout is no terminal, a large number, so nothing is cut."""
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
 
 
 def wrap(text: str, room: int) -> list[str]:
-    """Return a text in lines that fit, broken between words."""
+    """Return a text as lines that fit, broken between words."""
     lines = [""]
     for word in text.split(" "):
         if lines[-1] and width(lines[-1]) + 1 + width(word) > room:
@@ -96,14 +96,14 @@ def wrap(text: str, room: int) -> list[str]:
 
 
 class Cell(NamedTuple):
-    """A cell of a table; the colour is not counted."""
+    """A cell of a table; its colour takes no room."""
 
     text: str
     color: str = ""
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
-    """Return the lines of a table; its last column is cut to what the terminal has left."""
+    """Return the lines of a table; its last column is cut to the terminal's width."""
     lines = [[Cell(head, "bold") for head in heads], *rows]
     sizes = [max(width(line[place].text) for line in lines) for place in range(len(heads))]
     room = max(columns() - sum(size + 3 for size in sizes[:-1]), 12)
@@ -120,7 +120,7 @@ def _line(cells: Sequence[Cell], sizes: Sequence[int], room: int) -> str:
 
 
 def ago(seconds: float) -> str:
-    """Return a time span as kubectl writes ages: 5s, 3m, 2h, 4d."""
+    """Return a duration in the form of kubectl's ages: 5s, 3m, 2h, 4d."""
     seconds = max(0, int(seconds))
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= 2 * size or (unit == "d" and seconds >= size):

@@ -1,4 +1,4 @@
-"""`kubectl message why`: what a Message waits for, or fails at, and what to do."""
+"""`kubectl message why`: explains what a Message waits for or why it fails, and what to do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubectl_message.text import Text, ago, paint
 
 Object = dict[str, Any]
 
-#: How the first line begins, by the level.
+#: The beginning of the first line, by level.
 SENTENCES = {
     WELL: Text("{name} prints: {says}.", "{name}: 출력하고 있습니다. {says}."),
     WAITS: Text("{name} does not print yet: {says}.", "{name}: 아직 출력하지 않습니다. {says}."),
@@ -21,12 +21,12 @@ SENTENCES = {
     UNKNOWN: Text("{name}: {says}.", "{name}: {says}."),
 }
 COLORS = {WELL: "green", WAITS: "yellow", FAILS: "red", UNKNOWN: "yellow"}
-#: Reasons of a Pod that starts: what keeps it is told by its Events alone.
+#: Reasons of a Pod that is starting: only its Events say what keeps it.
 STARTING = ("PodPending", "ContainerCreating", "PodInitializing")
-#: Seconds within which an operator that is well has looked at a Message.
+#: Seconds within which a healthy operator has looked at a Message.
 PROMPT = 5.0
 
-#: How a Message is called of which only a former version was looked at: that may print still.
+#: The name of a Message of which only an earlier version was looked at, which may still print.
 EDITED = Text("{name}, as it is now,", "{name}(지금의 내용)")
 FOR = Text("for {age}", "{age} 동안")
 NOT_SEEN = Text("no operator has looked at it yet", "아직 오퍼레이터가 확인하지 않았습니다")
@@ -45,7 +45,7 @@ def of_name(kubectl: Kubectl, name: str) -> int:
 
 
 def of_file(kubectl: Kubectl, file: str) -> int:
-    """Print what the API server would say of a manifest; return the exit code."""
+    """Print the API server's answer to a dry run of a manifest; return the exit code."""
     try:
         kubectl.ask("apply", "--dry-run=server", f"--filename={file}")
     except KubectlError as error:
@@ -68,7 +68,7 @@ def of_file(kubectl: Kubectl, file: str) -> int:
 
 
 def look(kubectl: Kubectl, now: State) -> Finding:
-    """Return how a Message fares; raise `KubectlError`."""
+    """Return the finding about a Message; raise `KubectlError`."""
     if now.deleting:
         return _known(now._replace(reason="Terminating"), WAITS)
     if not now.phase:
@@ -79,7 +79,7 @@ def look(kubectl: Kubectl, now: State) -> Finding:
     if now.reason in STARTING:
         finding = finding._replace(detail=_last_warning(kubectl, now) or finding.detail)
     besides = held_up(kubectl, now)
-    if besides is None or besides is checks.NOT_INSTALLED:  # one may run outside of the cluster
+    if besides is None or besides is checks.NOT_INSTALLED:  # one may run outside the cluster
         return finding
     says = Text("{says}. Besides, {more}", "{says}. 또한 {more}")
     both = Text(
@@ -90,7 +90,7 @@ def look(kubectl: Kubectl, now: State) -> Finding:
 
 
 def _known(now: State, level: str) -> Finding:
-    """Return what is known of a Message's reason."""
+    """Return the finding for a Message's reason."""
     entry = knowledge.find(now.reason, now.message)
     words = {"pod": now.pod, "name": now.name, "namespace": now.namespace}
     if entry is None:
@@ -108,7 +108,7 @@ def _known(now: State, level: str) -> Finding:
 
 
 def _printing(kubectl: Kubectl, now: State) -> Finding:
-    """Look whether the Pod of a Message that is said to print is there, too."""
+    """Check that the Pod exists if the status says that the Message prints."""
     says = Text("its text, every {s} s, by Pod {pod}", "파드 {pod}가 {s}초마다 출력합니다")
     well = Finding(WELL, says.format(s=now.interval, pod=now.pod))
     try:
@@ -155,7 +155,7 @@ def _not_seen(kubectl: Kubectl, now: State) -> Finding:
 
 
 def held_up(kubectl: Kubectl, now: State) -> Finding | None:
-    """Return what keeps the operator from looking at a Message, None where nothing does."""
+    """Return why the operator does not look at a Message, or None if there is no reason."""
     try:
         operators = survey.look(kubectl)
         serving = [one for one in operators if checks.serves(kubectl, one, now.namespace)]
@@ -188,7 +188,7 @@ def _may_not_look() -> Finding:
 
 
 def _last_warning(kubectl: Kubectl, now: State) -> str:
-    """Return what the last Warning about the Pod says, empty without one."""
+    """Return the message of the Pod's last Warning Event, or an empty text."""
     chosen = f"involvedObject.name={now.pod},type=Warning"
     there = Kubectl(kubectl.options, now.namespace)
     try:

@@ -1,14 +1,14 @@
-"""What the plugin knows: what each reason and each alert means, and what to do about it.
+"""The plugin's knowledge: what each reason and each alert means, and what to do about it.
 
-This is the one source. `why`, `doctor` and `explain` print it, and `make generate` writes
-docs/reasons.md and docs/reasons.ko.md of it. Most reasons of a Message's Ready condition are not
-the operator's own but the API server's or the kubelet's. Where one reason has several causes, the
+This is the only source. `why`, `doctor` and `explain` print it, and `make generate` generates
+docs/reasons.md and docs/reasons.ko.md from it. Most reasons of a Message's Ready condition are not
+the operator's own, but the API server's or the kubelet's. If a reason has several causes, the
 condition's message tells them apart.
 
-entry       what an entry is
+entry       the type of an entry
 admission   the API server refuses the Pod
 api_server  the API server does not answer as it should
-operator    what the operator finds in the way
+operator    problems that the operator itself finds
 pods        why a Pod does not run
 alerts      the chart's alerts
 refusals    why kubectl fails
@@ -25,7 +25,7 @@ ENTRIES = (*admission.ENTRIES, *api_server.ENTRIES, *operator.ENTRIES, *pods.ENT
 
 
 def find(reason: str, message: str) -> Entry | None:
-    """Return what is known of a reason with a message, None where nothing is."""
+    """Return the entry for a reason with a message, or None."""
     for entry in ENTRIES:
         meant = not entry.reasons or reason in entry.reasons
         if meant and re.search(entry.pattern, message):
@@ -34,5 +34,5 @@ def find(reason: str, message: str) -> Entry | None:
 
 
 def about(reason: str) -> list[Entry]:
-    """Return all that is known of a reason."""
+    """Return all entries for a reason."""
     return [entry for entry in ENTRIES if reason in entry.reasons]

@@ -1,4 +1,4 @@
-"""What it means that the API server refuses a Pod, and what to do about it."""
+"""Reasons for which the API server refuses a Pod, and what to do about them."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ ENTRIES = (
         pattern=r"error looking up service account",
     ),
     Entry(
-        (),  # a webhook chooses its reason
+        (),  # a webhook can choose any reason
         Text("an admission webhook refuses its Pod", "어드미션 웹훅이 파드를 거부했습니다"),
         again(
             "Do what the webhook says in the details, or ask its owner to exempt Pods labelled "

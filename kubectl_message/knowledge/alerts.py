@@ -1,6 +1,6 @@
-"""What each alert of the chart means, and the first thing to do; docs/runbooks has the rest.
+"""The meaning of each alert of the chart, and the first thing to do; docs/runbooks has the rest.
 
-The titles are the runbooks': a test holds that both have the same.
+A test ensures that each title is the same as the runbook's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kubectl_message.text import Text
 
 
 class Alert(NamedTuple):
-    """What is known of an alert."""
+    """The entry for an alert."""
 
     name: str
     says: Text

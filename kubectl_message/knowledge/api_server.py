@@ -1,4 +1,4 @@
-"""What it means that the API server does not answer as it should, and what to do."""
+"""Reasons that mean that the API server does not answer as it should, and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an entry of the knowledge is."""
+"""The type of the knowledge's entries."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ FAILED, PENDING = "MessageOperatorMessagesFailed", "MessageOperatorMessagesPendi
 
 
 class Entry(NamedTuple):
-    """What is known of some reasons; {pod}, {name} and {namespace} stand in the sentences."""
+    """An entry for some reasons; its sentences may contain {pod}, {name} and {namespace}."""
 
-    #: Those of the Ready condition that it is about; empty for any that the pattern fits.
+    #: The Ready condition's reasons that it explains; empty for any whose message matches.
     reasons: tuple[str, ...]
     #: Completes "NAME does not print: …".
     says: Text
     todo: Text
-    #: What the condition's message has in it; empty where the reason alone tells.
+    #: A pattern for the condition's message; empty if the reason alone decides.
     pattern: str = ""
-    #: The alert whose runbook tells more.
+    #: The alert whose runbook has more details.
     runbook: str = FAILED
 
 
 def again(en: str, ko: str) -> Text:
-    """Return what to do about something that the operator tries again."""
+    """Return what to do about a request that the operator retries."""
     return Text(
         f"{en} The operator tries again by itself.",
         f"{ko} 오퍼레이터가 자동으로 다시 시도합니다.",
@@ -33,5 +33,5 @@ def again(en: str, ko: str) -> Text:
 
 
 def url(alert: str, version: str) -> str:
-    """Return where an alert's runbook is."""
+    """Return the URL of an alert's runbook."""
     return f"{HOME}/blob/v{version}/docs/runbooks/{alert}.md"

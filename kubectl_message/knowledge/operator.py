@@ -1,4 +1,4 @@
-"""What the operator itself finds in the way, and what to do about it."""
+"""Reasons that the operator itself gives, and what to do about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the reasons mean that a Pod gives for not running, and what to do about each."""
+"""Reasons for which a Pod does not run, and what to do about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it means when kubectl fails, told by what it prints, and what to do."""
+"""Why kubectl fails, according to its output, and what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Refusal(NamedTuple):
     """One way in which kubectl fails."""
 
     key: str
-    #: What kubectl prints then.
+    #: A pattern of kubectl's output.
     pattern: str
     says: Text
     todo: Text
@@ -42,7 +42,7 @@ OTHER = Refusal(
     Text("kubectl has failed.", "kubectl이 실패했습니다."),
     Text("What it says is below.", "kubectl의 출력은 아래에 있습니다."),
 )
-#: The first one whose pattern is found is it.
+#: The first one whose pattern matches is used.
 REFUSALS = (
     Refusal(
         "no-kind",
@@ -127,5 +127,5 @@ REFUSALS = (
 
 
 def refusal(said: str) -> Refusal:
-    """Return what it means that kubectl prints this and fails."""
+    """Return the cause of a failure of kubectl with this output."""
     return next((one for one in REFUSALS if re.search(one.pattern, said)), OTHER)

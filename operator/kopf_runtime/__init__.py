@@ -1,7 +1,7 @@
 """Level-triggered reconciling for kopf: what controller-runtime is to client-go.
 
-An author declares the kind, what it owns, and two pure functions; the runtime does the rest, and
-keeps every promise of docs/reliability.md. docs/runtime.md shows an operator of twenty lines.
+An author declares the kind, what it owns, and two pure functions. The runtime does the rest as
+docs/reliability.md describes it. docs/runtime.md shows an operator of twenty lines.
 """
 
 from kopf_runtime import kinds

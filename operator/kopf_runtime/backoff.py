@@ -1,16 +1,16 @@
-"""Pauses that grow: what fails again and again is tried less and less often.
+"""Exponential backoff with jitter, for operations that are retried outside the work queue.
 
-Used by what tries again by itself: `listing`, `reflector`, `external` and `manager`.
+Used by `listing`, `reflector`, `external` and `manager`.
 """
 
 import random
 
-#: Seconds of the first pause after a request to the API server failed, and of the longest.
+#: Seconds of the first and of the longest pause after a failed request to the API server.
 FIRST, LONGEST = 0.2, 30.0
 
 
 class Backoff:
-    """Pauses in seconds, each twice as long as the one before."""
+    """A series of pauses in seconds, each twice as long as the one before."""
 
     def __init__(self, first: float | None = None, longest: float | None = None) -> None:
         self._first = FIRST if first is None else first
@@ -18,13 +18,13 @@ class Backoff:
         self._pause = self._first
 
     def reset(self) -> None:
-        """Begin again at the first pause."""
+        """Start again with the first pause."""
         self._pause = self._first
 
     def next(self) -> float:
         """Return the next pause.
 
-        With jitter, so that those who failed together do not come back together.
+        The jitter spreads the retries of operations that failed at the same time.
         """
         pause, self._pause = self._pause, min(self._longest, self._pause * 2)
         return pause * random.uniform(0.5, 1.0)  # noqa: S311

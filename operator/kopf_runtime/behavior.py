@@ -1,8 +1,8 @@
-"""What an author says that a controller does.
+"""How an author describes what a controller does.
 
-`Manager.controller_for` gives a `controller`, which is one of these: its author says what the
-kind owns, and registers two pure functions, `desired` and `status`. What is outside the cluster
-is the matter of two coroutines, `sync` and `cleanup`.
+`Manager.controller_for` returns a `controller`, which is a `Behavior`: the author declares what the
+kind owns, and registers two pure functions, `desired` and `status`. Two coroutines, `sync` and
+`cleanup`, manage resources outside the cluster.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,12 +19,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Behavior:
-    """What is done for the objects of one kind."""
+    """What a controller does for the objects of one kind."""
 
     def __init__(self, kind: Kind, type_: type[Resource], keep: Callable[[Any], Any]) -> None:
         self.kind, self.type = kind, type_
         self._keep = keep
-        #: The kinds of children and of grandchildren, as they are declared.
+        #: The declared kinds of children and of grandchildren.
         self.owned: dict[Kind, Owned] = {}
         self.watched: dict[Kind, Owned] = {}
         self._desired: Callable[..., Iterable[dict[str, Any]]] = lambda *_: ()
@@ -38,8 +38,8 @@ class Behavior:
     ) -> None:  # fmt: skip
         """Declare a kind of children.
 
-        `keep` returns what `status` is to see of a child, and should be small; `ended` tells by
-        that why a child has ended, and returns an empty text while it may run.
+        `keep` returns the part of a child that `status` sees; it should be small. `ended` takes
+        that part and returns why the child has ended, or an empty text while it may still run.
         """
         self.owned[kind] = Owned(kind, type_, update, keep, ended)
 
@@ -48,32 +48,32 @@ class Behavior:
     ) -> None:
         """Declare a kind of grandchildren: `status` sees what `keep` returns of them.
 
-        They are what is made from the `spec.template` of a child, such as the Pods of a Deployment.
+        They are created from the `spec.template` of a child, as the Pods of a Deployment are.
         """
         self.watched[kind] = Owned(kind, type_, Update.REPLACE, keep, lambda _: "")
 
     def desired(self, function: F) -> F:
-        """Register the function that returns the children's manifests, given object and settings.
+        """Register the function that returns the children's manifests for an object and settings.
 
-        It must be pure. Labels, owner reference and namespace of the children are added. With a
-        `sync`, what that returned is the third argument.
+        It must be pure. The runtime adds labels, owner reference and namespace. If there is a
+        `sync`, its result is the third argument.
         """
         self._desired = function
         return function
 
     def status(self, function: F) -> F:
-        """Register the function that returns how an object fares (`Observed` -> `Status`)."""
+        """Register the function that computes an object's status (`Observed` -> `Status`)."""
         self._status = function
         return function
 
     def sync(self, *, every: float = 300.0, timeout: float = 30.0) -> Callable[[F], F]:
-        """Register the coroutine that brings what is outside the cluster in line with an object.
+        """Register the coroutine that brings external resources in line with an object.
 
-        It gets the object, an `aiohttp.ClientSession` and the settings; what it returns is kept in
-        memory, and handed to `desired` and `status`. It is called whenever the object's spec,
-        labels or annotations change, after a restart, and `every` so many seconds. If it raises, or
-        takes longer than `timeout` seconds, it is called again later; `RetryError(…, after=…)` says
-        when. It may be called twice for the same, so it must look before it makes anything.
+        Its arguments are the object, an `aiohttp.ClientSession` and the settings. Its result is
+        kept in memory and passed to `desired` and `status`. It is called whenever the object's
+        spec, labels or annotations change, after a restart, and each `every` seconds. If it raises,
+        or takes longer than `timeout` seconds, it is retried; `RetryError(…, after=…)` says when.
+        It may be called twice for the same state, so it must check before it creates anything.
         """
 
         def register(function: F) -> F:
@@ -83,10 +83,10 @@ class Behavior:
         return register
 
     def cleanup(self, *, timeout: float = 30.0) -> Callable[[F], F]:
-        """Register the coroutine that removes what is outside, before an object is gone.
+        """Register the coroutine that removes external resources before an object is deleted.
 
-        It has the arguments of `sync`, and is called again until it returns. A finalizer holds the
-        object until then; it is there before `sync` is called or any child is made.
+        It has the arguments of `sync`, and is retried until it succeeds. Until then a finalizer
+        keeps the object; it is set before `sync` is called and before any child is created.
         """
 
         def register(function: F) -> F:
@@ -97,5 +97,5 @@ class Behavior:
 
     @property
     def cleans_up(self) -> bool:
-        """Whether there is a `cleanup`, and so a finalizer."""
+        """Whether a `cleanup` is registered, and objects therefore have a finalizer."""
         return self._cleanup is not None

@@ -1,8 +1,8 @@
-"""What the API server is known to hold: one slim record an object, the newest that was seen.
+"""A cache of the API server's objects: the newest known record of each, reduced to what is needed.
 
-Three sources feed a cache: watches, full lists (both by `source`), and the answers to our own
-writes (`apply`). They overtake one another, so each record carries its resource version, and an
-older one never replaces a newer one. A full list is authoritative: what it lacks is gone.
+Three sources feed a cache: watches and full lists (both through `source`), and the answers to our
+own writes (`apply`). They overtake one another, so each record carries its resource version, and an
+older one never replaces a newer one. A full list is authoritative: an object not in it is gone.
 """
 
 import time
@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 from kopf_runtime.kinds import Key
 
-#: Seconds within which a late answer may still bring a dead object back.
+#: Seconds within which a late answer could bring a deleted object back into the cache.
 LATE = 70.0
 
 
@@ -24,7 +24,7 @@ class Record(Protocol):
 
     @property
     def uid(self) -> str:
-        """The object's uid; another object of the same name has another."""
+        """The object's uid; it tells objects apart that have the same name one after the other."""
 
     @property
     def version(self) -> int:
@@ -32,7 +32,7 @@ class Record(Protocol):
 
     @property
     def owner(self) -> str:
-        """The uid of the object that controls this one, empty without one."""
+        """The uid of the controlling owner, empty if there is none."""
 
 
 R = TypeVar("R", bound=Record)
@@ -44,7 +44,7 @@ class Cache(Generic[R]):
     def __init__(self) -> None:
         self._records: dict[str, dict[str, R]] = {}
         self._owned: dict[str, tuple[Key, ...]] = {}
-        # Versions at which objects went: those of this minute, and those of the one before.
+        # The versions at which objects were deleted, in this minute and in the one before.
         self._deleted: tuple[dict[Key, int], dict[Key, int]] = ({}, {})
         self._turned = time.monotonic()
 
@@ -55,23 +55,23 @@ class Cache(Generic[R]):
         return self.within(None)
 
     def within(self, namespace: str | None) -> Iterator[R]:
-        """Return the records of a namespace, None for all; the others are not looked at."""
+        """Return the records of a namespace, or all if it is None; look at no other record."""
         everywhere = self._records if namespace is None else (namespace,)
         return (one for where in everywhere for one in self._records.get(where, {}).values())
 
     def get(self, key: Key) -> R | None:
-        """Return the newest record of the key, None if there is no object."""
+        """Return the newest record of a key, or None if there is no object."""
         return self._records.get(key[0], {}).get(key[1])
 
     def owned(self, uid: str) -> list[R]:
-        """Return the records of all objects that this uid controls."""
+        """Return the records of all objects whose controlling owner has this uid."""
         return [self._records[space][name] for space, name in self._owned.get(uid, ())]
 
     def put(self, record: R) -> bool:
-        """Take in a record; False if what is known is as new."""
+        """Store a record; return False if the known one is at least as new."""
         known = self.get(record.key)
         if known is not None and record.version <= known.version:
-            if record.version == known.version:  # the same, perhaps judged better
+            if record.version == known.version:  # the same object, perhaps read with more knowledge
                 self._records[record.key[0]][record.key[1]] = record
             return False
         if any(record.version <= gone.get(record.key, -1) for gone in self._deleted):
@@ -83,9 +83,9 @@ class Cache(Generic[R]):
         return True
 
     def remove(self, key: Key, version: int) -> bool:
-        """Take in that an object is gone; False if that is older news than what is known.
+        """Remove a deleted object; return False if the known record is newer than the deletion.
 
-        The object may be the same one: it left the watch with a label, and came back with it.
+        It may be the same object: it left the watch when it lost a label, and came back with it.
         """
         known = self.get(key)
         if known is not None and known.version > version:
@@ -98,14 +98,14 @@ class Cache(Generic[R]):
         return True
 
     def drop(self, record: R) -> None:
-        """Forget a record that the API server does not know any more."""
+        """Forget a record that the API server no longer knows."""
         if self.get(record.key) is record:
             self._drop(record.key)
 
     def replace(self, seen: Mapping[Key, int], version: int, namespace: str | None) -> list[R]:
-        """Drop what a full list at this version lacks, and return it.
+        """Drop the records that are missing from a full list at this version, and return them.
 
-        `namespace` is the one that was listed, None for all.
+        `namespace` is the listed one, or None for all.
         """
         ghosts = [
             record
@@ -117,7 +117,7 @@ class Cache(Generic[R]):
         return ghosts
 
     def clear(self, namespace: str | None) -> list[R]:
-        """Forget a namespace, None for all, as if it had never been seen; return what was there."""
+        """Forget a namespace, or all if it is None, and its deletions; return its records."""
         for gone in self._deleted:
             for key in [key for key in gone if namespace in (None, key[0])]:
                 del gone[key]

@@ -1,7 +1,7 @@
-"""The certificate that /metrics is served with; read again when its files change.
+"""The TLS certificate of /metrics, which is read again when its files change.
 
-`web` serves with it. A renewal (by cert-manager, through the kubelet) swaps a symbolic link, so
-both files change in one moment.
+`web` uses it. A renewal (by cert-manager, through the kubelet) swaps a symbolic link, so both
+files change at the same moment.
 """
 
 import logging
@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class CertificateError(Exception):
-    """There is no usable certificate; the text says where, and what to do."""
+    """The certificate cannot be used; the message says which one, and what to do."""
 
 
 class Certificate:
@@ -29,8 +29,8 @@ class Certificate:
                 f"{folder} has no usable tls.crt and tls.key ({error}): put a certificate and its "
                 "key there, both as PEM"
             ) from error
-        #: What a server listens with. It changes to the newest certificate within each handshake,
-        #: so connections that are there already stay.
+        #: The server's TLS context. Each handshake switches to the newest certificate, and existing
+        #: connections keep theirs.
         self.context = self._load()
         self.context.sni_callback = self._choose
 
@@ -38,10 +38,10 @@ class Certificate:
         connection.context = self._newest()
 
     def _newest(self) -> ssl.SSLContext:
-        """Return a context with what the files are now, or with what they were last of use."""
+        """Return a context with the current files, or with the last ones that could be used."""
         seen = self._look()
         if seen != self._seen:
-            self._seen = seen  # what cannot be used is tried, and told, once
+            self._seen = seen  # unusable files are tried and logged only once
             try:
                 self._current = self._load()
                 logger.info("Serving /metrics with the new certificate %s", self._certificate)
@@ -50,12 +50,12 @@ class Certificate:
         return self._current
 
     def _look(self) -> list[tuple[int, int, int]]:
-        """Return what tells whether the files are others; a file that is not there is left out."""
+        """Return values that differ when a file has changed; omit files that do not exist."""
         stats = [file.stat() for file in (self._certificate, self._key) if file.exists()]
         return [(stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats]
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        # With a password, or OpenSSL asks the terminal for that of an encrypted key.
+        # Without a password, OpenSSL would ask the terminal for the one of an encrypted key.
         context.load_cert_chain(self._certificate, self._key, password="")
         return context

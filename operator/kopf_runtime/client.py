@@ -1,8 +1,8 @@
 """Requests to the API server: each counted, bounded in time, and answered or refused.
 
 One session serves the whole runtime, so there is one pool of connections and one place for
-credentials. Writes pass a fence at the last moment: a replica that no longer leads sends none. What
-it sent before may still arrive: it is refused by its precondition, or made good by the next leader.
+credentials. A fence checks each write just before it is sent: a replica that no longer leads sends
+none. An earlier write may still arrive: its precondition stops it, or the next leader repairs it.
 """
 
 import contextlib
@@ -26,12 +26,12 @@ logger = logging.getLogger(__name__)
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
-#: Seconds without a line after which a watch is taken for dead; bookmarks come each minute.
+#: Seconds without a line after which a watch counts as dead; bookmarks arrive every minute.
 SILENCE = 75.0
-#: Seconds that a request may take whose predecessor ran out of time: the API server's own limit
-#: is 60, and a webhook may take 30 of them.
+#: Seconds that a request may take after the previous attempt timed out: the API server's own limit
+#: is 60, of which a webhook may take 30.
 PATIENT = 65.0
-#: Seconds between two looks at the API server's clock.
+#: Seconds between two readings of the API server's clock.
 _CLOCK = 10.0
 
 T = TypeVar("T")
@@ -48,18 +48,18 @@ class ApiError(Exception):
         self, method: str, path: str, status: int, reason: str, message: str, after: float = 0.0
     ) -> None:
         super().__init__(f"{method} {path}: {status or 'no answer'} {reason}: {message}")
-        #: The HTTP status, 0 without an answer.
+        #: The HTTP status, or 0 if there was no answer.
         self.status = status
         #: The machine-readable reason of the Status object, such as `AlreadyExists`.
         self.reason = reason
-        #: What the server says to a person.
+        #: The server's message for people.
         self.message = message
         #: The seconds of its Retry-After header.
         self.after = after
 
     @property
     def final(self) -> bool:
-        """Whether waiting alone does not help: somebody has to change something."""
+        """Whether a retry cannot succeed until somebody changes something."""
         return self.status in (400, 403, 413, 422)
 
 
@@ -73,25 +73,25 @@ def _within(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 
 def patience(seconds: float) -> AbstractContextManager[None]:
-    """Let each request within the block, in this task, take at least so many seconds."""
+    """Allow each request that this task sends in the block at least this many seconds."""
     return _within(_patience, seconds)
 
 
 def condition() -> Callable[[], bool]:
-    """Return what tells whether this task may still write (`only_while`)."""
+    """Return the condition under which this task may write (see `only_while`)."""
     return _condition.get()
 
 
 def only_while(holds: Callable[[], bool]) -> AbstractContextManager[None]:
-    """Stop each write within the block, in this task and those that it starts, unless it holds."""
+    """Refuse writes in the block, in this task and those it starts, once the condition is false."""
     return _within(_condition, holds)
 
 
 class Request(aiohttp.ClientRequest):
-    """A request that passes its fence once it has a connection: to make one may take long."""
+    """A request that checks its fence once it is connected, because connecting may take long."""
 
     async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
-        """Send the request; raise `ApiError` if it is a write that may not be sent any more."""
+        """Send the request; raise `ApiError` if it is a write that is no longer allowed."""
         for holds, why in _fence.get() if self.method != "GET" else ():
             if not holds():
                 raise ApiError(self.method, self.url.path, 0, "Fenced", why)
@@ -99,17 +99,17 @@ class Request(aiohttp.ClientRequest):
 
 
 class Client:
-    """Talks to one API server; opened by `open`, closed by `close`."""
+    """A client of one API server; call `open` before the first request, and `close` at the end."""
 
     def __init__(self, manager: str, version: str, timeout: float, metrics: Metrics) -> None:
-        #: The field manager and the user agent.
+        #: The field manager, which is also the name in the user agent.
         self.manager = manager
         self.agent = f"{manager}/{version or '0'}"
         self._timeout = timeout
         self._metrics = metrics
         self._session: aiohttp.ClientSession | None = None
         self._credentials: Credentials | None = None
-        #: Tells at the last moment before each write whether it may be sent; an election's.
+        #: Returns whether a write may be sent; called just before each one. The election sets it.
         self.may_write: Callable[[], bool] = lambda: True
         self._clock = (0.0, time.time() - time.monotonic())
 
@@ -128,7 +128,7 @@ class Client:
             await self._session.close()
 
     def now(self) -> float:
-        """Return the time by the API server's clock, in seconds of Unix time."""
+        """Return the API server's time, in seconds of Unix time."""
         return time.monotonic() + self._clock[1]
 
     async def request(
@@ -141,10 +141,10 @@ class Client:
         params: dict[str, str] | None = None,
         fenced: bool = True,
     ) -> bytes:
-        """Send one request and return the JSON that answers it; raise `ApiError`.
+        """Send one request and return the JSON of its answer; raise `ApiError`.
 
-        A body of bytes is sent as it is. A write that may not be sent has the reason `Fenced`;
-        `fenced=False` sends it anyway.
+        A body of bytes is sent as it is. The error of a write that the fence stops has the reason
+        `Fenced`; `fenced=False` sends it anyway.
         """
         data = body if isinstance(body, bytes | None) else msgspec.json.encode(body)
         started = time.monotonic()
@@ -165,7 +165,7 @@ class Client:
             self._metrics.api_time.labels(method).observe(time.monotonic() - started)
 
     async def ask(self, method: str, path: str, body: Any = None, **options: Any) -> dict[str, Any]:
-        """Send one request and return the object that answers it; raise `ApiError`."""
+        """Send one request and return the decoded object of its answer; raise `ApiError`."""
         payload = await self.request(method, path, body, **options)
         try:
             return msgspec.json.decode(payload, type=dict[str, Any]) if payload else {}
@@ -201,14 +201,14 @@ class Client:
         return self._session.request(
             method, self._credentials.server + path, data=data, params=params, timeout=timeout,
             headers={"Content-Type": content_type}, ssl=self._credentials.ssl,
-            allow_redirects=False,  # they would take the token along: CVE-2022-3172
+            allow_redirects=False,  # a redirect would receive the token: CVE-2022-3172
             middlewares=(self._credentials, self.fence) if fenced else (self._credentials,),
         )  # fmt: skip
 
     async def fence(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        """Fence the writes of a session whose `request_class` is `Request`."""
+        """Apply the fence to the writes of a session whose `request_class` is `Request`."""
         leads = self.may_write, "no longer the leader"
         selected = condition(), "its namespace is no longer selected"
         with _within(_fence, (leads, selected)):
@@ -222,7 +222,7 @@ class Client:
         return ApiError(method, path, 0, type(error).__name__.removesuffix("Error"), said)
 
     def _look_at_clock(self, response: aiohttp.ClientResponse) -> None:
-        """Learn the API server's time, which need not be ours."""
+        """Read the API server's time, which may differ from ours."""
         now = time.monotonic()
         if now - self._clock[0] > _CLOCK and (date := response.headers.get("Date")):
             with contextlib.suppress(ValueError, OverflowError):
@@ -232,7 +232,7 @@ class Client:
 def _error(method: str, path: str, response: aiohttp.ClientResponse, payload: bytes) -> ApiError:
     try:
         said = _FAILURE.decode(payload)
-    except (msgspec.MsgspecError, RecursionError):  # not the API server's: a proxy's page
+    except (msgspec.MsgspecError, RecursionError):  # not from the API server: a proxy's page
         said = Failure(payload[:500].decode(errors="replace"))
     after = response.headers.get("Retry-After", "")
     return ApiError(

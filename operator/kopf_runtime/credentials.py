@@ -1,4 +1,4 @@
-"""How the API server is reached, and who this process is to it; kept fresh.
+"""The API server's address and this process's credentials, which are kept up to date.
 
 Used by `client` for the runtime's own session, and by `manager` for kopf's.
 """
@@ -20,15 +20,15 @@ import kopf
 logger = logging.getLogger(__name__)
 
 TOKEN_AGE = 60.0  # seconds; the kubelet rotates a token at 80% of its hour or more
-UNAUTHORIZED = 1.0  # seconds at least between two attempts to mend a 401
+UNAUTHORIZED = 1.0  # minimum number of seconds between two reads of the credentials after a 401
 
 
 def find() -> kopf.ConnectionInfo:
-    """Return how to reach the cluster: the service account's way, else the kubeconfig's.
+    """Return how to reach the cluster: from the service account, or else from the kubeconfig.
 
-    Where the Kubernetes client package is installed (on a developer's machine, never in the
-    image), it reads the kubeconfig, because it knows the clouds' exec plugins.
-    Raise `kopf.LoginError` with what to do.
+    If the Kubernetes client package is installed (on a developer's machine, never in the image),
+    it reads the kubeconfig, because it supports the cloud providers' exec plugins.
+    Raise `kopf.LoginError` with a message that says what to do.
     """
     arguments: dict[str, Any] = {"settings": kopf.OperatorSettings(), "logger": logger}
     info = kopf.login_with_service_account(**arguments)
@@ -56,10 +56,10 @@ def find() -> kopf.ConnectionInfo:
 
 
 class Credentials:
-    """The credentials of all requests; an aiohttp middleware puts them on each.
+    """The credentials of all requests, which an aiohttp middleware adds to each.
 
-    Within a cluster the files of token and CA are read again each minute. Anywhere, a 401 or a
-    certificate that is not trusted makes them be read at once, but at most once a second.
+    In a cluster, the files with token and CA are read again every minute. Everywhere, a 401 or an
+    untrusted certificate causes an immediate read, at most once a second.
     """
 
     def __init__(self, info: kopf.ConnectionInfo) -> None:
@@ -74,13 +74,13 @@ class Credentials:
         trust = _fingerprint(info)
         if trust != getattr(self, "_trust", b""):
             self._trust = trust
-            #: What connections are made with; another one once the CA was rotated.
+            #: The TLS context of new connections; it is replaced when the CA was rotated.
             self.ssl: ssl.SSLContext = info.as_ssl_context()
 
     async def __call__(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        """Send the request with the credentials; after a 401 once more, with others."""
+        """Send the request with the credentials; after a 401, retry once with new ones."""
         if self._rotates and time.monotonic() - self._read > TOKEN_AGE:
             await self.refresh()
         sent = self._headers
@@ -95,18 +95,18 @@ class Credentials:
         return response
 
     async def refresh(self) -> None:
-        """Read the credentials again, unless that was done within the last second."""
+        """Read the credentials again, unless they were read within the last second."""
         if time.monotonic() - self._read < UNAUTHORIZED:
             return
         self._read = time.monotonic()
         try:
             self._take(await asyncio.to_thread(find))
-        except Exception as error:  # a token's file may be away while it rotates
+        except Exception as error:  # the token's file may be missing while it is rotated
             logger.warning("The credentials could not be read again: %s", error)
 
 
 def _fingerprint(info: kopf.ConnectionInfo) -> bytes:
-    """Hash what connections are made with: the CA and the client's certificate."""
+    """Return a hash of the CA and the client's certificate, which new connections use."""
     total = hashlib.sha256(repr((info.ca_data, info.certificate_data, info.insecure)).encode())
     for path in (info.ca_path, info.certificate_path):
         if path is not None:

@@ -1,8 +1,8 @@
-"""What an author declares of a kind beside its fields: its names, columns, rules and scale.
+"""What an author declares about a kind, except its fields: names, columns, rules and scale.
 
 `custom_resource` attaches it to a class. `manager` serves the kind that the class declares, and
-`hack.pack` makes the CustomResourceDefinition of it. The fields are declared by their types and by
-`msgspec.Meta`, which decoding holds them to as well.
+`hack.pack` generates its CustomResourceDefinition. Types and `msgspec.Meta` declare the fields, and
+decoding enforces them too.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ class Fields(Struct, rename="camel", frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule in CEL that the API server holds an object to."""
+    """A validation rule in CEL, which the API server enforces."""
 
     rule: str
     #: What is wrong and what to do; the API server returns it when it rejects an object.
@@ -38,19 +38,19 @@ class Rule:
     field_path: str = ""
 
     def schema(self) -> dict[str, str]:
-        """Return the rule as a schema has it."""
+        """Return the rule in the form of a schema."""
         where = {"fieldPath": self.field_path} if self.field_path else {}
         return {"rule": self.rule, **where, "message": self.message}
 
 
 def rules(*rules: Rule) -> dict[str, Any]:
-    """Return what declares rules of a field: `msgspec.Meta(extra_json_schema=kr.rules(…))`."""
+    """Return the rules of a field, for `msgspec.Meta(extra_json_schema=kr.rules(…))`."""
     return {"x-kubernetes-validations": [rule.schema() for rule in rules]}
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the table that `kubectl get` prints; its type is that of the field."""
+    """A column of the table that `kubectl get` prints; it has the type of its field."""
 
     name: str
     #: The field, such as `.spec.size`.
@@ -60,7 +60,7 @@ class Column:
     wide: bool = False
 
 
-#: Columns that most kinds have; what the first two say follows from the declaration.
+#: Columns that most kinds have; the descriptions of the first two come from the declaration.
 READY = Column("Ready", '.status.conditions[?(@.type=="Ready")].status')
 REASON = Column("Reason", '.status.conditions[?(@.type=="Ready")].reason', wide=True)
 AGE = Column("Age", ".metadata.creationTimestamp")
@@ -78,11 +78,11 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class CustomResource:
-    """A kind as its author declares it."""
+    """An author's declaration of a kind."""
 
     kind: Kind
     resource: type[Resource]
-    #: The fields of the status beside conditions and observedGeneration, None for no others.
+    #: The fields of the status besides conditions and observedGeneration, or None.
     status: type[Struct] | None
     #: When the condition Ready is true.
     ready: str
@@ -105,11 +105,11 @@ def custom_resource(
     columns: Sequence[Column] = (READY, AGE), rules: Sequence[Rule] = (),
     scale: Scale | None = None, naming: str = "",
 ) -> Callable[[type[T]], type[T]]:  # fmt: skip
-    """Declare a class as a kind of its name; its docstring describes the kind.
+    """Declare a class as the kind of the same name; its docstring describes the kind.
 
     `ready` says when the condition Ready is true ("The condition Ready is True while …"), `naming`
-    describes `metadata.name`, and `rules` are those of the whole object. Raise `ValueError` if the
-    name of the class is too long.
+    describes `metadata.name`, and `rules` apply to the whole object. Raise `ValueError` if the name
+    of the class is too long.
     """
 
     def declare(type_: type[T]) -> type[T]:
@@ -126,7 +126,7 @@ def custom_resource(
 
 
 def declared(type_: type[Resource]) -> CustomResource:
-    """Return what is declared of a class; raise `TypeError` if nothing is."""
+    """Return the declaration of a class; raise `TypeError` if it has none."""
     found = vars(type_).get(_ATTRIBUTE)
     if not isinstance(found, CustomResource):
         raise TypeError(

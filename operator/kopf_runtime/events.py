@@ -1,8 +1,8 @@
-"""Events: the story that `kubectl describe` tells of an object.
+"""Events: the history of an object that `kubectl describe` shows.
 
-`reconcile` records, a task of `manager` posts. Recording never waits and never fails. The same
-Event again within ten minutes counts up the first one (as client-go's recorder does), one object
-gets no more than a handful at once, and what is too much is dropped and counted.
+`reconcile` records Events, and a task of `manager` posts them. Recording never waits and never
+fails. If the same Event occurs again within ten minutes, the first one's count is raised, as by
+client-go's recorder. Each object has a budget of Events; those beyond it are dropped and counted.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ V = TypeVar("V")
 
 logger = logging.getLogger(__name__)
 
-PENDING = 1000  # Events that wait for their post
-REMEMBERED = 1024  # posted Events that a repetition may count up, and budgets of objects
-SAME = 600.0  # seconds within which a repetition counts up
-BURST, REFILL = 25, 300.0  # Events an object at once, and seconds for one more (client-go's)
+PENDING = 1000  # Events that wait to be posted
+REMEMBERED = 1024  # posted Events that a repetition can count up, and objects with a budget
+SAME = 600.0  # seconds within which a repetition raises the count
+BURST, REFILL = 25, 300.0  # Events per object at once, and seconds for one more, as in client-go
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class _Event:
     type: str
     reason: str
     message: str
-    #: Whether it may be posted: that of the task that recorded it.
+    #: Returns whether it may be posted: the condition of the task that recorded it.
     condition: Callable[[], bool] = field(default_factory=condition)
 
     @property
@@ -51,7 +51,7 @@ class _Posted:
 
 
 class Recorder:
-    """Takes Events in, and posts them in order."""
+    """Queues Events and posts them in order."""
 
     def __init__(self, client: Client, instance: str, metrics: Metrics) -> None:
         self._client = client
@@ -62,11 +62,11 @@ class Recorder:
         self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def normal(self, about: dict[str, Any], reason: str, message: str) -> None:
-        """Record what went as planned."""
+        """Record an Event about something that went as planned."""
         self._record(_Event(about, "Normal", reason, message[:1024]))
 
     def warning(self, about: dict[str, Any], reason: str, message: str) -> None:
-        """Record what somebody may have to look at."""
+        """Record an Event about something that may need somebody's attention."""
         self._record(_Event(about, "Warning", reason, message[:1024]))
 
     def _record(self, event: _Event) -> None:
@@ -76,7 +76,7 @@ class Recorder:
         self._queue.put_nowait(event)
 
     def _affordable(self, uid: str) -> bool:
-        """Take one from the object's budget (a token bucket)."""
+        """Take one token from the object's budget; return False if it is empty."""
         now = time.monotonic()
         tokens, at = self._budgets.pop(uid, (float(BURST), now))
         tokens = min(float(BURST), tokens + (now - at) / REFILL)
@@ -85,7 +85,7 @@ class Recorder:
         return tokens >= 1
 
     async def run(self) -> None:
-        """Post until cancelled; a refused Event is dropped."""
+        """Post Events until cancelled; drop those that are refused."""
         while True:
             event = await self._queue.get()
             try:
@@ -99,7 +99,7 @@ class Recorder:
                 self._queue.task_done()
 
     async def flush(self) -> None:
-        """Wait until all that was recorded is posted."""
+        """Wait until all recorded Events are posted."""
         await self._queue.join()
 
     async def _post(self, event: _Event) -> None:
@@ -118,7 +118,7 @@ class Recorder:
                 return
         namespace = event.about["namespace"] or "default"  # as for a Node
         collection = f"/api/v1/namespaces/{namespace}/events"
-        # An Event's name: the object's, cut to what a name may have, and something of its own.
+        # An Event's name: the object's, shortened so that the result is valid, and a unique suffix.
         name = f"{event.about['name'][:230].rstrip('.-')}.{secrets.token_hex(8)}"
         body = {
             "apiVersion": "v1", "kind": "Event",
@@ -139,6 +139,6 @@ class Recorder:
 
 
 def _expire(known: OrderedDict[Any, V], is_over: Callable[[V], bool]) -> None:
-    """Forget what is over, from the oldest on, and what is too much to remember."""
+    """Remove expired entries, oldest first, and those beyond the limit."""
     while known and (len(known) > REMEMBERED or is_over(next(iter(known.values())))):
         known.popitem(last=False)

@@ -1,9 +1,9 @@
-"""Calls what is outside the cluster: an author's `sync` before the plan, `cleanup` before the end.
+"""Calls external APIs: an author's `sync` before the plan, `cleanup` before an object is deleted.
 
-`reconcile` asks `External` for each object. The calls share a session of their own, which knows no
-credentials of the cluster; each is bounded in time, and one that fails is tried again later and
-later, whatever wakes the object meanwhile. What was made outside must not be left behind, so with a
-`cleanup` an object gets a finalizer before anything else is done for it.
+`reconcile` uses `External` for each object. The calls share a session of their own, which has no
+credentials of the cluster. Each call has a timeout, and a failed one is retried with backoff, no
+matter what queues the object meanwhile. Nothing external may be left behind, so if there is a
+`cleanup`, an object gets a finalizer before anything else is done for it.
 """
 
 import asyncio
@@ -27,26 +27,26 @@ from kopf_runtime.troubles import StopError, outside_failed
 
 logger = logging.getLogger(__name__)
 
-#: Seconds of the first pause after a call that failed, and of the longest.
+#: Seconds of the first and of the longest pause after a failed call.
 FIRST, LONGEST = 1.0, 300.0
-#: Seconds that a call may take at most: a reconcile of five minutes counts as stuck (`manager`).
+#: The longest timeout of a call in seconds: a reconcile of five minutes is stuck (see `manager`).
 PATIENCE = 240.0
-#: Attempts to change the finalizers of an object that others write to, too.
+#: Attempts to change the finalizers of an object while others write to it.
 ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An author's function that calls what is outside, given object, session and settings."""
+    """An author's coroutine function; it gets the object, a session and the settings."""
 
     function: Callable[[Any, aiohttp.ClientSession, Any], Awaitable[Any]]
-    #: Seconds that it may take.
+    #: Its timeout in seconds.
     timeout: float
-    #: Seconds after which it is called again though nothing changed.
+    #: Seconds after which it is called again even if nothing has changed.
     every: float = float("inf")
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work, when it is declared."""
+        """Refuse a function or a time that cannot work, as soon as it is declared."""
         name = getattr(self.function, "__name__", str(self.function))
         if not inspect.iscoroutinefunction(self.function):
             raise TypeError(f"{name} must be a coroutine function: write `async def {name}`")
@@ -58,11 +58,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """A call that failed for an object, and is not tried again yet."""
+    """A failed call for an object, which waits for its retry."""
 
     uid: str
     call: Call
-    #: What the object was like; None if whatever it is like must wait.
+    #: The generation that has to wait; None if every generation has to.
     generation: int | None
     backoff: Backoff
     until: float
@@ -70,7 +70,7 @@ class _Failed:
 
 
 class External:
-    """Calls what is outside for the objects of one kind."""
+    """Calls external APIs for the objects of one kind."""
 
     def __init__(
         self, client: Client, primaries: Source[Primary], templates: Templates,
@@ -93,7 +93,7 @@ class External:
         self._failed.pop(key, None)
 
     def begin(self, namespace: str | None = None) -> None:
-        """Forget what is outside for a namespace, None for all: others may have changed it."""
+        """Forget the results of a namespace, or all if it is None: others may have changed them."""
         if namespace is None:
             self._failed.clear()
         for primary in list(self._primaries.cache.within(namespace)):
@@ -102,11 +102,11 @@ class External:
                 self._primaries.cache.put(replace(primary, outcome=None, wanted=(), problem=""))
 
     def is_planned(self, primary: Primary) -> bool:
-        """Tell whether it is known what an object should have."""
+        """Return whether the children of an object have been planned."""
         return self._sync is None or primary.outcome is not None
 
     def due(self, key: Key) -> float | None:
-        """Return the seconds until the next `sync` of an object, None if time brings none."""
+        """Return the seconds until the next `sync` of an object, or None if none is scheduled."""
         primary = self._primaries.cache.get(key)
         if self._sync is None or primary is None or primary.outcome is None:
             return None
@@ -117,13 +117,13 @@ class External:
     # --- steps --------------------------------------------------------------------------------
 
     async def hold(self, primary: Primary) -> None:
-        """Give an object its finalizer, if there will be something to clean up."""
+        """Add the finalizer to an object if there is a `cleanup`."""
         if self._cleanup is not None and self._finalizer not in primary.finalizers:
             await self._set_finalizers(primary, lambda former: [*former, self._finalizer])
 
     async def sync(self, primary: Primary) -> None:
-        """Call `sync` if something changed or it is time, and plan by what it returns."""
-        if self._sync is None or self.due(primary.key):  # called before, and it is not yet time
+        """Call `sync` if the object changed or the interval is over, and plan with its result."""
+        if self._sync is None or self.due(primary.key):  # called before, and not due yet
             return
         thing = await self._get(primary)
         if thing is None or thing.metadata.generation != primary.generation:
@@ -137,11 +137,11 @@ class External:
         self._primaries.cache.put(replace(known, outcome=outcome, wanted=wanted, problem=problem))
 
     def holds(self, primary: Primary) -> bool:
-        """Tell whether an object that is being deleted waits for `cleanup`."""
+        """Return whether an object that is being deleted waits for `cleanup`."""
         return self._cleanup is not None and self._finalizer in primary.finalizers
 
     async def release(self, primary: Primary) -> None:
-        """Call `cleanup`, and let the object go."""
+        """Call `cleanup`, then remove the finalizer."""
         thing = await self._get(primary)
         if thing is not None and self._cleanup is not None:
             hint = f" To give up, remove its finalizer {self._finalizer}."
@@ -175,7 +175,7 @@ class External:
     def _failure(
         self, error: Exception, call: Call, primary: Primary, reason: str, hint: str
     ) -> StopError:
-        """Remember a call that failed: the next one waits twice as long."""
+        """Remember a failed call, and double the pause before the next one."""
         message = f"{type(error).__name__}: {error}"
         after = 0.0
         if isinstance(error, RetryError):
@@ -194,7 +194,7 @@ class External:
         return outside_failed(reason, message, wait)
 
     def _former(self, call: Call, primary: Primary) -> _Failed | None:
-        """Return how this very call failed for this very object."""
+        """Return the last failure of this call for this object, or None."""
         failed = self._failed.get(primary.key)
         same = failed is not None and (failed.uid, failed.call) == (primary.uid, call)
         return failed if same else None
@@ -211,21 +211,21 @@ class External:
     # --- the object itself --------------------------------------------------------------------
 
     async def _get(self, primary: Primary) -> Resource | None:
-        """Return the object as it is now, None if it is gone."""
+        """Return the object as it is now, or None if it is gone."""
         fetched = await self._primaries.fetch(primary.key)
         return fetched[1] if fetched is not None and fetched[0].uid == primary.uid else None
 
     async def _set_finalizers(
         self, primary: Primary, change: Callable[[list[str]], list[str]]
     ) -> None:
-        """Change the finalizers of an object, and leave those of others as they are."""
+        """Change the object's finalizers; retry if somebody else writes to it meanwhile."""
         for attempt in range(ATTEMPTS):
             thing = await self._get(primary)
             if thing is None:
                 return
             former = thing.metadata.finalizers or []
             if thing.metadata.deletion_timestamp and self._finalizer not in former:
-                return  # the API server lets nobody add one any more
+                return  # the API server no longer accepts a new finalizer
             body = {
                 "metadata": {
                     "resourceVersion": thing.metadata.resource_version,

@@ -1,12 +1,12 @@
-"""Who owns a child's fields: tells whether somebody altered what the operator set.
+"""Field ownership: decides whether somebody has altered a field that the operator set.
 
-The API server records who set which field (`metadata.managedFields`). A child was altered exactly
-if a field of its manifest is not the operator's any more: a field that somebody else changed is
-theirs, a field that somebody removed is nobody's. What an admission webhook changed while the child
-was created counts as its creator's, and what others add is theirs to keep. So neither defaults nor
-a rewritten image nor a label of somebody else's makes a child look altered.
+The API server records who set which field (`metadata.managedFields`). A child is altered exactly if
+the operator no longer owns a field of its manifest: when somebody else changes a field, they own
+it; when somebody removes it, nobody does. Changes by an admission webhook during the creation
+belong to the creator, and fields added by others belong to them. So neither a default nor a
+rewritten image nor a label added by others makes a child look altered.
 
-Used by `children`, for each event of a child; see
+Used by `reading`, for each event of a child; see
 https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management.
 """
 
@@ -18,26 +18,26 @@ import msgspec
 
 from kopf_runtime.objects import ManagedFields
 
-#: Verdicts that are remembered; the children of a thousand objects share one.
+#: Cached verdicts; the children of a thousand objects usually share one.
 _REMEMBERED = 256
 
-#: Bytes of an encoded shape; of larger manifests only template and owner are compared.
+#: Largest encoded shape in bytes; larger manifests are compared only by template hash and owner.
 _LARGEST = 16384
-#: The fields that name the items of Kubernetes' lists (`x-kubernetes-list-map-keys`).
+#: The fields that identify the items of Kubernetes' lists (`x-kubernetes-list-map-keys`).
 _KEYS = frozenset({
     "name", "type", "key", "ip", "uid", "port", "protocol", "containerPort", "mountPath",
     "devicePath", "topologyKey", "whenUnsatisfiable",
 })  # fmt: skip
 
-#: What a manifest sets, without its values: dictionaries, lists of items, and None for a value.
+#: The fields that a manifest sets, without values: dictionaries, lists of items, None for a value.
 Shape = Any
 
 
 def shape(manifest: dict[str, Any], *, applied: bool = False) -> bytes:
-    """Return the encoded shape of a manifest, empty if it is too large to be remembered.
+    """Return the encoded shape of a manifest, or an empty one if it is too large.
 
-    Left out are its kind and name, and its owner reference, which is compared by itself, and empty
-    values. Of one that is `applied`, 0 and false stay: the API server records who set them.
+    It omits kind and name, empty values, and the owner reference, which is compared separately. If
+    the manifest is `applied`, 0 and false stay, because the API server records who set them.
     """
     ignored = ("name", "namespace", "ownerReferences")
     meta = {k: v for k, v in manifest["metadata"].items() if k not in ignored}
@@ -47,7 +47,7 @@ def shape(manifest: dict[str, Any], *, applied: bool = False) -> bytes:
 
 
 def _shape(part: Any, applied: bool) -> Shape:
-    """Leave out empty values, too: the API does not tell most of them from absent ones."""
+    """Return a part's shape without empty values, which the API mostly treats as absent."""
     if isinstance(part, dict):
         return {
             name: _shape(value, applied)
@@ -60,15 +60,15 @@ def _shape(part: Any, applied: bool) -> Shape:
 
 
 def _names(item: Any) -> Any:
-    """Return what names a list item: its key fields (map lists), or itself (sets)."""
+    """Return what identifies a list item: its key fields (map lists), or the item (sets)."""
     if isinstance(item, dict):
         return {name: value for name, value in item.items() if name in _KEYS}
     return item
 
 
 def covers(owned: Any, wanted: Shape) -> bool:
-    """Tell whether the owned fields (`fieldsV1`) include all that the shape sets."""
-    if not owned:  # a value, or what is only ever set as a whole, such as a node selector
+    """Return whether the owned fields (`fieldsV1`) include all fields of the shape."""
+    if not owned:  # a value, or an atomic field, such as a node selector
         return True
     if isinstance(wanted, dict):
         return all(
@@ -89,7 +89,7 @@ def _covers_item(keyed: list[tuple[str, Any]], names: Any, wanted: Shape) -> boo
             if named == names:
                 return True
         elif isinstance(names, dict) and all(
-            # A key that the manifest leaves to its default, such as a port's protocol.
+            # The manifest may omit a key that has a default, such as a port's protocol.
             names.get(k, v) == v
             for k, v in named.items()
         ):
@@ -98,16 +98,16 @@ def _covers_item(keyed: list[tuple[str, Any]], names: Any, wanted: Shape) -> boo
 
 
 class Ownership:
-    """Remembers verdicts, for most children of a kind have the same fields."""
+    """Caches verdicts, because most children of a kind have the same fields."""
 
     def __init__(self, manager: str) -> None:
         self._manager = manager
         self._verdicts: OrderedDict[tuple[bytes, bytes], bool] = OrderedDict()
 
     def intact(self, entries: list[ManagedFields] | None, owner: str, wanted: bytes) -> bool:
-        """Tell whether the operator still owns all of an encoded shape.
+        """Return whether the operator still owns all fields of an encoded shape.
 
-        `owner` is the uid of the object's owner, which stands in its fields.
+        `owner` is the uid of the object's owner, which is part of the owned fields.
         """
         mine = [
             bytes(entry.fields_v1)
@@ -127,7 +127,7 @@ class Ownership:
         return verdict
 
     def others(self, entries: list[ManagedFields] | None) -> str:
-        """Name who else changed an object, for an Event."""
+        """Return the names of other managers that changed an object, for an Event."""
         names = {e.manager[:64] for e in entries or () if e.subresource != "status"}
         return ", ".join(sorted(names - {self._manager, ""})[:3])
 
@@ -138,12 +138,12 @@ def _decide(mine: list[bytes], wanted: bytes) -> bool:
         for fields in mine:
             _merge(owned, msgspec.json.decode(fields))
         return bool(owned) and covers(owned, msgspec.json.decode(wanted))
-    except (msgspec.MsgspecError, RecursionError):  # somebody wrote what are no fields
+    except (msgspec.MsgspecError, RecursionError):  # somebody wrote invalid managed fields
         return False
 
 
 def _merge(into: dict[str, Any], more: Any) -> None:
-    """Unite the fields of two entries: one of a create, one of an apply."""
+    """Merge the fields of two entries: one from a create, one from an apply."""
     for name, part in more.items() if isinstance(more, dict) else ():
         if isinstance(part, dict):
             _merge(into.setdefault(name, {}), part)

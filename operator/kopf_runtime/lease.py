@@ -1,8 +1,8 @@
-"""Leader election by a Lease: one of several replicas works, the others stand by.
+"""Leader election with a Lease: one replica works, the others stand by.
 
-`manager` hands `Election.lead` the work to do while leading. The rules are client-go's: a candidate
-judges a leader's silence by its own clock, from when it last saw the Lease change, so clocks need
-not agree; the leader stops its work before the others may begin.
+`manager` passes the leader's work to `Election.lead`. The rules are client-go's: a candidate
+measures by its own clock how long the Lease has not changed, so the replicas' clocks need not
+agree, and the leader stops its work before another replica may begin.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 def clock() -> float:
-    """Return seconds that go on while the process is stopped or, on Linux, its host suspended."""
+    """Return a time in seconds that runs on while the process is stopped (Linux: or suspended)."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -38,14 +38,15 @@ class Election:
         self._collection = (
             f"/apis/coordination.k8s.io/v1/namespaces/{settings.lease_namespace}/leases"
         )
-        self._lease: dict[str, Any] | None = None  # as it was last seen
-        self._changed = 0.0  # when it was last seen to change, by `clock`
-        self._renewed = 0.0  # when we last asked for a renewal that was granted
+        self._lease: dict[str, Any] | None = None  # the Lease as last read
+        self._changed = 0.0  # when we last saw it change, by `clock`
+        self._renewed = 0.0  # when we sent the last successful renewal
 
     def leads(self) -> bool:
-        """Tell whether this replica may write at this moment.
+        """Whether this replica may write now.
 
-        The clock goes on while the process is stopped or stuck, so it knows before any task does.
+        The clock runs on while the process is stopped or stuck, so this is false before any task
+        has noticed that the Lease expired.
         """
         held = clock() - self._renewed < self._settings.lease_renew_deadline
         return held and self._holder() == self._settings.identity
@@ -66,11 +67,11 @@ class Election:
             await self._release()
 
     async def _acquire(self) -> None:
-        while not await self._try():  # noqa: ASYNC110 (another process's doing: there is no event)
+        while not await self._try():  # noqa: ASYNC110 (another process changes it, so there is no event)
             await asyncio.sleep(self._pause())
 
     async def _while_renewing(self, work: Work) -> None:
-        """Work until the Lease is lost, or was not renewed until the deadline."""
+        """Work until the Lease is lost or the deadline for its renewal has passed."""
         async with asyncio.TaskGroup() as group:
             working = group.create_task(work())
             while clock() - self._renewed < self._settings.lease_renew_deadline:
@@ -87,7 +88,7 @@ class Election:
             working.cancel()
 
     def _pause(self) -> float:
-        """Give the seconds until the next try: when the Lease runs out, if that is sooner."""
+        """Return the seconds until the next try: when the Lease expires, if that is sooner."""
         left = self._changed + self._duration() - clock()
         period = self._settings.lease_retry_period
         return min(period, left + 0.001) if left > 0 else period
@@ -99,14 +100,14 @@ class Election:
         return str(((self._lease or {}).get("spec") or {}).get("holderIdentity") or "")
 
     async def _try(self) -> bool:
-        """Get or renew the Lease; False if it is another's, or the API server did not answer."""
+        """Acquire or renew the Lease; return False if another holds it or there was no answer."""
         asked = clock()
         try:
             if not await self._look() or not self._free(asked):
                 return False
             await self._write(self._settings.identity, self._settings.lease_duration)
         except ApiError as error:
-            if error.status != 409:  # 409: somebody was quicker
+            if error.status != 409:  # 409: another replica was faster
                 self._metrics.lease_failures.inc()
                 logger.warning("The Lease could not be read or written: %s", error)
             self._lease = None if error.status in (404, 409) else self._lease
@@ -116,7 +117,7 @@ class Election:
         return True
 
     async def _look(self) -> bool:
-        """Read the Lease, unless we hold it; create it if there is none."""
+        """Read the Lease unless we hold it; create it if it does not exist."""
         if self._lease is not None and self._holder() == self._settings.identity:
             return True
         name = self._settings.lease_name
@@ -143,7 +144,7 @@ class Election:
         return now - self._changed > self._duration()
 
     async def _write(self, holder: str, duration: float) -> None:
-        """Write the Lease over the version that was seen; `ApiError` 409 if it changed."""
+        """Update the version of the Lease that we read; raise `ApiError` 409 if it has changed."""
         assert self._lease is not None
         former = self._lease.get("spec") or {}
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -163,7 +164,7 @@ class Election:
         self._lease = await self._client.ask("PUT", path, body, fenced=False)
 
     async def _release(self) -> None:
-        """Let the others begin at once; a renewal that was under way may have been granted."""
+        """Release the Lease so that others can begin at once, even if a renewal was under way."""
         if self._lease is None:
             return
         with contextlib.suppress(ApiError, TimeoutError):

@@ -1,6 +1,6 @@
-"""Lists a path of the API server by pages, and asks again for a page that fails.
+"""Lists a path of the API server page by page, and retries a page that fails.
 
-`reflector` takes in what the pages hold.
+`reflector` uses it to fill the cache.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ from kopf_runtime.backoff import Backoff
 from kopf_runtime.client import ApiError, Client
 from kopf_runtime.objects import Page, number, parse
 
-#: Objects a LIST page; client-go's 500 took 20 MB more at a start with 10,000 Messages.
+#: Objects per page; client-go's 500 took 20 MB more at a start with 10,000 Messages.
 PAGE = 100
-#: Bytes a page should have: a page of large objects is followed by smaller ones.
+#: Target size of a page in bytes: after a page of large objects, fewer are requested.
 PAGE_BYTES = 2_000_000
-#: Statuses after which a path is not served: its namespace, its rights or its kind is gone.
+#: HTTP statuses that mean that a path is not served: the namespace, the rights or the kind is gone.
 LOST = (401, 403, 404)
 
 
@@ -28,7 +28,7 @@ class Lister:
         self.query = {"labelSelector": selector} if selector else {}
 
     async def version(self) -> int:
-        """Return the version that the API server is at; raise `ApiError`."""
+        """Return the API server's current resource version; raise `ApiError`."""
         _, version, _ = await self._page({**self.query, "limit": "1"})
         return version
 

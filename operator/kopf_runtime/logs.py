@@ -1,8 +1,8 @@
-"""Log lines, as text or JSON, each with the namespace and name of the object that it is about.
+"""Log lines as text or JSON, each with the namespace and name of the object that it is about.
 
-`manager` sets it up; `queue` calls `about` to say what the lines within are about. What users wrote
-may come back in an error of the API server, so control characters are escaped and endless lines are
-cut: a text must neither forge a line nor steer a terminal.
+`manager` sets up the logging, and `queue` calls `about` for each object. The API server's errors
+may quote what users wrote, so control characters are escaped and long lines are cut: no text can
+forge a log line or control a terminal.
 """
 
 import json
@@ -22,7 +22,7 @@ _about: ContextVar[Key | None] = ContextVar("about", default=None)
 
 @contextmanager
 def about(key: Key) -> Iterator[None]:
-    """Have all that is logged within the block, in this task, be about this object."""
+    """Add this object to every line that the task logs in the block."""
     token = _about.set(key)
     try:
         yield
@@ -31,7 +31,7 @@ def about(key: Key) -> Iterator[None]:
 
 
 def escape(text: str) -> str:
-    """Escape what is no printable character, and cut what is too long."""
+    """Escape characters that are not printable, and cut a text that is too long."""
     if len(text) > MOST:
         text = f"{text[:MOST]}… ({len(text) - MOST} more characters)"
     if text.isprintable():
@@ -40,7 +40,7 @@ def escape(text: str) -> str:
 
 
 def _object(record: logging.LogRecord) -> Key | None:
-    """Tell what a line is about; kopf's own lines carry a reference."""
+    """Return the object that a line is about; kopf's own lines carry an object reference."""
     reference = getattr(record, "k8s_ref", None)
     if reference and reference.get("name"):
         return reference.get("namespace") or "", reference["name"]
@@ -53,7 +53,7 @@ def _time(record: logging.LogRecord) -> str:
 
 
 class Text(logging.Formatter):
-    """A line for people: time, level, object, message; a traceback follows indented."""
+    """Formats a line for people: time, level, object, message, and an indented traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Make the line."""
@@ -65,7 +65,7 @@ class Text(logging.Formatter):
 
 
 class Json(logging.Formatter):
-    """An object a line: time, level, logger, message, and namespace, name, exception if any."""
+    """Formats a line as JSON: time, level, logger, message, and object and exception if any."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Make the line."""
@@ -81,7 +81,7 @@ class Json(logging.Formatter):
 
 
 def configure(level: str, form: str) -> None:
-    """Log to stderr, in the form ``text`` or ``json``."""
+    """Log to stderr in the given form, `text` or `json`."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Json() if form == "json" else Text())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -1,7 +1,7 @@
 """The process: starts the controllers on kopf, elects a leader, serves the endpoints, and stops.
 
-kopf keeps the process, its signals, `kopf run`, and any handler that an author adds beside it. The
-runtime watches, reconciles and writes by itself, on a session of its own.
+kopf runs the process, handles its signals, provides `kopf run`, and calls any handler that an
+author adds. The runtime watches, reconciles and writes on its own, with a session of its own.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from kopf_runtime.web import Server
 
 logger = logging.getLogger(__name__)
 
-#: Seconds after which a reconcile is stuck; it makes a few requests, each bounded in time.
+#: Seconds after which a reconcile is stuck: it makes only a few requests, each with a timeout.
 STUCK = 300.0
 
 S = TypeVar("S", bound=Settings)
@@ -66,18 +66,18 @@ class Manager(Generic[S]):
     def controller_for(
         self, type_: type[Resource], *, keep: Callable[[Any], Any] = lambda _: None
     ) -> Controller:
-        """Serve a kind that a class declares; `keep` returns what `status` is to see of an object.
+        """Return the controller of a class's kind; `keep` returns what `status` sees of an object.
 
-        Raise `TypeError` if the class declares none.
+        Raise `TypeError` if the class declares no kind.
         """
         controller = Controller(declared(type_).kind, type_, keep)
         self.controllers.append(controller)
         return controller
 
     def adapt(self, function: Callable[[Client, S], Awaitable[S]]) -> None:
-        """Register what fits the settings to the cluster: `async (client, settings) -> settings`.
+        """Register a function that adapts the settings: `async (client, settings) -> settings`.
 
-        It is awaited once, before anything is watched, and again after each `ApiError`.
+        It is called once, before anything is watched, and retried after each `ApiError`.
         """
         self._adapt = function
 
@@ -104,7 +104,7 @@ class Manager(Generic[S]):
         configured = self._configured or self._from_environment()
         warn_of_unknown(self.program, self._kind_of_settings)
         settings.networking.request_timeout = configured.request_timeout
-        # What kopf itself would watch, the CRDs and the namespaces, only its own handlers need.
+        # Only kopf's own handlers need kopf's watches of CRDs and namespaces.
         settings.scanning.disabled = True
         info = await asyncio.to_thread(credentials.find)
         self.client = Client(
@@ -121,7 +121,7 @@ class Manager(Generic[S]):
             await self._server.start(configured, self.client, self._healthy, self._ready)
         except CertificateError as error:
             sys.exit(f"{self.program.name}: --metrics-cert-path: {error}.")
-        except OSError as error:  # kopf would try again without end; a supervisor knows better
+        except OSError as error:  # kopf would retry forever; leave that to the supervisor
             sys.exit(
                 f"{self.program.name}: {error.strerror}. Choose another --metrics-bind-address or "
                 "--health-probe-bind-address, or end the process that uses it."
@@ -138,7 +138,7 @@ class Manager(Generic[S]):
         return await asyncio.to_thread(credentials.find)
 
     def _from_environment(self) -> S:
-        """Return the settings under `kopf run`, whose own flags say which namespaces to watch."""
+        """Return the settings under `kopf run`, whose own flags select the watched namespaces."""
         context = click.get_current_context(silent=True)
         parameters = context.params if context else {}
         names = [f"--namespace={name}" for name in parameters.get("namespaces") or ()]
@@ -146,13 +146,13 @@ class Manager(Generic[S]):
         return parse(self.program, self._kind_of_settings, names or everywhere)
 
     def _catch_signals(self) -> None:
-        """Stop at the first signal, end at the second; kopf's own handlers fail at the second."""
+        """Stop on the first signal, exit on the second; kopf's own handlers fail on the second."""
 
         def caught(number: int) -> None:
             if self._stopping.is_set():
                 os._exit(128 + number)
             self._stopping.set()
-            # Not only once kopf has stopped: the next leader waits for the Lease.
+            # Do not wait until kopf has stopped: the next leader waits for the Lease.
             self._release = asyncio.ensure_future(self._stop())
 
         loop = asyncio.get_running_loop()
@@ -160,20 +160,20 @@ class Manager(Generic[S]):
             loop.add_signal_handler(number, caught, number)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """End the process if the controllers end by themselves: its supervisor starts it again."""
+        """End the process if the controllers failed, so that the supervisor restarts it."""
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.critical("The operator failed", exc_info=error)
             signal.raise_signal(signal.SIGTERM)
 
     def _exit_code(self) -> int:
-        """Return 1 if the controllers ended by themselves, else 0."""
+        """Return 1 if the controllers failed, else 0."""
         task = self._task
         return int(
             task is not None and task.done() and not task.cancelled() and bool(task.exception())
         )
 
     async def _stop(self) -> None:
-        """Stop working and release the Lease; may be called again."""
+        """Stop working and release the Lease; further calls wait for the first."""
         if self._stopped is None:
             self._stopped = asyncio.create_task(self._stop_once(), name="stop")
         await asyncio.shield(self._stopped)
@@ -211,7 +211,7 @@ class Manager(Generic[S]):
                 group.create_task(self._work(), name="work")
 
     async def _adapted(self, settings: S) -> S:
-        """Return the settings that fit the cluster, once it has answered."""
+        """Return the settings adapted to the cluster; retry until it answers."""
         backoff = Backoff()
         while self._adapt is not None:
             try:
@@ -227,7 +227,7 @@ class Manager(Generic[S]):
                 group.create_task(controller.work())
 
     async def _tell_ready(self) -> None:
-        while self._ready():  # noqa: ASYNC110 (every source's doing)
+        while self._ready():  # noqa: ASYNC110 (any source may change it)
             await asyncio.sleep(0.05)
         sources = [source for controller in self.controllers for source in controller.sources]
         told = ", ".join(f"{len(list(source))} {source.kind.plural}" for source in sources)
@@ -240,7 +240,7 @@ class Manager(Generic[S]):
         return f"a reconcile has been under way for {age:.0f} s" if age > STUCK else ""
 
     def _ready(self) -> str:
-        """Return why nothing is served; what else is not served, metrics and logs tell."""
+        """Return why nothing is served, empty if something is; metrics and logs tell the rest."""
         unserved: list[str] = []
         for controller in self.controllers:
             waiting, served = controller.unserved()

@@ -1,6 +1,6 @@
-"""Prometheus metrics, under the names and units that the field uses.
+"""Prometheus metrics, with the usual names and units of operators.
 
-`Manager` makes one `Metrics` for the process; all that count are handed it, and `web` serves it.
+`Manager` creates one `Metrics` for the process and passes it to the other parts; `web` serves it.
 """
 
 from prometheus_client import (
@@ -20,7 +20,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 
 class Metrics:
-    """The metrics of an operator; all names begin with its own."""
+    """The metrics of an operator; their names begin with the operator's name."""
 
     def __init__(self, name: str, version: str = "") -> None:
         self.prefix = name.replace("-", "_")
@@ -55,7 +55,7 @@ class Metrics:
             "unserved",
             "1 while a resource cannot be listed and watched; an empty namespace: everywhere.",
             "resource",
-            "watched_namespace",  # Prometheus puts the operator's own into a label `namespace`
+            "watched_namespace",  # Prometheus itself sets `namespace` to the operator's own
         )
         self.unreadable = self.gauge(
             "unreadable_objects", "Objects left out because they cannot be read.", "resource"
@@ -77,15 +77,15 @@ class Metrics:
         self.leader = self.gauge("leader", "1 while this replica leads.")
 
     def counter(self, name: str, text: str, *labels: str) -> Counter:
-        """Make a counter; an operator adds its own the same way."""
+        """Return a new counter; an operator adds its own metrics with these methods too."""
         return Counter(f"{self.prefix}_{name}", text, labels, registry=self.registry)
 
     def gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        """Make a gauge."""
+        """Return a new gauge."""
         return Gauge(f"{self.prefix}_{name}", text, labels, registry=self.registry)
 
     def histogram(self, name: str, text: str, *labels: str) -> Histogram:
-        """Make a histogram of seconds."""
+        """Return a new histogram of durations in seconds."""
         return Histogram(
             f"{self.prefix}_{name}", text, labels, buckets=_SECONDS, registry=self.registry
         )

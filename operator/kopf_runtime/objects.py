@@ -1,8 +1,8 @@
-"""Objects as they are decoded: only the fields that are read, and refused where they do not fit.
+"""Decoded objects: they have only the fields that are read, and an invalid field is refused.
 
-An object that cannot be decoded is one `UnreadableError`: it is told and left out, and the others
-go on. An author's class for a kind that is served derives from `Resource`, one for a kind that is
-owned from `Object`.
+An object that cannot be decoded raises one `UnreadableError`: it is reported and left out, and the
+others are served. An author derives the class of a served kind from `Resource`, and the class of an
+owned kind from `Object`.
 """
 
 import re
@@ -15,9 +15,9 @@ from msgspec import Raw, Struct
 
 from kopf_runtime.kinds import Key
 
-#: A number in an annotation or a resource version; longer ones are nobody's (2**64 has 20 digits).
+#: A number in an annotation or a resource version; 2**64 has 20 digits, so no valid one is longer.
 _DIGITS = 20
-#: Levels of nesting that are kept of JSON which is nested too deeply to be parsed as a whole.
+#: Levels that are kept of JSON that is nested too deeply to be parsed as a whole.
 _LEVELS = 200
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[][{}]')
 
@@ -33,7 +33,7 @@ class OwnerReference(Struct, rename="camel", frozen=True):
 
 
 class ManagedFields(Struct, rename="camel"):
-    """What one manager of an object's fields has set."""
+    """The fields of an object that one manager has set."""
 
     manager: str = ""
     subresource: str = ""
@@ -63,12 +63,12 @@ class Meta(Struct, rename="camel"):
 
     @property
     def version(self) -> int:
-        """The resource version; those of one resource are ordered (KEP-5504)."""
+        """The resource version; the versions of one resource are ordered (KEP-5504)."""
         return number(self.resource_version)
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that controls the object, None without one."""
+        """The controlling owner, or None."""
         return next((o for o in self.owner_references or () if o.controller), None)
 
 
@@ -108,7 +108,7 @@ class Resource(Object):
 
 
 class Identity(Struct, rename="camel"):
-    """What names an object of which nothing more can be read."""
+    """The identity of an object that is otherwise unreadable."""
 
     class Meta(Struct, rename="camel"):
         """The part of the metadata that the API server itself writes."""
@@ -150,7 +150,7 @@ class Bookmark(Struct):
 
 
 class Failure(Struct):
-    """A `Status` with which the API server refuses."""
+    """A `Status`, with which the API server refuses a request."""
 
     message: str = ""
     reason: str = ""
@@ -158,11 +158,11 @@ class Failure(Struct):
 
 
 class UnreadableError(Exception):
-    """An object does not have the fields that its kind should have."""
+    """An object's fields do not match its kind."""
 
     def __init__(self, identity: Identity.Meta | None, reason: str) -> None:
         super().__init__(reason)
-        #: What names the object; None if not even that can be read.
+        #: The object's identity; None if not even that can be read.
         self.identity = identity
 
 
@@ -170,10 +170,10 @@ T = TypeVar("T")
 
 
 def parse(decoder: msgspec.json.Decoder[T], payload: bytes | Raw) -> T:
-    """Decode JSON, however deeply it is nested: what is too deep counts as null.
+    """Decode JSON of any depth; levels that are too deep are read as null.
 
-    The API server takes 10,000 levels, Python a thousand; one object must not hide its page.
-    Raise `MsgspecError`, or `UnicodeError`.
+    The API server accepts 10,000 levels, Python a thousand; one object must not make its page
+    unreadable. Raise `MsgspecError` or `UnicodeError`.
     """
     try:
         return decoder.decode(payload)
@@ -196,7 +196,7 @@ def _shallow(payload: bytes) -> bytes:
 
 
 def decode(decoder: msgspec.json.Decoder[T], raw: bytes | Raw) -> T:
-    """Decode an object; raise `UnreadableError` if it does not fit."""
+    """Decode an object; raise `UnreadableError` if its fields do not match its kind."""
     try:
         return parse(decoder, raw)
     except (msgspec.MsgspecError, UnicodeError) as error:
@@ -213,9 +213,9 @@ _IDENTITY = msgspec.json.Decoder(Identity)
 
 
 def number(text: str | None, default: int | None = None) -> int:
-    """Return the number that a text writes in digits; a bad one is the default or a `ValueError`.
+    """Return the number in a text of digits; if it is none, return the default or raise ValueError.
 
-    Python refuses to read more than 4,300 digits; anybody may write them into an annotation.
+    Python refuses to parse more than 4,300 digits, and anybody may write them into an annotation.
     """
     if text and len(text) <= _DIGITS and text.isascii() and text.isdecimal():
         return int(text)
@@ -225,7 +225,7 @@ def number(text: str | None, default: int | None = None) -> int:
 
 
 def seconds(timestamp: str | None) -> float:
-    """Return a timestamp of the API server in seconds of Unix time, 0 without one."""
+    """Return a timestamp of the API server in seconds of Unix time, or 0 if there is none."""
     try:
         return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
     except (ValueError, OverflowError):
@@ -233,7 +233,7 @@ def seconds(timestamp: str | None) -> float:
 
 
 def shared(value: Any) -> Any:
-    """Copy JSON values with each string kept once: thousands of statuses say the same."""
+    """Copy a JSON value and intern its strings: thousands of statuses contain the same ones."""
     if isinstance(value, str):
         return sys.intern(value)
     if isinstance(value, dict):

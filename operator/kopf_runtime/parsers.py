@@ -1,6 +1,6 @@
-"""Parsers of what flags and their environment variables are set to; `settings` uses them.
+"""Parsers for the values of flags and environment variables; `settings` uses them.
 
-Each raises `argparse.ArgumentTypeError` with what is wrong with the text and what to set instead.
+Each raises `argparse.ArgumentTypeError` that says what is wrong and what to set instead.
 """
 
 import argparse
@@ -28,11 +28,11 @@ def address(text: str) -> Address | None:
 def at_least(
     least: float, kind: type[int] | type[float] = float, *, most: float = float("inf")
 ) -> Callable[[str], Any]:
-    """Return a parser of numbers that are large enough, and not too large."""
+    """Return a parser of numbers within a range."""
     bounds = f"at least {least:g}" + (f" and at most {most:.15g}" if most < float("inf") else "")
 
     def number(text: str) -> Any:
-        try:  # `int` takes the digits of every script, and underscores between them
+        try:  # `int` also accepts the digits of other scripts, and underscores
             value = kind(text if text.isascii() and "_" not in text else "")
         except ValueError:
             value = kind(least - 1)
@@ -52,7 +52,7 @@ def truth(text: str) -> bool:
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """Return a parser that takes one of these words."""
+    """Return a parser that accepts one of these words."""
 
     def choice(text: str) -> str:
         if text not in choices:
@@ -63,7 +63,7 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 
 def image(text: str) -> str:
-    """Parse an image's name, as a Pod takes it."""
+    """Parse an image's name in the form that a Pod accepts."""
     if not IMAGE.fullmatch(text):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a valid image; use for example docker.io/library/busybox:1.37, "
@@ -73,7 +73,7 @@ def image(text: str) -> str:
 
 
 def name(text: str) -> str:
-    """Parse an object's name; the empty one stays empty."""
+    """Parse an object's name, which may be empty."""
     if text and not SUBDOMAIN.fullmatch(text):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a valid name: 1 to 253 of a-z, 0-9, '-' and '.', "
@@ -83,7 +83,7 @@ def name(text: str) -> str:
 
 
 def namespace(text: str) -> str:
-    """Parse a namespace's name; the empty one stays empty."""
+    """Parse a namespace's name, which may be empty."""
     if text and not DNS_LABEL.fullmatch(text):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a valid namespace: 1 to 63 of a-z, 0-9 and '-', no '-' at either end"
@@ -92,7 +92,7 @@ def namespace(text: str) -> str:
 
 
 def namespaces(text: str) -> list[str]:
-    """Parse a list of namespaces with commas between them; refuse an empty one."""
+    """Parse a comma-separated list of namespaces, which must not be empty."""
     names = [namespace(listed.strip()) for listed in text.split(",") if listed.strip()]
     if not names:
         raise argparse.ArgumentTypeError(
@@ -102,7 +102,7 @@ def namespaces(text: str) -> list[str]:
 
 
 def selector(text: str) -> str:
-    """Parse a label selector; the empty one selects everything."""
+    """Parse a label selector; an empty one selects everything."""
     if text and (LONG_PREFIX.search(text) or not SELECTOR.fullmatch(text)):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a valid label selector; "

@@ -1,8 +1,8 @@
-"""Decides the next step for a child: pure functions of what is observed now.
+"""Decides the next step for a child: pure functions of the observed state.
 
-`reconcile` calls `plan` for each child that is there and should be, and `surplus` for those that an
-object should not have any more; `apply` does the step. Whatever was missed, repeated or interrupted
-before, the next step is right.
+`reconcile` calls `plan` for each existing child that is wanted, and `surplus` for those that are no
+longer wanted; `apply` carries the step out. The decision depends on no history, so it is right no
+matter which events were missed, repeated or interrupted.
 """
 
 from collections.abc import Callable
@@ -14,26 +14,26 @@ from kopf_runtime.records import Child, Owned, Primary, Update, Wanted
 
 
 class Step(Enum):
-    """The one next step for a child."""
+    """The next step for a child."""
 
     KEEP = auto()
     CREATE = auto()
     APPLY = auto()  # change it in place
-    DELETE = auto()  # it is not what it should be: another follows once it is gone
-    VERIFY = auto()  # it seems to be of a later generation than is known: ask, then decide
-    WAIT = auto()  # it is on its way out
+    DELETE = auto()  # it is wrong: another one follows once it is gone
+    VERIFY = auto()  # its generation is newer than the known one: read the object, then decide
+    WAIT = auto()  # it is being deleted
     CONFLICT = auto()  # it belongs to somebody else
-    ADMISSION = auto()  # admission changed it when it was made: another would be no better
+    ADMISSION = auto()  # admission changed it at its creation: another one would be no better
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A step, and why it is taken; with a reason, an Event tells so of the child that follows."""
+    """A step and why it is taken; `reason` is that of the Event about the next child, if any."""
 
     step: Step
     reason: str = ""
     why: str = ""
-    #: Whether the user asked for it: an edit of the object.
+    #: Whether the user caused it by editing the object.
     edited: bool = False
 
 
@@ -43,7 +43,7 @@ KEEP, WAIT, CONFLICT, ADMISSION = (
 
 
 def gone(kind: Kind) -> Plan:
-    """Return the plan for a child that went by itself, or by somebody else's hand."""
+    """Return the plan for a child that the operator did not delete, but that is gone."""
     return Plan(Step.CREATE, "Healed", f"its {kind.kind} was gone")
 
 
@@ -51,15 +51,15 @@ def plan(
     primary: Primary, wanted: Wanted, child: Child, owned: Owned,
     lives: Callable[[str], bool], word: str, *, as_admitted: bool = False,
 ) -> Plan:  # fmt: skip
-    """Decide the next step for a child that an object should have, given what has its name.
+    """Return the next step for a wanted child, given the existing object of its name.
 
-    `lives` tells whether an object of the primary's kind has this uid; `word` is that kind;
-    `as_admitted` tells whether the child lacked some of our marks from the beginning.
+    `lives` returns whether an object of the primary's kind has a uid; `word` is that kind;
+    `as_admitted` says whether the child already lacked some of our marks when it was created.
     """
     in_place = owned.update is Update.APPLY
     as_wanted = in_place or child.template in ("", wanted.template)
     if as_admitted and as_wanted and not child.deleting and stripped(primary, child):
-        # In place it costs no more than a request to see whether admission lets it pass by now.
+        # An apply in place is only one request, and shows whether admission accepts it by now.
         return Plan(Step.APPLY, "Healed", "admission had changed it") if in_place else ADMISSION
     if child.owner != primary.uid:
         return _of_another(primary, child, lives)
@@ -81,8 +81,8 @@ def plan(
 
 
 def _of_another(primary: Primary, child: Child, lives: Callable[[str], bool]) -> Plan:
-    """Decide about an object that has the child's name, and is not controlled by the primary."""
-    if child.owner:  # somebody else's; only that of a former object of our name goes by itself
+    """Return the step for an object of the child's name that the primary does not control."""
+    if child.owner:  # somebody else's, unless its owner is a deleted object of the primary's name
         return WAIT if child.parent == primary.key[1] and not lives(child.owner) else CONFLICT
     if child.deleting and child.made_for:
         return WAIT
@@ -92,18 +92,18 @@ def _of_another(primary: Primary, child: Child, lives: Callable[[str], bool]) ->
         return Plan(Step.DELETE, "Healed", "its owner reference was taken away")
     if lives(child.made_for):
         return CONFLICT
-    # Restored from a backup, or left by a deletion that does not cascade: no garbage collector
-    # takes it, and its owner does not come back.
+    # Restored from a backup, or orphaned by a deletion that did not cascade: the garbage collector
+    # does not delete it, and its owner does not come back.
     return Plan(Step.VERIFY, "Healed", "it was left behind by a former owner")
 
 
 def stripped(primary: Primary, child: Child) -> list[str]:
-    """Return what a child lacks of the marks by which the operator knows it."""
+    """Return the marks that a child lacks, by which the operator recognizes it."""
     owner = [] if child.owner == primary.uid else ["the owner reference"]
     return [*(f"the label {label}" for label in child.unlabelled), *owner]
 
 
 def surplus(children: list[Child], wanted: tuple[Wanted, ...], owned: Owned) -> list[Child]:
-    """Return the children of a kind that an object should not have any more."""
+    """Return the children of a kind that are no longer wanted."""
     keys = {one.key for one in wanted if one.kind == owned.kind}
     return [child for child in children if child.key not in keys and not child.deleting]

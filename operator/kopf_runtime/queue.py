@@ -1,13 +1,13 @@
-"""The work queue: a key waits at most once, is worked on by one task at a time, and fairly.
+"""The work queue: it holds a key at most once, reconciles it in one task at a time, and is fair.
 
-Sources, sweeps and the queue itself add keys; `controller` runs it, and only while this replica
-leads. The semantics are those of client-go's work queue with its back-off per item, plus jitter,
+Sources, sweeps and the queue itself add keys; `controller` runs the queue while this replica leads.
+It works like client-go's rate-limiting work queue with its backoff per item, and adds jitter,
 Retry-After, and fairness:
 
-- Namespaces take turns, so a thousand keys of one do not hold up the one key of another.
-- A reconcile that takes longer than a second gives its slot back and counts against its namespace
-  alone, which then gets only a few at once for a while. So a namespace whose webhook hangs costs
-  the others nothing.
+- Namespaces take turns, so a thousand keys of one do not delay the only key of another.
+- A reconcile that takes longer than a second no longer occupies a worker. It counts against its
+  namespace, whose number of simultaneous reconciles is then limited for a while. So a namespace
+  whose webhook hangs does not slow down the others.
 """
 
 import asyncio
@@ -23,37 +23,37 @@ from kopf_runtime.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
-#: Seconds after which a reconcile is slow, and for which its namespace then counts as slow.
+#: Seconds after which a reconcile is slow, and seconds for which its namespace is then slow.
 SLOW, SLOW_FOR = 1.0, 30.0
-#: Slow reconciles at once in a namespace, and in all of them for each worker.
+#: Simultaneous slow reconciles: per namespace, and in total per worker.
 SLOW_EACH, SLOW_PER_WORKER = 4, 4
 
-#: Seconds that a key may wait at most; `min` returns its first argument where the other is NaN.
+#: Longest delay of a key in seconds; `min` returns its first argument if the other is NaN.
 LONGEST = 600.0
 
-#: Reconciles a key; returns the seconds after which to look again, None for no need.
+#: Reconciles a key; returns the seconds after which to requeue it, or None.
 Reconcile = Callable[[Key], Awaitable[float | None]]
 
 
 class RetryError(Exception):
-    """Work on the key again later: the longer, the more often it was asked for in a row."""
+    """Requeue the key, with a delay that grows each time this happens in a row."""
 
     def __init__(
         self, reason: str, *, after: float = 0.0, pause: float = 0.0, timed_out: bool = False
     ) -> None:
         super().__init__(reason)
-        #: Seconds within which nothing may bring the key back (an API server's Retry-After).
+        #: Seconds for which no event may requeue the key either (an API server's Retry-After).
         self.after = max(0.0, min(LONGEST, after))
-        #: Seconds after which it comes back at the earliest by itself.
+        #: Minimum delay in seconds, unless an event requeues the key earlier.
         self.pause = max(0.0, min(LONGEST, pause))
-        #: Whether a request ran out of time: the next one gets more.
+        #: Whether a request timed out: the next attempt's requests get more time.
         self.timed_out = timed_out
-        #: Whether the reason was told in other ways than this one.
+        #: Whether the reason has already been reported elsewhere.
         self.told = False
 
 
 class WorkQueue:
-    """Deduplicating fair queue with back-off per key (`base` doubling up to `cap`, in seconds)."""
+    """Deduplicating, fair queue with backoff per key: from `base` seconds, doubling up to `cap`."""
 
     def __init__(
         self, kind: str, reconcile: Reconcile, workers: int, metrics: Metrics, *,
@@ -63,14 +63,14 @@ class WorkQueue:
         self._base, self._cap, self._clock = base, cap, clock
         self._waiting: dict[Key, float] = {}  # key -> when it was added
         self._lanes: dict[str, deque[Key]] = {}  # by namespace, in the order of their turns
-        self._held: dict[str, deque[Key]] = {}  # those of namespaces that count as slow
+        self._held: dict[str, deque[Key]] = {}  # the lanes of slow namespaces
         self._busy: dict[Key, float] = {}  # key -> when its reconcile began
-        self._slow: dict[Key, None] = {}  # busy keys that gave their slots back
+        self._slow: dict[Key, None] = {}  # busy keys that no longer occupy a worker
         self._slow_in: Counter[str] = Counter()
-        self._slow_until: dict[str, float] = {}  # namespaces that count as slow
-        self._again: set[Key] = set()  # busy keys that were added meanwhile
+        self._slow_until: dict[str, float] = {}  # until when a namespace is slow
+        self._again: set[Key] = set()  # busy keys that were added again
         self._timers: dict[Key, asyncio.TimerHandle] = {}
-        self._not_before: dict[Key, float] = {}  # what a Retry-After asks for
+        self._not_before: dict[Key, float] = {}  # until when a Retry-After holds a key
         self._failures: dict[Key, int] = {}
         self._timed_out: set[Key] = set()
         self._group: asyncio.TaskGroup | None = None
@@ -86,11 +86,11 @@ class WorkQueue:
 
     @property
     def running(self) -> bool:
-        """Whether keys are taken in: a standby's queue stays empty."""
+        """Whether the queue accepts keys: a standby's queue stays empty."""
         return self._group is not None
 
     def add(self, key: Key) -> None:
-        """Have the key reconciled soon."""
+        """Queue a key."""
         if self._group is None or key in self._waiting:
             return
         if key in self._busy:
@@ -107,7 +107,7 @@ class WorkQueue:
         self._pump()
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Have the key reconciled in so many seconds; the earliest wish wins."""
+        """Queue a key after a delay in seconds, unless it is due earlier already."""
         loop = asyncio.get_running_loop()
         when = loop.time() + min(LONGEST, seconds)
         timer = self._timers.get(key)
@@ -122,11 +122,11 @@ class WorkQueue:
         self.add(key)
 
     def longest_running(self) -> float:
-        """Return for how many seconds the oldest reconcile has been under way, 0 without one."""
+        """Return for how many seconds the oldest reconcile has been running, or 0."""
         return self._clock() - min(self._busy.values()) if self._busy else 0.0
 
     async def run(self, keys: Callable[[], list[Key]]) -> None:
-        """Work until cancelled, first on these keys: all that there are."""
+        """Reconcile until cancelled, starting with all existing keys."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
@@ -137,11 +137,11 @@ class WorkQueue:
                         await asyncio.sleep(SLOW / 2)
                         self._find_slow()
                 finally:
-                    self._group = None  # the group takes no task while it waits for the last ones
+                    self._group = None  # the group accepts no task while it waits for the last ones
         finally:
             for timer in self._timers.values():
                 timer.cancel()
-            # Busy keys, too: a task that is cancelled before it began cleans up nothing.
+            # Including busy keys: a task that is cancelled before it begins does no cleanup.
             for state in (
                 self._waiting, self._lanes, self._held, self._busy, self._slow, self._slow_in,
                 self._again, self._timers, self._not_before, self._failures, self._timed_out,
@@ -152,7 +152,7 @@ class WorkQueue:
     # --- who is next --------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        """Start what may start; each namespace with waiting keys has its turn."""
+        """Start as many reconciles as allowed; the namespaces with waiting keys take turns."""
         if self._group is None:
             return
         while self._lanes and len(self._busy) - len(self._slow) < self._workers:
@@ -170,7 +170,7 @@ class WorkQueue:
         lane = lanes.pop(namespace)
         self._start(lane.popleft(), slow=slow)
         if lane:
-            lanes[namespace] = lane  # at the end: the others come first now
+            lanes[namespace] = lane  # at the end: the other namespaces are first now
 
     def _start(self, key: Key, *, slow: bool) -> None:
         assert self._group is not None
@@ -205,7 +205,7 @@ class WorkQueue:
     async def _work(self, key: Key) -> None:
         result = "success"
         began = self._busy[key]
-        self._again.discard(key)  # what came before the first line is seen now
+        self._again.discard(key)  # earlier events are observed now
         with logs.about(key), client.patience(client.PATIENT if key in self._timed_out else 0.0):
             try:
                 after = await self._reconcile(key)
@@ -242,5 +242,5 @@ class WorkQueue:
         backoff = min(self._cap, self._base * 2 ** min(failures, 32))
         if after:
             self._not_before[key] = self._clock() + after
-        # Jitter, so that keys that failed together do not come back together.
+        # The jitter spreads the retries of keys that failed at the same time.
         self.add_after(key, max(after, pause, backoff * random.uniform(0.5, 1.0)))  # noqa: S311

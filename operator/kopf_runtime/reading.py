@@ -1,6 +1,6 @@
-"""Reads objects into records: of a primary what is wanted of it, of a child what became of it.
+"""Reads objects into records: a primary's with its wanted children, a child's with its state.
 
-`source` calls a `Reader` for each object that comes by. What did not change is not computed again.
+`source` calls a `Reader` for each object that it receives. Unchanged parts are not computed again.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ _LONGEST_NAME = 253  # of any object; an annotation may have 256 KiB
 
 
 class Reader:
-    """Makes the records of one kind and of its children.
+    """Creates the records of one kind and of its children.
 
-    `wanted` returns a child as its parent wants it, None if it does not. With `syncs`, what is
-    wanted is not known before what is outside is.
+    `wanted` returns a child as its parent wants it, or None. With `syncs`, the wanted children are
+    unknown until `sync` has returned.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Reader:
                 known is not None
                 and known.outcome is not None
                 and ((known.uid, known.generation) == (meta.uid, meta.generation))
-            ):  # it keeps what it has until what is outside is known again
+            ):  # keep its children until `sync` has returned again
                 outcome = replace(known.outcome, outdated=True)
                 wanted, problem = known.wanted, known.problem
         return Primary(
@@ -60,7 +60,7 @@ class Reader:
         )  # fmt: skip
 
     def child(self, owned: Owned) -> Callable[[Object, Child | None], Child]:
-        """Return what makes the records of a kind of children."""
+        """Return a function that creates the records of a kind of children."""
 
         def read(thing: Object, known: Child | None) -> Child:
             meta = thing.metadata
@@ -94,7 +94,7 @@ class Reader:
         return read
 
     def grandchild(self, watched: Owned) -> Callable[[Object, Child | None], Child]:
-        """Return what makes the records of a kind of grandchildren, by the marks passed on."""
+        """Return a function that creates grandchildren's records from the marks they inherit."""
         child = self.child(watched)
 
         def read(thing: Object, known: Child | None) -> Child:
@@ -107,9 +107,9 @@ class Reader:
         return read
 
     def _altered(self, meta: Meta, kind: Kind, parent: str, uid: str) -> bool | None:
-        """Tell whether a field that the operator set is not the operator's any more.
+        """Return whether the operator no longer owns a field that it set.
 
-        None if it is not known what is wanted.
+        Return None if the wanted child is unknown.
         """
         if not parent:
             return False

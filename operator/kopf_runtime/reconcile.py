@@ -1,7 +1,7 @@
-"""Brings one object and its children together: asks `plan`, has `apply` do it, has `telling` tell.
+"""Reconciles one object: `plan` decides each step, `apply` carries it out, `telling` reports it.
 
-The work queue calls `Reconciler.reconcile` with a key. Everything is decided on what is observed
-now, so whatever was missed, repeated or interrupted before, the next step is right.
+The work queue calls `Reconciler.reconcile` with a key. Every decision depends only on the observed
+state, so it is right no matter which events were missed, repeated or interrupted.
 """
 
 import asyncio
@@ -43,12 +43,12 @@ class Reconciler:
     async def reconcile(self, key: Key) -> float | None:
         """Take the next steps for the object of this key.
 
-        Return the seconds after which to look again, None if an event will tell.
-        Raise `RetryError` for what may succeed later.
+        Return the seconds after which to requeue it, or None if an event will.
+        Raise `RetryError` if a step failed that may succeed later.
         """
         primary = self._primaries.cache.get(key)
         if primary is None:
-            self.forget(key)  # the garbage collector takes its children
+            self.forget(key)  # the garbage collector deletes its children
         if self._why_unserved(key[0]):
             return None  # it is reconciled once the namespace is served
         if primary is None:
@@ -70,7 +70,7 @@ class Reconciler:
         self._external.forget(key)
 
     async def _end(self, primary: Primary) -> float | None:
-        """Clean up for an object that is being deleted, and tell what else holds it."""
+        """Clean up for an object that is being deleted, and report which finalizers remain."""
         if self._external.holds(primary):
             await self._external.release(primary)
             return None
@@ -79,13 +79,13 @@ class Reconciler:
         return await self._teller.tell(primary.key, Trouble("Terminating", text))
 
     async def _work(self, primary: Primary) -> None:
-        """Do what is to be done for an object: outside the cluster first, then within."""
+        """Reconcile an object: first its external resources, then its children."""
         await self._external.hold(primary)
         failed: Exception | None = None
         try:
             await self._external.sync(primary)
         except StopError as error:
-            failed = error  # what was known before keeps its children
+            failed = error  # the previous result, if any, still determines the children
         primary = self._primaries.cache.get(primary.key) or primary
         if self._external.is_planned(primary):
             if primary.problem:
@@ -95,7 +95,7 @@ class Reconciler:
             raise failed
 
     async def _steps(self, primary: Primary) -> None:
-        """Take a step for each child, then remove those that are not wanted any more."""
+        """Take a step for each wanted child, then delete those that are no longer wanted."""
         await _each(self._child(primary, wanted) for wanted in primary.wanted)
         await _each(
             self._remove(primary, kind, child)
@@ -105,7 +105,7 @@ class Reconciler:
 
     @contextmanager
     def _serving(self, primary: Primary, kind: Kind, key: Key) -> Iterator[None]:
-        """Write a child in another namespace, as what is in none has, only while it is served."""
+        """Allow writes to a child in another namespace only while that namespace is served."""
         namespace, name = key
         if namespace == primary.key[0]:
             yield
@@ -154,17 +154,17 @@ class Reconciler:
                 self._check(primary, wanted, child)
 
     async def _find(self, primary: Primary, wanted: Wanted) -> Child | None:
-        """Return what has a child's name; ask for it if what is known does not suffice."""
+        """Return the object that has a child's name; read it if the cache does not suffice."""
         child = self._children[wanted.kind].cache.get(wanted.key)
         if child is not None:
             known = child.altered is not None
-        else:  # no watch tells of what is not ours
+        else:  # we watch only our own objects
             in_place = self._owned[wanted.kind].update is Update.APPLY
             known = not in_place and not self._teller.in_trouble(primary.key)
         return child if known else await self._applier.look(wanted)
 
     async def _replace(self, primary: Primary, wanted: Wanted, child: Child, step: Plan) -> None:
-        """Delete a child, and make the next one if it is gone at once."""
+        """Delete a child, and create the next one if it is gone at once."""
         if step.step is Step.VERIFY:
             await self._applier.verify(primary, child)
         self._pause(self._pace.wait(child, step, self._client.now()), wanted, step)
@@ -175,7 +175,7 @@ class Reconciler:
             raise RetryError(f"somebody else made {wanted}")
 
     def _wait_for(self, kind: Kind, child: Child, primary: Primary) -> None:
-        """Come back for a child on its way out, unless a watch will tell when it is gone."""
+        """Requeue because of a child that is being deleted, unless a watch reports its end."""
         if child.owner != primary.uid:
             text = f"The former {self._word}'s {kind.kind} is about to go."
             raise troubles.terminating(kind, text, troubles.CONFLICT)
@@ -183,7 +183,7 @@ class Reconciler:
             raise troubles.terminating(kind, f"The former {kind.kind} is about to end.", SETTLE)
 
     async def _make(self, primary: Primary, wanted: Wanted) -> bool:
-        """Make a child; False if something of its name is there already."""
+        """Create a child; return False if an object of its name exists already."""
         former = self._pace.former(wanted, primary.uid)
         if former is not None:
             self._pause(former.until - self._client.now(), wanted, former.cause)
@@ -197,19 +197,19 @@ class Reconciler:
         return True
 
     def _check(self, primary: Primary, wanted: Wanted, child: Child) -> None:
-        """Stop at a child that admission has taken marks from."""
+        """Raise `StopError` if admission has removed marks from a child."""
         if lost := stripped(primary, child):
             raise troubles.changed_by_admission(wanted, lost, self._owned[wanted.kind].update)
 
     def _pause(self, seconds: float, wanted: Wanted, step: Plan) -> None:
-        """Stop if the next step comes too soon after the one before."""
+        """Raise `StopError` if the next step has to wait."""
         if seconds > 0:
             raise troubles.back_off(wanted, step.why, seconds)
 
     async def _patiently(
         self, primary: Primary, wanted: Wanted, writing: Coroutine[Any, Any, C]
     ) -> C:
-        """Wait for a write, and tell in the status if it takes long."""
+        """Wait for a write, and report it in the status if it takes long."""
         task = asyncio.ensure_future(writing)
         try:
             done, _ = await asyncio.wait({task}, timeout=SETTLE)
@@ -228,7 +228,7 @@ class Reconciler:
 
 
 async def _each(steps: Iterable[Awaitable[None]]) -> None:
-    """Take steps one after the other; one that fails does not hold up the others."""
+    """Take the steps one after the other, even if one fails; then raise the first error."""
     failed: Exception | None = None
     for step in steps:
         try:

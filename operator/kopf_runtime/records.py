@@ -1,7 +1,7 @@
-"""What is remembered of an object and of its children, and how an author declares both.
+"""The cached records of objects and their children, and how an author declares both.
 
-Records are slim: of a text only its hash is kept, and of the rest only what the author wants to
-see again (`keep`). `source` makes them, `plan` decides by them.
+A record is small: it holds the hash of a manifest instead of the manifest, and only those parts of
+the object that the author asks for (`keep`). `source` creates records, `plan` decides with them.
 """
 
 from collections.abc import Callable
@@ -12,16 +12,16 @@ from typing import Any
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.objects import Object
 
-#: The label that names the operator; watches select children by it.
+#: The label with the operator's name; watches select children by it.
 MANAGED_BY = "app.kubernetes.io/managed-by"
 
 
 class Update(Enum):
     """How a child is changed once it exists."""
 
-    #: By another one in its place: for what cannot be changed, such as a Pod.
+    #: Delete it and create another one, for an immutable kind such as a Pod.
     REPLACE = "replace"
-    #: In place, by server-side apply: what the manifest does not set stays as others set it.
+    #: Change it in place by server-side apply; fields that the manifest does not set stay.
     APPLY = "apply"
 
 
@@ -32,36 +32,36 @@ class Owned:
     kind: Kind
     type: type[Object]
     update: Update
-    #: Returns what `status` is to see of a child; must be small.
+    #: Returns the part of a child that `status` sees; it must be small.
     keep: Callable[[Any], Any]
-    #: Tells why a child has ended, by what was kept of it; empty while it may run.
+    #: Returns from the kept part why a child has ended; empty while it may still run.
     ended: Callable[[Any], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A child as it should be."""
+    """A child in its wanted state."""
 
     kind: Kind
     key: Key
     #: The hash of its manifest.
     template: str
-    #: What its manifest sets (`fields.shape`).
+    #: The fields that its manifest sets (`fields.shape`).
     shape: bytes
 
     def __str__(self) -> str:
-        """Return how texts name it, such as `Pod msg-hello`."""
+        """Return its kind and name, such as `Pod msg-hello`."""
         return f"{self.kind.kind} {self.key[1]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an author's `sync` returned."""
+    """The result of an author's `sync`."""
 
     value: Any
-    #: When, by the event loop's clock.
+    #: When it returned, by the event loop's clock.
     at: float
-    #: Whether the object has other labels or annotations since.
+    #: Whether the object's labels or annotations have changed since.
     outdated: bool = False
 
 
@@ -75,74 +75,74 @@ class Primary:
     generation: int
     deleting: bool
     finalizers: tuple[str, ...]
-    #: The status subresource, as it is in the API server.
+    #: The status as stored in the API server.
     status: dict[str, Any]
-    #: What the author keeps of it.
+    #: The part of it that the author keeps.
     view: Any
     wanted: tuple[Wanted, ...]
-    #: Why no children can be planned for it, empty if they can.
+    #: Why its children cannot be planned; empty if they can.
     problem: str
-    #: A hash of its labels and annotations, which have no generation.
+    #: A hash of its labels and annotations, whose changes do not raise the generation.
     labels: int
-    #: What is outside for it, by the author's `sync`; None while that is not known.
+    #: The result of the author's `sync`; None while it is unknown.
     outcome: Outcome | None = None
     owner: str = ""
 
     @property
     def watched(self) -> bool:
-        """Whether a watch tells what becomes of it."""
+        """Whether a watch reports its changes."""
         return True
 
     @property
     def state(self) -> tuple[str, int, int]:
-        """What changes exactly if its children may have to."""
+        """A value that changes exactly when its children may have to change."""
         return self.uid, self.generation, self.labels
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """An object that a primary owns, or might."""
+    """An object that a primary owns or could own."""
 
     key: Key
     uid: str
     version: int
-    #: The uid of its controller; empty without one.
+    #: The uid of its controlling owner; empty if there is none.
     owner: str
-    #: The uid of the primary that it was made for, by its label.
+    #: The uid of the primary that it was created for, according to its label.
     made_for: str
-    #: The name of the primary that controls it, empty if something else does or nothing.
+    #: The name of the primary that controls it; empty if none does.
     parent: str
     deleting: bool
-    #: When its grace ends, by the API server's clock in seconds of Unix time; 0: not deleted.
+    #: When its grace period ends, by the API server's clock in Unix time; 0 if it is not deleted.
     deadline: float
-    #: When it was made, by the same clock.
+    #: When it was created, by the same clock.
     created: float
     finalizers: tuple[str, ...]
-    #: The hash of the manifest that it was made from.
+    #: The hash of the manifest that it was created from.
     template: str
-    #: The generation of the primary that it was made for.
+    #: The generation of the primary that it was created for.
     generation: int
-    #: How often it was replaced in a row, soon after it was made.
+    #: How many times in a row it was replaced soon after its creation.
     replaced: int
-    #: The labels that every child is made with and this one lacks, or has with other values.
+    #: The labels set on every child that this one lacks, or has with other values.
     unlabelled: tuple[str, ...]
-    #: Whether a field that the operator set is not the operator's any more; None: not judged yet,
-    #: for it was not known what its primary wants.
+    #: Whether the operator no longer owns a field that it set; None if that is not decided yet,
+    #: because the wanted child was unknown.
     altered: bool | None
     #: Who else changed it, for an Event.
     editors: str
-    #: What the author keeps of it.
+    #: The part of it that the author keeps.
     view: Any
 
     @property
     def watched(self) -> bool:
-        """Whether a watch tells what becomes of it."""
+        """Whether a watch reports its changes."""
         return bool(self.made_for) and MANAGED_BY not in self.unlabelled
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An object of which nothing but its name can be read."""
+    """An object of which only the metadata can be read."""
 
     key: Key
     uid: str
@@ -150,12 +150,12 @@ class Unreadable:
     generation: int
     #: Why it cannot be read.
     reason: str
-    #: Whether its status says so.
+    #: Whether its status reports it.
     told: bool = False
     owner: str = ""
 
     def is_as(self, other: "Unreadable | None") -> bool:
-        """Tell whether the same is to be told of it."""
+        """Return whether the other record reports the same problem."""
         return other is not None and (self.uid, self.generation, self.reason) == (
             other.uid, other.generation, other.reason
         )  # fmt: skip
@@ -163,7 +163,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A namespace that has the labels by which namespaces are selected."""
+    """A namespace that matches the namespace selector."""
 
     key: Key
     uid: str
@@ -173,4 +173,4 @@ class Selected:
 
 
 class PlanError(Exception):
-    """What an author's `desired` returned cannot be: a condition tells it, and nothing is done."""
+    """An author's `desired` returned invalid manifests; a condition says so, nothing is written."""

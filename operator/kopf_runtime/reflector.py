@@ -1,8 +1,8 @@
-"""Keeps a cache like the API server: lists by pages, watches from there, and lists again.
+"""Keeps a cache in step with the API server: lists page by page, watches, and lists again.
 
-There is one reflector for each kind and namespace, and each is a failure domain of its own: one
-whose namespace was deleted, or whose rights are missing, keeps trying, backs off, and holds up
-nobody else. `source` takes in what it brings; `controller` runs it.
+There is one reflector per kind and namespace, and each is its own failure domain: if its namespace
+was deleted or its rights are missing, it retries with backoff and holds up no other reflector.
+`source` stores what it receives; `controller` runs it.
 """
 
 import asyncio
@@ -25,36 +25,36 @@ from kopf_runtime.objects import Bookmark, Event, Failure, number, parse
 
 logger = logging.getLogger(__name__)
 
-#: Seconds that a watch lasts; the server ends it then, and another one goes on.
+#: Range of a watch's duration in seconds; then the server ends it, and the next one follows.
 WATCH = (240.0, 300.0)
-#: Seconds of a watch so short that another one follows only after a pause.
+#: After a watch that lasted no more than these seconds, the next one follows only after a pause.
 SHORT = 1.0
-#: Seconds after which what failed then has nothing to do with what failed before.
+#: Seconds after which a failure is independent of the one before, so the backoff starts again.
 LONG = 30.0
 
 
 class Sink(Protocol):
-    """What takes in the objects of one kind."""
+    """Stores the objects of one kind."""
 
     def take(self, raw: Raw) -> tuple[Key, int, bool] | None:
-        """Take in an object: its key, its version and whether it was news; None if unreadable."""
+        """Store an object; return key, version and whether it is new, or None if unreadable."""
 
     def gone(self, raw: Raw) -> tuple[Key, int] | None:
-        """Take in that an object is gone."""
+        """Remove a deleted object; return its key and version, or None if it is unreadable."""
 
     def replace(self, seen: dict[Key, int], version: int, namespace: str | None) -> list[Key]:
-        """Take in a full list; return the keys of what was known and is gone."""
+        """Remove objects that are missing from a full list; return their keys."""
 
     def reset(self, namespace: str | None) -> None:
-        """Forget a namespace, None for all: what follows is another history."""
+        """Forget a namespace, or all if it is None, because its history has changed."""
 
 
 class HistoryError(Exception):
-    """The API server is behind what it said before: etcd was restored, or the answer is stale."""
+    """The API server's version is lower than before: etcd was restored, or the answer is stale."""
 
 
 class Reflector:
-    """Follows one path of the API server."""
+    """Lists and watches one path of the API server."""
 
     def __init__(
         self, client: Client, metrics: Metrics, sink: Sink, path: str, *,
@@ -66,20 +66,20 @@ class Reflector:
         self._lister = Lister(client, path, selector)
         self._sweep_period = sweep_period
         self._changed = changed
-        self._position = 0  # the version up to which everything is known
+        self._position = 0  # the resource version up to which the cache is complete
         self._listed = False  # whether the next watch follows a full list
-        self._unconfirmed: set[Key] = set()  # ghosts whose deletion no event has told yet
-        #: Why the path is not served, empty while it is; None until the first attempt has ended.
+        self._unconfirmed: set[Key] = set()  # deleted objects for which no event has arrived yet
+        #: Why the path is not served, empty if it is; None until the first attempt has ended.
         self.trouble: str | None = None
-        #: Whether the cache was filled by a full list at least once since it was last lost.
+        #: Whether a full list has filled the cache since the path was last lost.
         self.synced = False
-        #: When the last full list was taken in, in Unix time; 0: not yet.
+        #: When the last full list was complete, in Unix time; 0 before the first.
         self.listed_at = 0.0
         #: Set once the first attempt has ended.
         self.tried = asyncio.Event()
 
     async def run(self, begin: asyncio.Event | None = None) -> None:
-        """Follow until cancelled, from the event on."""
+        """List and watch until cancelled; begin when the event is set."""
         if begin is not None:
             await begin.wait()
         backoff, stale = Backoff(), False
@@ -94,7 +94,7 @@ class Reflector:
                 await self._follow()
             except HistoryError as error:
                 logger.warning("%s; listing again", error)
-                if stale:  # twice in a row: this is the history now
+                if stale:  # twice in a row, so this is the new history
                     self._sink.reset(self._namespace)
                     self._position = 0
                 stale = not stale
@@ -143,7 +143,7 @@ class Reflector:
     # --- lists --------------------------------------------------------------------------------
 
     async def _list(self, *, sweep: bool = False) -> None:
-        """Take in all that is there, page by page."""
+        """Store all objects, page by page."""
         before, version = self._position, 0
         seen: dict[Key, int] = {}
         repairs = 0
@@ -156,8 +156,8 @@ class Reflector:
                     repairs += news and at <= before
         ghosts = self._sink.replace(seen, version, self._namespace)
         if sweep:
-            # A deletion that is still under way is told by an event soon: only one that no event
-            # has told until the next sweep was missed.
+            # The event of a recent deletion may still be on its way: a deletion was missed only if
+            # no event has arrived by the next sweep.
             self._metrics.sweep_repairs.labels(self._resource).inc(repairs + len(self._unconfirmed))
             self._unconfirmed = set(ghosts)
         else:
@@ -168,7 +168,7 @@ class Reflector:
         self._changed()
 
     def _check_history(self, version: int, before: int) -> None:
-        """Raise `HistoryError` if etcd was restored: a watch from the future would stay silent."""
+        """Raise `HistoryError` if etcd was restored: a watch from a future version stays silent."""
         if version < before:
             raise HistoryError(f"{self.path} is at {version}, and was at {before} before")
 
@@ -185,9 +185,9 @@ class Reflector:
     # --- watches ------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        """Watch until something is wrong, and compare with full lists meanwhile."""
-        # No TaskGroup: before Python 3.13 it forgets that it was cancelled if a task fails in the
-        # same moment, and the reflector would go on for good while the operator waits for its end.
+        """Watch until an error occurs, and regularly compare the cache with full lists."""
+        # No TaskGroup: before Python 3.13 it loses its cancellation if a task fails at the same
+        # moment, and the reflector would continue forever while the operator waits for its end.
         tasks = [asyncio.ensure_future(one) for one in (self._sweep(), self._watch_on())]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

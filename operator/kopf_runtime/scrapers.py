@@ -1,8 +1,8 @@
-"""Who may scrape /metrics: the API server is asked, as a kubebuilder operator asks it.
+"""Decides who may scrape /metrics: it asks the API server, as a kubebuilder operator does.
 
-`web` asks for each scrape. A TokenReview says whose token it is, and a SubjectAccessReview whether
-they may `get` the URL `/metrics`. Answers are kept for a while under the token's hash. A client
-that was never let in causes a bounded number of reviews, whatever tokens it makes up.
+`web` calls it for each scrape. A TokenReview says whose token it is, and a SubjectAccessReview
+whether they may `get` the URL `/metrics`. Answers are cached for a while under the token's hash.
+The number of reviews for clients that were never accepted is limited, whatever tokens they send.
 """
 
 import asyncio
@@ -20,27 +20,27 @@ logger = logging.getLogger(__name__)
 
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 (no password)
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-#: Seconds that an answer counts; a right that is taken away or given is noticed after them.
+#: Seconds for which an answer is valid; then a revoked or granted right takes effect.
 ALLOWED, REFUSED = 60.0, 10.0
-#: Answers that are kept.
+#: Number of cached answers.
 KEPT = 256
-#: Strangers' tokens that are reviewed at once, and seconds for one more.
+#: Unknown tokens that are reviewed at once, and seconds for one more.
 BURST, REFILL = 10, 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP status and what it means; 200 lets the scraper in."""
+    """An HTTP status and its explanation; 200 accepts the scraper."""
 
     status: int
     text: str = ""
-    #: Whether the token was let in before.
+    #: Whether the token was accepted before.
     known: bool = False
     at: float = field(default_factory=time.monotonic)
 
     @property
     def counts(self) -> bool:
-        """Whether it is young enough."""
+        """Whether it is recent enough to be used."""
         return time.monotonic() - self.at < (ALLOWED if self.status == 200 else REFUSED)
 
 
@@ -58,22 +58,22 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 class _Review(msgspec.Struct, frozen=True):
-    """What is read of a TokenReview and of a SubjectAccessReview."""
+    """The fields of a TokenReview and a SubjectAccessReview that are read."""
 
     status: _Status = _Status()
 
 
 class Scrapers:
-    """Lets those in who may `get` /metrics."""
+    """Accepts the scrapers that may `get` /metrics."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._answers: dict[bytes, Answer] = {}  # by the token's hash, the oldest first
+        self._answers: dict[bytes, Answer] = {}  # by the token's hash, oldest first
         self._reviews: dict[bytes, asyncio.Task[Answer]] = {}
         self._budget, self._budget_at = float(BURST), time.monotonic()
 
     async def judge(self, authorization: str) -> Answer:
-        """Answer a request that has this Authorization header, empty if it has none."""
+        """Return the answer for a request's Authorization header, which may be empty."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip() or not token.isascii():
             return Answer(401, "Unauthorized: send a bearer token of this cluster.")
@@ -88,18 +88,18 @@ class Scrapers:
             review = asyncio.create_task(self._review(key, token.strip(), known), name="scraper")
             review.add_done_callback(lambda _: self._reviews.pop(key))
             self._reviews[key] = review
-        # A scraper that gives up must not end the review for those that wait for the same one.
+        # A scraper that gives up must not cancel the review for others that wait for it.
         return await asyncio.shield(self._reviews[key])
 
     def _affordable(self) -> bool:
-        """Take one from the strangers' budget (a token bucket)."""
+        """Take one from the budget for unknown tokens; return False if it is empty."""
         now = time.monotonic()
         budget = min(float(BURST), self._budget + (now - self._budget_at) / REFILL)
         self._budget, self._budget_at = (budget - 1 if budget >= 1 else budget), now
         return budget >= 1
 
     async def _review(self, key: bytes, token: str, known: bool) -> Answer:
-        """Ask the API server about a token, and keep the answer."""
+        """Ask the API server about a token, and cache the answer."""
         try:
             answer = await self._ask(token)
         except (ApiError, msgspec.MsgspecError) as error:
@@ -127,6 +127,6 @@ class Scrapers:
         return Answer(200, known=True)
 
     async def _post(self, path: str, spec: dict[str, Any]) -> _Status:
-        """Return a review's answer; a standby may ask, too, for a review writes nothing."""
+        """Return the result of a review; a standby may ask too, because a review writes nothing."""
         payload = await self._client.request("POST", path, {"spec": spec}, fenced=False)
         return msgspec.json.decode(payload, type=_Review).status

@@ -1,6 +1,6 @@
-"""Knows the namespaces that are selected by their labels, and tells of those that come.
+"""Knows the namespaces that match the namespace selector, and reports when one comes or goes.
 
-Each `controller` has one. All namespaces are watched, and what is in the others is left alone;
+Each `controller` has one. All namespaces are watched, but objects in the others are not reconciled;
 docs/decisions/0021-selected-namespaces-are-filtered.md says why.
 """
 
@@ -18,13 +18,13 @@ logger = logging.getLogger(__name__)
 
 
 class Selection:
-    """The namespaces with the selector's labels; all of them without a selector."""
+    """The namespaces that match the selector; all of them if there is no selector."""
 
     def __init__(
         self, client: Client, metrics: Metrics, selector: str, turned: Callable[[str], object]
     ) -> None:
         self._turned = turned
-        #: What is to be watched for it: the namespaces, if there is a selector.
+        #: The source of the namespaces, if there is a selector.
         self.sources: list[Source[Selected]] = []
         if selector:
             ignored: Callable[..., None] = lambda *_: None  # noqa: E731
@@ -33,12 +33,12 @@ class Selection:
             ]
 
     def has(self, namespace: str) -> bool:
-        """Tell whether a namespace is selected; what is in no namespace always is."""
+        """Return whether a namespace is selected; cluster-scoped objects (empty) always are."""
         return not namespace or all(s.cache.get(("", namespace)) for s in self.sources)
 
     @property
     def synced(self) -> bool:
-        """Whether the namespaces are known: not while they are listed at first, or after a gap."""
+        """Whether the namespaces are known; false during the first list and one after a gap."""
         return not any(source.why_unserved("") for source in self.sources)
 
     def _changed(self, record: Selected | None, known: Selected | None) -> None:
@@ -49,7 +49,7 @@ class Selection:
             return
         if known is None:
             self._tell("The namespace %s is selected by its labels now", record)
-        # In a gap of the watch its label, or the namespace itself, may have gone and come back.
+        # During a gap of the watch, the label or the namespace may have gone and come back.
         if known is None or known.uid != record.uid or not self.synced:
             self._turned(record.key[1])
 

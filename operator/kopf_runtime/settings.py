@@ -1,7 +1,7 @@
-"""What can be set: flags and their environment variables, checked before anything starts.
+"""Settings: flags and their environment variables, which are checked before anything starts.
 
 An operator derives its own `Settings` and adds fields with `flag`. `manager` parses the command
-line, or nothing but the environment when kopf's own `kopf run` starts the operator.
+line, or only the environment if `kopf run` starts the operator.
 """
 
 import argparse
@@ -26,7 +26,7 @@ NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 def flag(
     default: str, meaning: str, parse: Callable[[str], Any] = str, metavar: str = "NAME"
 ) -> Any:
-    """Make a field that a flag of its name sets; the default is written as on a command line."""
+    """Return a field that the flag of its name sets; the default is text, as on a command line."""
     about = {"default": default, "meaning": meaning, "parse": parse, "metavar": metavar}
     return field(default=parse(default), metadata=about)
 
@@ -35,7 +35,7 @@ def flag(
 class Settings:
     """The runtime's settings; each field is a flag, and all durations are in seconds."""
 
-    #: The watched namespaces; empty means all of them, clusterwide.
+    #: The watched namespaces; empty means all of them.
     namespaces: tuple[str, ...] = ()
     #: This replica's name in the Lease and in Events.
     identity: str = "operator"
@@ -82,7 +82,7 @@ class Settings:
     log_format: str = flag("text", "text or json", one_of("text", "json"), "FORMAT")
 
 
-#: What Kubernetes sets in each Pod for the Services of its namespace, also for the operator's.
+#: Variables that Kubernetes sets in each Pod for the Services of its namespace.
 SERVICE_LINK = re.compile(r".*_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_.*)?)")
 
 S = TypeVar("S", bound=Settings)
@@ -90,7 +90,7 @@ S = TypeVar("S", bound=Settings)
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What `--help` and `--version` say, and what the environment variables begin with."""
+    """The program's name and texts for `--help` and `--version`."""
 
     name: str
     version: str
@@ -98,12 +98,12 @@ class Program:
 
     @property
     def prefix(self) -> str:
-        """What its environment variables begin with."""
+        """The prefix of its environment variables."""
         return self.name.upper().replace("-", "_") + "_"
 
 
 def _own_namespace(env: Mapping[str, str]) -> str:
-    """Return the namespace that this process runs in; `default` outside a cluster."""
+    """Return the namespace of this process, or `default` outside a cluster."""
     if env.get("POD_NAMESPACE"):
         return env["POD_NAMESPACE"]
     return NAMESPACE_FILE.read_text().strip() if NAMESPACE_FILE.exists() else "default"
@@ -115,7 +115,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _add(parser: _Parser, prefix: str, env: Mapping[str, str], setting: Field[Any]) -> None:
-    """Add a field's flag; its default is the environment variable's value, else the field's."""
+    """Add a field's flag; the default is its environment variable, or else the field's default."""
     about, default = setting.metadata, setting.default
     variable = prefix + setting.name.upper()
     if variable in env:
@@ -160,9 +160,9 @@ def parse(
     program: Program, kind: type[S], argv: Sequence[str] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> S:  # fmt: skip
-    """Return the settings that a command line and an environment make.
+    """Return the settings from a command line and an environment.
 
-    Print what is wrong, or the help, and raise `SystemExit` where they make none.
+    If they are invalid, or ask for help, print that and raise `SystemExit`.
     """
     env = os.environ if env is None else env
     parser = _parser(program, kind, env)
@@ -196,7 +196,7 @@ def parse(
 def warn_of_unknown(
     program: Program, kind: type[Settings], env: Mapping[str, str] | None = None
 ) -> None:
-    """Warn of each environment variable that begins like a flag's, but belongs to none."""
+    """Warn of each environment variable that has the program's prefix, but belongs to no flag."""
     known = {program.prefix + setting.name.upper() for setting in fields(kind) if setting.metadata}
     for variable in sorted((os.environ if env is None else env).keys() - known):
         if variable.startswith(program.prefix) and not SERVICE_LINK.fullmatch(variable):

@@ -1,7 +1,7 @@
-"""Turns what the API server says of one kind into records, and tells the controller of news.
+"""Turns the API server's objects of one kind into records, and reports changes to the controller.
 
-There is a `Source` for the kind that a controller serves and one for each kind that it owns. It has
-a reflector for each namespace; `apply` hands it the answers to our own writes, too.
+There is one `Source` for the kind that a controller serves and one for each kind that it owns. It
+has a reflector per namespace; `apply` also passes it the answers to our own writes.
 """
 
 import logging
@@ -44,7 +44,7 @@ class Source(Generic[R]):
         self._left_out = unreadable
         self._metrics = metrics
         self._selector, self._selected = selector, selected
-        #: What is left out.
+        #: Objects that are left out because they cannot be read.
         self.unreadable: Cache[Unreadable] = Cache()
         metrics.unreadable.labels(kind.plural).set_function(
             lambda: sum(selected(one.key[0]) for one in self.unreadable)
@@ -52,11 +52,11 @@ class Source(Generic[R]):
         self.reflectors: dict[str | None, Reflector] = {}
 
     def __iter__(self) -> Iterator[R]:
-        """Return the records of the objects in the namespaces that are selected."""
+        """Return the records of the objects in selected namespaces."""
         return (record for record in self.cache if self._selected(record.key[0]))
 
     def keys(self, namespace: str | None) -> list[Key]:
-        """Return the keys of a namespace's objects, None for all, where it is selected."""
+        """Return the keys of the objects in a namespace, or in all, that are in selected ones."""
         return [
             one.key
             for cache in (self.cache, self.unreadable)
@@ -67,7 +67,7 @@ class Source(Generic[R]):
     def owned(self, primary: Primary) -> list[R]:
         """Return the records of the objects that an object controls.
 
-        An object of a namespace controls nothing in another: who says so there is not believed.
+        An owner in another namespace is invalid, so an owner reference to one is ignored.
         """
         namespace = primary.key[0]
         return [one for one in self.cache.owned(primary.uid) if namespace in ("", one.key[0])]
@@ -75,7 +75,7 @@ class Source(Generic[R]):
     def reflect(
         self, namespace: str | None, sweep_period: float, changed: Callable[[], object]
     ) -> Reflector:
-        """Return a reflector that fills the cache with a namespace's objects, None for all."""
+        """Return a reflector that fills the cache with the objects of a namespace, or of all."""
         reflector = self.reflectors[namespace] = Reflector(
             self._client, self._metrics, self, self.kind.path(namespace),
             resource=self.kind.plural, namespace=namespace, selector=self._selector,
@@ -84,25 +84,25 @@ class Source(Generic[R]):
         return reflector
 
     def why_unserved(self, namespace: str) -> str:
-        """Return why the cache does not know a namespace, empty if it does."""
+        """Return why a namespace is not in the cache, empty if it is."""
         reflector = self.reflectors.get(namespace) or self.reflectors.get(None)
-        if reflector is None:  # the namespaces are listed; what is in none is of another kind
+        if reflector is None:  # --namespace lists others; an object without one is of another kind
             return "--namespace does not name it" if namespace else ""
         return "" if reflector.synced else reflector.trouble or f"{reflector.path} is being listed"
 
     def read(self, raw: bytes | Raw) -> R:
-        """Return the record of an object without remembering it; raise `UnreadableError`."""
+        """Return the record of an object without storing it; raise `UnreadableError`."""
         thing = decode(self._decoder, raw)
         return self._record(thing)
 
     def learn(self, raw: bytes | Raw) -> R:
-        """Take in an object, such as the answer to a write; raise `UnreadableError`."""
+        """Store an object, such as the answer to a write; raise `UnreadableError`."""
         return self._learn(decode(self._decoder, raw))
 
     async def fetch(self, key: Key) -> tuple[R, Any] | None:
-        """Ask for an object and take it in; return its record and itself, None if it is gone.
+        """Read and store an object; return its record and the object, or None if it is gone.
 
-        The answer comes from etcd, however late the watch may be. Raise `ApiError`, or
+        The answer comes from etcd, so it is current even if the watch is late. Raise `ApiError` or
         `UnreadableError`.
         """
         asked = self.cache.get(key)
@@ -113,7 +113,7 @@ class Source(Generic[R]):
                 raise
             known = self.cache.get(key)
             if asked is not None and known is not None and known.uid == asked.uid:
-                self.cache.drop(known)  # not another one, which came meanwhile
+                self.cache.drop(known)  # but not a new object that arrived meanwhile
                 self._changed(None, known)
             return None
         thing = decode(self._decoder, raw)
@@ -121,7 +121,7 @@ class Source(Generic[R]):
 
     def _learn(self, thing: Object) -> R:
         record = self._record(thing)
-        if record.watched:  # else nothing would tell of its end
+        if record.watched:  # otherwise no event would report its deletion
             self._put(record)
         return record
 
@@ -135,7 +135,7 @@ class Source(Generic[R]):
     def _record(self, thing: Object) -> R:
         try:
             return self._read(thing, self.cache.get(thing.metadata.key))
-        except Exception as error:  # an author's code, too, may fail on what it did not expect
+        except Exception as error:  # an author's code may also fail
             meta = thing.metadata
             identity = Identity.Meta(
                 meta.name, meta.resource_version, meta.namespace, meta.uid, meta.generation
@@ -145,7 +145,7 @@ class Source(Generic[R]):
     # --- what reflectors bring ----------------------------------------------------------------
 
     def take(self, raw: Raw) -> tuple[Key, int, bool] | None:
-        """Take in an object; one that cannot be read is told and left out."""
+        """Store an object; report one that cannot be read, and leave it out."""
         try:
             record = self.read(raw)
         except UnreadableError as error:
@@ -154,7 +154,7 @@ class Source(Generic[R]):
         return record.key, record.version, self._put(record)
 
     def gone(self, raw: Raw) -> tuple[Key, int] | None:
-        """Take in that an object is gone."""
+        """Remove a deleted object; return its key and version, or None if it is unreadable."""
         try:
             thing = decode(self._decoder, raw)
             key, version = thing.metadata.key, thing.metadata.version
@@ -171,7 +171,7 @@ class Source(Generic[R]):
         return key, version
 
     def replace(self, seen: dict[Key, int], version: int, namespace: str | None) -> list[Key]:
-        """Take in a full list: what it lacks is gone."""
+        """Remove the objects that are missing from a full list; return their keys."""
         ghosts = self.cache.replace(seen, version, namespace)
         self.unreadable.replace(seen, version, namespace)
         for ghost in ghosts:
@@ -179,7 +179,7 @@ class Source(Generic[R]):
         return [ghost.key for ghost in ghosts]
 
     def reset(self, namespace: str | None) -> None:
-        """Forget a namespace, None for all."""
+        """Forget a namespace, or all if it is None."""
         self.unreadable.clear(namespace)
         for record in self.cache.clear(namespace):
             self._changed(None, record)
@@ -187,7 +187,7 @@ class Source(Generic[R]):
     # --- what cannot be read ------------------------------------------------------------------
 
     def warn(self, namespace: str) -> None:
-        """Log what cannot be read in a namespace, if it is selected."""
+        """Log the unreadable objects of a namespace, if it is selected."""
         for left_out in self.unreadable.within(namespace):
             self._warn(left_out)
 
@@ -209,7 +209,7 @@ class Source(Generic[R]):
         return key, version, False
 
     def _take_back(self, key: Key) -> None:
-        """Take in that an object can be read, or is gone."""
+        """Forget an unreadable object, because it can be read again or is gone."""
         if (left_out := self.unreadable.get(key)) is not None:
             self.unreadable.drop(left_out)
 

@@ -1,8 +1,8 @@
-"""Writes an object's status: conditions by the Kubernetes API conventions, only where they differ.
+"""Writes an object's status, with conditions as in the Kubernetes API conventions, if it differs.
 
-An author's `status` says how an object fares; this module writes it. A passing state is written
-only once it has stood for a second: most children are well before that, and their object is written
-to once, not twice.
+An author's `status` computes it, and this module writes it. A transient state is written only after
+it has lasted for a second: most children are ready before that, so their object is written once
+instead of twice.
 """
 
 import logging
@@ -26,55 +26,55 @@ from kopf_runtime.troubles import Trouble
 
 logger = logging.getLogger(__name__)
 
-#: Seconds for which a passing state must stand before it is written.
+#: Seconds that a transient state must last before it is written.
 SETTLE = 1.0
-#: Conditions that an object may have; the CRD says so, too. Beyond it, others' oldest give way.
+#: The CRD's limit of conditions; if there are more, the oldest ones set by others are removed.
 CONDITIONS = 16
 _MESSAGE = 1024  # characters
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What an author's `status` sees of an object."""
+    """An object and its children, as an author's `status` sees them."""
 
     object: Primary
     children: tuple[Child, ...]
     trouble: Trouble | None
     #: The API server's time, in seconds of Unix time.
     now: float
-    #: What `watches` declares, by kind; in the order of their names.
+    #: The objects of the kinds declared by `watches`, by kind, in the order of their names.
     grandchildren: Mapping[Kind, Sequence[Child]] = field(default_factory=dict)
 
     @property
     def outcome(self) -> Any:
-        """What `sync` returned, None while it has not."""
+        """The result of `sync`, or None before it has returned."""
         return self.object.outcome.value if self.object.outcome is not None else None
 
     @property
     def child(self) -> Child | None:
-        """The only child, None if it is not there."""
+        """The only child, or None if it does not exist."""
         return self.children[0] if self.children else None
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How an object fares."""
+    """The state of an object, as an author's `status` returns it."""
 
     ready: bool
-    #: Why, in one CamelCase word for programs.
+    #: The condition's reason: one CamelCase word for programs.
     reason: str
-    #: Why, in a sentence for people.
+    #: The condition's message: a sentence for people.
     message: str
-    #: Further fields of the status, best in the class that declares them; None removes one.
+    #: Further fields of the status, best as the class that declares them; None removes a field.
     fields: Struct | dict[str, Any] = field(default_factory=dict)
-    #: Whether it will change by itself: it is then written only once it has stood for a while.
+    #: Whether the state is transient: it is then written only after it has lasted for a while.
     passing: bool = False
-    #: Seconds after which to look again, at least one; None for no need.
+    #: Seconds after which to requeue the object, at least one; None if that is not needed.
     again: float | None = None
 
 
 def by_default(seen: Observed) -> Status:
-    """Return the status where an author gives none: ready once all children are there."""
+    """Return the status of an object without an author's `status`: ready if all children exist."""
     if seen.trouble is not None:
         trouble = seen.trouble
         return Status(False, trouble.reason, trouble.message, passing=not trouble.final)
@@ -89,7 +89,7 @@ class StatusWriter:
 
     def __init__(self, client: Client, primaries: Source[Primary]) -> None:
         self._client, self._primaries = client, primaries
-        self._unsettled: dict[Key, tuple[str, float]] = {}  # a passing reason, and since when
+        self._unsettled: dict[Key, tuple[str, float]] = {}  # a transient reason, and since when
         self._warned = False
 
     def forget(self, key: Key) -> None:
@@ -99,9 +99,9 @@ class StatusWriter:
     async def tell(
         self, primary: Primary, now: Status, *, at_once: bool = False
     ) -> tuple[float | None, bool]:
-        """Write the status if it differs, a passing one only once it has settled.
+        """Write the status if it differs, and a transient one only after it has lasted.
 
-        Return the seconds until then, and whether the Ready condition says something new.
+        Return the seconds until then, and whether the Ready condition's reason has changed.
         """
         if now.passing and not at_once:
             was, since = self._unsettled.get(primary.key, ("", 0.0))
@@ -119,7 +119,7 @@ class StatusWriter:
         wanted = build(primary.status, primary.generation, now)
         if not (patch := difference(primary.status, wanted)):
             return False
-        # Only onto the object that was looked at: a newer one is reconciled again.
+        # Only to the version that was observed: a newer one is reconciled again.
         body = {"metadata": {"resourceVersion": str(primary.version)}, "status": patch}
         target = self._primaries.kind.at(primary.key, "status")
         try:
@@ -134,20 +134,20 @@ class StatusWriter:
         return ready(primary.status).get("reason") != ready(wanted).get("reason")
 
     async def _missing(self, primary: Primary) -> None:
-        """Find out whether the object is gone, or its kind has no status subresource."""
+        """Warn if the object exists, but its kind has no status subresource."""
         if await self._primaries.fetch(primary.key) is None:
             return
         self._warn("it has no status subresource, so no status can be written")
 
     def _warn(self, what: str) -> None:
-        """Tell once of a CRD that does not suit."""
+        """Log once that the CRD does not match."""
         if not self._warned:
             self._warned = True
             kind = self._primaries.kind
             logger.error("%s: %s; install the CRD that comes with this operator", kind, what)
 
     async def tell_unreadable(self, left_out: Unreadable) -> None:
-        """Tell of an object of which nothing but its name can be read; raise `ApiError`."""
+        """Write the status of an object that cannot be read; raise `ApiError`."""
         target = self._primaries.kind.at(left_out.key)
         former = _status_of(await self._client.request("GET", target))
         wanted = build(former, left_out.generation, Status(False, "Unreadable", left_out.reason))
@@ -164,7 +164,7 @@ _STATED = msgspec.json.Decoder(_Stated)
 
 
 def _status_of(raw: bytes) -> dict[str, Any]:
-    """Return the status of any object, empty if it cannot be read either."""
+    """Return the status of any object, or an empty one if it cannot be read."""
     try:
         return parse(_STATED, raw).status
     except (msgspec.MsgspecError, UnicodeError):
@@ -172,7 +172,7 @@ def _status_of(raw: bytes) -> dict[str, Any]:
 
 
 def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any]:
-    """Return the status that an object should have, given the former one."""
+    """Return the new status of an object, given the former one."""
     conditions = former.get("conditions")
     listed = [c for c in conditions if isinstance(c, dict)] if isinstance(conditions, list) else []
     others = [c for c in listed if c.get("type") != "Ready"]
@@ -190,7 +190,7 @@ def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any
 
 
 def _stored(value: Any) -> Any:
-    """Return a value as the API server stores it: a field that is null is not there."""
+    """Return a value as the API server stores it: without fields that are null."""
     match value:
         case dict():
             stored = {name: _stored(part) for name, part in value.items()}
@@ -203,7 +203,7 @@ def _stored(value: Any) -> Any:
 
 
 def difference(former: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON merge patch that turns one object into the other; empty if they are equal."""
+    """Return the JSON merge patch from one object to the other; empty if they are equal."""
     patch: dict[str, Any] = dict.fromkeys(former.keys() - wanted.keys())
     for name, value in wanted.items():
         known = former.get(name)
@@ -215,13 +215,13 @@ def difference(former: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]
 
 
 def _condition(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any]:
-    """Return the Ready condition; its time moves only when its status does."""
+    """Return the Ready condition; `lastTransitionTime` changes only with its status."""
     status = "True" if now.ready else "False"
     since = former.get("lastTransitionTime") if former.get("status") == status else None
     return {
         "type": "Ready",
         "status": status,
-        # Most reasons are the API server's or the kubelet's; a condition's must be one word.
+        # Most reasons come from the API server or the kubelet; a condition allows only one word.
         "reason": re.sub(r"[^A-Za-z0-9]", "", now.reason).lstrip("0123456789")[:256] or "Unknown",
         "message": now.message[:_MESSAGE],
         "observedGeneration": generation,
@@ -230,7 +230,7 @@ def _condition(former: dict[str, Any], generation: int, now: Status) -> dict[str
 
 
 def ready(status: dict[str, Any]) -> dict[str, Any]:
-    """Return a status's Ready condition, empty without one."""
+    """Return a status's Ready condition, or an empty one."""
     conditions = status.get("conditions")
     for condition in conditions if isinstance(conditions, list) else ():
         if isinstance(condition, dict) and condition.get("type") == "Ready":

@@ -1,4 +1,4 @@
-"""What Kubernetes takes for a name, an image or a label selector: `parsers` checks flags by it."""
+"""Patterns of the names, images and label selectors that Kubernetes accepts, for `parsers`."""
 
 import re
 
@@ -10,16 +10,16 @@ _WORD = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _KEY = f"({_SUBDOMAIN}/)?{_WORD}"
 _VALUES = rf"\( *({_WORD})?( *, *({_WORD})?)* *\)"
 _REQUIREMENT = f"(! *{_KEY}|{_KEY}( *(=|==|!=) *({_WORD})?| +(in|notin) *{_VALUES})?)"
-#: As `kubectl get -l` takes it; without < and >, for which labels are no numbers. The chart's
-#: schema has the same pattern, and Go knows no lookahead: so the length has a pattern of its own.
+#: A selector as in `kubectl get -l`, without < and >, which compare numbers. The chart's schema has
+#: the same pattern; Go supports no lookahead, so a separate pattern checks the length.
 SELECTOR = re.compile(f" *{_REQUIREMENT}( *, *{_REQUIREMENT})* *")
-#: In a selector: the prefix of a label that is longer than a subdomain's 253 characters.
+#: A label's prefix in a selector that is longer than a subdomain's 253 characters.
 LONG_PREFIX = re.compile("[-a-z0-9.]{254}/")
 
 _PATH = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
 _HOST = r"([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(:[0-9]+)?"
 _DIGEST = "sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}"
-#: An image as a Pod names it (github.com/distribution/reference, regexp.go).
+#: An image name as in a Pod (github.com/distribution/reference, regexp.go).
 IMAGE = re.compile(
     f"({_HOST}/)?{_PATH}(/{_PATH})*(:[A-Za-z0-9_][-A-Za-z0-9_.]{{0,127}})?(@({_DIGEST}))?"
 )

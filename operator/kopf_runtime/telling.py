@@ -1,7 +1,7 @@
-"""Tells how an object fares: in its status, by Events, and in the log.
+"""Reports an object's state in its status, in Events, and in the log.
 
-`reconcile` tells a `Teller` what was done and what stands in the way. An author's `status` says how
-the object fares then; `StatusWriter` writes it.
+`reconcile` tells a `Teller` what was done and what failed. An author's `status` then computes the
+object's state, and `StatusWriter` writes it.
 """
 
 import logging
@@ -22,12 +22,12 @@ from kopf_runtime.troubles import Trouble
 
 logger = logging.getLogger(__name__)
 
-#: Seconds that an API server may ask for before the status tells of it at once.
+#: If a Retry-After is longer than these seconds, the status reports it at once.
 LONG = 10.0
 
 
 class Teller:
-    """Tells of the objects of one kind."""
+    """Reports the state of the objects of one kind."""
 
     def __init__(
         self, client: Client, primaries: Source[Primary], children: Mapping[Kind, Source[Child]],
@@ -37,7 +37,7 @@ class Teller:
         self._client, self._primaries, self._children = client, primaries, children
         self._grandchildren, self._recorder, self._status = grandchildren, recorder, status
         self._writer = StatusWriter(client, primaries)
-        self._troubles: dict[Key, str] = {}  # what keeps an object from being right
+        self._troubles: dict[Key, str] = {}  # the reason of an object's trouble
 
     def forget(self, key: Key) -> None:
         """Forget an object that is gone."""
@@ -45,13 +45,13 @@ class Teller:
         self._troubles.pop(key, None)
 
     def in_trouble(self, key: Key) -> bool:
-        """Tell whether something kept the object from being right when it was looked at last."""
+        """Return whether the last reconcile of the object ended in trouble."""
         return key in self._troubles
 
     # --- what was done ------------------------------------------------------------------------
 
     def made(self, primary: Primary, wanted: Wanted, cause: Plan | None) -> None:
-        """Tell of a child that was made, in another one's place if there is a cause."""
+        """Report a created child; with a cause, it replaces another one."""
         if cause is None and self._was_there(primary, wanted):
             cause = gone(wanted.kind)
         if cause is None or not cause.reason:
@@ -61,14 +61,14 @@ class Teller:
             self._record(primary, cause.reason, f"{done}: {cause.why}.")
 
     def changed(self, primary: Primary, wanted: Wanted, step: Plan) -> None:
-        """Tell of a child that was changed in place."""
+        """Report a child that was changed in place."""
         self._record(primary, step.reason, f"Changed {wanted}: {step.why}.")
 
     def _record(self, primary: Primary, reason: str, message: str) -> None:
         self._recorder.normal(self._reference(primary), reason, message)
 
     def _was_there(self, primary: Primary, wanted: Wanted) -> bool:
-        """Tell whether the child was there when the status was written."""
+        """Return whether the child existed when the status was written."""
         condition = ready(primary.status)
         all_were = condition.get("status") == "True"
         return wanted.key[1] in primary.status.values() or (
@@ -76,7 +76,7 @@ class Teller:
         )
 
     def _reference(self, primary: Primary) -> dict[str, Any]:
-        """Return the object reference by which Events name an object."""
+        """Return the reference to an object for its Events."""
         kind = self._primaries.kind
         return {
             "apiVersion": kind.api_version, "kind": kind.kind, "namespace": primary.key[0],
@@ -86,15 +86,15 @@ class Teller:
     # --- how it fares -------------------------------------------------------------------------
 
     async def well(self, primary: Primary) -> float | None:
-        """Tell that nothing stands in the way; return the seconds after which to look again."""
+        """Report an object without trouble; return the seconds after which to requeue it."""
         known = self._primaries.cache.get(primary.key)
         if known is None or known.state != primary.state:
-            return None  # it changed meanwhile, and is looked at again
+            return None  # it changed meanwhile, and is queued again
         self._troubles.pop(primary.key, None)
         return await self.tell(primary.key, None)
 
     async def stopped(self, primary: Primary, error: Exception) -> float | None:
-        """Tell why the next step could not be taken, and have it tried again."""
+        """Report why the next step failed, and raise `RetryError` unless it only has to wait."""
         stop = troubles.of(error)
         retry, reason = stop.retry, stop.trouble.reason
         if self._troubles.get(primary.key) != reason:
@@ -104,13 +104,13 @@ class Teller:
         wait = await self.tell(primary.key, stop.trouble, event=stop.event, at_once=at_once)
         if stop.paused:
             return min(retry.pause, wait or retry.pause)
-        if wait is not None:  # the status is yet to settle
+        if wait is not None:  # the status is written later
             retry.pause = min(retry.pause or wait, wait)
         retry.told = True
         raise retry
 
     async def unreadable(self, left_out: Unreadable) -> None:
-        """Tell once that an object cannot be read."""
+        """Report once that an object cannot be read."""
         if left_out.told:
             return
         try:
@@ -125,7 +125,7 @@ class Teller:
     async def tell(
         self, key: Key, trouble: Trouble | None, *, event: str = "", at_once: bool = False
     ) -> float | None:
-        """Write how the object fares now; return the seconds after which to look again."""
+        """Write the object's current state; return the seconds after which to requeue it."""
         primary = self._primaries.cache.get(key)
         if primary is None:
             return None

@@ -1,7 +1,7 @@
-"""Says in words what keeps an object from being right, and when it is tried again.
+"""Troubles: what stops a reconcile, in words for people, and when it is retried.
 
-`reconcile` raises a `StopError` for what it finds itself, and asks `of` about any other error; both
-end in the object's condition, an Event and a `RetryError`.
+`reconcile` raises a `StopError` for the troubles that it finds, and `of` converts any other error.
+Both are reported in the object's condition and an Event, and end in a `RetryError`.
 """
 
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from kopf_runtime.kinds import Kind
 from kopf_runtime.queue import RetryError
 from kopf_runtime.records import Update, Wanted
 
-#: Seconds after which somebody else's object is looked at again at the earliest: it is not watched.
+#: Minimum seconds before a retry after a conflict: somebody else's object is not watched.
 CONFLICT = 5.0
-#: Seconds after which a plan that cannot be is looked at again.
+#: Minimum seconds before a retry of an invalid plan.
 INVALID = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What keeps the runtime from doing its next step."""
+    """The reason why the runtime cannot take the next step."""
 
     reason: str
     message: str
-    #: Whether waiting alone does not help: somebody has to act.
+    #: Whether a retry cannot succeed until somebody acts.
     final: bool = False
 
 
@@ -35,25 +35,25 @@ class StopError(Exception):
     ) -> None:
         super().__init__(trouble.message)
         self.trouble, self.retry = trouble, retry
-        #: The reason of the Event that tells of it, empty for none.
+        #: The reason of the Event that reports it; empty for no Event.
         self.event = event
-        #: Whether it is no failure: the next step only follows later.
+        #: Whether nothing failed, and the next step only has to wait.
         self.paused = paused
 
 
 def _stop(reason: str, message: str, again: float, *, final: bool = False) -> StopError:
-    """Return a trouble that the runtime found; a final one is told by an Event, too."""
+    """Return the error for a trouble; a final one is also reported by an Event."""
     retry = RetryError(message, pause=again)
     return StopError(Trouble(reason, message, final), retry, event=reason if final else "")
 
 
 def invalid_plan(problem: str) -> StopError:
-    """Return the trouble of an author's plan that cannot be."""
+    """Return the error for an invalid plan of the author's."""
     return _stop("InvalidPlan", problem, INVALID, final=True)
 
 
 def conflict(wanted: Wanted, word: str) -> StopError:
-    """Return the trouble of a child whose name somebody else's object has."""
+    """Return the error for a child whose name is taken by somebody else's object."""
     kind = wanted.kind.kind
     text = (
         f"{wanted} exists and does not belong to this {word}. It is left "
@@ -63,7 +63,7 @@ def conflict(wanted: Wanted, word: str) -> StopError:
 
 
 def changed_by_admission(wanted: Wanted, lost: list[str], update: Update) -> StopError:
-    """Return the trouble of a child that a webhook took marks from when it was made."""
+    """Return the error for a child from which admission removed marks at its creation."""
     text = (
         f"Admission removed or changed {', '.join(lost)} of {wanted}, "
         "by which the operator knows it; exempt it from the webhook or policy that does so"
@@ -74,31 +74,31 @@ def changed_by_admission(wanted: Wanted, lost: list[str], update: Update) -> Sto
 
 
 def unserved(kind: Kind, name: str, namespace: str, why: str) -> StopError:
-    """Return the trouble of a child in a namespace that is not served."""
+    """Return the error for a child in a namespace that is not served."""
     text = f"{kind.kind} {name} is left alone: its namespace {namespace} is not served: {why}."
     return _stop("NamespaceNotServed", text, CONFLICT)
 
 
 def terminating(kind: Kind, message: str, again: float) -> StopError:
-    """Return the trouble of a child on its way out, of whose end no watch tells."""
+    """Return the error for a child that is being deleted without a watch on it."""
     return _stop(f"{kind.kind}Terminating", message, again)
 
 
 def back_off(wanted: Wanted, why: str, again: float) -> StopError:
-    """Return the trouble of a child that is replaced too often."""
+    """Return the error for a child that is replaced too often."""
     text = f"{wanted} was replaced too often: {why}. "
     text += "The next one follows after a pause."
     return StopError(Trouble("BackOff", text), RetryError(text, pause=again), paused=True)
 
 
 def outside_failed(reason: str, message: str, again: float) -> StopError:
-    """Return the trouble of a call to what is outside the cluster."""
+    """Return the error for a failed call to an external API."""
     retry = RetryError(message, pause=again)
     return StopError(Trouble(reason, message), retry, event=reason, paused=True)
 
 
 def of(error: Exception) -> StopError:
-    """Return what an error says to a person; raise `RetryError` for what no condition tells."""
+    """Convert an error to a `StopError`; raise `RetryError` if no condition should report it."""
     if isinstance(error, StopError):
         return error
     if not isinstance(error, ApiError):

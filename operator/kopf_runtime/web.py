@@ -1,7 +1,7 @@
 """Serves /metrics, /healthz and /readyz.
 
-`manager` starts it and tells it what is healthy and what is ready. With a certificate /metrics is
-served by HTTPS, to those who may get it; without one it is plain, and open to all who reach it.
+`manager` starts it and passes it the checks for healthy and ready. With a certificate, /metrics
+uses HTTPS and requires a right; without one it is plain HTTP and open to all who can reach it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ from kopf_runtime.parsers import Address
 from kopf_runtime.scrapers import Scrapers
 from kopf_runtime.settings import Settings
 
-#: Returns what is wrong, an empty text if nothing is.
+#: Returns what is wrong, or an empty text.
 Check = Callable[[], str]
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -41,7 +41,7 @@ class Server:
         self._runners: list[web.AppRunner] = []
 
     async def start(self, settings: Settings, client: Client, healthy: Check, ready: Check) -> None:
-        """Serve; raise `OSError` if an address cannot be had, and `CertificateError`."""
+        """Start serving; raise `CertificateError`, or `OSError` if an address cannot be used."""
         tls = None
         if settings.metrics_bind_address and settings.metrics_cert_path:
             tls = Certificate(Path(settings.metrics_cert_path)).context
@@ -73,6 +73,6 @@ class Server:
         await web.SockSite(runner, listener, ssl_context=tls, backlog=MOST).start()
 
     async def stop(self) -> None:
-        """Close the addresses."""
+        """Stop serving."""
         for runner in self._runners:
             await runner.cleanup()

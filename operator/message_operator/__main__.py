@@ -1,4 +1,4 @@
-"""`python -m message_operator`: the image's entry point, and a developer's."""
+"""`python -m message_operator`: the entry point of the image, also used in development."""
 
 import sys
 

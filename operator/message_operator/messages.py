@@ -1,4 +1,4 @@
-"""What a Message is, and how one fares by its Pod."""
+"""The Message: its declaration, and its status, which follows from its Pod."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,31 +11,31 @@ from prometheus_client.registry import Collector
 import kopf_runtime as kr
 from message_operator.pods import PodState
 
-#: Seconds after the end of its grace when a Pod is not about to end any more, but stuck.
+#: Seconds after the end of its grace period when a Pod counts as stuck.
 OVERDUE = 30.0
-#: Characters of the text that the status repeats, for the table of `kubectl get`.
+#: Length of the text's summary in the status, for the table of `kubectl get`.
 SUMMARY = 40
 
-#: What a container waits for when no waiting will help: somebody has to act.
+#: Reasons of a waiting container that do not go away until somebody acts.
 STUCK = frozenset({
     "CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull",
     "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "RunContainerError",
 })  # fmt: skip
 
 
-#: Bytes of the text in UTF-8, and characters. It reaches the Pod as an environment value with each
-#: `$` doubled, for the kubelet would expand `$(NAME)`: at most 64 KiB, half of the 131072 bytes
-#: that Linux allows one such string. The bound is the same in characters, so that what the API
-#: server says of it ("more than 32768 bytes") is true.
+#: Limit of the text in UTF-8 bytes, and in characters. The Pod gets it as an environment variable
+#: in which each `$` is doubled, because the kubelet would expand `$(NAME)`: at most 64 KiB, half of
+#: the 131072 bytes that Linux allows one such string. The limit in characters is the same, so that
+#: the API server's message ("more than 32768 bytes") is true.
 LONGEST_TEXT = 32768
-#: Characters of a Message's name. A node keeps a Pod's logs in a directory called
+#: Limit of a Message's name in characters. A node keeps a Pod's logs in a directory named
 #: <namespace>_<pod>_<uid>, and a file name has at most 255 bytes: with a longer name the Pod would
 #: never start. 255 - 63 (longest namespace) - 36 (uid) - 2 (underscores) - 4 ("msg-") = 150.
 #: https://github.com/kubernetes/kubernetes/issues/104288
 LONGEST_NAME = 150
 
-# No rule has a messageExpression that tells the size it found: the API server takes the text of a
-# number for unbounded, and refuses the whole definition as too costly.
+# No rule has a messageExpression with the actual size: the API server assumes that a number's text
+# has no bound, and refuses the whole CRD as too costly.
 Text = Annotated[str, Meta(
     max_length=LONGEST_TEXT,
     description="What the Pod prints, each time followed by a line break. Any Unicode but NUL, on "
@@ -121,14 +121,14 @@ class Message(kr.Resource):
 
 
 def summary(message: Message) -> str:
-    """Return the beginning of the text, fit for a cell of a table."""
+    """Return the beginning of the text, for a cell of a table."""
     start = message.spec.text[: SUMMARY + 1]
     plain = "".join(c if c.isprintable() else " " for c in start)
     return plain if len(start) <= SUMMARY else f"{plain[: SUMMARY - 1]}…"
 
 
 def status(seen: kr.Observed) -> kr.Status:
-    """Return how a Message fares."""
+    """Return the status of a Message."""
     child = seen.child
     pod: PodState | None = child.view if child is not None else None
     phase, reason, text, again = _state(seen, child, pod)
@@ -146,7 +146,7 @@ def status(seen: kr.Observed) -> kr.Status:
 def _state(
     seen: kr.Observed, child: kr.Child | None, pod: PodState | None
 ) -> tuple[Phase, str, str, float | None]:
-    """Return the phase, the Ready condition's reason and message, and when to look again."""
+    """Return the phase, the Ready condition's reason and message, and when to requeue."""
     if (trouble := seen.trouble) is not None:
         return "Failed" if trouble.final else "Pending", trouble.reason, trouble.message, None
     if child is None or pod is None:
@@ -177,7 +177,7 @@ def _why_stuck(child: kr.Child, pod: PodState) -> str:
 
 
 class Phases(Collector):
-    """Counts the Messages by phase when somebody asks."""
+    """Counts the Messages by phase at each scrape."""
 
     def __init__(self, name: str, known: Callable[[], Iterator[kr.Primary]]) -> None:
         self._name, self._known = name, known

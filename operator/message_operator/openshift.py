@@ -1,6 +1,6 @@
-"""Asks whether the cluster gives Pods their users itself, as OpenShift does.
+"""Asks the cluster whether it assigns users to Pods itself, as OpenShift does.
 
-The manager calls `adapt` at the start; docs/decisions/0017-openshift-by-discovery.md says why so.
+The manager calls `adapt` at the start; docs/decisions/0017-openshift-by-discovery.md says why.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ logger = logging.getLogger(__name__)
 
 #: The group of SecurityContextConstraints; every authenticated user may ask for it.
 GROUP = "security.openshift.io"
-#: Seconds between two questions while they are refused: an API server that has just started knows
-#: no roles yet, and refuses everybody.
+#: Seconds between two requests while they are refused: an API server that has just started has not
+#: loaded its roles yet, and refuses everybody.
 PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 
 
 async def adapt(client: kr.Client, settings: Settings) -> Settings:
-    """Return the settings, without a user where the cluster gives one; raise `ApiError`."""
+    """Return the settings, without a user if the cluster assigns one; raise `ApiError`."""
     if settings.message_user != AUTO or not await _gives_users(client):
         return settings
     logger.info("The message Pods get their user from the cluster: it has %s", GROUP)

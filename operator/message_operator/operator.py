@@ -1,6 +1,6 @@
-"""The operator: which kind it serves, what that owns, and the functions that decide.
+"""The operator: the kind that it serves, what the kind owns, and the functions that decide.
 
-`__main__` runs it; `kopf run --standalone -A -m message_operator.operator` does so, too.
+`__main__` runs it, and so does `kopf run --standalone -A -m message_operator.operator`.
 """
 
 from collections.abc import Iterable
@@ -25,6 +25,6 @@ manager.metrics.registry.register(
 
 @controller.desired
 def desired(message: Message, settings: Settings) -> Iterable[dict[str, Any]]:
-    """Return the one Pod of a Message."""
+    """Return the Pod of a Message, as a list of one."""
     spec = message.spec
     yield pods.manifest(message.metadata.name, spec.text, spec.interval_seconds, settings)

@@ -1,4 +1,4 @@
-"""The Pod of a Message: what it should be, and what is kept of the one that is there."""
+"""The Pod of a Message: its manifest, and the state that is kept of the existing one."""
 
 import sys
 from typing import Any
@@ -9,12 +9,12 @@ import kopf_runtime as kr
 from message_operator.settings import AUTO, USER, Settings
 
 CONTAINER = "message"
-#: All message Pods have it.
+#: A label that all message Pods have.
 LABEL = {"app.kubernetes.io/name": "message"}
 TEXT, INTERVAL = "MESSAGE_TEXT", "MESSAGE_INTERVAL"
 
-#: The text is never a part of the program, so nothing in it is interpreted. The shell is process 1,
-#: which ignores SIGTERM by default: hence the trap, and the sleep that it may interrupt.
+#: The text is never part of the program, so nothing in it is interpreted. The shell is process 1,
+#: which ignores SIGTERM by default: hence the trap, and a sleep that it can interrupt.
 SCRIPT = f"""\
 trap 'exit 0' TERM INT
 while :; do
@@ -73,7 +73,7 @@ class PodState(msgspec.Struct, frozen=True):
     ready: bool
     #: Why it ended, such as `Evicted`; empty while it may run.
     ended: str
-    #: Why it does not run yet, in a word and in a sentence; empty if it does not say.
+    #: Why it does not run yet: reason and message; empty if the Pod gives none.
     reason: str
     note: str
     node: str | None
@@ -93,14 +93,14 @@ def keep(pod: Pod) -> PodState:
 
 
 def ended(state: PodState) -> str:
-    """Return why a Pod has ended, an empty text while it may run."""
+    """Return why a Pod has ended, or an empty text while it may still run."""
     return state.ended
 
 
 def _trouble(status: _Status) -> tuple[str, str]:
-    """Return why a Pod is not ready yet: (reason, message), both empty if it says nothing.
+    """Return why a Pod is not ready yet: (reason, message), both empty if it gives none.
 
-    Containers that admission added are looked at, too; their trouble is told with their name.
+    This includes containers that admission added; their trouble is reported with their name.
     """
     for container in (*status.init_container_statuses, *status.container_statuses):
         own = container.name == CONTAINER
@@ -118,19 +118,19 @@ def _trouble(status: _Status) -> tuple[str, str]:
 
 
 def label_value(name: str) -> str:
-    """Fit a name into a label: 63 characters at most (Kubernetes), told apart by a hash."""
+    """Shorten a name to a label's 63 characters (Kubernetes); a hash keeps it unique."""
     if len(name) <= 63:
         return name
     return f"{name[:52]}-{kr.short_hash(name)}"
 
 
 def manifest(name: str, text: str, interval: int, settings: Settings) -> dict[str, Any]:
-    """Return the Pod that prints a text each so many seconds."""
+    """Return the manifest of the Pod that prints a text at an interval in seconds."""
     template = settings.message_pod
     user = USER if settings.message_user == AUTO else settings.message_user
     spec: dict[str, Any] = {
         "automountServiceAccountToken": False,
-        "enableServiceLinks": False,  # a variable per Service: thousands fill the environment
+        "enableServiceLinks": False,  # otherwise each Service adds environment variables
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 5,
         "securityContext": {
@@ -146,7 +146,7 @@ def manifest(name: str, text: str, interval: int, settings: Settings) -> dict[st
                 "imagePullPolicy": settings.message_pull_policy,
                 "command": ["/bin/sh", "-c", SCRIPT],
                 "env": [
-                    # The kubelet expands $(NAME) in a value and makes $$ a plain $.
+                    # The kubelet expands $(NAME) in a value, and replaces $$ with $.
                     {"name": TEXT, "value": text.replace("$", "$$")},
                     {"name": INTERVAL, "value": str(interval)},
                 ],

@@ -1,4 +1,4 @@
-"""The operator's own settings: what the message Pods are like, beside the runtime's flags."""
+"""The operator's own settings, which configure the message Pods, in addition to the runtime's."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,12 @@ from message_operator import __version__
 
 PROGRAM = Program("message-operator", __version__, "Turns every Message into a Pod that prints it.")
 
-#: The user of the message Pods is `USER`, unless the cluster gives them one.
+#: The message Pods run as `USER`, unless the cluster assigns them a user.
 AUTO, USER = "auto", 65532
-#: Kubernetes takes no greater one (apimachinery/pkg/util/validation, IsValidUserID).
+#: The largest user ID in Kubernetes (apimachinery/pkg/util/validation, IsValidUserID).
 MOST_USER = 2**31 - 1
 LINUX = {"kubernetes.io/os": "linux"}
-#: Lets the Cluster Autoscaler remove a node: a message Pod is made again elsewhere.
+#: Lets the Cluster Autoscaler remove a node: the operator recreates a message Pod elsewhere.
 SAFE_TO_EVICT = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
 LITTLE = {
     "requests": {"cpu": "1m", "memory": "4Mi"},
@@ -29,7 +29,7 @@ LITTLE = {
 
 
 class PodTemplate(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """What a cluster may ask of the message Pods; the fields are those of a Pod's manifest."""
+    """Fields of the message Pods that a cluster may require, named as in a Pod's manifest."""
 
     labels: dict[str, str] = {}
     annotations: dict[str, str] = msgspec.field(default_factory=lambda: SAFE_TO_EVICT)
@@ -103,5 +103,5 @@ class Settings(kr.Settings):
 
 
 def parse(argv: Sequence[str] | None = None, env: Mapping[str, str] | None = None) -> Settings:
-    """Return the settings that a command line and an environment make."""
+    """Return the settings from a command line and an environment."""
     return runtime.parse(PROGRAM, Settings, argv, env)
