@@ -9,6 +9,7 @@ docs/decisions/0023-one-source-for-the-charts.md says why.
 import re
 from pathlib import Path
 
+from hack.pack import declared
 from hack.pack.project import PROJECT, REFERENCE, Kind, Project
 
 _BY = "hack/pack/chart_templates.py of {}: do not edit, `make generate`"
@@ -45,13 +46,23 @@ def files() -> dict[Path, str]:
 
 def _common(file: Path) -> str:
     """Return a file of the reference's with the project's names, and with what it is made of."""
-    kinds = PROJECT.kinds if file.name in _OF_A_KIND else PROJECT.kinds[:1]
-    text = "---\n".join(renamed(file.read_text(), kind) for kind in kinds)
+    text = renamed(file.read_text(), PROJECT.kinds[0])
+    if file.name in _OF_A_KIND:
+        text = "---\n".join(_of_kind(file.read_text(), kind) for kind in PROJECT.kinds)
     if "templates" in file.parts:
         return f"{{{{- /* {_generated(file)} */ -}}}}\n{text}"
     if ".md" in file.suffixes:
         return f"<!-- {_generated(file)} -->\n{text}"
     return f"# {_generated(file)}\n{text}"
+
+
+def _of_kind(text: str, kind: Kind) -> str:
+    """Return the users' roles of a kind: who edits objects that have a scale may scale them."""
+    text = renamed(text, kind)
+    if kind.crd in declared.scaled():
+        whole = f"resources: [{kind.plural}]\n"
+        text = text.replace(whole, f"resources: [{kind.plural}, {kind.plural}/scale]\n")
+    return text
 
 
 def _generated(file: Path) -> str:

@@ -49,6 +49,16 @@ def definitions(operator: Manager[Any]) -> list[crds.Manifest]:
     return [crds.definition(declared(one.type)) for one in operator.controllers]
 
 
+def scaled() -> set[str]:
+    """Return the names of the CRDs of PROJECT whose objects `kubectl scale` scales."""
+    return {
+        crd["metadata"]["name"]
+        for crd in definitions(_of_the_project())
+        for version in crd["spec"]["versions"]
+        if "scale" in version["subresources"]
+    }
+
+
 def chart_crd(operator: Manager[Any], chart: str) -> str:
     """Return the chart's template of the CRD: only its metadata is templated."""
     manifests = "---\n".join(

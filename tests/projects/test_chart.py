@@ -129,11 +129,12 @@ def test_the_kinds_and_the_roles_of_their_users_come_and_stay(project: Project) 
         (crd,) = [one for one in manifests if one["metadata"]["name"] == kind.crd]
         (version,) = crd["spec"]["versions"]
         assert (crd["spec"]["names"]["kind"], version["name"]) == (kind.kind, kind.version)
-        (view,) = [one for one in manifests if one["metadata"]["name"] == roles[0]]
-        assert (view["rules"][0]["apiGroups"], view["rules"][0]["resources"]) == (
-            [kind.qualified_group],
-            [kind.plural],
-        )
+        scale = ["scale"] if "scale" in version["subresources"] else []
+        resources = [kind.plural, *(f"{kind.plural}/{name}" for name in scale)]
+        for name in roles[:2]:
+            (role,) = [one for one in manifests if one["metadata"]["name"] == name]
+            (rule,) = role["rules"]
+            assert (rule["apiGroups"], rule["resources"]) == ([kind.qualified_group], resources)
 
 
 @every_project
