@@ -11,6 +11,8 @@ Schema = dict[str, Any]
 TEXT: Schema = {"type": "string"}
 OBJECT: Schema = {"type": "object"}
 _OBJECTS: Schema = {"type": "array", "items": OBJECT}
+_COUNT: Schema = {"type": ["integer", "null"], "minimum": 1}
+_WAY: Schema = {"type": ["object", "null"]}
 _PORT: Schema = {"type": "integer", "minimum": 1, "maximum": 65535}
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 #: Label selectors, as the operator takes them (kopf_runtime/syntax.py).
@@ -35,6 +37,19 @@ _QUANTITIES: Schema = {"type": "object", "additionalProperties": _QUANTITY}
 def closed(**properties: Schema) -> Schema:
     """Return an object that has these properties and no others."""
     return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _probe(**own: Schema) -> Schema:
+    """Return a probe's fields, as in a Pod, with those of its own."""
+    ways = ("exec", "grpc", "httpGet", "tcpSocket")
+    counts = ("failureThreshold", "periodSeconds", "timeoutSeconds")
+    return closed(
+        enabled={"type": "boolean"},
+        initialDelaySeconds={**_COUNT, "minimum": 0},
+        **dict.fromkeys(ways, _WAY),
+        **dict.fromkeys(counts, _COUNT),
+        **own,
+    )
 
 
 def _needs(properties: Schema, *required: str) -> Schema:
@@ -120,6 +135,10 @@ KINDS: dict[str, Schema] = {
             "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
         },
     },
+    # Of the startup probe, too; Kubernetes takes one success of either for enough.
+    "livenessProbe": _probe(
+        successThreshold={"enum": [1, None]}, terminationGracePeriodSeconds=_COUNT
+    ),
     "name": {"type": "string", "pattern": f"^({_LABEL})?$"},
     "named": _items("name"),
     "namespaces": {
@@ -152,6 +171,7 @@ KINDS: dict[str, Schema] = {
     "port": _PORT,
     "ports": {"type": "array", "uniqueItems": True, "items": _PORT},
     "pullSecrets": _SECRETS,
+    "readinessProbe": _probe(successThreshold=_COUNT),
     "resources": closed(requests=_QUANTITIES, limits=_QUANTITIES, claims=_OBJECTS),
     "securityContext": closed(
         allowPrivilegeEscalation={"type": "boolean"},

@@ -216,7 +216,43 @@ DEFAULTS: Manifest = yaml.safe_load((CHART / "values.yaml").read_text())
         ),
         (
             {"messagePod": {"runAsUser": 2147483648}},
-            "at '/messagePod/runAsUser': maximum: got 2.147483648",
+            "messagePod.runAsUser is 2147483648, but 2147483647 is the highest user",
+        ),
+        (
+            {"messagePod": {"runAsUser": 10**30}},
+            "but 2147483647 is the highest user that Kubernetes accepts",
+        ),
+        (
+            {"startupProbe": {"periodSeconds": -1}},
+            "at '/startupProbe/periodSeconds': minimum: got -1, want 1",
+        ),
+        (
+            {"livenessProbe": {"initialDelaySeconds": -1}},
+            "at '/livenessProbe/initialDelaySeconds': minimum: got -1, want 0",
+        ),
+        (
+            {"livenessProbe": {"successThreshold": 2}},
+            "at '/livenessProbe/successThreshold': value must be one of 1, <nil>",
+        ),
+        (
+            {"readinessProbe": {"periodSecond": 1}},
+            "at '/readinessProbe': additional properties 'periodSecond' not allowed",
+        ),
+        (
+            {"readinessProbe": {"terminationGracePeriodSeconds": 1}},
+            "at '/readinessProbe': additional properties 'terminationGracePeriodSeconds' not",
+        ),
+        (
+            {"image": {"repository": "MyOrg/operator"}},
+            "The image of image has the path MyOrg/operator, but a path has lower case letters",
+        ),
+        (
+            {"messagePod": {"image": {"registry": "", "repository": "메시지"}}},
+            "The image of messagePod.image has the path 메시지, but a path has lower case letters",
+        ),
+        (
+            {"global": {"imageRegistry": "mirror.example/Ours/"}},
+            "The image of image has the path Ours/myorg/message-operator, but a path has lower",
         ),
         ({"controller": {"workers": 1001}}, "at '/controller/workers': maximum"),
         (
@@ -257,6 +293,19 @@ def test_bad_values_are_refused_with_one_clear_sentence(
 
     assert message.count(sentence) == 1
     assert len([line for line in message.splitlines() if line.startswith("- at")]) <= 1
+
+
+@pytest.mark.parametrize(
+    ("registry", "repository"),
+    [
+        *(("", "Quay.io/a/b"), ("Quay.io:443", "a/b"), ("registry", "a__b/c--d.e")),
+        *(("quay.io/a_b/c/", "d"), ("", "localhost/a"), ("", "busybox")),
+    ],
+)
+def test_every_repository_that_nodes_pull_from_is_accepted(registry: str, repository: str) -> None:
+    image = container({"image": {"registry": registry, "repository": repository}})["image"]
+
+    assert image.startswith(f"{registry}/{repository}".replace("//", "/").lstrip("/"))
 
 
 def test_a_parent_chart_may_share_any_global_value() -> None:

@@ -32,6 +32,10 @@ that is left out would have the operator's default. Kubernetes makes $$ in an ar
 {{/* What cannot work among this operator's own values. */}}
 {{- define "message-operator.validateOwn" -}}
 {{- include "message-operator.validateImage" (dict "value" "messagePod.image" "image" .Values.messagePod.image "root" .) }}
+{{- $user := float64 .Values.messagePod.runAsUser }}
+{{- if gt $user 2147483647.0 }}
+{{- fail (printf "messagePod.runAsUser is %.0f, but 2147483647 is the highest user that Kubernetes accepts. Choose a lower one, auto or none." $user) }}
+{{- end }}
 {{- include "message-operator.validateTolerations" (dict "value" "messagePod.tolerations" "items" .Values.messagePod.tolerations) }}
 {{- end }}
 

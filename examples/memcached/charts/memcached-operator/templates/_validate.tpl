@@ -53,6 +53,15 @@ image's own, so it counts here, too. */}}
 {{- if and $registry (regexMatch "^([^/]*[.:][^/]*|localhost)/" $repository) }}
 {{- fail (printf "%s.repository is %s, which names a registry, but so does %s. Leave it out of the repository, and set %s.registry instead." $value $repository $registry $value) }}
 {{- end }}
+{{- /* As Kubernetes reads one: github.com/distribution/reference. The host may have upper case. */}}
+{{- $path := regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $repository "" }}
+{{- if $registry }}
+{{- $path = regexReplaceAll "^[^/]*/" (printf "%s/%s" (trimSuffix "/" $registry) $repository) "" }}
+{{- end }}
+{{- $part := "[a-z0-9]+(([.]|__?|-+)[a-z0-9]+)*" }}
+{{- if not (regexMatch (printf "^%s(/%s)*$" $part $part) $path) }}
+{{- fail (printf "The image of %s has the path %s, but a path has lower case letters and digits, and between them \".\", \"_\", \"-\" or \"/\". Correct %s.repository, or the path of the registry." $value $path $value) }}
+{{- end }}
 {{- end }}
 
 {{- define "memcached-operator.validatePod" -}}
