@@ -71,12 +71,16 @@ class Api:
         return await self.request("PATCH", path, body, MERGE_PATCH)
 
     async def watch(self, path: str, version: str) -> AsyncIterator[dict[str, Any]]:
-        """Give each event after a resource version, until the watch ends."""
+        """Give each event after a resource version, until the watch ends.
+
+        Raises ``aiohttp.ClientError`` where the API server has no time for it, or cuts it off.
+        """
         assert self._session is not None
         params = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "7200"}
         async with self._session.get(
             self._server + path, params=params, timeout=_WATCH
         ) as response:
+            response.raise_for_status()
             async for line in response.content:
                 yield json.loads(line)
 

@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import aiohttp
+
 from bench.api import MESSAGES, PODS, Api
 from hack.rig.run import HackError
 
@@ -72,7 +74,7 @@ class World:
                 while not true():
                     for watch in self._watches:
                         if watch.done():
-                            raise HackError("a watch has ended") from watch.exception()
+                            raise HackError(f"a watch has ended: {watch.exception()!r}")
                     self._moved.clear()
                     await self._moved.wait()
         return true()
@@ -100,12 +102,17 @@ class World:
         for item in found["items"]:
             take("ADDED", item, time.monotonic())
         version = found["metadata"]["resourceVersion"]
-        while True:  # a watch of a kind that is new may end as the API server learns of it
-            async for event in api.watch(path, version):
-                if event["type"] == "ERROR":
-                    raise HackError(f"the watch of {path} failed: {event['object']}")
-                take(event["type"], event["object"], time.monotonic())
-                version = event["object"]["metadata"]["resourceVersion"]
+        # A watch of a kind that is new may end, or be refused for a moment, as the API server
+        # learns of it. The next one goes on where it was, so nothing is missed.
+        while True:
+            try:
+                async for event in api.watch(path, version):
+                    if event["type"] == "ERROR":
+                        raise HackError(f"the watch of {path} failed: {event['object']}")
+                    take(event["type"], event["object"], time.monotonic())
+                    version = event["object"]["metadata"]["resourceVersion"]
+            except aiohttp.ClientError:
+                await asyncio.sleep(0.1)
 
     def take_message(self, kind: str, raw: dict[str, Any], now: float) -> None:
         """Take in an event of a Message."""
