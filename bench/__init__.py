@@ -1,16 +1,19 @@
-"""The benchmark: this operator beside its peers, measured by the API server and by a watch.
+"""The benchmark: compares this operator with its peers, with a watch and the audit log.
 
 `make bench` measures and writes docs/benchmarks.{json,md,svg}; docs/benchmarks.md says how and
 why. The modules, lowest first:
 
-    api           requests to the API server, for the measuring side
-    environment   where it is measured: a control plane and one node that kwok plays
-    shipped       our operator as its image has it, as a plain process
-    peers         who is measured, each a process like the others
-    world         what a watch shows: who is right, and since when
-    measures      what is measured, each a function
-    audit         who wrote what, by the API server's own account
-    report        the table and the verdicts, from the data
+    api           requests to the API server, for the benchmark itself
+    environment   a control plane per measurement, with one node simulated by kwok
+    shipped       our operator's image, run as a plain process
+    peers         the operators to measure, each a process like the others
+    world         the watched state: which Messages are right, and since when
+    stage         what every measurement needs: a watched control plane, and Messages
+    measures      the measurements, one function each
+    trouble       the measurements with lost answers and a hanging webhook
+    bare, floor   the floor: a bare client, and its process
+    audit         counts writes in the API server's audit log
+    report        the tables and the verdicts, from the data
     picture       the picture, from the data
-    run           all of it, in order: the command
+    run           the command: runs all of it in order
 """

@@ -1,4 +1,4 @@
-"""`python -m bench [OPTION …]`, of `make bench`."""
+"""`python -m bench [OPTION …]`, which `make bench` runs."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Requests to the API server, for the measuring side; used by all that measures."""
+"""Requests to the API server, for the benchmark itself; used by all measurements."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ NAMESPACE = "bench"
 MESSAGES = f"/apis/myorg.dev/v1/namespaces/{NAMESPACE}/messages"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 MERGE_PATCH = "application/merge-patch+json"
-#: Requests at once: enough to be no bottleneck, too few to queue up in the API server.
+#: Simultaneous requests: enough not to be a bottleneck, too few to queue up in the API server.
 WIDTH = 24
 _TIMEOUT = aiohttp.ClientTimeout(total=60)
 _WATCH = aiohttp.ClientTimeout(total=None, sock_connect=10)
@@ -33,7 +33,7 @@ class Api:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        trust = ssl._create_unverified_context()  # noqa: S323 (it has made its certificate itself)
+        trust = ssl._create_unverified_context()  # noqa: S323 (its certificate is self-signed)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=trust, limit=0),
             headers={"Authorization": f"Bearer {self._user}", "User-Agent": f"bench-{self._user}"},
@@ -53,7 +53,7 @@ class Api:
     async def request(
         self, method: str, path: str, body: Any = None, content_type: str = "application/json"
     ) -> dict[str, Any]:
-        """Send a request; give the object that answers it, or raise ``RefusedError``."""
+        """Send a request and return the object of its answer; raise `RefusedError`."""
         assert self._session is not None
         data = None if not body else json.dumps(body).encode()
         async with self._session.request(
@@ -71,9 +71,9 @@ class Api:
         return await self.request("PATCH", path, body, MERGE_PATCH)
 
     async def watch(self, path: str, version: str) -> AsyncIterator[dict[str, Any]]:
-        """Give each event after a resource version, until the watch ends.
+        """Yield each event after a resource version until the watch ends.
 
-        Raises ``aiohttp.ClientError`` where the API server has no time for it, or cuts it off.
+        Raise `aiohttp.ClientError` if the API server refuses the watch or cuts it off.
         """
         assert self._session is not None
         params = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "7200"}
@@ -85,7 +85,7 @@ class Api:
                 yield json.loads(line)
 
     async def each(self, things: Iterable[T], do: Callable[[T], Awaitable[object]]) -> None:
-        """Do it to each, some at once."""
+        """Call a function for each thing, several at the same time."""
         left = iter(things)
 
         async def work() -> None:

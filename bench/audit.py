@@ -1,4 +1,4 @@
-"""Who wrote what, by the API server's audit log; used by ``measures``."""
+"""Counts writes in the API server's audit log; used by `measures`."""
 
 import json
 from collections import Counter
@@ -8,7 +8,7 @@ _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
 class Audit:
-    """The audit log from where it was last read."""
+    """Reads the audit log from where it was last read."""
 
     def __init__(self, log: Path, user: str) -> None:
         self._log, self._user = log, user
@@ -21,7 +21,7 @@ class Audit:
             file.seek(self._at)
             for line in file:
                 if not line.endswith(b"\n"):
-                    break  # it is being written
+                    break  # the line is still being written
                 self._at += len(line)
                 entry = json.loads(line)
                 if entry["user"]["username"] == self._user and entry["verb"] in _WRITES:

@@ -1,6 +1,6 @@
-"""The floor of what is possible: a bare client that makes the same writes as our operator.
+"""The floor: measures a bare client that makes the same writes as our operator.
 
-It knows all of them beforehand and watches nothing. Used by ``run``; the client is ``floor``.
+It knows all of them in advance and watches nothing. Used by `run`; `floor` is the client.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ Raw = dict[str, Any]
 
 
 async def floor(count: int) -> Numbers:
-    """Time the client with a backlog, then with an edit of every Message."""
+    """Measure the client's time for a backlog, then for an edit of every Message."""
     found: Numbers = {}
     async with stage.observed() as (plane, api, world):
         texts = stage.texts(count, "안녕")
@@ -61,13 +61,13 @@ async def floor(count: int) -> Numbers:
 
 
 class _Client:
-    """The client's process, which waits for its sign."""
+    """The client's process, which waits for a signal to begin."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
     async def go(self) -> None:
-        """Have it begin, and wait until it has written everything."""
+        """Let it begin, and wait until it has written everything."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"go\n")
         await asyncio.wait_for(self._process.wait(), stage.PATIENCE)
@@ -75,7 +75,7 @@ class _Client:
 
 @contextlib.asynccontextmanager
 async def _client(plane: ControlPlane, plan: list[list[Write]]) -> AsyncIterator[_Client]:
-    """Have a client with a plan, ready to begin: its start is not counted."""
+    """Run a client with a plan, ready to begin: its start does not count."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(plan, file)
         file.flush()
@@ -95,7 +95,7 @@ async def _client(plane: ControlPlane, plan: list[list[Write]]) -> AsyncIterator
 
 
 def _edited(raw: Raw, text: str) -> Raw:
-    """Return a Message as an edit leaves it."""
+    """Return a Message as it is after an edit."""
     meta = raw["metadata"]
     return {
         **raw,
@@ -105,14 +105,14 @@ def _edited(raw: Raw, text: str) -> Raw:
 
 
 def _replaces(raw: Raw) -> list[Write]:
-    """Return the writes that an edited Message takes."""
+    """Return the writes for an edited Message."""
     create, *rest = _creates(raw)
     name = create[2]["metadata"]["name"]
     return [("DELETE", f"{PODS}/{name}", {}), create, *rest]
 
 
 def _creates(raw: Raw) -> list[Write]:
-    """Return the writes that a new Message takes, as our operator makes them."""
+    """Return the writes that our operator makes for a new Message."""
     known = decode(msgspec.json.Decoder(messages.Message), msgspec.json.encode(raw))
     meta, kind = known.metadata, controller.kind
     owned = Owned(POD, pods.Pod, Update.REPLACE, pods.keep, pods.ended)

@@ -1,9 +1,9 @@
-"""Where it is measured: a control plane of its own for each run, and one node that kwok plays.
+"""The environment of a measurement: its own control plane, and one node simulated by kwok.
 
-A real node takes 110 Pods and seconds to start one; what is measured is the operators, so kwok
-reports each Pod as running as soon as it sees it. Instead of a scheduler, which would cost each
-Pod a write more, an admission policy names the node; it also takes away the grace period, so that
-a deleted Pod is gone at once. All of that is the same for each peer. Used by ``measures``.
+A real node accepts 110 Pods and needs seconds to start one. We measure the operators, so kwok
+reports each Pod as running as soon as it sees it. Instead of a scheduler, which would make one more
+write per Pod, an admission policy sets the node. It also removes the grace period, so that a
+deleted Pod is gone at once. All of this is the same for each peer. Used by `measures`.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from hack.rig.control_plane import GARBAGE, ControlPlane
 from hack.rig.run import HackError, output
 
 NODE = "fake"
-#: The operators' user: bound to all rights, but served as any service account in a cluster is.
+#: The operators' user: it has all rights, but the API server's priority of any service account.
 OPERATOR = "operator"
 _GROUPS = {
     OPERATOR: "system:serviceaccounts:message-operator",
@@ -49,7 +49,7 @@ _PATIENCE = 60.0
 
 @contextlib.asynccontextmanager
 async def running(*, audited: bool = False) -> AsyncIterator[ControlPlane]:
-    """Have a control plane with the CRD, the namespace and the node, while the block lasts."""
+    """Run a control plane with the CRD, the namespace and the node during the block."""
     plane = ControlPlane(_GROUPS, _FLAGS + (_audit_flags() if audited else ()))
     if audited:
         (plane.folder / "audit-policy.yaml").write_text(json.dumps(_AUDIT))
@@ -72,7 +72,7 @@ async def running(*, audited: bool = False) -> AsyncIterator[ControlPlane]:
 
 
 def audit_log(plane: ControlPlane) -> Path:
-    """Tell where an audited control plane keeps its account."""
+    """Return the path of a control plane's audit log."""
     return plane.folder / "audit.log"
 
 
@@ -85,7 +85,7 @@ def _audit_flags() -> tuple[str, ...]:
 
 
 def crd() -> dict[str, object]:
-    """Render the CRD of our chart: all peers are measured with it."""
+    """Return the CRD of our chart, with which all peers are measured."""
     chart = paths.CHECKOUT / "charts" / "message-operator"
     rendered = output(
         [
@@ -147,7 +147,7 @@ async def _furnish(api: Api) -> None:
 
 
 async def _settled(api: Api, plane: ControlPlane) -> None:
-    """Wait until a Pod turns Running, and goes again."""
+    """Wait until a Pod can be created, runs, and can be deleted."""
     probe = {
         "metadata": {"name": "probe"},
         "spec": {"containers": [{"name": "probe", "image": "probe"}]},

@@ -1,7 +1,7 @@
-"""The floor: the same writes, from a client that knows them all beforehand and watches nothing.
+"""The floor: a client that makes the same writes, but knows all in advance and watches nothing.
 
-``python -m bench.floor SERVER FILE``, started by ``measures.floor``: the file has a list of writes
-for each Message. Says "ready", begins at a line on stdin, and ends when all is written.
+`bare.floor` starts it as `python -m bench.floor SERVER FILE`; the file contains a list of writes
+for each Message. It prints "ready", begins when it reads a line, and ends when all is written.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ Write = tuple[str, str, dict[str, Any]]  # (method, path, body)
 
 
 async def main(server: str, plan: list[list[Write]]) -> None:
-    """Make the writes, a Message at a time on each connection."""
+    """Make the writes, one Message at a time per connection."""
     async with Api(server, "floor", CONNECTIONS) as api:
 
         async def work(writes: list[Write]) -> None:

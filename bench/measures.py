@@ -1,7 +1,7 @@
-"""What is measured: each function makes one measurement, on a control plane of its own.
+"""The measurements: each function makes one, on its own control plane.
 
-Each gives a flat dict of numbers, whose names ``report`` knows; None stands for "never came".
-Times are in seconds, memory in MB of 2**20 bytes. Used by ``run``.
+Each returns a flat dict of numbers, whose names `report` knows; None if it never happened.
+Times are in seconds, memory in MB of 2**20 bytes. Used by `run`.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _ELECTED = ("--leader-elect", f"--lease-namespace={NAMESPACE}")
 
 
 async def speed(peer: Peer, count: int, creates: int) -> Numbers:
-    """Time a backlog, then an edit of every Message, then single creates; and their CPU."""
+    """Measure the time and CPU of a backlog, of an edit of every Message, and of single creates."""
     found: Numbers = {}
     async with stage.observed(peer) as (plane, api, world):
         texts = stage.texts(count, "안녕")
@@ -59,9 +59,9 @@ async def speed(peer: Peer, count: int, creates: int) -> Numbers:
 
 
 async def writes(peer: Peer, count: int, idle: float) -> tuple[Numbers, dict[str, dict[str, int]]]:
-    """Count the operator's writes at each stage of the Messages' life, by the audit log.
+    """Count the operator's writes in the audit log, at each stage of the Messages' life.
 
-    Ours runs with leader election, as it does in a cluster, so that its Lease shows.
+    Ours runs with leader election, as in a cluster, so that the writes of its Lease are visible.
     """
     counts: dict[str, dict[str, int]] = {}
     async with stage.observed(peer, audited=True) as (plane, api, world):
@@ -94,7 +94,7 @@ async def writes(peer: Peer, count: int, idle: float) -> tuple[Numbers, dict[str
 
 
 async def scale(peer: Peer, steps: tuple[int, ...]) -> Numbers:
-    """Measure the memory as Messages come, and after the last step a start with all in order."""
+    """Measure the memory at each number of Messages, then a start with all of them correct."""
     found: Numbers = {}
     last = steps[-1]
     async with stage.observed(peer, audited=True) as (plane, api, world):
@@ -127,13 +127,13 @@ async def scale(peer: Peer, steps: tuple[int, ...]) -> Numbers:
             await stage.quiet(process)
             found[f"start_cpu_{last}"] = process.cpu()
             found[f"start_rss_{last}"] = process.rss()
-            # Those of the new Message are no writes of the start.
+            # The writes for the new Message do not belong to the start.
             found[f"start_writes_{last}"] = max(0, sum(audit.writes().values()) - 3)
     return found
 
 
 async def _ready(port: int) -> float:
-    """Wait until /readyz says so; tell when it did."""
+    """Wait until /readyz answers 200; return when it did."""
 
     def ask() -> bool:
         try:
@@ -157,7 +157,7 @@ def _free_port() -> int:
 
 
 async def failover(repeats: int) -> list[Numbers]:
-    """Measure from the leader's end to the Pod of a Message created right then."""
+    """Measure the time from the leader's end to the Pod of a Message created at that moment."""
     found: list[Numbers] = []
     async with stage.observed() as (plane, api, world):
         for number in range(repeats):
@@ -193,7 +193,7 @@ async def _fail(
 
 
 async def churn(count: int, minutes: float) -> Numbers:
-    """Edit, delete and create Messages for a while; tell the memory before and after."""
+    """Edit, delete and create Messages for a while; return the memory before and after."""
     async with stage.observed() as (plane, api, world):
         texts = stage.texts(count, "안녕")
         await stage.create(api, texts)
@@ -205,7 +205,7 @@ async def churn(count: int, minutes: float) -> Numbers:
             while True:
                 if not await world.until_right(stage.PATIENCE):
                     raise HackError(f"churn: the Messages are not right after round {rounds}")
-                if rounds == 2:  # the allocator has seen all that it will see
+                if rounds == 2:  # by now the allocator has seen every kind of work
                     await stage.quiet(process)
                     first = process.rss()
                 if time.monotonic() > end and rounds > 2:
@@ -226,7 +226,7 @@ async def churn(count: int, minutes: float) -> Numbers:
 
 
 def machine() -> dict[str, str]:
-    """Tell what it is measured on."""
+    """Return the machine's CPU and memory."""
     cpu = next(
         (
             line.partition(":")[2].strip()

@@ -1,6 +1,6 @@
-"""Who is measured: operators as processes beside the cluster, and what such a process costs.
+"""The operators to measure, as processes beside the cluster, and what such a process costs.
 
-Used by ``measures`` and ``run``. All operators are the same user, with the same rights.
+Used by `measures` and `run`. All operators have the same user and the same rights.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _HERE = Path(__file__).parent
 _TICKS = os.sysconf("SC_CLK_TCK")
 LEASE = "message-operator"
 
-#: The peers in Go, each built from a module of its own.
+#: The peers in Go, each built from its own module.
 IN_GO = {
     "controller-runtime-peer": golang.Program(
         ".", "v1", folder=_HERE / "peers" / "controller-runtime"
@@ -50,22 +50,22 @@ _COMMANDS = {"ours": _ours, "controller-runtime": _controller_runtime, "tutorial
 
 @dataclass(frozen=True)
 class Peer:
-    """An operator, with the flags that make it this peer."""
+    """An operator with its flags."""
 
     name: str
     title: str
     program: str
     flags: tuple[str, ...] = ()
-    #: Whether its status has the observed generation.
+    #: Whether its status contains the observed generation.
     tells_generation: bool = True
-    #: Whether its speed is measured once only: no goal is about it.
+    #: Whether its speed is measured only once, because no goal depends on it.
     slow: bool = False
-    #: Whether it is measured with 10,000 Messages, too: the naive one would take too long, and
-    #: the number of workers makes no difference to the memory.
+    #: Whether it is also measured with 10,000 Messages: the peer from the tutorials would take too
+    #: long, and the number of workers does not affect the memory.
     scales: bool = False
 
     def command(self, *more: str) -> list[str | Path]:
-        """Give the command that runs it."""
+        """Return the command that runs it."""
         return _COMMANDS[self.program]((*self.flags, *more))
 
 
@@ -99,20 +99,20 @@ class Process:
     started: float = field(default_factory=time.monotonic)
 
     def cpu(self) -> float:
-        """Give the seconds of CPU that it has used."""
+        """Return the CPU time that it has used, in seconds."""
         self.check()
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS  # utime and stime
 
     def rss(self) -> float:
-        """Give the MB (2**20 bytes) of memory that it holds."""
+        """Return its resident memory in MB (2**20 bytes)."""
         self.check()
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
         return int(line.split()[1]) / 1024
 
     def check(self) -> None:
-        """Raise ``HackError`` if it has ended."""
+        """Raise `HackError` if it has ended."""
         code = self.process.poll()
         if code is not None:
             said = tail(self.log.read_text(errors="replace"))
@@ -134,9 +134,9 @@ async def running(
     plane: ControlPlane, peer: Peer, *more: str, name: str = "operator",
     env: Mapping[str, str] | None = None, server: str = "",
 ) -> AsyncIterator[Process]:  # fmt: skip
-    """Have an operator while the block lasts; kept: its log, beside the control plane's.
+    """Run an operator during the block, and keep its log.
 
-    `server` is what it takes for the API server, if that is another.
+    `server` is the address that it uses instead of the API server's, if given.
     """
     if peer is OURS and not any("bind-address" in flag for flag in more):
         more = (*more, *_QUIET)

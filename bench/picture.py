@@ -1,6 +1,6 @@
-"""The picture, from the data: ``python -m bench.picture DATA.json PICTURE.svg``.
+"""Draws the picture from the data: `python -m bench.picture DATA.json PICTURE.svg`.
 
-Run by ``run`` with a Python of its own that has the plotting library (requirements/bench.txt).
+`run` starts it with a separate Python that has the plotting library (requirements/bench.txt).
 """
 
 import json
@@ -11,14 +11,14 @@ from statistics import median
 import matplotlib as mpl
 
 mpl.use("svg")
-mpl.rcParams["svg.hashsalt"] = "message-operator"  # the same data make the same file
+mpl.rcParams["svg.hashsalt"] = "message-operator"  # the same data give the same file
 mpl.rcParams["svg.fonttype"] = "none"
 
 from matplotlib import pyplot as plt  # noqa: E402 (once the backend is chosen)
 
 PANELS = (
     ("backlog_pod", "Backlog: start to last Pod", "s", 1),
-    ("edit_pod", "Live edits: to last right Pod", "s", 1),
+    ("edit_pod", "Live edits: to last correct Pod", "s", 1),
     ("create_p50", "One create: to its Pod, p50", "ms", 1000),
     ("backlog_cpu", "Operator's CPU, backlog", "s", 1),
     ("rss_1000", "Memory, 1,000 Messages", "MB", 1),
@@ -35,7 +35,7 @@ OURS, OTHERS = "#1f6feb", "#8c959f"
 
 
 def draw(source: Path, target: Path) -> None:
-    """Draw a panel for each measure: the medians as bars, the spread as whiskers."""
+    """Draw a panel for each measurement, with medians as bars and the spread as whiskers."""
     runs = json.loads(source.read_text())["runs"]
     figure, axes = plt.subplots(3, 2, figsize=(11, 8), layout="constrained")
     for axis, (name, title, unit, factor) in zip(axes.flat, PANELS, strict=True):

@@ -1,6 +1,6 @@
-"""The table and the verdicts, from the data; used by ``run``.
+"""The tables and the verdicts, computed from the data; used by `run`.
 
-Every ratio is one of the same repeat: what the machine was busy with then, all peers shared.
+Each ratio compares two runs of the same repeat, so other load on the machine affects both.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ _TITLES = {**{peer.name: peer.title for peer in PEERS}, FLOOR: "the floor: a bar
 
 
 def values(data: Data, peer: str, name: str) -> dict[int, float]:
-    """Give a number of a peer, by repeat."""
+    """Return a peer's number for each repeat."""
     return {
         run["repeat"]: run["numbers"][name]
         for run in data["runs"]
@@ -25,13 +25,13 @@ def values(data: Data, peer: str, name: str) -> dict[int, float]:
 
 
 def ratios(data: Data, name: str, peer: str) -> list[float]:
-    """Give how ours stands beside a peer's, for each repeat that has both."""
+    """Return our number divided by a peer's, for each repeat that has both."""
     ours, theirs = values(data, OURS.name, name), values(data, peer, name)
     return [ours[repeat] / theirs[repeat] for repeat in ours if theirs.get(repeat)]
 
 
 def spread(numbers: Iterable[float], digits: int = 2, unit: str = "") -> str:
-    """Write a median with its spread."""
+    """Format a median with its spread."""
     found = sorted(numbers)
     if not found:
         return "—"
@@ -43,7 +43,7 @@ def spread(numbers: Iterable[float], digits: int = 2, unit: str = "") -> str:
 
 @dataclass(frozen=True)
 class Goal:
-    """A line of the goals' table: what was found, and whether it is good enough."""
+    """A row of the goals' table: the measured value, and whether it meets the goal."""
 
     measure: str
     at_most: str
@@ -77,10 +77,10 @@ def _limit(
 
 
 def _linear(data: Data) -> Iterable[Goal]:
-    """Judge the growth from 10,000 Messages to 100,000: what each of them takes more."""
+    """Judge the growth from 10,000 Messages to 100,000, per additional Message."""
     for title, name, unit, factor in (
-        ("memory of each Message more", "rss", "KiB", 1024),
-        ("start, of each Message more", "start_ready", "ms", 1000),
+        ("memory per additional Message", "rss", "KiB", 1024),
+        ("start time per additional Message", "start_ready", "ms", 1000),
     ):
         few = values(data, OURS.name, f"{name}_10000").get(0)
         many = values(data, OURS.name, f"{name}_100000").get(0)
@@ -89,7 +89,7 @@ def _linear(data: Data) -> Iterable[Goal]:
             f"{factor * few / 10_000:.2f} {unit})"
         )  # fmt: skip
         met = None if few is None or many is None else (many - few) / 90_000 <= few / 10_000
-        yield Goal(f"{title}, from 10,000 to 100,000", "that of the first 10,000", found, met)
+        yield Goal(f"{title}, from 10,000 to 100,000", "as for the first 10,000", found, met)
 
 
 def _churn(data: Data) -> Iterable[Goal]:
@@ -97,7 +97,7 @@ def _churn(data: Data) -> Iterable[Goal]:
     last = values(data, OURS.name, "churn_last")
     grown = [last[repeat] / first[repeat] - 1 for repeat in first if repeat in last]
     yield Goal(
-        f"memory after {data['settings']['churn']:g} min of churn", "5% more than before it",
+        f"memory after {data['settings']['churn']:g} min of churn", "5% more than before",
         spread([100 * one for one in grown], 1, "%"),
         max(grown) <= 0.05 if grown else None,
     )  # fmt: skip
@@ -110,72 +110,72 @@ def _either(one: float, ten: float, **more: float) -> dict[str, float]:
 _GOALS: tuple[Callable[[Data], Iterable[Goal]], ...] = (
     _ratio("backlog, to the last Pod", "backlog_pod", _either(0.45, 0.7, floor=1.5)),
     _ratio("backlog, to the last status", "backlog_status", _either(1.0, 1.1)),
-    _ratio("live edits, to the last right Pod", "edit_pod", _either(0.75, 1.0)),
+    _ratio("live edits, to the last correct Pod", "edit_pod", _either(0.75, 1.0)),
     _ratio("live edits, to the last status", "edit_status", _either(1.0, 1.1)),
     _ratio("one create, p50", "create_p50", {DEFAULT.name: 1.1}),
     _ratio("one create, p99", "create_p99", {DEFAULT.name: 1.2}),
     _ratio("backlog with 1% of the answers lost, to the last Pod", "lost_pod", _either(1.0, 1.0)),
     _limit(
-        "one create beside Messages that a hanging webhook holds, p50", "beside_ratio", 1.5,
+        "one create while a webhook hangs for other Messages, p50", "beside_ratio", 1.5,
         " × the usual", 2,
     ),
-    _limit("writes a create (Pod, status, Event)", "writes_create", 3, "", 2),
-    _limit("writes an edit (DELETE, POST, status, Event)", "writes_edit", 4, "", 2),
-    _limit("writes a deletion", "writes_delete", 0, "", 2),
-    _limit("writes while idle, but the Lease", "writes_idle", 0, "", 0),
-    _ratio("CPU of the backlog, the start included", "backlog_cpu", {DEFAULT.name: 1.0}),
+    _limit("writes per create (Pod, status, Event)", "writes_create", 3, "", 2),
+    _limit("writes per edit (DELETE, POST, status, Event)", "writes_edit", 4, "", 2),
+    _limit("writes per deletion", "writes_delete", 0, "", 2),
+    _limit("writes while idle, except the Lease", "writes_idle", 0, "", 0),
+    _ratio("CPU of the backlog, including the start", "backlog_cpu", {DEFAULT.name: 1.0}),
     _ratio("CPU of the live edits", "edit_cpu", {DEFAULT.name: 1.0}),
     _limit("memory, no Message", "rss_0", 60, " MB"),
     _limit("memory, 1,000 Messages", "rss_1000", 60, " MB"),
     _limit("memory, 10,000 Messages", "rss_10000", 95, " MB"),
     _linear,
     _churn,
-    _limit("start with 10,000 Messages in order, to ready", "start_ready_10000", 10, " s"),
-    _limit("writes of that start", "start_writes_10000", 0, "", 0),
+    _limit("start with 10,000 correct Messages, to ready", "start_ready_10000", 10, " s"),
+    _limit("writes during that start", "start_writes_10000", 0, "", 0),
     _limit("failover, SIGTERM", "failover_sigterm", 2, " s"),
     _limit("failover, SIGKILL (Lease of 15 s)", "failover_sigkill", 17, " s"),
 )  # fmt: skip
 
-# What is told of each peer: (name, title, unit, digits, factor).
+# The rows of the peers' table: (name, title, unit, digits, factor).
 _ROWS = (
-    ("backlog_pod", "{n} Messages wait: start to last Pod", "s", 2, 1),
+    ("backlog_pod", "backlog of {n} Messages: start to last Pod", "s", 2, 1),
     ("backlog_status", "… to last status", "s", 2, 1),
-    ("edit_pod", "{n} live edits: to last right Pod", "s", 2, 1),
+    ("edit_pod", "{n} live edits: to last correct Pod", "s", 2, 1),
     ("edit_status", "… to last status", "s", 2, 1),
     ("create_p50", "one create: to its Pod, p50", "ms", 1, 1000),
     ("create_p99", "… p99", "ms", 1, 1000),
-    ("lost_pod", "{n} wait, 1% of the answers lost: start to last Pod", "s", 2, 1),
+    ("lost_pod", "backlog of {n}, 1% of the answers lost: start to last Pod", "s", 2, 1),
     ("lost_status", "… to last status", "s", 2, 1),
-    ("usual_p50", "one create, in a row of {creates} / 2: p50", "ms", 1, 1000),
-    ("beside_p50", "… beside {stuck} Messages that a hanging webhook holds", "ms", 1, 1000),
-    ("backlog_cpu", "operator's CPU, backlog (start included)", "s", 2, 1),
+    ("usual_p50", "one create, of {creates} / 2 in a row: p50", "ms", 1, 1000),
+    ("beside_p50", "… while a webhook hangs for {stuck} other Messages", "ms", 1, 1000),
+    ("backlog_cpu", "operator's CPU, backlog (including the start)", "s", 2, 1),
     ("edit_cpu", "operator's CPU, live edits", "s", 2, 1),
-    ("writes_create", "writes a create", "", 2, 1),
-    ("writes_edit", "writes an edit", "", 2, 1),
-    ("writes_delete", "writes a deletion", "", 2, 1),
+    ("writes_create", "writes per create", "", 2, 1),
+    ("writes_edit", "writes per edit", "", 2, 1),
+    ("writes_delete", "writes per deletion", "", 2, 1),
     ("writes_idle", "writes while idle for {idle:g} s", "", 0, 1),
     ("rss_0", "memory, no Message", "MB", 0, 1),
     ("rss_1000", "memory, 1,000 Messages", "MB", 0, 1),
     ("rss_10000", "memory, 10,000 Messages", "MB", 0, 1),
     ("rss_100000", "memory, 100,000 Messages", "MB", 0, 1),
-    ("start_pod_10000", "start with 10,000 in order: to a new Message's Pod", "s", 1, 1),
+    ("start_pod_10000", "start with 10,000 correct Messages: to a new one's Pod", "s", 1, 1),
     ("start_cpu_10000", "… CPU", "s", 1, 1),
     ("start_rss_10000", "… memory", "MB", 0, 1),
-    ("start_pod_100000", "start with 100,000 in order: to a new Message's Pod", "s", 1, 1),
+    ("start_pod_100000", "start with 100,000 correct Messages: to a new one's Pod", "s", 1, 1),
     ("start_cpu_100000", "… CPU", "s", 1, 1),
     ("start_rss_100000", "… memory", "MB", 0, 1),
 )
 
 
 def goals(data: Data) -> list[Goal]:
-    """Judge every goal."""
+    """Return the verdict on every goal."""
     return [goal for of in _GOALS for goal in of(data)]
 
 
 def tables(data: Data) -> str:
-    """Write both tables as Markdown."""
+    """Return both tables as Markdown."""
     verdicts = {True: "met", False: "**missed**", None: "not measured"}
-    lines = ["| measure | goal: at most | found: median (spread) | verdict |", "|---|---|---|---|"]
+    lines = ["| measure | goal: at most | median (spread) | verdict |", "|---|---|---|---|"]
     lines += [
         f"| {goal.measure} | {goal.at_most} | {goal.found} | {verdicts[goal.met]} |"
         for goal in goals(data)
@@ -194,13 +194,13 @@ def tables(data: Data) -> str:
 
 
 def _when(measured: dict[str, Any]) -> str:
-    """Write when a measure was taken, and how busy the machine was."""
+    """Return when a measurement was made, and the machine's load."""
     load = ", ".join(f"{one:.1f}" for one in measured["load"])
     return f"{measured['when']} (load average {load})" if load else str(measured["when"])
 
 
 def told(data: Data) -> str:
-    """Write where, when and how it was measured, as Markdown."""
+    """Return where, when and how the data were measured, as Markdown."""
     where, how = data["machine"], data["settings"]
     versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
     taken = "; ".join(f"{name} on {_when(one)}" for name, one in data["measured"].items())

@@ -1,7 +1,7 @@
-"""The command: build the peers, measure them in turn, write the data, the tables, the picture.
+"""The command: builds the peers, measures them in turn, writes the data, tables and picture.
 
-Called by ``python -m bench``. A measure that is taken in its full form, with every peer, goes
-to docs/ and takes the place of the former one there; anything smaller goes to build/bench/.
+`python -m bench` calls it. A full measurement with every peer replaces the previous one in docs/;
+anything smaller goes to build/bench/.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from hack.rig.run import HackError, output
 from hack.rig.steps import say, step
 from message_operator import __version__
 
-#: What is measured so far, should it be interrupted.
+#: The data so far, in case the run is interrupted.
 UNFINISHED = paths.BUILD / "bench" / "unfinished.json"
 _PICTURE = "![Six measures: this operator and its peers](benchmarks.svg)"
 _BEGIN, _END = "<!-- begin: written by `make bench` -->", "<!-- end -->"
@@ -53,7 +53,7 @@ _QUICK = _Plan(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Do `make bench`; gives the exit code."""
+    """Run `make bench`; return the exit code."""
     parser = argparse.ArgumentParser(prog="make bench ARGS=…", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small numbers, one repeat, no docs")
     parser.add_argument("--only", nargs="+", choices=MEASURES, default=MEASURES)
@@ -83,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _merged(former: report.Data, data: report.Data) -> report.Data:
-    """Return the new data with those measures of the former that were not taken again."""
+    """Return the new data, with the former measurements that were not repeated."""
     kept = {name: one for name, one in former["measured"].items() if name not in data["measured"]}
     return {
         **data,
@@ -93,14 +93,14 @@ def _merged(former: report.Data, data: report.Data) -> report.Data:
 
 
 class _Record:
-    """The data as they come."""
+    """Collects the data of a run."""
 
     def __init__(self, plan: _Plan) -> None:
         self.data = _about(plan)
         self._began = time.monotonic()
 
     def begin(self, measure: str) -> None:
-        """Note when a measure begins, and how busy the machine is."""
+        """Record when a measurement begins, and the machine's load."""
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
         noted = self.data["measured"].setdefault(measure, {"when": now, "load": []})
         noted["load"].append(round(os.getloadavg()[0], 2))
@@ -108,7 +108,7 @@ class _Record:
     def keep(
         self, measure: str, peer: str, repeat: int, numbers: stage.Numbers, **more: Any
     ) -> None:
-        """Take in one measurement, and show it."""
+        """Record one measurement, and print it."""
         one = {"measure": measure, "peer": peer, "repeat": repeat, "numbers": numbers, **more}
         self.data["runs"].append(one)
         UNFINISHED.write_text(json.dumps(self.data, indent=1, ensure_ascii=False))
@@ -204,7 +204,7 @@ async def _churn(plan: _Plan, _: list[Peer], record: _Record) -> None:
     record.keep("churn", OURS.name, 0, await measures.churn(plan.messages, plan.churn))
 
 
-#: What needs the machine for itself, and what mostly waits.
+#: Measurements that need the machine for themselves, and those that mostly wait.
 _ALONE = {
     "speed": _speed, "lost": _lost, "fairness": _fairness, "scale": _scale, "large": _large,
 }  # fmt: skip
@@ -213,13 +213,13 @@ MEASURES = (*_ALONE, *_TOGETHER)
 
 
 def _order(names: list[str], repeat: int) -> list[str]:
-    """Alternate the order, so that nobody always runs first or after the same one."""
+    """Return the order of a repeat, so that no peer always runs first or after the same one."""
     turned = names[repeat % len(names) :] + names[: repeat % len(names)]
     return turned[::-1] if repeat % 2 else turned
 
 
 def _about(plan: _Plan) -> report.Data:
-    """Tell where and how it is measured."""
+    """Return empty data with the machine, the versions and the settings."""
     go = output([golang.go(), "version"]).split()[2].removeprefix("go")
     return {
         "machine": {

@@ -1,9 +1,9 @@
 """Our operator as it ships: the image's own Python and packages, run as a plain process.
 
-The Python of a developer's machine may be half as fast as a distribution's (it depends on how it
-was compiled), and users never run it. In a container the engine's start would be measured, too.
-So the image's files are laid out here, and its program is started by its own loader. The floor gets
-the same Python. Used by ``peers`` and ``measures``.
+Users never run the Python of a developer's machine, which may be half as fast as a distribution's,
+depending on how it was compiled. A container would add the engine's start to the measurement. So
+the image's files are unpacked here, and its own loader starts its program. The floor uses the same
+Python. Used by `peers` and `measures`.
 """
 
 import functools
@@ -23,7 +23,7 @@ _SAYS = _ROOT.with_name("image.id")
 
 @functools.cache
 def root() -> Path:
-    """Lay out the files of the image, built where it is out of date."""
+    """Unpack the files of the image, which is built if it is out of date; return their folder."""
     reference = image.build()
     identity = engine.docker("image", "inspect", "-f", "{{.Id}}", reference).strip()
     if not (_ROOT.is_dir() and _SAYS.is_file() and _SAYS.read_text() == identity):
@@ -46,14 +46,14 @@ def root() -> Path:
 
 
 def python() -> list[str | Path]:
-    """Give the command that runs the image's Python."""
+    """Return the command that runs the image's Python."""
     libraries = root() / "usr" / "lib" / f"{platform.machine()}-linux-gnu"
     (loader,) = libraries.glob("ld-linux-*.so.*")
     return [loader, "--library-path", libraries, root() / "usr" / "bin" / "python3"]
 
 
 def environment(*more: Path) -> dict[str, str]:
-    """Give the environment that the image declares; ``more`` is searched for packages, too."""
+    """Return the environment of the image; `more` are further folders with packages."""
     files = root()
     config = engine.docker("image", "inspect", "-f", "{{json .Config.Env}}", _SAYS.read_text())
     declared = dict(one.split("=", 1) for one in json.loads(config) if one.startswith("PYTHON"))
@@ -65,5 +65,5 @@ def environment(*more: Path) -> dict[str, str]:
 
 @functools.cache
 def version() -> str:
-    """Tell the image's Python's version."""
+    """Return the version of the image's Python."""
     return output([*python(), "--version"], timeout=30).split()[1]

@@ -1,6 +1,6 @@
-"""What every measurement needs: a control plane that is watched, Messages on it, and patience.
+"""What every measurement needs: a watched control plane, Messages, and a way to wait.
 
-Used by ``measures``, ``bare`` and ``trouble``.
+Used by `measures`, `bare` and `trouble`.
 """
 
 import asyncio
@@ -14,15 +14,15 @@ from bench.peers import OURS, Peer, Process
 from bench.world import World
 from hack.rig.control_plane import ControlPlane
 
-#: A measurement's results by their names, which ``report`` knows. None stands for "never came".
+#: A measurement's results by their names, which `report` knows; None if it never happened.
 Numbers = dict[str, float | None]
 
-#: Seconds that 1,000 Messages may take; the naive peer needs most of them.
+#: Timeout in seconds for 1,000 Messages; the peer from the tutorials needs most of it.
 PATIENCE = 300.0
 
 
 def texts(count: int, say: str, first: int = 0) -> dict[str, str]:
-    """Return the Messages from a number up to another, each with a text of its own."""
+    """Return the names and texts of some Messages, numbered from `first`."""
     return {f"m{i:05}": f"{say} {i}" for i in range(first, first + count)}
 
 
@@ -32,7 +32,7 @@ async def create(api: Api, wanted: dict[str, str], path: str = MESSAGES) -> None
 
 
 async def edit(api: Api, wanted: dict[str, str]) -> None:
-    """Give Messages these texts."""
+    """Set the texts of Messages."""
     await api.each(
         wanted.items(),
         lambda item: api.patch(f"{MESSAGES}/{item[0]}", {"spec": {"text": item[1]}}),
@@ -40,7 +40,7 @@ async def edit(api: Api, wanted: dict[str, str]) -> None:
 
 
 async def quiet(process: Process, patience: float = 60.0) -> None:
-    """Wait until the operator has nothing more to do, by the CPU that it uses."""
+    """Wait until the operator has nothing more to do, that is, until it uses no CPU."""
     deadline = time.monotonic() + patience
     calm = 0
     while calm < 3 and time.monotonic() < deadline:
@@ -53,7 +53,7 @@ async def quiet(process: Process, patience: float = 60.0) -> None:
 async def observed(
     peer: Peer = OURS, *, audited: bool = False
 ) -> AsyncIterator[tuple[ControlPlane, Api, World]]:
-    """Have a control plane for a peer, whose Messages and Pods are watched."""
+    """Run a control plane for a peer, and watch its Messages and Pods."""
     async with environment.running(audited=audited) as plane, Api(plane.server) as api:
         world = World(tells_generation=peer.tells_generation)
         async with world.watched(api):
@@ -72,7 +72,7 @@ async def latency(api: Api, world: World, name: str, patience: float = 20.0) -> 
 
 
 async def latencies(api: Api, world: World, count: int, prefix: str) -> list[float]:
-    """Create Messages one after the other; return their times, sorted; empty if one never came."""
+    """Create Messages in a row; return their sorted times, or an empty list if a Pod is missing."""
     found: list[float] = []
     for number in range(count):
         one = await latency(api, world, f"{prefix}{number:03}")

@@ -1,6 +1,6 @@
-"""What is measured in trouble: answers that are lost, and a neighbour's webhook that hangs.
+"""The measurements in trouble: lost answers, and a hanging webhook of another namespace.
 
-Used by ``run``. All peers meet the same trouble.
+Used by `run`. The trouble is the same for all peers.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from bench.peers import Peer
 from bench.stage import Numbers
 from hack.rig.control_plane import ControlPlane
 
-#: One answer to a write of so many is lost.
+#: One in this many answers to writes is lost.
 ONE_OF = 100
 _NEIGHBOUR = "neighbour"
 _HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -28,7 +28,7 @@ _HEADERS = ("Authorization", "Content-Type", "User-Agent", "Accept")
 
 
 async def lost(peer: Peer, count: int) -> Numbers:
-    """Time a backlog while one of a hundred answers to writes never arrives."""
+    """Measure the time of a backlog while one in a hundred answers to writes is lost."""
     async with stage.observed(peer) as (plane, api, world), _losing(plane) as (server, losses):
         texts = stage.texts(count, "안녕")
         await stage.create(api, texts)
@@ -44,12 +44,12 @@ async def lost(peer: Peer, count: int) -> Numbers:
 
 @contextlib.asynccontextmanager
 async def _losing(plane: ControlPlane) -> AsyncIterator[tuple[str, list[str]]]:
-    """Have a proxy that carries out every request, and keeps some answers to itself.
+    """Run a proxy that forwards every request, but drops some answers.
 
-    Gives its address, and the requests whose answer was lost so far.
+    Yield its address, and the list of requests whose answers were dropped.
     """
     losses: list[str] = []
-    dice = random.Random(1)  # noqa: S311 (the same losses for everyone)
+    dice = random.Random(1)  # noqa: S311 (the same losses for all peers)
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=False),
         timeout=aiohttp.ClientTimeout(total=None),
@@ -58,7 +58,7 @@ async def _losing(plane: ControlPlane) -> AsyncIterator[tuple[str, list[str]]]:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
                 return await forward(request)
-            except (aiohttp.ClientError, ConnectionError):  # one of the two is gone
+            except (aiohttp.ClientError, ConnectionError):  # client or server is gone
                 return web.Response(status=502)
 
         async def forward(request: web.Request) -> web.StreamResponse:
@@ -77,7 +77,7 @@ async def _losing(plane: ControlPlane) -> AsyncIterator[tuple[str, list[str]]]:
                 )
                 writer = await passed.prepare(request)
                 if writer is not None:
-                    writer.send_headers()  # a watch may have nothing to say for a while
+                    writer.send_headers()  # a watch may send nothing for a while
                 async for chunk in answer.content.iter_any():
                     await passed.write(chunk)
                 return passed
@@ -97,7 +97,7 @@ async def _losing(plane: ControlPlane) -> AsyncIterator[tuple[str, list[str]]]:
 
 
 async def fairness(peer: Peer, stuck: int, creates: int) -> Numbers:
-    """Time single creates, usually and while a neighbour's Messages wait for a dead webhook."""
+    """Measure single creates, as usual and while Messages elsewhere wait for a hanging webhook."""
     found: Numbers = {"usual_p50": None, "beside_p50": None, "beside_ratio": None}
     async with stage.observed(peer) as (plane, api, world):
         await api.request("POST", "/api/v1/namespaces", {"metadata": {"name": _NEIGHBOUR}})
@@ -122,7 +122,7 @@ async def fairness(peer: Peer, stuck: int, creates: int) -> Numbers:
 
 @contextlib.asynccontextmanager
 async def _hanging(plane: ControlPlane, api: Api) -> AsyncIterator[socket.socket]:
-    """Have a webhook for the neighbour's Pods that takes connections and never says a word."""
+    """Run a webhook for the neighbour's Pods that accepts connections and never answers."""
     certificate = (plane.folder / "certificates" / "apiserver.crt").read_bytes()
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as server:
         server.setblocking(False)
@@ -142,6 +142,6 @@ async def _hanging(plane: ControlPlane, api: Api) -> AsyncIterator[socket.socket
             "timeoutSeconds": 30,
         }  # fmt: skip
         await api.request("POST", _HOOKS, {"metadata": {"name": "hangs"}, "webhooks": [hook]})
-        # Nothing tells when the API server has heard of a webhook: it takes it about a second.
+        # Nothing reports when the API server has loaded a webhook; it takes about a second.
         await asyncio.sleep(2)
         yield server

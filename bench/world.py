@@ -1,7 +1,7 @@
-"""What a watch shows: which Messages have the right Pod and status, and since when.
+"""The watched state: which Messages have the right Pod and status, and since when.
 
-One ``World`` watches the Messages and the Pods of a control plane, as the measuring side: nobody's
-word is taken for anything. Used by ``measures``.
+One `World` watches the Messages and the Pods of a control plane, so the benchmark does not rely on
+any operator's own report. Used by `measures`.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _TEXT = "MESSAGE_TEXT"
 
 @dataclass
 class _Seen:
-    """What is known of one Message and its Pod."""
+    """The known state of one Message and its Pod."""
 
     uid: str = ""
     generation: int = 0
@@ -30,7 +30,7 @@ class _Seen:
 
 
 class World:
-    """The Messages' state as it is watched, beside what it should be."""
+    """The watched state of the Messages, compared with the wanted one."""
 
     def __init__(self, *, tells_generation: bool = True) -> None:
         self._tells_generation = tells_generation
@@ -38,26 +38,26 @@ class World:
         self._wanted: dict[str, str] = {}
         self._moved = asyncio.Event()
         self._watches: list[asyncio.Task[None]] = []
-        #: The Messages that lack the right Pod, or the status that says so.
+        #: The Messages without the right Pod, and those without the right status.
         self.podless: set[str] = set()
         self.untold: set[str] = set()
-        #: When a Message was first seen, and first seen to have the right Pod (monotonic clock).
+        #: When each Message was first seen, and when it got the right Pod (monotonic clock).
         self.message_since: dict[str, float] = {}
         self.pod_since: dict[str, float] = {}
-        #: When the last Message had its Pod, and its status.
+        #: When the last Message got its Pod, and when the last one got its status.
         self.last_pod = self.last_status = 0.0
-        #: How many Pods and Messages there are.
+        #: The number of Pods and of Messages.
         self.pods = self.messages = 0
 
     def want(self, texts: dict[str, str]) -> None:
-        """Say what the Messages' texts should be from now on."""
+        """Set the texts that the Messages should have from now on."""
         self._wanted = texts
         self.podless, self.untold, self.pod_since = set(texts), set(texts), {}
         for name in texts:
             self._judge(name, time.monotonic())
 
     async def until_right(self, patience: float) -> bool:
-        """Wait until each Message has its Pod and status; False: it took too long."""
+        """Wait until each Message has its Pod and status; return False on a timeout."""
         return await self._until(lambda: not self.podless and not self.untold, patience)
 
     async def until_pod(self, name: str, patience: float) -> bool:
@@ -102,8 +102,8 @@ class World:
         for item in found["items"]:
             take("ADDED", item, time.monotonic())
         version = found["metadata"]["resourceVersion"]
-        # A watch of a kind that is new may end, or be refused for a moment, as the API server
-        # learns of it. The next one goes on where it was, so nothing is missed.
+        # While the API server loads a new kind, it may refuse a watch or end it. The next one
+        # continues from the same version, so nothing is missed.
         while True:
             try:
                 async for event in api.watch(path, version):
@@ -115,7 +115,7 @@ class World:
                 await asyncio.sleep(0.1)
 
     def take_message(self, kind: str, raw: dict[str, Any], now: float) -> None:
-        """Take in an event of a Message."""
+        """Apply an event of a Message."""
         meta = raw["metadata"]
         name = str(meta["name"])
         seen = self._seen.setdefault(name, _Seen())
@@ -129,7 +129,7 @@ class World:
         self._judge(name, now)
 
     def take_pod(self, kind: str, raw: dict[str, Any], now: float) -> None:
-        """Take in an event of a Pod."""
+        """Apply an event of a Pod."""
         meta = raw["metadata"]
         name = str(meta["name"]).removeprefix("msg-")
         seen = self._seen.setdefault(name, _Seen())
@@ -144,7 +144,7 @@ class World:
         self._judge(name, now)
 
     def _judge(self, name: str, now: float) -> None:
-        """Note whether a Message is as it should be."""
+        """Update whether a Message is right."""
         if name in self._wanted:
             seen = self._seen.get(name, _Seen())
             if (self._wanted[name], seen.uid) in seen.pods.values():

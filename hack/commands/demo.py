@@ -1,7 +1,8 @@
-"""`make demo`: the main job from nothing to the end, as a user would do it by hand.
+"""`make demo`: the main job from start to end, as a user would do it by hand.
 
-A cluster, the operator by Helm from the local registry, a Message in Korean, its Pod's log, an
-edit, and the new Pod's log. Each kubectl command is shown before it runs.
+It creates a cluster, installs the operator by Helm from the local registry, applies a Message in
+Korean, shows its Pod's log, edits the Message, and shows the new Pod's log. Each kubectl command is
+printed before it runs.
 """
 
 import json
@@ -33,23 +34,23 @@ def add(commands: Subparsers) -> None:
 
 
 class _Shell:
-    """Run kubectl where the user sees it."""
+    """Runs kubectl and shows it to the user."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._command = cluster.kubectl_command
 
     def show(self, *arguments: str) -> None:
-        """Print the command and its answer."""
+        """Print the command and its output."""
         shown = " ".join(f"'{a}'" if set(a) & set(' {}"') else a for a in arguments)
         print(f"\n$ kubectl {shown}", flush=True)
         print(self.ask(*arguments).rstrip(), flush=True)
 
     def ask(self, *arguments: str) -> str:
-        """Return the answer."""
+        """Return the output of a command."""
         return output([*self._command, *arguments], timeout=_WAIT + 30, cwd=paths.CHECKOUT)
 
     def until(self, condition: str, holds: Callable[[], bool]) -> None:
-        """Wait until something holds; raise HackError with the Message's state if it never does."""
+        """Wait for a condition; raise HackError with the Message's state if it is never met."""
         deadline = time.monotonic() + _WAIT
         while not holds():
             if time.monotonic() > deadline:
@@ -59,7 +60,7 @@ class _Shell:
 
 
 def run() -> None:
-    """Do `make demo`; raise HackError where something is not as it should be."""
+    """Run `make demo`; raise HackError if something is not as it should be."""
     if PROJECT.root != REFERENCE.root:
         raise HackError(f"the demo shows the {REFERENCE.name}; leave PROJECT out")
     began = time.monotonic()
@@ -100,7 +101,7 @@ def _farewell(cluster: Cluster) -> str:
     remove = "make undeploy uninstall" if cluster.existing else "make cluster-down"
     removed = "the operator, its CRD and every Message" if cluster.existing else "the cluster"
     suffix = " CLUSTER=existing" if cluster.existing else ""
-    # A kubectl that was built here, because the PATH has none or one too old, is not on the PATH.
+    # If the PATH has no kubectl, or an old one, we built one here, which is not on the PATH.
     on_path = shutil.which("kubectl") == str(cluster.kubectl)
     path = "" if on_path else f"\n  export PATH={cluster.kubectl.parent}:$PATH"
     return f"""\

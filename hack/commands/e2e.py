@@ -1,9 +1,9 @@
 """`make e2e`: the end-to-end tests, on a kind cluster of their own, or on an existing one.
 
-First those by Helm, then those by OLM, then those of the Makefile's commands: each installs the
-operator and removes it again. OLM's programs are compiled while the first run, which mostly wait;
-the compiler gives way to them. On an existing cluster only those by Helm run. An operator that
-PROJECT names has its tests in its own folder, and they are all by Helm.
+The tests of Helm run first, then those of OLM, then those of the Makefile's commands; each group
+installs the operator and removes it again. OLM's programs are compiled at low priority during the
+first tests, which mostly wait. On an existing cluster only the tests of Helm run. The tests of an
+operator that PROJECT names are in its own folder, and all use Helm.
 """
 
 from pathlib import Path
@@ -52,7 +52,7 @@ def run(arguments: list[str]) -> int:
 
 
 def run_olm(arguments: list[str]) -> int:
-    """Run the tests by OLM alone."""
+    """Run only the tests of OLM."""
     cluster = olm.up(clusters.TEST_NAME)
     return _pytest(_TESTS / "olm", cluster.kubeconfig, arguments)
 

@@ -1,4 +1,4 @@
-"""`make generate` and `make verify`: the files that are made of others, and what must hold."""
+"""`make generate` and `make verify`: the generated files, and the rules for bundle and catalog."""
 
 import argparse
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def add(commands: Subparsers) -> None:
 
 
 def write() -> None:
-    """Write what is missing or out of date, remove what is of a former version; name it all."""
+    """Write missing and stale files, remove those of a former version, and print their names."""
     for file in catalog.unreleased():
         file.unlink()
         print(f"{_name(file)} removed")
@@ -40,7 +40,7 @@ def _verify(_: argparse.Namespace) -> int:
 
 
 def problems() -> Iterator[str]:
-    """Yield what is wrong with what is in git, a sentence each."""
+    """Yield a sentence for each mistake in the files in git."""
     if PROJECT.olm.is_dir():
         yield from rules.problems(bundle.BUNDLE, catalog.CATALOG)
     for file in catalog.unreleased():

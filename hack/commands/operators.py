@@ -1,6 +1,6 @@
-"""The operators in a cluster: that of `make deploy`, and those that somebody else installed.
+"""The operators in a cluster: the one from `make deploy`, and those that somebody else installed.
 
-Used by the commands that put something into a cluster or remove it.
+Used by the commands that install something in a cluster or remove it.
 """
 
 import json
@@ -17,7 +17,7 @@ _OPERATORS = ("get", "deployments", "-A", "-l", f"app.kubernetes.io/name={PROJEC
 def operators(cluster: Cluster) -> dict[str, bool]:
     """Return the operators in the cluster, as NAMESPACE/NAME, and whether each is ours.
 
-    Ours is the one of `make deploy`; one of OLM's or of another release is not.
+    Ours is the one from `make deploy`; one installed by OLM or by another release is not.
     """
     items = json.loads(output([*cluster.kubectl_command, *_OPERATORS, "-o", "json"]))["items"]
     return {

@@ -1,4 +1,4 @@
-"""`make plugin`: pack the plugin of kubectl, and install it for the user."""
+"""`make plugin`: packs the kubectl plugin, and installs it for the user."""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ from hack.pack import plugin
 from hack.rig import paths
 from hack.rig.run import HackError
 
-#: Where systemd's file hierarchy has a user's programs; most distributions have it on the PATH.
+#: The folder of a user's programs in systemd's file hierarchy; most distributions add it to PATH.
 HOME = Path(".local") / "bin"
 
 
@@ -35,7 +35,7 @@ def _run(_: argparse.Namespace) -> None:
 
 
 def pack(folder: Path) -> None:
-    """Write the program, and krew's archive and manifest of it."""
+    """Write the program, and its archive and manifest for krew."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / plugin.PROGRAM).write_bytes(plugin.program())
     (folder / plugin.PROGRAM).chmod(0o755)
@@ -44,10 +44,10 @@ def pack(folder: Path) -> None:
 
 
 def install(program: Path) -> Path:
-    """Copy the program to where a user's programs are; return the copy's path.
+    """Copy the program to the folder of the user's programs; return the copy's path.
 
-    One that is on the PATH already is replaced, unless krew keeps it. Raises HackError where the
-    folder cannot be written to.
+    If it is already on the PATH, it is replaced, unless krew manages it. Raise HackError if the
+    folder is not writable.
     """
     former = shutil.which(plugin.PROGRAM)
     there = Path(former).parent if former else Path.home() / HOME

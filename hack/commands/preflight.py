@@ -1,4 +1,4 @@
-"""`make preflight`: what this machine lacks for `make test`."""
+"""`make preflight`: reports what this machine lacks for `make test`."""
 
 import argparse
 

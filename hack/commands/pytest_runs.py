@@ -1,4 +1,4 @@
-"""Runs of pytest, of which `matrix` and `e2e` make several; not a command."""
+"""Runs pytest for `matrix` and `e2e`, which need several runs; not a command."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ _NOTHING_SELECTED = 5  # pytest's exit code
 def run(*arguments: str, **environment: str) -> int:
     """Run pytest with these arguments and variables; return its exit code.
 
-    It is negative, as `subprocess` has it, where a signal ended the run.
+    As in `subprocess`, it is negative if a signal ended the run.
     """
     command = [sys.executable, "-m", "pytest", *arguments]
     variables = {**os.environ, **environment}
@@ -20,10 +20,10 @@ def run(*arguments: str, **environment: str) -> int:
 
 
 def result(codes: list[int]) -> int:
-    """Return one exit code for several runs, 0 only where none failed.
+    """Return one exit code for several runs: 0 only if none failed.
 
-    A run that a signal ended counts as a shell counts it: 137 for SIGKILL. A run of which ARGS
-    selects no test does not fail the others.
+    If a signal ended a run, its code is the shell's, such as 137 for SIGKILL. A run without a
+    selected test (ARGS) counts as successful.
     """
     ran = [code for code in codes if code != _NOTHING_SELECTED]
     if not ran:

@@ -1,14 +1,15 @@
-"""`make release-bundle`: what is handed in to community-operators, in build/release/.
+"""`make release-bundle`: lays out the submission to community-operators in build/release/.
 
     make release-bundle VERSION=0.1.0 IMG=…@sha256:… MESSAGE_IMG=…@sha256:…
 
-lays out operators/message-operator/ as that repository has it, with the images by digest, and runs
-the pipeline's rules over it. Beside it lies the Dockerfile of the bundle's image. Once that is
-pushed, the same with BUNDLE_IMG=…@sha256:… records the release in catalog/, where it stays.
+writes operators/message-operator/ in that repository's layout, with the images by digest, and
+checks the pipeline's rules. The Dockerfile of the bundle's image is written beside it. After you
+push that image, the same command with BUNDLE_IMG=…@sha256:… records the release in catalog/, where
+it stays.
 
     make release-bundle VERSION=0.1.0 REGISTRY=registry.example.com/you
 
-does both for what `make bundle-push` has pushed to a registry: it looks up the digests there.
+does both for the images that `make bundle-push` pushed to a registry, and looks up their digests.
 """
 
 import os
@@ -34,7 +35,7 @@ def add(commands: Subparsers) -> None:
 
 
 def lay_out_release(version: str) -> None:
-    """Do `make release-bundle`; raise HackError with all that is wrong."""
+    """Run `make release-bundle`; raise HackError with everything that is wrong."""
     release = _release(version)
     operator = lay_out(release, FOLDER)
     if found := problems(release, operator):
@@ -54,7 +55,7 @@ def lay_out_release(version: str) -> None:
 
 
 def _release(version: str) -> Release:
-    """Return the release that the command line names; raise HackError where it names none."""
+    """Return the release that the command line names; raise HackError if it names none."""
     if not version:
         raise HackError(f"VERSION is missing: say VERSION={PROJECT.version}")
     catalog.order(version)
@@ -86,12 +87,12 @@ def _release(version: str) -> Release:
 
 
 def _looked_up(variable: str, pushed: str) -> str:
-    """Return the image that a variable names, or the one that was pushed, by its digest."""
+    """Return the image that a variable names, or else the pushed one, by its digest."""
     return references.looked_up(os.environ.get(variable) or pushed, variable)
 
 
 def _pinned(variable: str, default: str = "") -> str:
-    """Return the image that a variable names by digest; raise HackError where it does not."""
+    """Return the image in a variable; raise HackError if it is not named by digest."""
     image = os.environ.get(variable, "")
     if not image and default:
         return default

@@ -1,4 +1,4 @@
-"""`make run`: the operator on this machine, against the cluster."""
+"""`make run`: runs the operator on this machine, against the cluster."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ def add(commands: Subparsers) -> None:
 
 
 def run(arguments: list[str]) -> None:
-    """Replace this process by the operator, which works on the cluster from here.
+    """Replace this process with the operator, which works on the cluster from this machine.
 
     An operator in the cluster is not stopped; both then act on the same objects.
     """
@@ -32,4 +32,4 @@ def run(arguments: list[str]) -> None:
     say("==> The operator runs here; press Ctrl-C to stop it")
     os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
     command = [sys.executable, "-m", PROJECT.package, *image_option, *arguments]
-    os.execv(command[0], command)  # noqa: S606 (in this process's place: signals reach it)
+    os.execv(command[0], command)  # noqa: S606 (it replaces this process, so signals reach it)

@@ -1,8 +1,8 @@
-"""What the operator's image stands on, and BusyBox for Pods.
+"""The base images of the operator's image, and BusyBox for Pods.
 
-Where an image registry is reached these are public images. Where none is, they are made of
-Debian packages to be as alike as matters: used by `hack.pack.image`, and by what runs
-Pods of BusyBox: the demo, the end-to-end tests, OLM.
+If an image registry can be reached, these are public images. Otherwise they are built from Debian
+packages, and are similar where it matters. Used by `hack.pack.image`, and by everything that runs
+BusyBox in Pods: the demo, the end-to-end tests, OLM.
 """
 
 import os
@@ -102,9 +102,9 @@ _SHELL = 'CMD ["sh"]'
 
 
 def python(targets: Sequence[str] = ()) -> tuple[str, str]:
-    """Return the names of the bases to build the operator's image on, and to run it on.
+    """Return the names of the base images for building and for running the operator.
 
-    The second is for this machine alone, or for it and the platforms' names.
+    The second is for this machine only, or for this machine and the named platforms.
     """
     if targets:
         roots = {name: _of(_RUNTIME, name) for name in sorted({platforms.host(), *targets})}
@@ -137,7 +137,7 @@ def copy(
 ) -> None:
     """Push a public image under another name: for this machine, or as an index of platforms.
 
-    Where it cannot be pulled, it is made of these Debian packages; BusyBox needs none.
+    If it cannot be pulled, it is built from these Debian packages; BusyBox needs none.
     """
     public = public_images.are_in_reach()
     with step(f"Push {name}") as work:
@@ -159,7 +159,7 @@ def copy(
 
 
 def _stand_in(reference: str, packages: Sequence[str]) -> tuple[RootFs, str]:
-    """Return what stands in for an image, and its command; raise HackError where nothing does."""
+    """Return an image's substitute and its command; raise HackError if there is none."""
     if reference == public_images.BUSYBOX:
         return _BUSYBOX, _SHELL
     if packages:
@@ -183,7 +183,7 @@ def busybox_for(targets: Sequence[str]) -> str:
 def _of(root: RootFs, name: str) -> RootFs:
     """Return a root file system for a platform.
 
-    A BusyBox that does not run here is given the names of its commands by ours.
+    If its BusyBox cannot run here, ours provides the names of its commands.
     """
     if name == platforms.host():
         return root
@@ -193,14 +193,14 @@ def _of(root: RootFs, name: str) -> RootFs:
 
 
 def _name_commands() -> str:
-    """Return the hook that gives a BusyBox the names that ours gives itself."""
+    """Return the hook that links a BusyBox under the names of our own one's commands."""
     with tarfile.open(_BUSYBOX.tar()) as ours:
         links = [Path(entry.name).name for entry in ours if entry.linkname == "/bin/busybox"]
     return f'for name in {" ".join(links)}; do ln -sf /bin/busybox "$1/bin/$name"; done'
 
 
 def _index(repository: str, roots: Mapping[str, RootFs], settings: Sequence[str]) -> str:
-    """Return the name of root file systems for platforms, in the local registry as one index."""
+    """Push one index of root file systems for platforms to the local registry; return its name."""
     recipe = cache.digest(*(root.recipe for root in roots.values()), *settings)
     tag = f"{names.prefix()}/{repository}:{versions.DEBIAN_IMAGES}-{recipe}"
     reference = f"{registry.ADDRESS}/{tag}"
@@ -222,7 +222,7 @@ def _build(
 
 
 def fetch_packages() -> None:
-    """Make the root file systems; mostly waits for the Debian mirror."""
+    """Build the root file systems, which mostly waits for the Debian mirror."""
     for root in (_BUILD, _RUNTIME, _BUSYBOX):
         root.tar()
 
@@ -230,8 +230,9 @@ def fetch_packages() -> None:
 def _with_certificates(image: str) -> str:
     """Return the image with this machine's certificate authorities, for pip.
 
-    A machine that reaches no image registry often reaches the package index through a proxy
-    whose authority only it knows. They end in the base to build on, and in nothing that ships.
+    A machine without an image registry often reaches the package index through a proxy, whose
+    authority only this machine knows. They are only in the image for building, never in a shipped
+    one.
     """
     bundle = certificates()
     if bundle is None:

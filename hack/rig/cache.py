@@ -1,8 +1,8 @@
-"""Parts that are built once and kept outside the checkout; used by all that builds something.
+"""Parts that are built once and cached outside the checkout; used by every module that builds.
 
-A part is a folder `<name>-<version>-<hash of its recipe>`. It is made under another name and
-renamed when it is complete, so that a part that is there is whole, whatever interrupted an
-earlier run; and a lock makes a second run wait for the first instead of colliding with it.
+A part is a folder `<name>-<version>-<hash of its recipe>`. It is built under another name and
+renamed when it is complete, so an existing part is always complete, even if an earlier run was
+interrupted. A lock makes a second run wait for the first instead of colliding with it.
 """
 
 import contextlib
@@ -19,12 +19,12 @@ from hack.rig import paths
 from hack.rig.run import HackError, check_not_stopping, elapsed
 from hack.rig.steps import say
 
-#: Seconds between two tries to get a lock.
+#: Seconds between two attempts to acquire a lock.
 _POLL = 0.5
 
 
 def digest(*recipe: str | bytes | Path) -> str:
-    """Return a short hash of a recipe: texts, files, and folders with all that is in them."""
+    """Return a short hash of a recipe: texts, files, and folders with their contents."""
     total = hashlib.sha256()
     for piece in recipe:
         if isinstance(piece, Path):
@@ -40,9 +40,9 @@ def digest(*recipe: str | bytes | Path) -> str:
 
 @contextlib.contextmanager
 def lock(name: str, patience: float = 60 * 60) -> Iterator[None]:
-    """Keep other runs, in this or another process, out of the same work.
+    """Hold a lock, so that no other run, in this or another process, does the same work.
 
-    One that waits says so; after `patience` seconds it raises HackError.
+    A run that has to wait prints a message, and raises HackError after `patience` seconds.
     """
     folder = paths.cache() / "lock"
     folder.mkdir(exist_ok=True)
@@ -71,16 +71,16 @@ def _taken(file: IO[str]) -> bool:
 
 
 def part(name: str, version: str, recipe: str, make: Callable[[Path], None]) -> Path:
-    """Return the folder of a part; `make` fills it, once, where it is missing."""
+    """Return the folder of a part; if it is missing, `make` fills it once."""
     folder = paths.cache() / f"{name}-{version}-{recipe}"
     if folder.is_dir():
         return folder
     with lock(f"part-{name}"):
-        if folder.is_dir():  # another run has made it while this one waited
+        if folder.is_dir():  # another run has built it while this one waited
             return folder
         prefix = f".{folder.name}."
         for left_over in folder.parent.glob(f"{prefix}*"):
-            shutil.rmtree(left_over)  # from a run that was killed: the lock is ours now
+            shutil.rmtree(left_over)  # left by a killed run: we hold the lock now
         unfinished = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
         try:
             make(unfinished)

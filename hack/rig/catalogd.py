@@ -1,4 +1,4 @@
-"""catalogd in the kind cluster: the part of OLM's next generation (OLM v1) that serves catalogs.
+"""catalogd in the kind cluster: the component of OLM v1 that serves catalogs.
 
 `hack.rig.olm` installs it beside OLM and removes it. Its program is in the same image.
 """
@@ -20,13 +20,13 @@ _CONTROLLER = "github.com/operator-framework/operator-controller"
 
 
 def extension_kind() -> Path:
-    """Return the file that defines OLM v1's kind ClusterExtension."""
+    """Return the file with the CRD of OLM v1's ClusterExtension."""
     folder = golang.module(_CONTROLLER) / "helm/olmv1/base/operator-controller/crd/standard"
     return folder / "olm.operatorframework.io_clusterextensions.yaml"
 
 
 def install(made: Cluster, ref: str) -> None:
-    """Install catalogd, with the image that has its program; wait until it runs."""
+    """Install catalogd from the image that contains it; wait until it runs."""
     with step(f"catalogd {versions.CATALOGD}") as work:
         work.run(
             [*made.kubectl_command, "apply", "--server-side", "--force-conflicts", "-f", "-"],
@@ -78,7 +78,7 @@ def _manifests(made: Cluster, ref: str) -> list[dict[str, Any]]:
 
 
 def _certificate(made: Cluster, work: Step) -> list[dict[str, Any]]:
-    """Return the Secret that cert-manager would make; nothing where it is there."""
+    """Return the Secret that cert-manager would create, or nothing if it exists."""
     name = "catalogd-service-cert-git-version"
     if answer([*made.kubectl_command, "-n", NAMESPACE, "get", "secret", name]):
         return []

@@ -1,4 +1,4 @@
-"""Runs one command for a person, with a readable end; used by `hack` and `bench`."""
+"""Runs one command for a person, with readable errors; used by `hack` and `bench`."""
 
 import signal
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from hack.rig.steps import say
 
 
 def execute(command: Callable[[], int | None]) -> int:
-    """Run a command and return the exit code; a HackError is told without its traceback."""
+    """Run a command and return the exit code; print a HackError without its traceback."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         environment.scrub()

@@ -1,4 +1,4 @@
-"""One run of Go's compiler, which tells how far it is; used by `hack.rig.golang`."""
+"""A run of Go's compiler that reports its progress; used by `hack.rig.golang`."""
 
 import os
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ _ENVIRONMENT = {
     "GOTOOLCHAIN": "local",
     "GOWORK": "off",
 }
-#: What is still to be compiled: a package a line, with the folder and the names of its files.
+#: Lists the packages still to be compiled, one per line, with the folder and names of its files.
 _STALE = '{{if .Stale}}{{.ImportPath}}\t{{.Dir}}{{range .GoFiles}}\t{{.}}{{end}}{{"\\n"}}{{end}}'
 
-#: Bytes of source that take the compiler as long as reading what a package imports; measured.
+#: Bytes of source that take as long to compile as a package's imports take to read; measured.
 _IMPORTS = 100_000
 
-#: Bytes of memory for each processor with which the compiler need not collect its garbage.
+#: Bytes of memory per processor from which on the compiler need not collect garbage.
 _PLENTY = 2 << 30
 
 
@@ -39,7 +39,7 @@ def build(
     environment = _ENVIRONMENT | _collecting()
     if architecture:
         environment |= {"GOOS": "linux", "GOARCH": architecture}
-    # It gives way to tests, which may run beside it.
+    # A low priority, because tests may run at the same time.
     listing: list[Argument] = ["nice", go, "list", "-deps", *flags, "-f", _STALE, *packages]
     stale = output(listing, timeout=20 * 60, cwd=folder, env=environment)
     work.fraction = _Compiled(stale, work.log).fraction
@@ -52,7 +52,7 @@ def build(
 
 
 class _Compiled:
-    """How much has been compiled, by the size of what the compiler says that it began."""
+    """Estimates the progress from the sizes of the packages that the compiler has begun."""
 
     def __init__(self, stale: str, log: Path) -> None:
         self._log = log
@@ -64,7 +64,7 @@ class _Compiled:
             )
 
     def fraction(self) -> float | None:
-        """Return the part that is done, from 0 to 1; None where little can be told from it."""
+        """Return the fraction that is done, from 0 to 1, or None if it is too early to say."""
         begun = set(self._log.read_text(errors="replace").splitlines()) & self._sizes.keys()
         done = sum(self._sizes[package] for package in begun)
         total = sum(self._sizes.values())
@@ -72,7 +72,7 @@ class _Compiled:
 
 
 def _collecting() -> dict[str, str]:
-    """Let the compiler collect its garbage late, or not at all where there is memory enough."""
+    """Return variables that make the compiler collect garbage late, or never if memory suffices."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     share = memory // 2 // (os.cpu_count() or 1)
     if share < _PLENTY:

@@ -1,8 +1,8 @@
-"""A Kubernetes control plane of plain processes, for work that wants no node and no noise.
+"""A Kubernetes control plane of plain processes, for work that needs no node.
 
-The benchmark and the fault tests run on it. etcd, the API server and the controllers are the real
-ones, on 127.0.0.1 with free ports, their data in memory or in a folder that goes with them. There
-is neither a kubelet nor a scheduler. It is there in seconds, and several run side by side.
+The benchmark and the fault tests run on it. etcd, the API server and the controllers are real; they
+use free ports of 127.0.0.1, and keep their data in memory or in a folder that is removed with them.
+There is no kubelet and no scheduler. It starts in seconds, and several can run at the same time.
 """
 
 import contextlib
@@ -25,21 +25,21 @@ from hack.rig import golang, names, versions
 from hack.rig.run import HackError, tail
 
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager")
-#: Users that every control plane knows, with their group; their tokens are their names.
+#: Users of every control plane, with their group; their tokens are their names.
 ADMIN = "admin"
 USERS = {ADMIN: "system:masters", "controllers": "system:masters"}
 GARBAGE = "garbage-collector-controller"
-#: Seconds that a part may take to start.
+#: Timeout in seconds for the start of a component.
 PATIENCE = 90.0
-#: What tmpfs saves is the disk's noise, of which a shared machine has plenty.
+#: tmpfs avoids the varying speed of a shared machine's disk.
 _MEMORY = Path("/dev/shm")  # noqa: S108
 
 
 class ControlPlane:
     """One etcd, one API server, one controller manager.
 
-    ``users`` maps the name of each further user to a group; the name is the user's token, too.
-    ``flags`` are further flags of the API server. ``kubernetes`` is one of ``versions.PROVED``.
+    `users` maps the name of each further user to a group; the name is also the user's token.
+    `flags` are further flags of the API server. `kubernetes` is one of `versions.PROVED`.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class ControlPlane:
         (self.folder / "tokens.csv").write_text("\n".join(lines) + "\n")
 
     def start(self) -> None:
-        """Start etcd and the API server; ``wait`` until they are ready."""
+        """Start etcd and the API server; `wait` until they are ready."""
         self.start_etcd()
         self.start_api_server()
 
     def start_etcd(self) -> None:
-        """Start etcd on the data that is there."""
+        """Start etcd with the existing data."""
         client, peer = (f"http://127.0.0.1:{port}" for port in (self._etcd, self._peer))
         self.run(
             "etcd", golang.program("etcd"),
@@ -78,7 +78,7 @@ class ControlPlane:
         )  # fmt: skip
 
     def start_api_server(self) -> None:
-        """Start the API server; ``wait`` until it is ready."""
+        """Start the API server; `wait` until it is ready."""
         certificates = self.folder / "certificates"
         [program] = golang.kubernetes(self.kubernetes, "kube-apiserver")
         self.run(
@@ -97,9 +97,9 @@ class ControlPlane:
         )  # fmt: skip
 
     def start_controllers(self, *names: str) -> None:
-        """Start controllers: best once all kinds are there that they are to know.
+        """Start controllers, preferably after all kinds that they need exist.
 
-        The garbage collector looks for new kinds but every 30 s.
+        The garbage collector looks for new kinds only every 30 s.
         """
         [program] = golang.kubernetes(self.kubernetes, "kube-controller-manager")
         self.run(
@@ -116,9 +116,9 @@ class ControlPlane:
         return file
 
     def run(self, name: str, program: Path, *flags: str) -> None:
-        """Start a part, or what belongs to the control plane and ends with it.
+        """Start a component, or another process that ends with the control plane.
 
-        It ends with the thread that calls this, too, which therefore should be the main one.
+        It also ends with the calling thread, which should therefore be the main one.
         """
         with (self.folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
@@ -127,23 +127,23 @@ class ControlPlane:
             )  # fmt: skip
 
     def stop(self, name: str, how: signal.Signals = signal.SIGKILL) -> None:
-        """End one part, and wait until it has ended."""
+        """End one component, and wait until it has ended."""
         process = self._processes.pop(name)
         process.send_signal(how)
         process.wait(30)
 
     def check(self) -> None:
-        """Raise ``HackError`` if a part has ended."""
+        """Raise `HackError` if a component has ended."""
         for name, process in self._processes.items():
             if process.poll() is not None:
                 raise HackError(f"{name} has exited; its log ends:\n{tail(self.log(name))}")
 
     def log(self, name: str) -> str:
-        """Give what a part has logged."""
+        """Return a component's log."""
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def remove(self) -> None:
-        """End all parts and remove their data."""
+        """End all components and remove their data."""
         for name in reversed(list(self._processes)):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.stop(name)
@@ -151,7 +151,7 @@ class ControlPlane:
 
     def wait(self) -> None:
         """Wait until the API server is ready."""
-        trust = ssl._create_unverified_context()  # noqa: S323 (it has made its certificate itself)
+        trust = ssl._create_unverified_context()  # noqa: S323 (its certificate is self-signed)
         asked = urllib.request.Request(  # noqa: S310 (https, as `server` says)
             f"{self.server}/readyz", headers={"Authorization": f"Bearer {ADMIN}"}
         )
@@ -174,9 +174,9 @@ class ControlPlane:
 
 
 def chosen() -> str:
-    """Return the Kubernetes that the variable KUBERNETES names, by default the newest.
+    """Return the Kubernetes version in the variable KUBERNETES, by default the newest.
 
-    Raise ``HackError`` if it is none of ``versions.PROVED``.
+    Raise `HackError` if it is not one of `versions.PROVED`.
     """
     minor = os.environ.get("KUBERNETES") or versions.NEWEST
     if minor not in versions.PROVED:
@@ -189,7 +189,7 @@ def chosen() -> str:
 
 
 def kubeconfig(server: str, user: str) -> str:
-    """Write a user's kubeconfig for a server, be it the API server or a proxy; JSON is YAML."""
+    """Return a user's kubeconfig for a server, which may be the API server or a proxy, as JSON."""
     cluster = {"server": server, "insecure-skip-tls-verify": True}
     content = {
         "apiVersion": "v1", "kind": "Config", "current-context": "here",
@@ -205,7 +205,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent() -> None:
-    """Have the process that is about to start killed when its parent ends, however that ends."""
+    """Have the kernel kill the process that is about to start when its parent ends in any way."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -1,8 +1,8 @@
 """Debian packages: installed on this machine, or unpacked into root file systems for images.
 
-Used by `hack.rig.engine`, and, where no image registry is reached, by `hack.rig.base_images`,
-`hack.rig.node_image` and `hack.rig.registry`. The mirror is the one that apt is configured with
-here.
+Used by `hack.rig.engine`, and, if no image registry can be reached, by `hack.rig.base_images`,
+`hack.rig.node_image` and `hack.rig.registry`. The mirror is the one configured for this machine's
+apt.
 """
 
 import os
@@ -29,7 +29,7 @@ _SLIM = [
 
 
 def is_debian() -> bool:
-    """Tell whether this machine runs Debian."""
+    """Return whether this machine runs Debian."""
     try:
         return platform.freedesktop_os_release().get("ID") == "debian"
     except OSError:
@@ -37,15 +37,15 @@ def is_debian() -> bool:
 
 
 def can_unpack() -> bool:
-    """Tell whether packages can be fetched and unpacked here, which needs no root.
+    """Return whether packages can be downloaded and unpacked here, which does not need root.
 
-    That is so on Debian and on what is made from it, such as Ubuntu.
+    This is the case on Debian and its derivatives, such as Ubuntu.
     """
     return all(map(shutil.which, ("apt-get", "apt-cache", "dpkg-deb")))
 
 
 def install(what: str, packages: Sequence[str], needs: Sequence[str]) -> None:
-    """Install packages, unless the programs that are needed of them are all there."""
+    """Install packages, unless all programs that are needed from them exist."""
     if all(shutil.which(program) for program in needs):
         return
     if os.geteuid() != 0 or not is_debian():
@@ -81,14 +81,14 @@ class RootFs:
 
     @property
     def recipe(self) -> str:
-        """The hash of all that it is made of."""
+        """The hash of everything that it is built from."""
         return cache.digest(
             *(self.suite, self.variant, " ".join(self.packages), *self.hooks),
             *([self.architecture] if self.architecture else []),
         )
 
     def tar(self) -> Path:
-        """Return the file, made where it is missing."""
+        """Return the file; build it if it is missing."""
         folder = cache.part(self.name, self.suite, self.recipe, self._make)
         return folder / "rootfs.tar"
 
@@ -113,9 +113,9 @@ class RootFs:
 
 
 def update() -> None:
-    """Let apt learn what its mirrors have now.
+    """Update apt's package lists.
 
-    One source that fails, such as a vendor's, does no harm: what is missing shows later.
+    A source that fails, such as a vendor's, is ignored: a missing package is reported later.
     """
     with cache.lock("apt"), step("Debian package lists") as work:
         try:
@@ -125,16 +125,16 @@ def update() -> None:
 
 
 def _targets() -> tuple[tuple[str, str], ...]:
-    """Return what apt here is configured with, as (label, address) pairs."""
+    """Return the sources in this machine's apt configuration, as (label, address) pairs."""
     command = ["apt-get", "indextargets", "--format", "$(LABEL)\t$(SITE)", "Identifier: Packages"]
     lines = (line.partition("\t") for line in output(command).splitlines())
     return tuple(dict.fromkeys((label, site.rstrip("/")) for label, _, site in lines))
 
 
 def mirrors(suite: str) -> list[str]:
-    """Return the sources of a Debian release, on the mirrors that apt here is configured with."""
+    """Return the sources of a Debian release, on the mirrors configured for this machine's apt."""
     targets = _targets()
-    if not targets and os.geteuid() == 0:  # a slim machine has no package lists to begin with
+    if not targets and os.geteuid() == 0:  # a slim machine has no package lists yet
         update()
         targets = _targets()
     sources = []

@@ -31,7 +31,7 @@ def build(
     names: Sequence[str] = (),
     **arguments: str,
 ) -> None:
-    """Build an image from a folder: for this machine, or one for each of the platforms' names."""
+    """Build an image from a folder: for this machine, or one for each named platform."""
     options = [f"--build-arg={name}={value}" for name, value in arguments.items()]
     images = platforms.images(reference, names).items() or [(None, reference)]
     for platform, image in images:
@@ -49,9 +49,9 @@ def build(
 
 
 def push(work: Step, reference: str, names: Sequence[str] = ()) -> None:
-    """Push an image that was built here; of several platforms push each image and the index.
+    """Push an image that was built here; for several platforms, push each image and the index.
 
-    Raises HackError where the push of an index does not print the digest.
+    Raise HackError if the push of an index does not print the digest.
     """
     _index_file(reference).unlink(missing_ok=True)
     images = list(platforms.images(reference, names).values())
@@ -59,24 +59,24 @@ def push(work: Step, reference: str, names: Sequence[str] = ()) -> None:
         work.run(["docker", "push", image], timeout=10 * 60)
     if images:
         manifest, plain = ("docker", "manifest"), _plain_http(reference)
-        answer([*manifest, "rm", reference])  # what a push that failed has left
+        answer([*manifest, "rm", reference])  # left by a failed push
         work.run([*manifest, "create", *plain, reference, *images], timeout=120)
         printed = engine.docker("manifest", "push", *plain, "--purge", reference)
         _keep_digest(reference, printed)
 
 
 def pushed_index(reference: str) -> str | None:
-    """Return an index that was pushed from here by its digest; None for any other image.
+    """Return an index that was pushed from here by its digest, or None for any other image.
 
-    An index is in the registry alone. What the engine has under its name, if anything, is an
-    image of this machine's platform that was built before.
+    An index exists only in the registry. If the engine has an image of the same name, it is an
+    earlier build for this machine's platform.
     """
     file = _index_file(reference)
     return f"{repository(reference)}@{file.read_text()}" if file.is_file() else None
 
 
 def listed(reference: str) -> dict[str, str]:
-    """Return the image of each platform, by its digest, that an index in a registry lists."""
+    """Return the images that an index in a registry lists, by platform and named by digest."""
     index = json.loads(engine.docker("manifest", "inspect", *_plain_http(reference), reference))
     name = repository(reference)
     return {
@@ -86,7 +86,7 @@ def listed(reference: str) -> dict[str, str]:
 
 
 def _keep_digest(reference: str, printed: str) -> None:
-    """Keep what `docker manifest push` prints, for the commands that name the index later."""
+    """Store the digest that `docker manifest push` prints, for later commands."""
     digests = re.findall(r"^sha256:[0-9a-f]{64}$", printed, re.MULTILINE)
     if not digests:
         raise HackError(
@@ -103,11 +103,11 @@ def _index_file(reference: str) -> Path:
 
 
 def repository(reference: str) -> str:
-    """Return an image's name without tag and digest."""
+    """Return an image's name without its tag and digest."""
     folder, slash, name = reference.partition("@")[0].rpartition("/")
     return f"{folder}{slash}{name.partition(':')[0]}"
 
 
 def _plain_http(reference: str) -> tuple[str, ...]:
-    """Return the option with which `docker manifest` does what the engine does by itself."""
+    """Return the option for a local registry, which `docker manifest` needs, unlike the engine."""
     return ("--insecure",) if reference.startswith("localhost:") else ()

@@ -1,7 +1,7 @@
-"""How long steps take, and what that says of the rest; used by `hack.rig.steps`.
+"""Durations of steps, and an estimate of the remaining time; used by `hack.rig.steps`.
 
-What a step took is remembered on this machine. A step that has not run here yet counts as what it
-took on another machine, scaled by how this one has done so far.
+The duration of each step is stored on this machine. For a step that has not run here yet, we use
+its duration on another machine, scaled by this machine's speed so far.
 """
 
 import contextlib
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from hack.rig import paths
 
-#: What is made where no image registry is reached, in order, with the seconds that it takes on two
-#: processors; 0 for what runs beside a longer step.
+#: The steps if no image registry can be reached, in order, with their seconds on two processors;
+#: 0 for a step that runs at the same time as a longer one.
 BUILT = {
     "node-base from Debian bookworm": 0.0,
     "kube-proxy-base from Debian bookworm": 0.0,
@@ -25,19 +25,19 @@ BUILT = {
     "Go programs": 400.0,
     "Node image for Kubernetes": 15.0,
 }
-#: What is done where no Docker engine answers.
+#: The step if no Docker engine answers.
 ENGINE = {
     "Docker engine: Debian packages": 20.0,
     "Docker engine: start": 3.0,
 }
-#: The steps to a cluster.
+#: The steps that create a cluster.
 CLUSTER = {
     **ENGINE,
     **BUILT,
     "kind cluster": 27.0,
     "Registry on": 1.0,
 }
-#: What `make demo` does: a cluster, and the operator in it.
+#: The steps of `make demo`: a cluster, and the operator in it.
 DEMO = {
     **CLUSTER,
     "Image": 8.0,
@@ -48,12 +48,12 @@ DEMO = {
 
 
 def name(title: str) -> str:
-    """Return what a step is called on every machine: without versions, addresses and (details)."""
+    """Return the name of a step without versions, addresses and (details)."""
     return " ".join(re.sub(r"\(.*?\)|\S*\d\S*", "", title).split())
 
 
 class Plan:
-    """The steps to come, and the time that they are expected to take."""
+    """The remaining steps, and their expected durations."""
 
     def __init__(self, steps: Mapping[str, float]) -> None:
         here = remembered()
@@ -61,29 +61,29 @@ class Plan:
         self._seconds = {
             step: here.get(step, seconds) if seconds else 0.0 for step, seconds in steps.items()
         }
-        #: What the steps that have ended were expected to take, and took.
+        #: The expected and the actual durations of the completed steps.
         self._expected = self._took = 0.0
 
     def number(self, title: str) -> str | None:
-        """Return where a step is in the plan, such as 3/14; None if it is not in it."""
+        """Return a step's position in the plan, such as 3/14, or None if it is not part of it."""
         step = name(title)
         return f"{self._order.index(step) + 1}/{len(self._order)}" if step in self._order else None
 
     def skip(self, steps: Collection[str]) -> None:
-        """Forget steps that are not needed."""
+        """Remove steps that are not needed."""
         self._order = [step for step in self._order if step not in steps]
 
     def done(self, title: str, seconds: float) -> None:
-        """Learn from a step that has ended how quick this machine is."""
+        """Record a completed step, which shows how fast this machine is."""
         if expected := self._seconds.get(name(title)):
             self._expected += expected
             self._took += seconds
 
     def left(self, title: str, took: float, fraction: float | None) -> float | None:
-        """Estimate the seconds from now to the end of the plan, from a step that runs.
+        """Estimate the seconds until the end of the plan, given a running step.
 
-        `took` is what the step has taken so far, for `fraction` of its work. The estimate is None
-        for a step that costs no time of its own. Steps before it had nothing to do, or are done.
+        `took` is the step's duration so far, for `fraction` of its work. The estimate is None for a
+        step without a duration of its own. All steps before it count as done.
         """
         step = name(title)
         if not (expected := self._seconds.get(step)):
@@ -99,14 +99,14 @@ class Plan:
 
 
 def remembered() -> dict[str, float]:
-    """Return the seconds that steps took here when they last ran."""
+    """Return the last durations of steps on this machine, in seconds."""
     with contextlib.suppress(OSError, ValueError):
         return {str(step): float(took) for step, took in json.loads(_file().read_text()).items()}
     return {}
 
 
 def remember(title: str, seconds: float) -> None:
-    """Keep what a step took, for the next time."""
+    """Store a step's duration for the next run."""
     unfinished = _file().with_suffix(f".{threading.get_native_id()}")
     unfinished.write_text(json.dumps(remembered() | {name(title): round(seconds, 1)}, indent=1))
     unfinished.replace(_file())

@@ -20,7 +20,7 @@ _PID_FILES = {
     Path("/var/run/docker/containerd/containerd.pid"): "containerd",
 }
 
-#: Outside the cache on purpose: the engine needs it for as long as it runs.
+#: Deliberately outside the cache: the engine needs it as long as it runs.
 _WRAPPER = Path(f"/usr/local/libexec/{names.prefix()}-runc")
 
 # The engine gives a privileged container every capability there is. Where the machine's own
@@ -51,7 +51,7 @@ _CAP_SYS_RESOURCE = 24
 
 @functools.cache
 def up() -> None:
-    """Make sure that a Docker engine answers and can build; quick where one does."""
+    """Make sure that a Docker engine answers and can build; fast if one already does."""
     elsewhere = os.environ.get("DOCKER_HOST")
     if preflight.may_install() and not elsewhere and not preflight.engine_answers():
         _install()
@@ -61,9 +61,9 @@ def up() -> None:
 
 
 def _install() -> None:
-    """Install Debian's Docker engine where it is missing, and start it."""
+    """Install Debian's Docker engine if it is missing, and start it."""
     with cache.lock("engine"):
-        if preflight.engine_answers():  # another run has started it while this one waited
+        if preflight.engine_answers():  # another run started it while this one waited
             return
         packages = {"docker.io": "dockerd", "iptables": "iptables"}
         if not _may_limit_resources():
@@ -74,25 +74,25 @@ def _install() -> None:
 
 
 def docker(*arguments: Argument, timeout: float = 120.0, stdin: Path | bytes | None = None) -> str:
-    """Run the docker command and return what it prints."""
+    """Run the docker command and return its output."""
     return output(["docker", *arguments], timeout=timeout, stdin=stdin)
 
 
 def has_image(reference: str) -> bool:
-    """Tell whether the engine has an image."""
+    """Return whether the engine has an image."""
     return answer(["docker", "image", "inspect", "-f", "{{.Id}}", reference]) is not None
 
 
 def has_container(name: str) -> bool:
-    """Tell whether the engine has a container, running or not."""
+    """Return whether the engine has a container, running or not."""
     return bool(docker("container", "ls", "-aq", "--filter", f"name=^{name}$").strip())
 
 
 def container(name: str, form: str) -> str | None:
-    """Return what `docker inspect` says of a container, in a form; None where there is none.
+    """Return the output of `docker inspect` for a container, or None if it does not exist.
 
-    Raises HackError where the engine gives no answer: on a busy machine that must not be
-    taken for a container that is missing, and made again.
+    Raise HackError if the engine does not answer: on a busy machine, this must not be mistaken for
+    a missing container, which would then be created again.
     """
     if not has_container(name):
         return None
@@ -100,7 +100,7 @@ def container(name: str, form: str) -> str | None:
 
 
 def import_image(reference: str, root: debian.RootFs, *changes: str) -> str:
-    """Make an image of a root file system, named by its recipe; quick where it is there.
+    """Create an image from a root file system, named after its recipe; fast if it exists.
 
     `changes` are lines of a Dockerfile that configure it, such as `ENV` and `CMD`.
     """
@@ -112,18 +112,18 @@ def import_image(reference: str, root: debian.RootFs, *changes: str) -> str:
 
 
 def remove_container(name: str) -> None:
-    """Remove a container with its volumes, running or not; no error where there is none."""
+    """Remove a container with its volumes, running or not; no error if it does not exist."""
     docker("rm", "-f", "-v", name)
 
 
 def builder() -> str:
     """Return a docker command that can build with BuildKit."""
     up()
-    return preflight.builder() or "docker"  # `up` has seen that one can
+    return preflight.builder() or "docker"  # `up` has checked that one can
 
 
 def _may_limit_resources() -> bool:
-    """Tell whether this machine may hand CAP_SYS_RESOURCE to a container."""
+    """Return whether this machine may grant CAP_SYS_RESOURCE to a container."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapBnd:"):
             return bool(int(line.split()[1], 16) >> _CAP_SYS_RESOURCE & 1)
@@ -136,7 +136,7 @@ def _start(work: Step) -> None:
         work.run(["systemctl", "start", "docker"], timeout=120)
         return
     _remove_stale_pid_files()
-    # A pid file that is left belongs to an engine that is alive, and perhaps slow to start.
+    # A remaining pid file belongs to a living engine, which may be slow to start.
     alive = any(file.exists() for file, name in _PID_FILES.items() if name == "dockerd")
     log = paths.log("dockerd")
     process = None if alive else _launch(log)
@@ -150,7 +150,7 @@ def _start(work: Step) -> None:
 
 
 def _launch(log: Path) -> "subprocess.Popen[bytes]":
-    """Start dockerd in a session of its own, so that nothing that ends here ends it."""
+    """Start dockerd in a session of its own, so that it survives this process."""
     argv = ["dockerd"]
     if not _may_limit_resources():
         _WRAPPER.parent.mkdir(parents=True, exist_ok=True)
@@ -164,10 +164,10 @@ def _launch(log: Path) -> "subprocess.Popen[bytes]":
 
 
 def _remove_stale_pid_files() -> None:
-    """Remove what an engine that was killed leaves behind, and the next one stumbles over.
+    """Remove the pid files of a killed engine, which would stop the next one from starting.
 
-    /run need not be emptied at boot, and the number may by now be another program's: dockerd
-    would take that for a running engine, and refuse.
+    /run may survive a boot, and another program may have the same number by now: dockerd would
+    take it for a running engine and refuse to start.
     """
     for file, name in _PID_FILES.items():
         try:

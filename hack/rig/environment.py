@@ -1,4 +1,4 @@
-"""The environment, without what a user has set for other programs and other clusters.
+"""The environment without variables that a user has set for other programs and clusters.
 
 `python -m hack` and the tests call this first, so that a variable such as `HELM_KUBECONTEXT` or
 `KUBECONFIG` never sends a command to another cluster than the one that was asked for.
@@ -9,20 +9,20 @@ from collections.abc import MutableMapping
 
 from hack.rig import names
 
-#: What kubectl, Helm and kind read; every command here names its cluster and namespace itself.
+#: Variables that kubectl, Helm and kind read; our commands name cluster and namespace themselves.
 _TOOLS = ("HELM_", "KUBECTL_", "KUBERC", "KUBE_", "KIND_EXPERIMENTAL_")
-#: What every operator reads.
+#: Variables that every operator reads.
 _OPERATOR = ("WATCH_NAMESPACE", "POD_NAME", "KUBERNETES_SERVICE_")
-#: What the `make` that started the tests hands to another `make`.
+#: Variables that the `make` that started the tests passes on to another `make`.
 _MAKE = ("MAKE", "MFLAGS", "ARGS", "PLATFORMS", "BUNDLE_IMG", "REGISTRY")
-#: A proxy reaches none of these.
+#: Hosts that no proxy can reach.
 _DIRECT = ("localhost", "127.0.0.1", "::1")
 
 
 def scrub(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Remove what chooses a cluster or changes how kubectl, Helm and kind behave.
+    """Remove variables that select a cluster or change how kubectl, Helm and kind behave.
 
-    `KUBECONFIG` stays with CLUSTER=existing alone, where it is how a user names the cluster.
+    `KUBECONFIG` stays only with CLUSTER=existing, because there it names the user's cluster.
     """
     _remove(environ, _TOOLS)
     if environ.get("CLUSTER") != "existing":
@@ -35,9 +35,9 @@ def scrub(environ: MutableMapping[str, str] = os.environ) -> None:
 def scrub_for_tests(
     settings: tuple[str, ...], environ: MutableMapping[str, str] = os.environ
 ) -> None:
-    """Remove the operator's own settings and those of `make`, too: the tests choose them.
+    """Also remove the operator's own settings and those of `make`: the tests choose them.
 
-    `settings` is what the names of the variables begin with that this operator alone has.
+    `settings` are the prefixes of this operator's own variables.
     """
     scrub(environ)
     _remove(environ, settings + _OPERATOR + _MAKE)

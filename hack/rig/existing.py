@@ -47,7 +47,7 @@ def _reason(error: HackError) -> str:
 
 
 def _merged(kubectl: Path) -> Path:
-    """Write what several files in KUBECONFIG hold together into one."""
+    """Merge the several files in KUBECONFIG into one; return its path."""
     file = paths.BUILD / "kubeconfig-existing"
     file.parent.mkdir(exist_ok=True)
     file.touch(0o600)

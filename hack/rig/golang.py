@@ -1,10 +1,10 @@
 """Programs built from Go modules; used by the tools, the node image and OLM.
 
-hack/rig/go/ is one module for all that a cluster needs: its go.mod and go.sum name what the
-programs are built from, so that Go verifies every line that it compiles. One module means one
-version of each library, Kubernetes' own above all: it is compiled once for all programs. Go itself
-comes from the PATH, or, where that is missing or too old, from a Python package that carries it.
-An older Kubernetes, which only tests run, has a module of its own below hack/rig/kubernetes/.
+hack/rig/go/ is one module for everything that a cluster needs. Its go.mod and go.sum pin the
+sources, so Go verifies every line that it compiles. One module means one version of each library,
+above all of Kubernetes' own, which is compiled once for all programs. Go itself comes from the
+PATH, or, if that is missing or too old, from a Python package that contains it. An older
+Kubernetes, which only tests run, has a module of its own below hack/rig/kubernetes/.
 """
 
 import functools
@@ -26,7 +26,7 @@ _OLDER = paths.RECIPES / "kubernetes"
 _OPERATORS = "github.com/operator-framework"
 _OLM = f"{_OPERATORS}/operator-lifecycle-manager"
 
-#: Programs that are one file, which does what the name says that it is run by.
+#: Programs that are one file, which runs as the program that it is called by.
 KUBERNETES = (
     "kube-apiserver",
     "kube-controller-manager",
@@ -35,25 +35,25 @@ KUBERNETES = (
     "kubeadm",
     "kubelet",
 )
-#: Those of them that are built of an older Kubernetes, too, as kube-apiserver-1.35.
+#: Those that are also built from an older Kubernetes, such as kube-apiserver-1.35.
 _PROVED = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
 @dataclass(frozen=True)
 class Program:
-    """What to build: a package, in the module hack/rig/go/ or in another folder."""
+    """A program to build: a package in the module hack/rig/go/ or in another folder."""
 
     package: str
     version: str
     folder: Path = _MODULE
-    #: The version of Kubernetes' libraries, which the program says that it has.
+    #: The version of Kubernetes' libraries, which the program reports.
     kubernetes: str = versions.KUBERNETES
-    #: The architecture of Linux that it is for, as Go names it; None: this machine's.
+    #: The target architecture in Go's spelling; None for this machine's.
     architecture: str | None = None
 
     @property
     def file(self) -> str:
-        """The name that Go gives it: the last part of its path that is no version."""
+        """The file name that Go chooses: the last part of the path that is not a version."""
         path = (self.folder / self.package).as_posix()
         return re.sub(r"/v\d+$", "", path).rpartition("/")[2]
 
@@ -81,7 +81,7 @@ PROGRAMS = {
     "grpc_health_probe": Program(
         "github.com/grpc-ecosystem/grpc-health-probe", versions.GRPC_HEALTH_PROBE
     ),
-    # OLM v1's renderer of bundles, as a regression test of its own runs it.
+    # OLM v1's renderer of bundles, taken from one of its regression tests.
     "olmv1-render": Program(
         f"{_OPERATORS}/operator-controller/test/regression/convert", versions.CATALOGD
     ),
@@ -99,26 +99,26 @@ PROGRAMS = {
 
 
 def _flags(kubernetes: str) -> tuple[str, ...]:
-    """Return the compiler's flags: the same for all programs of one version of Kubernetes.
+    """Return the compiler's flags, which are the same for all programs of a Kubernetes version.
 
-    So what they share is compiled once.
+    Their common packages are therefore compiled only once.
     """
     variables = " ".join(f"-X {name}={value}" for name, value in _variables(kubernetes).items())
     return (
         "-trimpath",
-        # No debug information: the linker would leave it out, after it was made.
+        # No debug information: the linker would discard it anyway.
         "-gcflags=all=-dwarf=false",
         f"-ldflags=-s -w {variables}",
-        # No C libraries: what OLM has them for is done in Go, or not needed.
+        # No C libraries: OLM uses them for things that Go does too, or that we do not need.
         "-tags=containers_image_openpgp,json1,"
         "exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper",
     )
 
 
 def _variables(kubernetes: str) -> dict[str, str]:
-    """Return what the linker sets: a program ignores what is meant for another.
+    """Return the variables that the linker sets; a program ignores those of the others.
 
-    Without its versions of Kubernetes Helm renders and lints for 1.20, which the chart refuses.
+    Without its Kubernetes versions, Helm renders and lints for 1.20, which the chart refuses.
     """
     minor = kubernetes.split(".")[1]
     return {
@@ -143,18 +143,18 @@ def _variables(kubernetes: str) -> dict[str, str]:
 
 
 def kubernetes(minor: str, *names: str) -> list[Path]:
-    """Return the paths of programs of a Kubernetes that is proved; what is missing is built."""
+    """Return the paths of programs of a supported Kubernetes; build those that are missing."""
     suffix = "" if minor == versions.NEWEST else f"-{minor}"
     return programs([name + suffix for name in names])
 
 
 def program(name: str, known: Mapping[str, Program] = PROGRAMS) -> Path:
-    """Return the path of a program, built where it is missing."""
+    """Return the path of a program; build it if it is missing."""
     return programs([name], known)[0]
 
 
 def programs(names: Sequence[str], known: Mapping[str, Program] = PROGRAMS) -> list[Path]:
-    """Return the paths of programs of one module; what is missing is built together."""
+    """Return the paths of programs of one module; build those that are missing together."""
     if not names:
         return []
     wanted = {_built_as(name): known[_built_as(name)] for name in names}
@@ -166,7 +166,7 @@ def programs(names: Sequence[str], known: Mapping[str, Program] = PROGRAMS) -> l
 
 
 def recipe(name: str) -> str:
-    """Return the hash of all that one of `PROGRAMS` is made from."""
+    """Return the hash of everything that one of `PROGRAMS` is built from."""
     return _recipe(PROGRAMS[_built_as(name)])
 
 
@@ -180,10 +180,10 @@ def _built_as(name: str) -> str:
 
 
 def _build(folder: Path, missing: dict[str, Program]) -> None:
-    """Build programs with as few runs as possible: two of one file name need two, as Helm's."""
+    """Build programs in as few runs as possible; equal file names, such as Helm's, need two."""
     folder.mkdir(exist_ok=True)
     for left_over in folder.glob(".*"):
-        shutil.rmtree(left_over)  # from a run that was killed: the lock is ours now
+        shutil.rmtree(left_over)  # left by a killed run: we hold the lock now
     while missing:
         batch = {program.file: name for name, program in missing.items()}
         with (
@@ -191,7 +191,7 @@ def _build(folder: Path, missing: dict[str, Program]) -> None:
             tempfile.TemporaryDirectory(dir=folder, prefix=".") as unfinished,
         ):
             packages = [missing[name].package for name in batch.values()]
-            one = next(iter(missing.values()))  # of one module, as all
+            one = next(iter(missing.values()))  # all are from the same module
             flags, target = _flags(one.kubernetes), Path(unfinished)
             compiler.build(work, go(), one.folder, flags, packages, target, one.architecture)
             if "kubernetes" in batch:
@@ -205,7 +205,7 @@ def _build(folder: Path, missing: dict[str, Program]) -> None:
 
 @functools.cache
 def go() -> Path:
-    """Return the Go to build with: the one on the PATH, or that of requirements/go.txt."""
+    """Return the Go to build with: the one on the PATH, or the one in requirements/go.txt."""
     found = shutil.which("go")
     if found and recent(answer([found, "version"], env={"GOTOOLCHAIN": "local"})):
         return Path(found)
@@ -226,14 +226,14 @@ def go() -> Path:
 
 
 def recent(version: str | None) -> bool:
-    """Tell whether the answer of `go version` names a Go that the modules can be built with."""
+    """Return whether the output of `go version` is of a Go that can build the modules."""
     match = re.search(r"go(\d+)\.(\d+)(?:\.(\d+))?", version or "")
     return match is not None and tuple(int(n or 0) for n in match.groups()) >= versions.GO_MINIMUM
 
 
 @functools.cache
 def module(name: str) -> Path:
-    """Return the folder of a Go module's sources, of the version that is pinned."""
+    """Return the folder of a Go module's sources, in the pinned version."""
     said = output(
         [go(), "mod", "download", "-json", name],
         cwd=_MODULE,

@@ -12,23 +12,23 @@ from hack.rig import engine, node_image, paths, public_images, tools
 from hack.rig.run import answer, output
 from hack.rig.steps import Step, say, step
 
-#: Seconds that a cluster may take to answer before it is created again; a busy machine is slow.
+#: Seconds that a cluster may take to answer before it is recreated; a busy machine is slow.
 _PATIENCE = 60.0
-#: In the node: says that the cluster was made to the end.
+#: A file in the node, which marks the cluster as complete.
 _COMPLETE = "/kind/complete"
 _RESOLV_CONF = "/kind/resolv.conf"
-#: The addresses of Services: kind's default.
+#: The address range of Services, kind's default.
 _SERVICES = "10.96.0.0/16"
 _READY = '{.items[0].status.conditions[?(@.type=="Ready")].status}'
 
 
 def node(name: str) -> str:
-    """Return the container that is the cluster's node."""
+    """Return the name of the container that is the cluster's node."""
     return f"{name}-control-plane"
 
 
 def is_there(name: str) -> bool:
-    """Tell whether a cluster was made, be it running or not."""
+    """Return whether a cluster exists, running or not."""
     if not shutil.which("docker"):
         return False
     engine.up()
@@ -36,16 +36,16 @@ def is_there(name: str) -> bool:
 
 
 def kubeconfig(name: str) -> Path:
-    """Return the file by which the cluster is reached; it belongs to this checkout."""
+    """Return the path of this checkout's kubeconfig of the cluster."""
     return paths.BUILD / f"{name}.kubeconfig"
 
 
 def is_well(name: str) -> bool:
-    """Tell whether the cluster is there and answers; say why not where it was there once.
+    """Return whether the cluster exists and answers; print why not if it existed before.
 
-    A node that was stopped with its engine does not come back reliably: its address, and with
-    it its certificates, may have changed, and its Pods are those of another boot. So only one
-    that has run without a break since it was made is taken as well.
+    A node that was stopped with its engine does not restart reliably: its address, and with it the
+    certificates, may have changed, and its Pods are from another boot. So a cluster counts as well
+    only if its node has run without a break since its creation.
     """
     form = "{{.State.Running}} {{.State.StartedAt}} {{.Created}} {{.Config.Image}}"
     state = engine.container(node(name), form)
@@ -77,7 +77,7 @@ def is_well(name: str) -> bool:
 
 
 def create(name: str) -> None:
-    """Create the cluster, in the place of one that is there."""
+    """Create the cluster; replace an existing one."""
     program = tools.path("kind")
     paths.BUILD.mkdir(exist_ok=True)
     with (
@@ -110,11 +110,11 @@ def create(name: str) -> None:
 
 
 def _keep_in_services(name: str, work: Step) -> None:
-    """Have the node refuse what is sent to a Service's address before kube-proxy knows it.
+    """Have the node reject packets to a Service's address that kube-proxy does not know yet.
 
-    It would leave the cluster, and some networks answer for any address and keep the connection.
-    Such a network once left the API server waiting indefinitely on OLM's API. kube-proxy changes
-    the address of what it knows before these rules are asked.
+    They would leave the cluster, and some networks answer for any address and keep the connection.
+    Such a network once left the API server waiting indefinitely on OLM's API. For Services that it
+    knows, kube-proxy changes the address before these rules apply.
     """
     for chain in ("OUTPUT", "FORWARD"):
         rule = ("-d", _SERVICES, "-j", "REJECT")
@@ -122,9 +122,9 @@ def _keep_in_services(name: str, work: Step) -> None:
 
 
 def _configuration() -> dict[str, object]:
-    """Return kind's configuration: its defaults, or a node of the image that is made here."""
+    """Return kind's configuration: its defaults, or a node with the image built here."""
     networking: dict[str, object] = {"serviceSubnet": _SERVICES}
-    # A machine may have the first version of cgroups only, which still works.
+    # A machine may have only cgroups v1, which still works.
     kubelet: dict[str, object] = {"kind": "KubeletConfiguration", "failCgroupV1": False}
     # kubeadm gives the API server a minute to come up, which is little on a busy machine.
     init = {"kind": "InitConfiguration", "timeouts": {"kubernetesAPICall": "5m0s"}}
@@ -145,7 +145,7 @@ def _configuration() -> dict[str, object]:
 
 
 def _resolv_conf() -> Path:
-    """Write the name servers that Pods can reach: this machine's, but for loopback ones."""
+    """Write a file with this machine's DNS servers, except those on loopback; return its path."""
     places = ("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf")
     lines = [
         line
@@ -162,13 +162,13 @@ def _resolv_conf() -> Path:
 
 
 def delete(name: str, work: Step) -> None:
-    """Delete the cluster, if it is there."""
+    """Delete the cluster if it exists."""
     command = (tools.path("kind"), "delete", "cluster", "--name", name)
     work.run([*command, "--kubeconfig", kubeconfig(name)], timeout=180)
 
 
 def _write_kubeconfig(name: str) -> None:
-    """Give this checkout the cluster's kubeconfig, made perhaps from another checkout."""
+    """Write this checkout's kubeconfig for the cluster, which another checkout may have created."""
     config = output([tools.path("kind"), "get", "kubeconfig", "--name", name])
     file = kubeconfig(name)
     if not file.exists() or file.read_text() != config:

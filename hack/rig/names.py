@@ -1,6 +1,6 @@
-"""What the rig calls all that it makes on a machine: clusters, containers, images, its cache.
+"""The names of everything that the rig creates on a machine: clusters, containers, images, cache.
 
-Their names begin with the checkout's `projectName`, so that operators on one machine stay apart.
+They begin with the checkout's `projectName`, so that several operators can share a machine.
 Used by `hack.rig.paths` and by all modules that name something. `hack.pack.project` reads the rest
 of the file PROJECT, and checks it.
 """
@@ -15,7 +15,7 @@ from hack.rig.run import HackError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
-#: A DNS label, as the API server has it.
+#: A DNS label, as the API server defines it.
 Label = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 _Content = TypeVar("_Content")
 
@@ -26,17 +26,17 @@ class _File(msgspec.Struct, frozen=True, rename="camel"):
 
 @functools.cache
 def prefix() -> str:
-    """Return what the names begin with; raise HackError where PROJECT does not say it."""
+    """Return the prefix of the names; raise HackError if PROJECT does not contain it."""
     return read(CHECKOUT, _File).project_name
 
 
 def registry() -> str:
-    """Return the name of the registry's container, by which other containers reach it."""
+    """Return the name of the registry's container, under which other containers reach it."""
     return f"{prefix()}-registry"
 
 
 def read(folder: Path, content: type[_Content]) -> _Content:
-    """Return what the file PROJECT in a folder says; raise HackError with what is wrong in it."""
+    """Return the contents of a folder's PROJECT file; raise HackError if they are wrong."""
     path = folder / "PROJECT"
     try:
         return msgspec.yaml.decode(path.read_text(), type=content)

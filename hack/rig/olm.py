@@ -1,8 +1,8 @@
 """A real Operator Lifecycle Manager in the kind cluster: `python -m hack olm up|down`.
 
-Its programs are built from their Go modules into one image, and it is installed from the chart
-that its own module carries. Beside it runs `hack.rig.catalogd`. Used by the end-to-end tests that
-install the operator by a Subscription.
+Its programs are built from their Go modules into one image, and it is installed from the chart in
+its own module. `hack.rig.catalogd` runs beside it. Used by the end-to-end tests that install the
+operator with a Subscription.
 """
 
 import os
@@ -28,9 +28,9 @@ from hack.rig.cluster import Cluster
 from hack.rig.run import HackError, answer, output
 from hack.rig.steps import Step, say, step, together
 
-#: Where OLM runs, and where it looks for catalogs that are for every namespace.
+#: The namespace where OLM runs, and where it looks for global catalogs.
 NAMESPACE = "olm"
-#: A namespace with an OperatorGroup for all namespaces: it comes with OLM's chart.
+#: A namespace with an OperatorGroup for all namespaces; OLM's chart creates it.
 OPERATORS = "operators"
 
 _PROGRAMS = (
@@ -61,7 +61,7 @@ USER 1001
 
 
 def up(name: str = cluster.NAME) -> Cluster:
-    """Give the cluster OLM and catalogd; a few seconds where they are there."""
+    """Install OLM and catalogd; takes a few seconds if they are installed."""
     made = cluster.up(name)
     if made.registry is None:
         raise HackError(
@@ -74,7 +74,7 @@ def up(name: str = cluster.NAME) -> Cluster:
 
 
 def down() -> None:
-    """Remove OLM and catalogd, first of all what was installed by a Subscription."""
+    """Remove OLM and catalogd, after everything that was installed with a Subscription."""
     if cluster.is_existing():
         raise HackError(
             "CLUSTER=existing: OLM was not put into this cluster from here, so it is not removed "
@@ -90,8 +90,8 @@ def down() -> None:
 def _remove_olm(made: Cluster) -> None:
     with step("OLM, away") as work:
         if answer([*made.kubectl_command, "get", "crd", f"subscriptions.{_CRDS}"]):
-            # OLM itself takes its finalizer from a CSV: once it is gone, a CSV that is left
-            # keeps its namespace in Terminating for ever.
+            # OLM itself removes its finalizer from a CSV: without OLM, a remaining CSV would
+            # keep its namespace in Terminating forever.
             for kind in ("subscriptions", "clusterserviceversions"):
                 work.run(
                     [
@@ -108,13 +108,13 @@ def _remove_olm(made: Cluster) -> None:
             timeout=240,
         )
         _delete_crds(made, work)
-        # The roles that OLM makes for an OperatorGroup are nobody's when it is gone.
+        # Nothing else deletes the roles that OLM creates for an OperatorGroup.
         groups = ("clusterroles", "-l", "olm.owner.kind=OperatorGroup")
         work.run([*made.kubectl_command, "delete", *groups], timeout=60)
 
 
 def _delete_crds(made: Cluster, work: Step) -> None:
-    """Delete OLM's kinds, which Helm leaves: it never deletes what is in a chart's crds/."""
+    """Delete OLM's CRDs, because Helm never deletes those in a chart's crds/."""
     found = output([*made.kubectl_command, "get", "crd", "-o", "name"]).split()
     ours = [name for name in found if name.endswith(f".{_CRDS}")]
     if ours:
@@ -125,7 +125,7 @@ def _delete_crds(made: Cluster, work: Step) -> None:
 
 
 def image() -> str:
-    """Return the name of the image with all the programs, in the local registry."""
+    """Return the name of the image with all programs, in the local registry."""
     base = base_images.busybox()
     recipe = cache.digest(_DOCKERFILE, _REGISTRIES, _POLICY, *map(golang.recipe, _PROGRAMS))
     name = f"olm:{versions.OLM}-{recipe}"
@@ -145,7 +145,7 @@ def image() -> str:
 
 
 def _fill(folder: Path, programs: list[Path]) -> None:
-    """Write what the image is built of."""
+    """Write the files that the image is built from."""
     (folder / "bin").mkdir()
     for program in programs:
         _link(program, folder / "bin" / program.name)
@@ -158,7 +158,7 @@ def _fill(folder: Path, programs: list[Path]) -> None:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Have a file in another place without copying it, where the file system can do that."""
+    """Hard-link a file, or copy it if the file system cannot do that."""
     try:
         os.link(source, target)
     except OSError:
@@ -192,7 +192,7 @@ def _install_olm(made: Cluster, ref: str) -> None:
     found = answer([*made.kubectl_command, *look, form]) or ""
     if ref in found and found.endswith(" Succeeded"):
         return
-    if found:  # upgraded in place, OLM may wait for its own package server for ever
+    if found:  # upgraded in place, OLM may wait for its own package server forever
         _remove_olm(made)
     chart = golang.module(_OLM) / "deploy" / "chart"
     with step(f"OLM {versions.OLM}") as work, tempfile.TemporaryDirectory() as folder:
@@ -206,7 +206,7 @@ def _install_olm(made: Cluster, ref: str) -> None:
             ],
             timeout=360,
         )
-        # The package server is installed by OLM itself, by a CSV: so OLM works.
+        # OLM itself installs the package server with a CSV, so this proves that OLM works.
         work.run(
             [
                 *(*made.kubectl_command, "wait", "-n", NAMESPACE, "csv/packageserver"),
@@ -218,7 +218,7 @@ def _install_olm(made: Cluster, ref: str) -> None:
 
 
 def report(made: Cluster) -> None:
-    """Say what one can do next."""
+    """Print what the user can do next."""
     say(
         f"OLM runs in the namespace {NAMESPACE}; docs/olm.md says how to go on:\n"
         f"  kubectl --kubeconfig {made.kubeconfig} get catalogsources,subscriptions,csv -A"

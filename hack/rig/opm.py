@@ -1,7 +1,8 @@
-"""The image that catalogs for several platforms are built on, where the public one is out of reach.
+"""The base image of catalogs for several platforms, if the public one cannot be reached.
 
-It has opm, compiled here for each platform, on BusyBox. Used by `hack.pack.olm_images`; a catalog
-for this machine alone is built on the image of `hack.rig.olm`, which the cluster has anyway.
+It contains BusyBox and opm, which is compiled here for each platform. Used by
+`hack.pack.olm_images`; a catalog for this machine only is based on the image of `hack.rig.olm`,
+which the cluster has anyway.
 """
 
 import shutil
@@ -53,7 +54,7 @@ def image(targets: Sequence[str]) -> str:
 
 
 def _program(name: str) -> Path:
-    """Return opm for a platform; for another one than ours it is compiled here, too."""
+    """Return opm for a platform; cross-compile it if the platform is not ours."""
     program = golang.PROGRAMS["opm"]
     if name != platforms.host():
         program = replace(program, architecture=platforms.architecture(name))

@@ -1,4 +1,4 @@
-"""Where things are; used by every module of `hack`."""
+"""Paths of folders and files; used by every module of `hack`."""
 
 import os
 from pathlib import Path
@@ -7,15 +7,15 @@ from hack.rig import names
 
 CHECKOUT = names.CHECKOUT
 
-#: What belongs to this checkout and is never committed, such as the cluster's kubeconfig.
+#: Files of this checkout that are never committed, such as the cluster's kubeconfig.
 BUILD = CHECKOUT / "build"
 
-#: Recipes that are not Python: Go modules, and the files of the kind node.
+#: Recipes that are not in Python: Go modules, and the files of the kind node.
 RECIPES = Path(__file__).resolve().parent
 
 
 def cache() -> Path:
-    """Return the folder for what is built once for all checkouts; made where it is missing."""
+    """Return the folder of the parts shared by all checkouts; create it if it is missing."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(base) / names.prefix()
     folder.mkdir(parents=True, exist_ok=True)
@@ -23,7 +23,7 @@ def cache() -> Path:
 
 
 def log(name: str) -> Path:
-    """Return the log file of a step; the folder is made where it is missing."""
+    """Return the log file of a step; create its folder if it is missing."""
     folder = cache() / "log"
     folder.mkdir(exist_ok=True)
     return folder / f"{name}.log"

@@ -1,6 +1,6 @@
-"""The platforms that images are built for, as Docker and Go name them; read from PLATFORMS.
+"""The platforms that images are built for, in Docker's and Go's spelling; read from PLATFORMS.
 
-Used by `hack.rig.dockerfiles` and by all that builds with it.
+Used by `hack.rig.dockerfiles` and by the modules that build with it.
 """
 
 import os
@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 from hack.rig.run import HackError
 
-#: What the bundle promises; each has wheels of all that the operator needs.
+#: The platforms that the bundle promises; all dependencies have wheels for each.
 SUPPORTED = ("linux/amd64", "linux/arm64")
 
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def requested() -> tuple[str, ...]:
-    """Return the platforms that PLATFORMS lists; none where only this machine's is meant."""
+    """Return the platforms that PLATFORMS lists; none means only this machine's."""
     names = os.environ.get("PLATFORMS", "").replace(",", " ").split()
     for name in names:
         if name not in SUPPORTED:
@@ -33,11 +33,11 @@ def host() -> str:
 
 
 def architecture(name: str) -> str:
-    """Return a platform's architecture, as Debian and Go name it: arm64 of linux/arm64."""
+    """Return a platform's architecture in Debian's and Go's spelling: arm64 for linux/arm64."""
     return name.partition("/")[2]
 
 
 def images(reference: str, names: Sequence[str]) -> dict[str, str]:
-    """Return the image of each platform, by the platform: REFERENCE-amd64, REFERENCE-arm64."""
+    """Return the image name for each platform: REFERENCE-amd64, REFERENCE-arm64."""
     tag = "" if ":" in reference.rpartition("/")[2] else ":latest"
     return {name: f"{reference}{tag}-{architecture(name)}" for name in names}

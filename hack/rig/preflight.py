@@ -1,10 +1,9 @@
 """What a machine must have before work begins, and the sentence that says how to get it.
 
-`ENGINE` is needed for any cluster, `CLUSTER` for one more, `FROM_SOURCE` and `ROOM` where no image
-can be pulled and all are built here, `TESTS` for `make test`. A check takes well under a second,
-and what is missing is told before minutes are spent. Used by `hack.rig.engine`,
-`hack.rig.public_images`, `hack.rig.cluster` and `make preflight`; the Makefile checks Python
-itself.
+`ENGINE` is needed for any cluster, `CLUSTER` for one more, `FROM_SOURCE` and `ROOM` if all images
+have to be built here, `TESTS` for `make test`. A check takes well under a second, and reports what
+is missing before minutes are spent. Used by `hack.rig.engine`, `hack.rig.public_images`,
+`hack.rig.cluster` and `make preflight`; the Makefile itself checks Python.
 """
 
 import getpass
@@ -18,7 +17,7 @@ from pathlib import Path
 from hack.rig import debian, paths
 from hack.rig.run import HackError, answer, output
 
-#: Bytes that building everything takes: sources, the compilers' cache, programs and images.
+#: Disk space in bytes for building everything: sources, compiler caches, programs and images.
 _ROOM = 15 * 10**9
 
 _DEBIANS_DOCKER = "/usr/bin/docker"
@@ -29,19 +28,19 @@ _EXISTING = "To use a cluster that is there already, say CLUSTER=existing."
 
 @dataclass(frozen=True)
 class Need:
-    """Something that a machine must have."""
+    """A requirement of a machine."""
 
-    #: What is missing, as the end of "This machine lacks …".
+    #: The missing thing, which completes the sentence "This machine lacks …".
     name: str
     is_met: Callable[[], bool]
-    #: How to get it, by `system()`; "other" serves the systems that are not named.
+    #: How to get it, by `system()`; "other" is for all other systems.
     advice: Mapping[str, str]
-    #: What a program says about it, to be quoted.
+    #: A program's message about it, to be quoted.
     said: Callable[[], str] = str
 
 
 def check(needs: Sequence[Need]) -> None:
-    """Raise HackError for the first need that is not met; later ones build on it."""
+    """Raise HackError for the first need that is not met; the later ones depend on it."""
     for need in needs:
         if not need.is_met():
             advice = need.advice.get(system(), need.advice["other"])
@@ -50,12 +49,12 @@ def check(needs: Sequence[Need]) -> None:
 
 
 def are_met(needs: Sequence[Need]) -> bool:
-    """Tell whether a machine has all that is needed."""
+    """Return whether the machine meets all needs."""
     return all(need.is_met() for need in needs)
 
 
 def system() -> str:
-    """Return the kind of machine, as far as advice depends on it."""
+    """Return the operating system, as far as the advice depends on it."""
     if platform.system() == "Darwin":
         return "macos"
     if "microsoft" in platform.release().lower():
@@ -72,20 +71,20 @@ def system() -> str:
 
 
 def engine_answers() -> bool:
-    """Tell whether a Docker engine answers."""
+    """Return whether a Docker engine answers."""
     return not _engine_error()
 
 
 def may_install() -> bool:
-    """Tell whether what is missing is installed by itself: for root, on Debian."""
+    """Return whether we can install missing packages ourselves: as root, on Debian."""
     return os.geteuid() == 0 and debian.is_debian()
 
 
 def builder() -> str | None:
     """Return a docker command that can build with BuildKit, or None.
 
-    Since version 23 the command needs a plugin, buildx, for that; an older one has it built in.
-    So the one on the PATH may be unable to build where Debian's own is able.
+    Since version 23 the command needs the plugin buildx for that; in older ones it is built in. So
+    the command on the PATH may be unable to build although Debian's own is able.
     """
     for candidate in (shutil.which("docker"), _DEBIANS_DOCKER):
         if not candidate or not Path(candidate).exists():
@@ -97,7 +96,7 @@ def builder() -> str | None:
 
 
 def _engine_error() -> str:
-    """Return what the docker command says in place of the engine's version, if it does."""
+    """Return the docker command's error message, or an empty text if the engine answers."""
     try:
         output(["docker", "version", "-f", "{{.Server.Version}}"])
     except HackError as error:
@@ -166,13 +165,13 @@ ENGINE = (
 
 # --- one more cluster -------------------------------------------------------------------------
 
-#: inotify instances that a node holds, of which Linux gives root 128; a Pod that gets none fails.
+#: inotify instances per node; Linux allows root 128, and a Pod that gets none fails.
 _PER_NODE = 30
 _INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
 
 
 def _may_watch_files() -> bool:
-    """Tell whether the nodes of kind that run leave inotify instances for one more."""
+    """Return whether the running kind nodes leave inotify instances for one more."""
     if not _INSTANCES.exists():
         return True
     listed = ["docker", "ps", "--quiet", "--filter", "label=io.x-k8s.kind.role"]
@@ -229,7 +228,7 @@ FROM_SOURCE = (
     ),
 )
 
-#: Once it is all built, as much is not needed again.
+#: This much is not needed again once everything is built.
 ROOM = (
     Need(
         f"{_ROOM // 10**9} GB of free disk space, which building all images takes",

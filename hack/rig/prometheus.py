@@ -1,7 +1,7 @@
 """Prometheus and promtool, for the tests of the dashboard and the alerts.
 
-From the PATH, else from the package of Debian or Ubuntu, which is only unpacked: nothing of it is
-started, and nobody needs to be root.
+They come from the PATH, or else from the package of Debian or Ubuntu, which is only unpacked: no
+service is started, and root is not needed.
 """
 
 import functools
@@ -15,7 +15,7 @@ from hack.rig.steps import step
 
 @functools.cache
 def path(name: str) -> Path:
-    """Return where `prometheus` or `promtool` is; raise HackError where it cannot be had."""
+    """Return the path of `prometheus` or `promtool`; raise HackError if it is not available."""
     if found := shutil.which(name):
         return Path(found)
     if not debian.can_unpack():
@@ -33,9 +33,9 @@ def path(name: str) -> Path:
 
 
 def _candidate() -> str:
-    """Return the version that apt would install, as far as it goes into a file's name."""
+    """Return the version that apt would install, in a form that fits a file name."""
     version = _known()
-    if version is None:  # a machine whose lists of packages were never fetched
+    if version is None:  # a machine without package lists
         debian.update()
         version = _known()
     if version is None:

@@ -1,7 +1,7 @@
-"""Public images: pulled where a registry is in reach, with a clear word where one is not.
+"""Public images: pulled if a registry can be reached, with a clear message if none can.
 
-`are_in_reach()` decides between the two ways to everything: pulled images, in minutes, or images
-built here of Debian packages and Go modules. IMAGES=build or IMAGES=pull decides it beforehand.
+`are_in_reach()` decides between pulling all images, which takes minutes, and building them here
+from Debian packages and Go modules. IMAGES=build or IMAGES=pull decides it beforehand.
 Used by `hack.rig.cluster`, `hack.pack.image`, `hack.rig.registry` and `hack.rig.base_images`.
 """
 
@@ -17,16 +17,16 @@ from hack.rig import durations, engine, preflight, versions
 from hack.rig.run import HackError
 from hack.rig.steps import Step, say, step
 
-#: Small, and needed anyway, so it shows whether a registry is in reach.
+#: A small image, which is needed anyway, to find out whether a registry can be reached.
 BUSYBOX = f"docker.io/library/busybox:{versions.BUSYBOX}"
 
 #: How long building takes, on two processors.
 BUILD_TIME = f"about {round(sum(durations.BUILT.values()) / 60)} minutes"
 
-#: Seconds after which a pull counts as slow, and is said to be; a node's image is large.
+#: Seconds after which a pull is reported as slow; a node's image is large.
 _SLOW = 20.0
 _SLOW_FOR_NODE = 150.0
-#: Seconds for one image; the largest, a node's, is about 400 MB.
+#: Timeout in seconds for one image; the largest, a node's, is about 400 MB.
 LIMIT = 60 * 60.0
 
 
@@ -37,7 +37,7 @@ class Trouble:
     #: A sentence that follows "registry.example: ".
     reason: str
     advice: str = ""
-    #: Whether no registry answers at all: then all can be built here.
+    #: Whether no registry answers at all, so that everything has to be built here.
     is_unreachable: bool = False
     #: Whether the next try may well succeed.
     is_passing: bool = False
@@ -46,7 +46,7 @@ class Trouble:
 _FROM_ENGINE = "Error response from daemon: "
 _AGAIN = "Then run the same command again."
 
-#: What the engine says, and what it means; the first that matches.
+#: Patterns of the engine's messages, and what they mean; the first match counts.
 _TROUBLES = (
     (
         r"toomanyrequests|429 Too Many Requests|rate limit",
@@ -97,10 +97,10 @@ _UNKNOWN = Trouble("it does not serve the image", f"Read the engine's error belo
 
 @functools.cache
 def are_in_reach() -> bool:
-    """Tell whether public images can be had; ask the engine once in a run, by pulling one.
+    """Return whether public images can be pulled; once per run, have the engine pull one.
 
-    Only the engine knows its proxies, mirrors and credentials. Raises HackError where a registry
-    is there but does not serve, and where none is and this machine cannot build the images.
+    Only the engine knows its proxies, mirrors and credentials. Raise HackError if a registry
+    answers but refuses, or if none answers and this machine cannot build the images.
     """
     wanted = choice()
     if wanted == "build":
@@ -135,9 +135,9 @@ def pull(reference: str) -> str:
 
 @contextlib.contextmanager
 def explained(reference: str, is_there: Callable[[], bool]) -> Iterator[None]:
-    """Explain why a program is slow or fails that pulls an image by itself, as kind does.
+    """Explain why a program that itself pulls an image, such as kind, is slow or fails.
 
-    `is_there` tells whether it has the image, and works on.
+    `is_there` returns whether it has the image and is busy with something else.
     """
     try:
         with _told_if_slow(reference, _SLOW_FOR_NODE, is_there):
@@ -149,14 +149,14 @@ def explained(reference: str, is_there: Callable[[], bool]) -> Iterator[None]:
 
 
 def diagnose(said: str) -> Trouble:
-    """Return why an image cannot be pulled, from what was printed."""
+    """Return why an image cannot be pulled, according to the engine's message."""
     reason = _reason(said)
     matching = (trouble for sign, trouble in _TROUBLES if re.search(sign, reason, re.IGNORECASE))
     return next(matching, _UNKNOWN)
 
 
 def choice() -> str:
-    """Return what IMAGES says: auto, pull or build; raise HackError for any other."""
+    """Return the value of IMAGES: auto, pull or build; raise HackError for any other."""
     value = os.environ.get("IMAGES") or "auto"
     if value not in ("auto", "pull", "build"):
         raise HackError(
@@ -168,7 +168,7 @@ def choice() -> str:
 
 
 def _pull(reference: str, work: Step) -> str | None:
-    """Pull an image; return what the engine says where it cannot."""
+    """Pull an image; return the engine's message if it fails, else None."""
     try:
         with _told_if_slow(reference, _SLOW):
             work.run(["docker", "pull", reference], timeout=LIMIT)
@@ -181,7 +181,7 @@ def _pull(reference: str, work: Step) -> str | None:
 def _told_if_slow(
     reference: str, after: float, is_there: Callable[[], bool] = lambda: False
 ) -> Iterator[None]:
-    """Say that a pull is slow, and what else there is, while it goes on."""
+    """Report that a pull is slow, and the alternatives, while it continues."""
 
     def tell() -> None:
         if is_there():
@@ -201,7 +201,7 @@ def _told_if_slow(
 
 
 def _explain(reference: str, said: str) -> str:
-    """Return what an image that cannot be pulled means, and what to do."""
+    """Return a message about an image that cannot be pulled, with what to do."""
     trouble = diagnose(said)
     lines = [
         f"{_host(reference)}: {trouble.reason}. {trouble.advice}".rstrip(),
@@ -217,7 +217,7 @@ def _host(reference: str) -> str:
 
 
 def _reason(said: str) -> str:
-    """Return what the engine gave as its reason, of all that was printed."""
+    """Return the engine's reason, taken from its whole output."""
     lines = said.strip().splitlines()
     of_engine = [line for line in lines if _FROM_ENGINE in line]
     return (of_engine or lines)[-1].rpartition(_FROM_ENGINE)[2].strip()

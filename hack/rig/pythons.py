@@ -1,4 +1,4 @@
-"""Pythons with the packages of one lock and no more, where .venv has too much or too little."""
+"""Pythons with exactly the packages of one lock file, which .venv does not provide."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ from hack.rig.steps import step
 
 
 def python(name: str, lock: Path) -> Path:
-    """Return a Python with a lock's packages, made where it is missing."""
+    """Return a Python with a lock file's packages; create it if it is missing."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
 
     def make(part: Path) -> None:

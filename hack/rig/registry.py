@@ -1,7 +1,7 @@
-"""The image registry beside the cluster: here and in the nodes it is localhost:5001.
+"""The image registry beside the cluster, which is localhost:5001 here and in the nodes.
 
-So images, charts and bundles are pulled as users pull them, not loaded into the node. Used by
-`hack.rig.cluster`, `hack.pack.image` and `hack.rig.base_images`.
+Images, charts and bundles are therefore pulled as users pull them, not loaded into the node. Used
+by `hack.rig.cluster`, `hack.pack.image` and `hack.rig.base_images`.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ _HOSTS = f'[host."http://{NAME}:5000"]\n'
 
 
 def up() -> None:
-    """Make sure that the registry runs and answers; quick where it does."""
+    """Make sure that the registry runs and answers; fast if it does."""
     engine.up()
     if _running() and _answers():
         return
@@ -83,30 +83,30 @@ def join(node: str) -> None:
 
 
 def address() -> str:
-    """Return the registry's address on kind's network, for who cannot ask Docker for its name."""
+    """Return the registry's address on kind's network, for programs without Docker's DNS."""
     form = f'{{{{(index .NetworkSettings.Networks "{_NETWORK}").IPAddress}}}}'
     return engine.docker("container", "inspect", "-f", form, NAME).strip()
 
 
 def is_local(name: str) -> bool:
-    """Tell whether an image, or a folder of images, is in this registry."""
+    """Return whether the name of an image, or of a folder of images, is in this registry."""
     return name.partition("/")[0] == ADDRESS
 
 
 def down() -> None:
-    """Remove the registry with all that is in it."""
+    """Remove the registry with all its contents."""
     engine.remove_container(NAME)
 
 
 def has(image: str) -> bool:
-    """Tell whether the registry has an image, such as `busybox:1.37`."""
+    """Return whether the registry has an image, such as `busybox:1.37`."""
     return digest(image) is not None
 
 
 def digest(image: str) -> str | None:
-    """Return the digest of an image or a chart; None if it is not there.
+    """Return the digest of an image or a chart, or None if it does not exist.
 
-    Raises HackError where the registry does not tell.
+    Raise HackError if the registry's answer contains no digest.
     """
     name, _, tag = image.partition(":")
     try:
@@ -125,12 +125,12 @@ def digest(image: str) -> str | None:
 
 
 def fetch_packages() -> None:
-    """Make the root file system of the stand-in; mostly waits for the Debian mirror."""
+    """Build the substitute's root file system, which mostly waits for the Debian mirror."""
     _ROOT.tar()
 
 
 def image() -> str:
-    """Return the registry's image, pulled or made where it is missing."""
+    """Return the registry's image; pull or build it if it is missing."""
     if public_images.are_in_reach():
         return public_images.pull(f"docker.io/library/registry:{versions.REGISTRY}")
     command = '["/usr/bin/docker-registry", "serve", "/etc/docker/registry/config.yml"]'
@@ -140,7 +140,7 @@ def image() -> str:
 
 
 def _has_network() -> bool:
-    """Tell whether kind's network is there: it comes with the first cluster."""
+    """Return whether kind's network exists: the first cluster creates it."""
     return answer(["docker", "network", "inspect", _NETWORK]) is not None
 
 
@@ -149,7 +149,7 @@ def _running() -> bool:
 
 
 def _answers() -> bool:
-    """Tell whether the registry answers on its published port; give it time to."""
+    """Return whether the registry answers on its published port, within some time."""
     deadline = time.monotonic() + 15
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError):

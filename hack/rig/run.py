@@ -1,10 +1,10 @@
-"""Commands; used by every module that runs one.
+"""Runs commands; used by every module that runs one.
 
-Whatever goes wrong ends as one `HackError`, whose text says what happened, where, and what to do
-next; `hack.rig.command` prints it without a traceback.
+Every failure raises a `HackError`, whose text says what happened, where, and what to do next;
+`hack.rig.command` prints it without a traceback.
 
-Every command has a timeout, and runs in a process group of its own: so a timeout, a Ctrl-C,
-or a failure in a parallel step ends it together with what it started.
+Every command has a timeout and its own process group, so a timeout, a Ctrl-C, or a failure in a
+parallel step ends it together with its child processes.
 """
 
 import contextlib
@@ -16,18 +16,18 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-#: Seconds; enough for a question to a program that is there and well.
+#: Timeout in seconds that is enough for a simple request to a healthy program.
 SHORT = 30.0
 
 Argument = str | Path
 
 
 class HackError(Exception):
-    """What happened, where, and what to do next; meant to be read by a person."""
+    """An error for people: it says what happened, where, and what to do next."""
 
 
 def elapsed(seconds: float) -> str:
-    """Return seconds as a person writes them: 7s, 1m52s."""
+    """Return a duration for people: 7s, 1m52s."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
 
@@ -52,14 +52,14 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
 
 
 def stop_all() -> None:
-    """End every command that still runs, with all that it started."""
+    """End every running command with all its child processes."""
     for process in list(_running):
         _kill(process)
 
 
 @contextlib.contextmanager
 def stopping() -> Iterator[None]:
-    """End every command that runs, and let none begin meanwhile."""
+    """End every running command, and let none begin during the block."""
     _stopping.set()
     stop_all()
     try:
@@ -69,7 +69,7 @@ def stopping() -> Iterator[None]:
 
 
 def check_not_stopping() -> None:
-    """Raise HackError in a thread that is to end, because another one failed."""
+    """Raise HackError if this thread has to end because another one failed."""
     if _stopping.is_set():
         raise HackError("stopped")
 
@@ -84,7 +84,7 @@ def _execute(
     cwd: Path | None,
     stdin: Path | bytes | None,
 ) -> tuple[int, bytes, bytes]:
-    """Run a command to its end; raise HackError where it is missing or takes too long."""
+    """Run a command to its end; raise HackError if it is missing or takes too long."""
     check_not_stopping()
     with contextlib.ExitStack() as stack:
         source: int = subprocess.PIPE if isinstance(stdin, bytes) else subprocess.DEVNULL
@@ -115,7 +115,7 @@ def _execute(
 
 
 def _line(argv: Sequence[Argument]) -> str:
-    """Return a command as one would type it, shortened where it is very long."""
+    """Return a command as a user would type it; shorten a very long one."""
     line = shlex.join(str(argument) for argument in argv)
     return line if len(line) <= 300 else f"{line[:300]} …"
 
@@ -128,7 +128,7 @@ def output(
     cwd: Path | None = None,
     stdin: Path | bytes | None = None,
 ) -> str:
-    """Return what a command prints on stdout; raise HackError, quoting stderr, where it fails."""
+    """Return a command's stdout; raise HackError, which quotes stderr, if it fails."""
     code, out, err = _execute(
         argv,
         timeout=timeout,
@@ -146,7 +146,7 @@ def output(
 def answer(
     argv: Sequence[Argument], *, timeout: float = SHORT, env: Mapping[str, str] | None = None
 ) -> str | None:
-    """Return what a command prints, stripped, or None where it is missing or fails."""
+    """Return a command's stripped output, or None if it is missing or fails."""
     try:
         return output(argv, timeout=timeout, env=env).strip()
     except HackError:
@@ -162,7 +162,7 @@ def run(
     cwd: Path | None = None,
     stdin: Path | bytes | None = None,
 ) -> None:
-    """Append what a command prints to a log; raise HackError, quoting its end, where it fails."""
+    """Append a command's output to a log; raise HackError, which quotes its end, if it fails."""
     with log.open("ab") as file:
         file.write(f"$ {_line(argv)}\n".encode())
         file.flush()
@@ -181,6 +181,6 @@ def run(
 
 
 def _failure(argv: Sequence[Argument], code: int, said: bytes) -> str:
-    """Tell that a command failed, with the end of what it said."""
+    """Return a message that a command failed, with the end of its output."""
     end = tail(said.decode(errors="replace"))
     return f"this command failed (exit code {code}):\n    {_line(argv)}\n{end}"

@@ -1,8 +1,8 @@
-"""Steps: pieces of work that have a name and a log, and tell how far they are.
+"""Steps: pieces of work with a name and a log, which report their progress.
 
-Used by every module that makes something. On a terminal the steps that run are a live picture; in
-a log each says when it starts, gives signs of life, and says how long it took. Within a `plan`
-they have a number, and what is left is estimated.
+Used by every module that builds something. On a terminal the running steps are shown live; in a
+log, each prints when it starts, that it is still running, and how long it took. Within a `plan`
+they are numbered, and the remaining time is estimated.
 """
 
 import contextlib
@@ -20,10 +20,10 @@ from rich.text import Text
 from hack.rig import durations, paths
 from hack.rig.run import Argument, HackError, elapsed, run, stopping
 
-#: Seconds between two signs of life of a step that takes long.
+#: Seconds between two lines of a long step that say that it is still running.
 HEARTBEAT = 30.0
 
-# On stderr: stdout is for what a command was asked for.
+# On stderr, because stdout is for the command's result.
 _console = Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
@@ -33,18 +33,18 @@ def say(text: str) -> None:
 
 
 class Step:
-    """A piece of work in progress; its commands' output goes to `log`."""
+    """A step in progress; its commands' output goes to `log`."""
 
     def __init__(self, title: str, log: Path) -> None:
         self.title = title
         self.log = log
         self.began = time.monotonic()
-        #: Tells how much of the work is done, from 0 to 1, where that is known.
+        #: Returns the fraction of the work that is done, from 0 to 1, or None if it is unknown.
         self.fraction: Callable[[], float | None] = lambda: None
 
     @property
     def took(self) -> float:
-        """Seconds since the step began."""
+        """The seconds since the step began."""
         return time.monotonic() - self.began
 
     def run(
@@ -56,16 +56,16 @@ class Step:
         cwd: Path | None = None,
         stdin: Path | bytes | None = None,
     ) -> None:
-        """Run a command of this step; raise HackError, quoting the log's end, where it fails."""
+        """Run a command of this step; raise HackError, which quotes the log's end, if it fails."""
         run(argv, self.log, timeout=timeout, env=env, cwd=cwd, stdin=stdin)
 
 
 class StepError(HackError):
-    """A step's failure, told with the step's name and log."""
+    """The failure of a step; its message contains the step's name and log."""
 
 
 class _Progress:
-    """The steps that run, and what is known of those to come."""
+    """The running steps, and the plan of those to come."""
 
     def __init__(self, plan: durations.Plan | None = None) -> None:
         self.plan = plan
@@ -73,7 +73,7 @@ class _Progress:
         self._running: list[Step] = []
         self._lock = threading.Lock()
         self._live = Live(console=_console, get_renderable=self._picture, transient=True)
-        #: Only what has a plan owns the terminal: tests print to it, too.
+        #: Only a plan may use the terminal, because tests also print to it.
         self._draws = plan is not None and _console.is_terminal and not _console.is_dumb_terminal
 
     @contextlib.contextmanager
@@ -92,12 +92,12 @@ class _Progress:
             self.plan.done(work.title, work.took)
 
     def heading(self, work: Step) -> str:
-        """Return a step's title, with its number where the plan has one."""
+        """Return a step's title, with its number if it is part of the plan."""
         number = self.plan.number(work.title) if self.plan else None
         return f"[{number}] {work.title}" if number else work.title
 
     def state(self, work: Step) -> str:
-        """Tell how far a step and the whole plan are: 1m30s, 43 %, about 5m left."""
+        """Return the progress of a step and the plan: 1m30s, 43 %, about 5m left."""
         fraction = work.fraction()
         left = self.plan.left(work.title, work.took, fraction) if self.plan else None
         parts = [elapsed(work.took)]
@@ -133,7 +133,7 @@ _progress = _Progress()
 
 
 def _about(seconds: float) -> str:
-    """Return a number of seconds as precisely as an estimate deserves."""
+    """Return an estimated number of seconds, rounded."""
     if seconds < 90:
         return f"about {max(round(seconds, -1), 10):.0f}s"
     return f"about {round(seconds / 60)}m"
@@ -141,10 +141,10 @@ def _about(seconds: float) -> str:
 
 @contextlib.contextmanager
 def plan(steps: Mapping[str, float]) -> Iterator[None]:
-    """Give the steps that follow numbers and an estimate of what is left.
+    """Assign numbers to the steps in the block, and estimate the remaining time.
 
-    `steps` are their names with the seconds that they take, as in `hack.rig.durations`. A plan
-    within another one is a part of it, and changes nothing.
+    `steps` are their names with their durations in seconds, as in `hack.rig.durations`. A plan
+    within another one is part of it and changes nothing.
     """
     global _progress
     if _progress.plan:
@@ -158,14 +158,14 @@ def plan(steps: Mapping[str, float]) -> Iterator[None]:
 
 
 def skip(steps: Collection[str]) -> None:
-    """Take steps that are not needed out of the plan."""
+    """Remove steps that are not needed from the plan."""
     if _progress.plan:
         _progress.plan.skip(steps)
 
 
 @contextlib.contextmanager
 def step(title: str) -> Iterator[Step]:
-    """Announce a step, tell how far it is while it runs, and say how long it took."""
+    """Announce a step, report its progress while it runs, and print how long it took."""
     progress = _progress
     slug = re.sub(r"[^a-z0-9.]+", "-", title.lower()).strip("-")
     work = Step(title, paths.log(slug))
@@ -174,7 +174,7 @@ def step(title: str) -> Iterator[Step]:
     try:
         with progress.running(work):
             yield work
-    except StepError:  # of a step within this one, which says it better
+    except StepError:  # from a step within this one, whose message is better
         raise
     except HackError as error:
         raise StepError(
@@ -189,7 +189,7 @@ def step(title: str) -> Iterator[Step]:
 def together(*jobs: Callable[[], object]) -> None:
     """Run jobs at the same time, each in a thread; the first failure ends the others' commands.
 
-    Meant for work that waits for different things, such as a download and a compiler.
+    Use it for jobs that wait for different things, such as a download and a compiler.
     """
     pool = ThreadPoolExecutor(len(jobs))
     futures = [pool.submit(job) for job in jobs]

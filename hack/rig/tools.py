@@ -1,6 +1,6 @@
-"""kind, kubectl and helm: from the PATH where their version fits, else built, pinned.
+"""kind, kubectl and helm: from the PATH if their version fits, otherwise built in a pinned version.
 
-Helm 3 and Helm 4 serve alike as `helm`; what depends on one of them asks for `helm3` or `helm4`.
+Both Helm 3 and Helm 4 can serve as `helm`; code that depends on one asks for `helm3` or `helm4`.
 Used by `hack.rig.cluster`, by the tests, and by people as `python -m hack tool helm`.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from hack.rig import golang, versions
 from hack.rig.run import answer
 
-#: What a cluster is made and used with.
+#: The tools that create and use a cluster.
 NAMES = ("kind", "kubectl", "helm")
 
 _HELM_VERSION = ["version", "--short"]
@@ -23,19 +23,19 @@ _VERSION = {
     "helm3": _HELM_VERSION,
     "helm4": _HELM_VERSION,
 }
-#: What a tool may be called on the PATH beside its own name.
+#: Other names of a tool on the PATH.
 _ALIASES = {"helm3": ("helm",), "helm4": ("helm",)}
-#: What is built where none fits; else the program of the same name.
+#: The program to build if none fits, if its name is not the tool's.
 _BUILT = {"helm3": "helm"}
 
 
 def path(name: str) -> Path:
-    """Return where a tool is; it is built, which takes a minute, where none fits."""
+    """Return the path of a tool; if none fits, build it, which takes a minute."""
     return _found(name) or golang.program(_BUILT.get(name, name))
 
 
 def missing() -> list[str]:
-    """Return which tools of a cluster are not on the PATH in a version that fits."""
+    """Return the tools of a cluster that are not on the PATH in a version that fits."""
     return [name for name in NAMES if _found(name) is None]
 
 
@@ -49,7 +49,7 @@ def _found(name: str) -> Path | None:
 
 
 def fits(name: str, said: str | None) -> bool:
-    """Tell whether a tool that says this of its version is good enough."""
+    """Return whether a tool with this output of its version command can be used."""
     match = re.search(r"v(\d+)\.(\d+)\.\d", said or "")
     least, below = versions.FITTING[name]
     return match is not None and least <= (int(match[1]), int(match[2])) < below

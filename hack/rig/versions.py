@@ -1,9 +1,9 @@
 """Every version that the project pins for its cluster, in one place.
 
-Those of programs in Go are read from hack/rig/go/go.mod, which pins them with all that they are
-built from. To move one, run there `go get -tool <package>@<version> && go mod tidy`. To move
-Kubernetes, write its version and that of its libraries (v1.37.1 and v0.37.1) over the present ones
-first. Each older Kubernetes that is proved has a module of its own, hack/rig/kubernetes/<minor>.
+Versions of Go programs are read from hack/rig/go/go.mod, which pins them with all their
+dependencies. To change one, run `go get -tool <package>@<version> && go mod tidy` there. To change
+Kubernetes, first replace its version and that of its libraries (v1.37.1 and v0.37.1) in the file.
+Each older supported Kubernetes has a module of its own, hack/rig/kubernetes/<minor>.
 """
 
 import re
@@ -22,11 +22,11 @@ def _module(name: str, file: Path = _GO_MOD) -> str:
 
 
 def minor(version: str) -> str:
-    """Return a version of Kubernetes without its patch: 1.37 of v1.37.1."""
+    """Return a Kubernetes version without its patch: 1.37 for v1.37.1."""
     return ".".join(version.removeprefix("v").split(".")[:2])
 
 
-#: The cluster's Kubernetes where the node image is built here; else kind chooses it.
+#: The cluster's Kubernetes if the node image is built here; otherwise kind chooses it.
 KUBERNETES = _module("k8s.io/kubernetes")
 #: The Kubernetes versions that the operator is proved on: those that upstream supports, by their
 #: minor version, the oldest first. Charts, bundles and tests take their range from here.
@@ -44,8 +44,7 @@ HELM4 = _module("helm.sh/helm/v4")
 ETCD = _module("go.etcd.io/etcd/server/v3")
 COREDNS = _module("github.com/coredns/coredns")
 KWOK = _module("sigs.k8s.io/kwok")
-#: The Operator Lifecycle Manager, its `opm`, the probe that its catalogs are asked with, and
-#: the catalogd of its next generation.
+#: The Operator Lifecycle Manager, its `opm`, the probe for its catalogs, and OLM v1's catalogd.
 OLM = _module("github.com/operator-framework/operator-lifecycle-manager")
 OPM = _module("github.com/operator-framework/operator-registry")
 GRPC_HEALTH_PROBE = _module("github.com/grpc-ecosystem/grpc-health-probe")
@@ -53,13 +52,13 @@ CATALOGD = _module("github.com/operator-framework/operator-controller")
 #: The validators of OLM's bundles, and the scorecard's tests.
 OPERATOR_API = _module("github.com/operator-framework/api")
 SCORECARD = _module("github.com/operator-framework/operator-sdk")
-#: What finds mistakes in GitHub's workflows.
+#: The linter of GitHub's workflows.
 ACTIONLINT = _module("github.com/rhysd/actionlint")
 
-#: A Go on the PATH must be at least this; else the one of requirements/go.txt is used.
+#: The oldest usable Go on the PATH; if it is older, the one in requirements/go.txt is used.
 GO_MINIMUM = (1, 26, 3)
 
-#: Images, as they are pulled where a registry is reached.
+#: Public images, which are pulled if a registry can be reached.
 BUSYBOX = "1.37"
 REGISTRY = "3"
 PYTHON = "3.13"
@@ -68,7 +67,7 @@ PYTHON = "3.13"
 DEBIAN_NODE = "bookworm"
 DEBIAN_IMAGES = "trixie"
 
-#: Which versions found on the PATH are good enough, as (at least, below).
+#: The usable versions of tools on the PATH, as (at least, below).
 FITTING = {
     # kind: the configuration that hack/rig/kind.py writes, and the node image's way to boot.
     "kind": ((0, 31), (1, 0)),

@@ -84,7 +84,7 @@ def test_a_ratio_is_judged_by_its_median_and_a_limit_by_the_worst() -> None:
 
     met = {(goal.measure, goal.at_most): goal.met for goal in report.goals(data)}
 
-    assert met["live edits, to the last right Pod", "0.75 × controller-runtime, 1 worker"] is True
+    assert met["live edits, to the last correct Pod", "0.75 × controller-runtime, 1 worker"] is True
     assert met["failover, SIGTERM", "2 s"] is False
     assert met["memory, no Message", "60 MB"] is None
 
@@ -97,5 +97,5 @@ def test_growth_is_judged_by_what_each_message_more_takes() -> None:
 
     met = {goal.measure: goal.met for goal in report.goals(data)}
 
-    assert met["memory of each Message more, from 10,000 to 100,000"] is True
-    assert met["start, of each Message more, from 10,000 to 100,000"] is False
+    assert met["memory per additional Message, from 10,000 to 100,000"] is True
+    assert met["start time per additional Message, from 10,000 to 100,000"] is False

@@ -1,6 +1,6 @@
 """A peer for the benchmark: the Message operator as tutorials write it, on kopf's handlers.
 
-Edge-triggered handlers, the synchronous client, no record of the Pod but its name.
+It has edge-triggered handlers, the synchronous client, and no record of the Pod except its name.
 """
 
 import kopf
@@ -23,7 +23,7 @@ def configure(**_):
 
 
 def build(name, spec):
-    """Build the Message's Pod: the same as this project's operator builds."""
+    """Return the Message's Pod, the same as this project's operator creates."""
     return {
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": f"msg-{name}", "labels": {"app": "message"}},
@@ -60,7 +60,7 @@ def build(name, spec):
 
 
 def create_pod(body, name, namespace, spec):
-    """Create the Pod unless there is one of its name."""
+    """Create the Pod unless one of its name exists."""
     pod = build(name, spec)
     kopf.adopt(pod, owner=body)
     try:
@@ -80,7 +80,7 @@ def create(body, spec, name, namespace, patch, **_):
 
 @kopf.on.update("myorg.dev", "v1", "messages", field="spec")
 def update(body, spec, name, namespace, patch, **_):
-    """Replace the Pod; with no grace period its name is free at once."""
+    """Replace the Pod; without a grace period its name is free at once."""
     try:
         kubernetes.client.CoreV1Api().delete_namespaced_pod(
             f"msg-{name}", namespace, grace_period_seconds=0
