@@ -8,10 +8,10 @@ import os
 from dataclasses import replace
 
 from hack.commands import Subparsers
-from hack.pack import chart_package, image, olm_images, references
+from hack.pack import catalog, chart_package, image, olm_images, references
 from hack.pack.project import PROJECT
 from hack.pack.release import NAME, Release, current, in_registry
-from hack.rig import base_images, engine, platforms, public_images, registry
+from hack.rig import base_images, dockerfiles, engine, platforms, public_images, registry
 from hack.rig.run import HackError
 from hack.rig.steps import say
 
@@ -29,12 +29,15 @@ def add(commands: Subparsers) -> None:
 
 def push_bundle() -> str:
     """Do `make bundle-push`; return the bundle's image, by its digest."""
-    return olm_images.push_bundle(_push_images(references.prefix())).bundle_image
+    destination = references.prefix()
+    _check_not_released(destination)
+    return olm_images.push_bundle(_push_images(destination)).bundle_image
 
 
 def push_catalog() -> str:
     """Do `make catalog-push`; return the catalog's image, by its digest."""
     destination = references.prefix()
+    _check_not_released(destination)
     _check_given()
     engine.up()
     release = _pinned(_named(destination))
@@ -61,6 +64,21 @@ def push_chart() -> str:
     plain = " --plain-http" if registry.is_local(destination) else ""
     say(f"helm install {NAME} {chart} --version {PROJECT.version}{plain}")
     return chart
+
+
+def _check_not_released(destination: str) -> None:
+    """Raise HackError where this version is recorded as a release to a registry.
+
+    Its bundle would have another digest, and so would the catalog that is pushed with it.
+    """
+    released = catalog.recorded_image(PROJECT.version) or ""
+    ours = in_registry(destination).bundle_image
+    if dockerfiles.repository(released) == dockerfiles.repository(ours):
+        raise HackError(
+            f"{PROJECT.version} is released to {destination} "
+            f"({catalog.file(PROJECT.version)} in catalog/ records it), and releases stay as they "
+            "are: raise the version (make bump VERSION=…), or push to another REGISTRY"
+        )
 
 
 def _push_images(destination: str) -> Release:

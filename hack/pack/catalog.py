@@ -253,9 +253,18 @@ def record(release: Release) -> Path:
 
 
 def _recorded(version: str) -> bool:
-    """Tell whether the catalog in git has a version as a release: with its image's digest."""
+    """Tell whether the catalog in git has a version as a release."""
+    return recorded_image(version) is not None
+
+
+def recorded_image(version: str) -> str | None:
+    """Return the bundle's image of a release, by its digest, from the catalog in git.
+
+    None where the catalog does not record the version as a release.
+    """
     ours = CATALOG / file(version)
-    return ours.exists() and "@" in yaml.safe_load(ours.read_text())["image"]
+    image = str(yaml.safe_load(ours.read_text())["image"]) if ours.exists() else ""
+    return image if "@" in image else None
 
 
 def files() -> dict[Path, str]:

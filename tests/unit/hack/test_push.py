@@ -299,6 +299,24 @@ def test_a_value_that_the_chart_has_not_is_no_silent_loss() -> None:
         chart_package.with_values("image:\n  tag: a\n", {"image.nonsense": "b"})
 
 
+@pytest.mark.parametrize("command", [push.push_bundle, push.push_catalog])
+def test_a_release_is_not_pushed_again_to_where_it_is_recorded(
+    command: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, folder = write_both(tmp_path, __version__)
+    monkeypatch.setattr(catalog, "CATALOG", folder)
+    monkeypatch.setattr(engine, "up", lambda: (_ for _ in ()).throw(HackError("goes on")))
+
+    monkeypatch.setenv("REGISTRY", "registry.example.com")
+    with pytest.raises(
+        HackError, match=rf"^{__version__} is released to registry\.example\.com \("
+    ):
+        command()
+    monkeypatch.setenv("REGISTRY", YOURS)
+    with pytest.raises(HackError, match="goes on"):
+        command()
+
+
 def test_a_catalog_keeps_the_releases_that_git_has_and_takes_this_version_from_the_registry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
