@@ -13,6 +13,7 @@ MAKEFLAGS += --no-print-directory
 # MESSAGE_IMG=…        the message Pods' image, and BUNDLE_IMG=… the OLM bundle's, of a release
 # REGISTRY=…           where bundle, catalog and chart are pushed to with the images that they name,
 #                      host[:port][/path]; left out: the registry beside the kind cluster
+# PORT=8000            where `make docs-serve` serves the documentation site
 # PROJECT=examples/memcached
 #                      another operator, for install, deploy, e2e, docker-build, docker-push and
 #                      their opposites; generate, verify, chart and bundle-check are for all that
@@ -143,6 +144,7 @@ lock: $(READY) ## write the hashed locks again, from pyproject.toml
 	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate pyproject.toml -o requirements/operator.txt
 	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate pyproject.toml --group dev -c requirements/operator.txt -o requirements/dev.txt
 	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --group pyproject.toml:bench -o requirements/bench.txt
+	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --group pyproject.toml:docs -o requirements/docs.txt
 	@echo uv | $(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate -c requirements/dev.txt - -o requirements/uv.txt
 
 ##@ Cluster
@@ -202,6 +204,20 @@ bench: $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--qui
 .PHONY: plugin
 plugin: $(READY) ## pack `kubectl message`, and install it into ~/.local/bin
 	@$(PY) -m hack plugin
+
+##@ Documents
+
+.PHONY: docs
+docs: $(READY) ## build the documentation site, in English and Korean, into build/site
+	@$(PY) -m hack docs
+
+.PHONY: docs-serve
+docs-serve: $(READY) ## serve the site, and build it again after each change (PORT=8000)
+	@$(PY) -m hack docs-serve $(if $(PORT),--port $(PORT))
+
+.PHONY: docs-check
+docs-check: $(READY) ## the site's links, pages and search, in a real Chromium
+	@$(PY) -m pytest tests/site $(ARGS)
 
 ##@ Image
 

@@ -9,6 +9,7 @@ generate        write the files that are made of others; verify: find mistakes
 bump            raise the version
 chart_diff      show what an upgrade from the last release changes
 plugin          pack and install kubectl's plugin
+docs            build or serve the documentation site
 release_bundle  lay out what community-operators gets
 operators       not a command: the operators that a cluster has
 pytest_runs     not a command: runs of pytest, and one exit code for several

@@ -27,6 +27,9 @@ release             a version, its images and its channels
 service_version     the ClusterServiceVersion
 bundle, catalog     what OLM installs, made from the chart
 plugin              the plugin of kubectl, as one file and for krew
+site                the documentation site's pages, laid out for its generator
+site_reference      those of them that are made of what the code declares
+site_text           Markdown as GitHub shows it, rewritten for the site
 rules               what must hold for bundle and catalog
 release_folder      what community-operators gets
 """

@@ -21,9 +21,11 @@ TARGETS = {
 
 
 def run_by_ci() -> set[str]:
-    """Return the targets of .ci/run, and those that they run first."""
+    """Return the targets of .ci/run and of GitHub's workflows, and those that they run first."""
     script = (CHECKOUT / ".ci" / "run").read_text()
     pending = re.findall(r"^make ([a-z0-9-]+)", script, re.MULTILINE)
+    for file in (CHECKOUT / ".github" / "workflows").glob("*.yaml"):
+        pending += re.findall(r"run: make ([a-z0-9-]+)", file.read_text())
     targets: set[str] = set()
     while pending:
         target = pending.pop()
@@ -33,12 +35,13 @@ def run_by_ci() -> set[str]:
 
 
 def run_by_tests() -> set[str]:
-    """Return the targets that tests/make calls `make` with, and that must succeed there."""
+    """Return the targets that tests call `make` with, and that must succeed there."""
     targets = run_by_readers()
-    for file in (CHECKOUT / "tests" / "make").glob("test_*.py"):
+    tests = CHECKOUT / "tests"
+    for file in (*(tests / "make").glob("test_*.py"), tests / "site" / "conftest.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and not is_refusal(node.func):
-                words = {a.value for a in node.args if isinstance(a, ast.Constant)}
+                words = {a.value for a in typed_by(node) if isinstance(a, ast.Constant)}
                 targets.update(TARGETS.keys() & words)
     return targets
 
@@ -54,6 +57,12 @@ def run_by_readers() -> set[str]:
     ]
     words = {word for line in typed if line.startswith("make ") for word in line.split()}
     return words & TARGETS.keys()
+
+
+def typed_by(call: ast.Call) -> list[ast.expr]:
+    """Return the words that a call has, or that a list in it has."""
+    lists = [argument.elts for argument in call.args if isinstance(argument, ast.List)]
+    return [*call.args, *(word for words in lists for word in words)]
 
 
 def is_refusal(function: ast.expr) -> bool:

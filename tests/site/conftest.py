@@ -1,0 +1,48 @@
+"""The site as its reader gets it: served by `make docs-serve`, seen in a browser."""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hack.commands import docs
+from tests.site.browser import Browser, browser
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    """The address of the site, which is built for the tests."""
+    with subprocess.Popen(
+        ["make", "docs-serve", "PORT=0"], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True,
+        process_group=0,
+    ) as served:  # fmt: skip
+        assert served.stdout is not None
+        try:
+            first = served.stdout.readline()
+            assert first.startswith("http://"), "`make docs-serve` failed: see above"
+            yield first.split()[0]
+        finally:
+            os.killpg(served.pid, signal.SIGTERM)
+
+
+@pytest.fixture(scope="session")
+def folder(address: str) -> Path:
+    """The folder of the site that is served."""
+    return docs.SITE
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """A browser; Debian's packages of it are chromium and chromium-driver."""
+    assert shutil.which("chromedriver"), (
+        "chromedriver is missing: install Chromium and its driver "
+        "(Debian: apt-get install chromium chromium-driver)"
+    )
+    with browser() as started:
+        yield started
