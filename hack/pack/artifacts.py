@@ -1,7 +1,7 @@
-"""What an installation is made of, put where the cluster pulls it from: images and the chart.
+"""Publishes the images and the chart of an installation where the cluster can pull them.
 
-Used by `hack.commands.deploy` and the end-to-end tests. For the kind cluster everything comes from
-the local registry, as it comes to a user from a public one.
+Used by `hack.commands.deploy` and the end-to-end tests. The kind cluster pulls everything from the
+local registry, as a user does from a public one.
 """
 
 import os
@@ -19,22 +19,21 @@ CHART = PROJECT.chart
 
 @dataclass(frozen=True)
 class Published:
-    """What an installation needs: the chart, and the values that name the images."""
+    """The parts of an installation: the chart, and the values that name the images."""
 
     chart: str
-    #: Options of helm: how to reach the chart, and --set for each image.
+    #: Options for helm: how to reach the chart, and --set for each image.
     options: tuple[str, ...]
-    #: The operator's image, by its digest where it is known; None: the one that the chart has.
+    #: The operator's image, by its digest if that is known; None means the chart's default.
     image: str | None = None
-    #: The images of the Pods that it makes, by their names in PROJECT; those left out: as above.
+    #: The images of the operator's Pods, by their names in PROJECT; those missing are the default.
     pod_images: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 def publish(cluster: Cluster) -> Published:
-    """Put all that is installed into the local registry; build the image unless IMG names one.
+    """Push everything to the local registry; build the operator's image unless IMG names one.
 
-    On an existing cluster nothing is published: IMG names an image that the cluster can pull,
-    otherwise it pulls the release's.
+    For an existing cluster nothing is published: it pulls the image in IMG, or else the release's.
     """
     given = os.environ.get("IMG")
     if cluster.registry is None:
@@ -60,11 +59,11 @@ def publish(cluster: Cluster) -> Published:
 
 
 def _given_image(ref: str) -> str:
-    """Return the image that IMG names, by its digest where it is to be in the local registry."""
+    """Return the image in IMG, by its digest if it should be in the local registry."""
     image_parts(ref)
     return looked_up(ref, "IMG") if registry.is_local(ref) else ref
 
 
 def _image_values(where: str, ref: str) -> tuple[str, ...]:
-    """Return helm's options that set an image, given as REGISTRY/REPOSITORY[:TAG|@DIGEST]."""
+    """Return helm's options to set an image, given as REGISTRY/REPOSITORY[:TAG|@DIGEST]."""
     return tuple(f"--set-string={where}.{key}={part}" for key, part in image_parts(ref).items())

@@ -1,6 +1,6 @@
-"""The charts as they are pushed to a registry, whose images are the defaults of the operator's.
+"""Pushes the charts to a registry, with that registry's images as the defaults.
 
-Used by `hack.commands.push` and `hack.pack.artifacts`. What is in git names the images of the
+Used by `hack.commands.push` and `hack.pack.artifacts`. The charts in git name the images of the
 project's own registry.
 """
 
@@ -21,9 +21,9 @@ _FOLDER = paths.BUILD / "chart"
 
 
 def push(collection: str, release: Release) -> str:
-    """Push the operator's chart, with a release's images, and that of the CRD into a collection.
+    """Push the operator's chart, with a release's images, and the CRD chart to a collection.
 
-    A collection is for example localhost:5001/charts. Return how the operator's chart is called
+    A collection is, for example, localhost:5001/charts. Return the name of the operator's chart
     there: oci://localhost:5001/charts/message-operator.
     """
     plain = ("--plain-http",) if registry.is_local(collection) else ()
@@ -37,7 +37,7 @@ def push(collection: str, release: Release) -> str:
 
 
 def write(folder: Path, release: Release, collection: str) -> list[Path]:
-    """Write copies of the charts, in the place of former ones; return their folders."""
+    """Write copies of the charts, which replace earlier ones; return their folders."""
     written = []
     for chart in (PROJECT.crds_chart, PROJECT.chart):
         copy = folder / chart.name
@@ -52,13 +52,13 @@ def write(folder: Path, release: Release, collection: str) -> list[Path]:
 
 
 def _collection() -> str:
-    """Return where the charts in git say that they are: beside the project's own image."""
+    """Return the collection that the charts in git name: beside the project's own image."""
     repository, _, _ = bundle.current().image.rpartition("/")
     return f"oci://{repository}/charts"
 
 
 def _name_images(chart: Path, release: Release) -> None:
-    """Have a copy of the operator's chart name a release's images."""
+    """Write a release's images into a copy of the operator's chart."""
     values = chart / "values.yaml"
     images = {"image": release.image}
     images |= {pods.values: release.pod_images[pods.name] for pods in PROJECT.images}
@@ -81,9 +81,9 @@ def _name_images(chart: Path, release: Release) -> None:
 
 
 def with_values(text: str, values: Mapping[str, str]) -> str:
-    """Return the text of values.yaml with other defaults, given by path, its comments as they are.
+    """Return the text of values.yaml with other defaults, given by path, and the same comments.
 
-    Each path must be there, on a line of its own that is indented by two spaces a level.
+    Each path must exist, on a line of its own that is indented by two spaces per level.
     """
     lines = text.splitlines(keepends=True)
     missing = dict(values)

@@ -1,13 +1,13 @@
-"""What the Grafana dashboard shows: its rows of panels, and the queries of each.
+"""The contents of the Grafana dashboard: its rows of panels, and the queries of each.
 
-`hack.pack.chart_dashboard` makes the dashboard of them.
+`hack.pack.chart_dashboard` generates the dashboard from them.
 """
 
 from dataclasses import dataclass
 
 from hack.pack.project import PROJECT
 
-#: An operator with all its replicas, and what it is called.
+#: An operator with all its replicas, and its display name.
 _OPERATOR = "cluster, namespace, operator"
 _OPERATOR_LEGEND = "{{cluster}} {{namespace}}/{{operator}}"
 
@@ -16,7 +16,7 @@ _OPERATOR_LEGEND = "{{cluster}} {{namespace}}/{{operator}}"
 class Panel:
     """A panel; each query is (legend, expression).
 
-    In an expression OURS stands for the selector, OWN_ for what the metrics' names begin with.
+    In an expression, OURS stands for the selector, and OWN_ for the prefix of the metrics' names.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Makes of a declared kind its CustomResourceDefinition; see `kopf_runtime.declaration`."""
+"""Generates the CustomResourceDefinition of a declared kind; see `kopf_runtime.declaration`."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ Manifest = dict[str, Any]
 
 _GENERATION: Schema = {"type": "integer", "format": "int64"}
 
-#: metav1.Condition, with its bounds.
+#: metav1.Condition, with its limits.
 _CONDITION: Schema = {
     "type": "object",
     "description": "One aspect of the state.",
@@ -100,7 +100,7 @@ def _schema(declared: CustomResource) -> Schema:
     ]
     bare = msgspec.defstruct(kind.kind, own, kw_only=True, rename="camel")
     schema = structural(bare)
-    # A rule may have its fieldPath only if the schema has it, too.
+    # A rule may have a fieldPath only if the schema contains that field.
     scope = "its namespace" if kind.namespaced else "the cluster"
     naming = declared.naming or f"Name of the {kind.kind}, unique in {scope}."
     name = {"type": "string", "description": naming}
@@ -160,7 +160,7 @@ def _status(declared: CustomResource) -> Schema:
 
 
 def _observed(schema: Schema) -> Schema:
-    """Return the schema of a part of a status: what was not observed is not there."""
+    """Return the schema of a part of a status, without defaults: unobserved fields are absent."""
     never = ("default", "nullable", "required")
     result = {key: value for key, value in schema.items() if key not in never}
     if "properties" in schema:
@@ -213,7 +213,7 @@ def _scale(declared: CustomResource, schema: Schema) -> Manifest:
 
 
 def _at(path: str, who: str, schema: Schema) -> Schema:
-    """Return the schema of a field; raise `DeclarationError` if none is there."""
+    """Return the schema of a field; raise `DeclarationError` if it does not exist."""
     for name in path.removeprefix(".").split("."):
         found = schema.get("properties", {}).get(name)
         if not path.startswith(".") or found is None:

@@ -1,8 +1,8 @@
-"""The chart of the CustomResourceDefinitions alone, made of the operator's chart.
+"""The chart with only the CustomResourceDefinitions, generated from the operator's chart.
 
-`hack.pack.generated` writes it. It is for administrators who install the kinds once, and let others
-install the operators. Its templates are those of the operator's chart, its values are that chart's
-`crds`; only what is said of it is written by hand: README.md.in and NOTES.txt.
+`hack.pack.generated` writes it. It is for administrators who install the CRDs once, and let others
+install the operators. Its templates are the operator's chart's, and its values are that chart's
+`crds`; only README.md.in and NOTES.txt are written by hand.
 """
 
 import json
@@ -26,12 +26,12 @@ _OPERATOR_S = PROJECT.chart
 _BY = f"hack/pack/crds_chart.py of {_OPERATOR_S.relative_to(paths.CHECKOUT)}"
 _TEMPLATES = ("_metadata.tpl", "crd.yaml", "aggregated-roles.yaml")
 _GUARD = ("{{- if .Values.crds.install }}\n", "{{- end }}\n")
-#: What Artifact Hub is told of an operator.
+#: Artifact Hub's annotations about operators.
 _OPERATOR_ONLY = {f"artifacthub.io/{it}" for it in ("operator", "operatorCapabilities", "images")}
 
 
 def files() -> dict[Path, str]:
-    """Return the texts of what is generated, by their paths, but for README and schema."""
+    """Return the contents of the generated files, except README and schema, by path."""
     return {
         CHART / "Chart.yaml": _metadata(),
         CHART / "values.yaml": "\n".join([documents.header(_BY), *_described()]),
@@ -40,7 +40,7 @@ def files() -> dict[Path, str]:
 
 
 def _metadata() -> str:
-    """Return Chart.yaml: version, Kubernetes, links and the kinds are the operator's chart's."""
+    """Return Chart.yaml, with version, Kubernetes, links and kinds of the operator's chart."""
     metadata: dict[str, Any] = yaml.safe_load((_OPERATOR_S / "Chart.yaml").read_text())
     own = {
         "name": CHART.name,
@@ -55,7 +55,7 @@ def _metadata() -> str:
 
 
 def values() -> Iterator[Value]:
-    """Yield the values: those of `crds` in the operator's chart, and those of every chart."""
+    """Yield the values: those below `crds` in the operator's chart, and the common ones."""
     theirs = {value.name: value for value in chart_docs.values(_OPERATOR_S)}
     for name, value in theirs.items():
         if value.path[0] == "crds" and name != "crds.install":
@@ -80,7 +80,7 @@ def _described() -> Iterator[str]:
 
 
 def _template(name: str) -> str:
-    """Return a template of the operator's chart as one of this: with its own names and values."""
+    """Return a template of the operator's chart with this chart's names and values."""
     text = (_OPERATOR_S / "templates" / name).read_text()
     if name != "_metadata.tpl":
         text = _without_guard(text, name)
@@ -92,7 +92,7 @@ def _template(name: str) -> str:
 
 
 def _without_guard(text: str, name: str) -> str:
-    """Return a template without the condition around it: this chart installs it always."""
+    """Return a template without the condition around it, because this chart always installs it."""
     begin, end = _GUARD
     if text.count(begin) != 1 or not text.endswith(end):
         raise HackError(f"{_OPERATOR_S / 'templates' / name} must be all in {begin.strip()}")

@@ -1,4 +1,4 @@
-"""What git tells of the releases: each has a tag such as v0.1.0.
+"""The releases according to git, where each has a tag such as v0.1.0.
 
 Used by `make chart-diff`, and by `hack.pack.catalog`, which must know each of them.
 """
@@ -10,22 +10,22 @@ from hack.rig import paths
 
 
 def git(repository: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
-    """Run git in a repository, whether it succeeds or not."""
+    """Run git in a repository; do not raise if it fails."""
     return subprocess.run(
         ["git", "-C", repository, *arguments], capture_output=True, timeout=60, check=False
     )
 
 
 def last_release(repository: Path = paths.CHECKOUT) -> str | None:
-    """Return the last release's tag; None before the first release."""
+    """Return the last release's tag, or None before the first release."""
     done = git(repository, "describe", "--tags", "--abbrev=0", "--match", "v*")
     return None if done.returncode else done.stdout.decode().strip()
 
 
 def tagged(repository: Path) -> list[str]:
-    """Return what the tags of all branches name as versions.
+    """Return the versions in the tags of all branches.
 
-    An example's folder, in another operator's repository, has none: the tags are not its own.
+    An example's folder in another operator's repository has none, because the tags are not its own.
     """
     if not (repository / ".git").exists():
         return []

@@ -1,7 +1,7 @@
-"""What the chart makes, for those who do without Helm: plain manifests, and the kinds' schemas.
+"""Plain manifests for users without Helm, and the kinds' JSON schemas.
 
-`make generate` writes it to deploy/. All is the chart's own rendering; only what is Helm's
-is taken away, and a Namespace put before it.
+`make generate` writes them to deploy/. Helm renders them from the chart; then Helm's own labels and
+annotations are removed, and a Namespace is added.
 """
 
 import copy
@@ -16,16 +16,15 @@ from hack.pack.rendered import Manifest, template
 
 NAME = PROJECT.name
 DEPLOY = PROJECT.root / "deploy"
-#: What a user of OLM is without: the bundle has none of it, for OLM would not install it where the
-#: Prometheus Operator is missing.
+#: Objects that the bundle omits, because OLM would refuse it without the Prometheus Operator.
 MONITORING = ("Service", "PodMonitor", "PrometheusRule", "ConfigMap")
 _MONITORING_VALUES = bundle.WRITTEN / "monitoring-values.yaml"
-#: Where the schemas are found by kubeconform, and by an editor that is told.
+#: The path of the schemas, for kubeconform and for editors.
 SCHEMAS = DEPLOY / "schemas"
 
 
 def files() -> dict[Path, str]:
-    """Return the texts of what is in deploy/, by their paths."""
+    """Return the contents of the files in deploy/, by path."""
     crds = [manifest for manifest in rendered() if manifest["kind"] == "CustomResourceDefinition"]
     return {
         DEPLOY / "install.yaml": _dump([namespace(), *rendered()]),
@@ -39,18 +38,18 @@ def files() -> dict[Path, str]:
 
 
 def rendered() -> list[Manifest]:
-    """Return what Helm installs by default, without what is Helm's."""
+    """Return the objects that Helm installs by default, without Helm's own metadata."""
     return [without_helm(manifest) for manifest in template("--skip-tests")]
 
 
 def monitoring() -> list[Manifest]:
-    """Return what monitors an operator of OLM's: who scrapes it, alerts, dashboard."""
+    """Return the objects that monitor an operator installed by OLM: monitor, alerts, dashboard."""
     everything = template("--skip-tests", "--values", _MONITORING_VALUES)
     return [without_helm(manifest) for manifest in everything if manifest["kind"] in MONITORING]
 
 
 def without_helm(manifest: Manifest) -> Manifest:
-    """Return an object without the labels and annotations that only Helm has a use for."""
+    """Return an object without the labels and annotations that only Helm uses."""
     result = copy.deepcopy(manifest)
     template = result.get("spec", {}).get("template", {})
     for metadata in (result["metadata"], template.get("metadata", {})):
@@ -66,7 +65,7 @@ def _is_helms(key: str) -> bool:
 
 
 def namespace() -> Manifest:
-    """Return the namespace that `helm install --create-namespace` would make."""
+    """Return the namespace that `helm install --create-namespace` would create."""
     labels = {"app.kubernetes.io/name": NAME, "pod-security.kubernetes.io/enforce": "restricted"}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME, "labels": labels}}
 
@@ -77,7 +76,7 @@ def _dump(manifests: Sequence[Manifest]) -> str:
 
 # --- a kind's schema ----------------------------------------------------------------------------
 
-#: What the API server knows of metadata, of any kind: metav1.ObjectMeta.
+#: The schema of every object's metadata: metav1.ObjectMeta.
 _METADATA: Manifest = {
     "name": {"type": "string"},
     "generateName": {"type": "string"},
@@ -97,7 +96,7 @@ _METADATA: Manifest = {
 
 
 def schema(kind: Kind) -> str:
-    """Return the JSON schema of a kind, in which a field that there is not is a mistake."""
+    """Return the JSON schema of a kind, in which unknown fields are mistakes."""
     (crd,) = (manifest for manifest in rendered() if manifest["metadata"]["name"] == kind.crd)
     (version,) = crd["spec"]["versions"]
     found = _closed(version["schema"]["openAPIV3Schema"])
@@ -125,7 +124,7 @@ def schema(kind: Kind) -> str:
 
 
 def _closed(schema: Any) -> Any:
-    """Return a schema as JSON Schema has it, with every object closed."""
+    """Return a schema in JSON Schema's form, in which objects accept no unknown fields."""
     if isinstance(schema, list):
         return [_closed(part) for part in schema]
     if not isinstance(schema, dict):

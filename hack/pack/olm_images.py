@@ -1,6 +1,6 @@
-"""The images of a bundle and of a catalog: built of what is generated, and pushed.
+"""The images of a bundle and of a catalog: built from the generated files, and pushed.
 
-Used by `hack.commands.push`, and by the end-to-end tests, which make releases of their own.
+Used by `hack.commands.push`, and by the end-to-end tests, which create releases of their own.
 """
 
 import shutil
@@ -18,9 +18,9 @@ _BUILD = paths.BUILD / "olm"
 
 
 def push_bundle(release: Release, files: Mapping[str, str] | None = None) -> Release:
-    """Build and push the bundle's image, as the release names it; return it with the digest.
+    """Build and push the bundle's image under the release's name; return the release with digest.
 
-    `files` are those of the bundle where they are not what is generated for the release.
+    `files` are the bundle's files, if they are not those generated for the release.
     """
     folder = _write(
         release.bundle_image,
@@ -33,9 +33,9 @@ def push_bundle(release: Release, files: Mapping[str, str] | None = None) -> Rel
 
 
 def push_catalog(ref: str, files: Mapping[str, str], opm_image: str = "") -> str:
-    """Build and push a catalog's image of its files; return the image by its digest.
+    """Build a catalog's image from its files and push it; return the image by its digest.
 
-    It is served by the public image of `opm`, or where none is in reach, by one that is built here.
+    It is based on the public image of `opm`, or, if that cannot be reached, on one built here.
     """
     folder = _write(
         ref, {f"catalog/{path}": text for path, text in files.items()}, catalog.dockerfile()
@@ -47,7 +47,7 @@ def push_catalog(ref: str, files: Mapping[str, str], opm_image: str = "") -> str
 
 
 def catalog_with(release: Release) -> dict[str, str]:
-    """Return the files of the catalog in git with a release, whatever it has of that version."""
+    """Return the files of the catalog in git with a release, which replaces the same version."""
     released = map(catalog.file, catalog.known())
     return {
         **{file: (catalog.CATALOG / file).read_text() for file in released},
@@ -63,14 +63,14 @@ def _opm_image() -> str:
 
 
 def _build(work: Step, ref: str, folder: Path, **arguments: str) -> None:
-    """Build and push an image: for this machine, or for the platforms that PLATFORMS lists."""
+    """Build and push an image for this machine, or for the platforms in PLATFORMS."""
     targets = platforms.requested()
     dockerfiles.build(work, ref, folder, folder / "Dockerfile", targets, **arguments)
     dockerfiles.push(work, ref, targets)
 
 
 def _write(ref: str, files: Mapping[str, str], dockerfile: str) -> Path:
-    """Write the files that an image is built of, in the place of former ones; return the folder."""
+    """Write the files of an image's build into a new folder; return the folder."""
     folder = _BUILD / ref.replace("/", "_").replace(":", "_")
     shutil.rmtree(folder, ignore_errors=True)
     for path, text in {**files, "Dockerfile": dockerfile}.items():

@@ -1,8 +1,8 @@
-"""What installs the bundle by OLM v1: a ClusterExtension, and what its administrator grants.
+"""The manifests that install the bundle with OLM v1: a ClusterExtension, and the users' roles.
 
-`hack.pack.generated` writes it to deploy/olmv1.yaml; and with the account that OLM v1 needs up to
-its release 1.10, to deploy/olmv1-installer.yaml. Later ones ignore the account: they install with
-rights of their own.
+`hack.pack.generated` writes them to deploy/olmv1.yaml, and, with the ServiceAccount that OLM v1
+needs up to its release 1.10, to deploy/olmv1-installer.yaml. Later releases ignore the account and
+install with their own rights.
 """
 
 import hashlib
@@ -19,12 +19,12 @@ WITH_INSTALLER = manifests.DEPLOY / "olmv1-installer.yaml"
 INSTALLER = f"{NAME}-installer"
 
 _RBAC = "rbac.authorization.k8s.io"
-#: What cannot be granted for an object by its name, and what can.
+#: Verbs that cannot be granted for a named object, and verbs that can.
 _OF_ALL, _OF_ONE = ["create", "list", "watch"], ["get", "update", "patch", "delete"]
 
 
 def files() -> dict[Path, str]:
-    """Return the texts of both files, by their paths."""
+    """Return the contents of both files, by path."""
     before = [manifests.namespace(), *_users_roles()]
     current = bundle.current()
     return {
@@ -34,7 +34,7 @@ def files() -> dict[Path, str]:
 
 
 def _users_roles() -> list[Manifest]:
-    """Return the roles of the kinds' users, which OLM v1 does not make: the chart's."""
+    """Return the chart's roles for the kinds' users, which OLM v1 does not create."""
     prefixes = tuple(f"{kind.crd}-" for kind in PROJECT.kinds)
     return [
         found for found in manifests.rendered() if found["metadata"]["name"].startswith(prefixes)
@@ -42,7 +42,7 @@ def _users_roles() -> list[Manifest]:
 
 
 def _extension(account: str = "") -> Manifest:
-    """Return the ClusterExtension, with the account that installs, where it needs one."""
+    """Return the ClusterExtension, with the account that installs it, if it needs one."""
     spec: Manifest = {
         "namespace": NAME,
         "source": {
@@ -66,8 +66,8 @@ def _extension(account: str = "") -> Manifest:
 def installer(release: Release) -> list[Manifest]:
     """Return the ServiceAccount that installs a release, with its rights.
 
-    The roles are named after the version: those of the next release are applied beside them, so
-    that it may remove what is of the former one.
+    The roles are named after the version. The next release's are applied beside them, so that it
+    still has the right to remove objects of the previous one.
     """
     name = f"{INSTALLER}-v{release.version}"
     account = {"kind": "ServiceAccount", "name": INSTALLER, "namespace": NAME}
@@ -102,13 +102,13 @@ def installer(release: Release) -> list[Manifest]:
 
 
 def cluster_rules(release: Release) -> list[Manifest]:
-    """Return the rules for what OLM v1 makes in the cluster, and for what it thereby grants.
+    """Return the rules for the cluster-scoped objects that OLM v1 creates, and for their rights.
 
-    Nobody may grant what he has not, so the installer has all rights of the operator.
+    Nobody can grant rights that they do not have, so the installer has all rights of the operator.
     """
     kinds = [kind.crd for kind in PROJECT.kinds]
     return [
-        # With OwnerReferencesPermissionEnforcement, owners can be named by who may do this alone.
+        # OwnerReferencesPermissionEnforcement requires this right to set an owner reference.
         {
             "apiGroups": ["olm.operatorframework.io"],
             "resources": ["clusterextensions/finalizers"],
@@ -122,7 +122,7 @@ def cluster_rules(release: Release) -> list[Manifest]:
 
 
 def namespace_rules(release: Release) -> list[Manifest]:
-    """Return the rules for what OLM v1 makes in the operator's namespace."""
+    """Return the rules for the objects that OLM v1 creates in the operator's namespace."""
     spec = bundle.csv(release)["spec"]["install"]["spec"]
     (deployment,) = spec["deployments"]
     (permissions,) = spec["permissions"]
@@ -133,15 +133,15 @@ def namespace_rules(release: Release) -> list[Manifest]:
 
 
 def _manage(group: str, resources: list[str], *names: str) -> list[Manifest]:
-    """Return the rules for making objects, and for those of these names seeing to them."""
+    """Return the rules to create objects, and to manage those of these names."""
     about = {"apiGroups": [group], "resources": resources}
     return [{**about, "verbs": _OF_ALL}, {**about, "resourceNames": [*names], "verbs": _OF_ONE}]
 
 
 def operator_rules(release: Release) -> list[Manifest]:
-    """Return the rules that OLM v1 gives the operator, which serves all namespaces there.
+    """Return the rules that OLM v1 grants the operator, which serves all namespaces there.
 
-    They are the bundle's; as OLM does with a global OperatorGroup, it adds that to see namespaces.
+    They are the bundle's, and, as with a global OperatorGroup, the right to read namespaces.
     """
     (permissions,) = bundle.csv(release)["spec"]["install"]["spec"]["permissions"]
     rules: Sequence[Manifest] = permissions["rules"]
@@ -151,21 +151,21 @@ def operator_rules(release: Release) -> list[Manifest]:
     return [*rules, namespaces]
 
 
-#: The fields of a rule in the order in which Go writes them.
+#: The fields of a rule in Go's order.
 _FIELDS = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _LONGEST = 63
 
 
 def role_name(release: Release) -> str:
-    """Return what OLM v1 calls the operator's ClusterRole, and its binding."""
+    """Return the name that OLM v1 gives the operator's ClusterRole and its binding."""
     (permissions,) = bundle.csv(release)["spec"]["install"]["spec"]["permissions"]
     account = permissions["serviceAccountName"]
     return unique_name(f"{release.name}-{account}", account, operator_rules(release))
 
 
 def unique_name(base: str, account: str, rules: Sequence[Manifest]) -> str:
-    """Return a name as OLM v1 makes it: with a hash of the rules, of 63 characters at most.
+    """Return a name as OLM v1 generates it, with a hash of the rules, of at most 63 characters.
 
     https://github.com/operator-framework/operator-controller/blob/v1.11.0/internal/shared/util/hash/hash.go
     """

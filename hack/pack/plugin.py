@@ -1,7 +1,7 @@
-"""The plugin of kubectl as one file, krew's manifest of it, and the page of what it knows.
+"""The kubectl plugin as one file, its manifest for krew, and the pages of its knowledge.
 
-The bytes are the same on every machine: nothing is compressed, because what a compressor writes
-depends on its version, and every file has the same date.
+The bytes are the same on every machine: every file has the same date, and nothing is compressed,
+because a compressor's output depends on its version.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _EXECUTABLE, _PLAIN = 0o100755, 0o100644
 
 
 def program() -> bytes:
-    """Return the plugin as a zipapp: a program that any Python 3.9 or newer runs."""
+    """Return the plugin as a zipapp, which any Python 3.9 or newer can run."""
     sources = {
         file.relative_to(PACKAGE.parent).as_posix(): (file.read_bytes(), _PLAIN)
         for file in PACKAGE.rglob("*.py")
@@ -38,14 +38,14 @@ def program() -> bytes:
 
 
 def archive() -> bytes:
-    """Return what krew downloads: the program and its licence."""
+    """Return the archive that krew downloads, with the program and its licence."""
     licence = (paths.CHECKOUT / "LICENSE").read_bytes()
     return _zip({PROGRAM: (program(), _EXECUTABLE), "LICENSE": (licence, _PLAIN)})
 
 
 def manifest() -> str:
-    """Return krew's manifest, as its index and `krew install --manifest` take it."""
-    # Windows starts no zipapp by its first line.
+    """Return the manifest for krew's index and for `krew install --manifest`."""
+    # Windows cannot start a zipapp by its first line.
     systems = {"key": "os", "operator": "In", "values": ["linux", "darwin"]}
     platform = {
         "selector": {"matchExpressions": [systems]},
@@ -76,13 +76,13 @@ def _zip(files: Mapping[str, tuple[bytes, int]]) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as file:
         for name, (content, mode) in sorted(files.items()):
-            about = zipfile.ZipInfo(name)  # of 1980, the first date that there is
+            about = zipfile.ZipInfo(name)  # dated 1980, the earliest date in a zip file
             about.create_system, about.external_attr = 3, mode << 16
             file.writestr(about, content)
     return packed.getvalue()
 
 
-# --- the page of what it knows --------------------------------------------------------------------
+# --- the pages of its knowledge -------------------------------------------------------------------
 
 _PAGES = {
     "en": (
@@ -111,7 +111,7 @@ _PAGES = {
 
 
 def files() -> dict[Path, str]:
-    """Return the pages of what the plugin knows, by their paths; none for another project."""
+    """Return the pages of the plugin's knowledge, by path; none for another project."""
     if not PACKAGE.is_dir():
         return {}
     return {paths.CHECKOUT / _PAGES[language][0]: _page(language) for language in _PAGES}

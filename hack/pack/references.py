@@ -1,6 +1,6 @@
-"""Images by their names: what REGISTRY may be, the parts of a name, and the digest behind a tag.
+"""Image names: the value of REGISTRY, the parts of a name, and the digest behind a tag.
 
-Used by all that names images for an installation or a release.
+Used by every module that names images for an installation or a release.
 """
 
 import os
@@ -21,9 +21,9 @@ _PORT = re.compile(r"[^/]*:(\d+)(?:/|$)", re.ASCII)
 
 
 def prefix() -> str:
-    """Return what REGISTRY names, host[:port][/path]; raise HackError where that is none.
+    """Return REGISTRY, host[:port][/path]; raise HackError if it is invalid.
 
-    Where it is not set, it is the registry beside the kind cluster.
+    If it is not set, return the registry beside the kind cluster.
     """
     given = os.environ.get("REGISTRY") or registry.ADDRESS
     name = given.rstrip("/")
@@ -41,7 +41,7 @@ def _port_is_valid(name: str) -> bool:
 
 
 def check_form(ref: str, variable: str) -> str:
-    """Return an image's name; raise HackError where it is none, with the variable that gave it."""
+    """Return an image's name; raise HackError, which names the variable, if it is invalid."""
     if not _IMAGE.fullmatch(ref) or ("/" in ref and not _port_is_valid(ref)):
         raise HackError(
             f"{variable}={ref} is not a valid image; use [host[:port]/]name[:tag] or "
@@ -52,7 +52,7 @@ def check_form(ref: str, variable: str) -> str:
 
 
 def check_given(*variables: str) -> None:
-    """Raise HackError where one of the variables is set to what is no image in a registry."""
+    """Raise HackError if one of the variables is set, but not to an image in a registry."""
     for variable in variables:
         if ref := os.environ.get(variable):
             image_parts(ref, variable)
@@ -61,8 +61,7 @@ def check_given(*variables: str) -> None:
 def image_parts(ref: str, variable: str = "IMG") -> dict[str, str]:
     """Return the chart's values for an image, given as REGISTRY/REPOSITORY[:TAG|@DIGEST].
 
-    Raises HackError, which names the variable that it was given by, where it is no image, or names
-    no registry.
+    Raise HackError, which names the variable, if it is not an image, or contains no registry.
     """
     check_form(ref, variable)
     name, _, digest = ref.partition("@")
@@ -77,10 +76,10 @@ def image_parts(ref: str, variable: str = "IMG") -> dict[str, str]:
 
 
 def pinned(ref: str) -> str:
-    """Return an image that was pushed from here by its digest; as it is where none is known.
+    """Return an image that was pushed from here by its digest, or unchanged if that is unknown.
 
-    A tag that was pushed again would not be pulled again. Raises HackError where the local
-    registry does not answer.
+    A node would not pull a tag again after a second push. Raise HackError if the local registry
+    does not answer.
     """
     if "@" in ref:
         return ref
@@ -97,10 +96,10 @@ def pinned(ref: str) -> str:
 
 
 def looked_up(ref: str, variable: str) -> str:
-    """Return an image by the digest that its registry has now.
+    """Return an image by its current digest in its registry.
 
-    Raises HackError, which names the variable that it was given by, where the registry does not
-    have it. The image is pulled: every Docker can do that, with the user's logins and proxies.
+    Raise HackError, which names the variable, if the registry does not have it. The image is
+    pulled, because every Docker can do that, with the user's logins and proxies.
     """
     image_parts(ref, variable)
     if "@" in ref:
@@ -125,7 +124,7 @@ def looked_up(ref: str, variable: str) -> str:
 
 
 def _local(ref: str) -> str | None:
-    """Return an image in the local registry by its digest; None where it is not there."""
+    """Return an image in the local registry by its digest, or None if it is not there."""
     name, _, tag = ref.removeprefix(f"{registry.ADDRESS}/").partition(":")
     digest = registry.digest(f"{name}:{tag or 'latest'}")
     return f"{registry.ADDRESS}/{name}@{digest}" if digest else None

@@ -1,4 +1,4 @@
-"""A version of the operator: the images that it is made of, and the channels that offer it."""
+"""A version of the operator: its images, and the channels that offer it."""
 
 import functools
 from collections.abc import Iterable, Mapping
@@ -11,33 +11,33 @@ from hack.rig.run import HackError
 
 NAME = PROJECT.name
 
-#: The channels for those who want every version, and for those who want releases alone.
+#: The channel with every version, and the channel with releases only.
 CANDIDATE, STABLE = "candidate", "stable"
 
 
 @dataclass(frozen=True)
 class Release:
-    """A version, and the images that it is made of; in a real release all are named by digest."""
+    """A version and its images, which a real release names by digest."""
 
     version: str
     #: The operator's image.
     image: str
     #: The images of the Pods that the operator makes, by their names in PROJECT.
     pod_images: Mapping[str, str] = field(hash=False)
-    #: The image that holds the bundle itself.
+    #: The bundle's own image.
     bundle_image: str
 
     @property
     def name(self) -> str:
-        """What OLM calls it."""
+        """Its name in OLM."""
         return f"{NAME}.v{self.version}"
 
 
 def channels(version: str) -> tuple[str, ...]:
-    """Return the channels that offer a version: only `candidate` has one such as 1.2.0-rc.1.
+    """Return the channels that offer a version; only `candidate` offers one such as 1.2.0-rc.1.
 
-    Each minor version has a channel of its own, such as `stable-v1.2`, as `opm` names them: there
-    a fix is released for those who stay with that minor.
+    Each minor version has its own channel, named like `opm` does, such as `stable-v1.2`, which
+    offers fixes to users who stay with that minor version.
     """
     if "-" in version:
         return (CANDIDATE,)
@@ -52,7 +52,7 @@ def default_channel(versions: Iterable[str]) -> str:
 
 @functools.cache
 def current() -> Release:
-    """Return the version that is checked out, with the images that the chart has by default."""
+    """Return the checked-out version, with the chart's default images."""
     image = _default_image("image")
     return Release(
         version=PROJECT.version,
@@ -63,7 +63,7 @@ def current() -> Release:
 
 
 def _default_image(where: str) -> str:
-    """Return the image at a place in values.yaml; Helm is not asked, as the demo needs no other."""
+    """Return the image at a path in values.yaml, without Helm, which the demo may not have yet."""
     file = PROJECT.chart / "values.yaml"
     part = yaml.load(file.read_text(), yaml.CSafeLoader)
     for name in where.split("."):
@@ -75,7 +75,7 @@ def _default_image(where: str) -> str:
 
 
 def in_registry(prefix: str) -> Release:
-    """Return the version that is checked out, with the images as they are pushed to a registry."""
+    """Return the checked-out version, with the names of its images in a registry."""
     version = PROJECT.version
     return Release(
         version=version,

@@ -1,6 +1,6 @@
-"""The folder that is handed in to community-operators, as that repository has it.
+"""The folder to submit to community-operators, in that repository's layout.
 
-`make release-bundle` lays it out: operators/<name>/ with the images by digest, and beside it the
+`make release-bundle` writes it: operators/<name>/ with the images by digest, and beside it the
 Dockerfile of the bundle's image.
 """
 
@@ -17,7 +17,7 @@ TEMPLATE = "basic.yaml"
 
 
 def lay_out(release: Release, folder: Path) -> Path:
-    """Write all of it into a folder, in the place of what is there; return the operator's."""
+    """Write everything into a folder, whose contents are replaced; return the operator's folder."""
     shutil.rmtree(folder, ignore_errors=True)
     operator = folder / "operators" / NAME
     files = {
@@ -35,12 +35,12 @@ def lay_out(release: Release, folder: Path) -> Path:
 
 
 def _before(release: Release) -> list[str]:
-    """Return the versions that were released before."""
+    """Return the earlier released versions."""
     return [version for version in catalog.known() if version != release.version]
 
 
 def _release_config(release: Release) -> Manifest:
-    """Return release-config.yaml: it adds the release to the channels that it becomes the head of.
+    """Return release-config.yaml, which adds the release at the head of channels.
 
     The pipeline can add entries only at the head. It cannot put a fix of an older minor version
     below the newest release of `stable`, but users of `stable` do not need that fix.
@@ -58,7 +58,7 @@ def _release_config(release: Release) -> Manifest:
 
 
 def _template(release: Release) -> Manifest:
-    """Return the catalog before the release, as `opm alpha render-template` takes it."""
+    """Return the catalog before the release, as a template for `opm alpha render-template`."""
     before = _before(release)
     images = [
         yaml.safe_load((catalog.CATALOG / catalog.file(version)).read_text())["image"]
@@ -75,7 +75,7 @@ def _template(release: Release) -> Manifest:
 
 
 def problems(release: Release, operator: Path) -> list[str]:
-    """Return what is wrong with what is laid out, a sentence each."""
+    """Return a sentence for each mistake in the folder."""
     scratch = operator.parents[1] / "catalog"
     shutil.copytree(catalog.CATALOG, scratch)
     for path, text in catalog.with_release(release).items():

@@ -1,4 +1,4 @@
-"""What Helm makes of the chart; used by all that is made of the rendered chart."""
+"""Renders the chart with Helm, for the modules that generate files from it."""
 
 import copy
 import functools
@@ -19,7 +19,7 @@ Manifest = dict[str, Any]
 
 @functools.cache
 def template(*options: str | Path) -> tuple[Manifest, ...]:
-    """Return what Helm installs with these options; it is nobody's to change."""
+    """Return the objects that Helm installs with these options; do not change them."""
     text = output(
         [tools.path("helm3"), "template", NAME, PROJECT.chart, "--namespace", NAME, *options],
         timeout=60,
@@ -28,13 +28,13 @@ def template(*options: str | Path) -> tuple[Manifest, ...]:
 
 
 def for_olm(*namespaces: str) -> tuple[Manifest, ...]:
-    """Return what Helm installs as OLM needs it, with these namespaces watched; none: all."""
+    """Return the objects that Helm installs with OLM's values and these watched namespaces."""
     watched = f"watchNamespaces={json.dumps(namespaces)}"
     return template("--values", PROJECT.olm / "values.yaml", "--set-json", watched)
 
 
 def find(kind: str, name: str, *namespaces: str) -> Manifest:
-    """Return a copy of the one object of that kind and name."""
+    """Return a copy of the only object of a kind and name."""
     (found,) = (
         manifest
         for manifest in for_olm(*namespaces)
@@ -44,7 +44,7 @@ def find(kind: str, name: str, *namespaces: str) -> Manifest:
 
 
 def arguments() -> dict[str, str]:
-    """Return the flags that the chart starts the operator with; one without a value is true."""
+    """Return the flags with which the chart starts the operator; one without a value is true."""
     (container,) = find("Deployment", NAME)["spec"]["template"]["spec"]["containers"]
     pairs = (argument.removeprefix("--").partition("=") for argument in container["args"])
     return {name: value if equals else "true" for name, equals, value in pairs}

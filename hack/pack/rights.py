@@ -1,6 +1,6 @@
-"""What a controller must be allowed, by what it serves, owns and watches.
+"""The RBAC rules of a controller, generated from the kinds that it serves, owns and watches.
 
-docs/decisions/0018-the-declaration-is-the-one-source.md says why the rules are made.
+docs/decisions/0018-the-declaration-is-the-one-source.md says why they are generated.
 """
 
 from collections.abc import Iterable
@@ -12,8 +12,8 @@ from kopf_runtime.records import Update
 Rule = dict[str, list[str]]
 
 READ = ("get", "list", "watch")
-#: A child that is replaced is made and deleted; server-side apply makes one by a patch, for which
-#: the API server asks for both rights.
+#: Replacing a child means creating and deleting it. Server-side apply creates one with a patch, for
+#: which the API server requires both rights.
 CHANGE = {
     Update.REPLACE: ("create", "delete"),
     Update.APPLY: ("create", "patch", "delete"),
@@ -21,7 +21,7 @@ CHANGE = {
 
 
 def rules(controllers: Iterable[Controller]) -> list[tuple[str, Rule]]:
-    """Return the rules for each namespace that is watched, each with why it is there."""
+    """Return the rules for each watched namespace, each with its reason."""
     rights: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {}
 
     def allow(group: str, resource: str, verbs: tuple[str, ...], why: str) -> None:
@@ -53,6 +53,6 @@ def rules(controllers: Iterable[Controller]) -> list[tuple[str, Rule]]:
 
 
 def _all(kind: Kind) -> str:
-    """Return how a text names all objects of a kind, such as `Messages`."""
+    """Return the plural of a kind's name in a text, such as `Messages`."""
     plural = kind.plural
     return kind.kind + plural[len(kind.kind) :] if plural.startswith(kind.kind.lower()) else plural

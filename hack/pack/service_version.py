@@ -1,12 +1,13 @@
-"""The ClusterServiceVersion, made of the chart and of what olm/ says beyond it.
+"""The ClusterServiceVersion, generated from the chart and from the additional texts in olm/.
 
-OLM has its own way where the chart has another, and this is all that differs:
+It differs from the chart only where OLM works differently:
 
-- Which namespaces are watched is the OperatorGroup's to say: OLM writes them into an annotation,
-  and the Pod reads them from there.
-- Each flag becomes its environment variable, for those a Subscription can set (`spec.config.env`).
-- What the operator does in the watched namespaces is a permission there, and only what it needs
-  beside that is one in the cluster. OLM makes the ServiceAccount itself.
+- The OperatorGroup decides which namespaces are watched: OLM writes them into an annotation of the
+  Pod, from which the operator reads them.
+- Each flag becomes its environment variable, because a Subscription can set those
+  (`spec.config.env`).
+- The operator's rights in the watched namespaces are `permissions`, and only its other rights are
+  `clusterPermissions`. OLM itself creates the ServiceAccount.
 """
 
 import base64
@@ -22,12 +23,12 @@ from hack.pack.rendered import Manifest, arguments, find
 from hack.rig.run import HackError
 
 NAME = PROJECT.name
-#: What only people can say of it.
+#: The texts that people write.
 WRITTEN = PROJECT.olm
 
 
 def _labels(labels: Manifest, release: Release) -> Manifest:
-    """Return an object's labels without what is Helm's."""
+    """Return an object's labels without Helm's own."""
     kept = {
         key: value
         for key, value in labels.items()
@@ -37,7 +38,7 @@ def _labels(labels: Manifest, release: Release) -> Manifest:
 
 
 def crds(release: Release) -> list[Manifest]:
-    """Return the definitions of the kinds."""
+    """Return the CRDs of the kinds."""
     definitions = [find("CustomResourceDefinition", kind.crd) for kind in PROJECT.kinds]
     for definition in definitions:
         definition["metadata"] = {
@@ -48,7 +49,7 @@ def crds(release: Release) -> list[Manifest]:
 
 
 def _deployment(release: Release) -> Manifest:
-    """Return the Deployment as OLM takes it: name, labels and spec."""
+    """Return the Deployment in OLM's form: name, labels and spec."""
     found = find("Deployment", NAME)
     template = found["spec"]["template"]
     template["metadata"]["labels"] = _labels(template["metadata"]["labels"], release)
@@ -76,8 +77,8 @@ def _deployment(release: Release) -> Manifest:
 
 
 def _settings() -> Iterable[dict[str, str]]:
-    """Yield the environment variables that say what the chart's flags say."""
-    # The namespaces are OLM's to say.
+    """Yield the environment variables that replace the chart's flags."""
+    # OLM sets the namespaces.
     flags = arguments()
     del flags["all-namespaces"]
     flags |= {image.flag: f"$({image.related_variable})" for image in PROJECT.images}
@@ -86,7 +87,7 @@ def _settings() -> Iterable[dict[str, str]]:
 
 
 def _permissions() -> list[Manifest]:
-    """Return the rules for the watched namespaces; in the cluster the operator needs no others."""
+    """Return the rules for the watched namespaces; the operator needs no cluster-wide ones."""
     here = find("Role", f"{NAME}-leader-election", NAME)["rules"]
     return [*find("Role", NAME, NAME)["rules"], *here]
 
@@ -103,7 +104,7 @@ def _platforms() -> dict[str, str]:
 
 
 def _examples(chart: Manifest, kinds: Mapping[str, Manifest]) -> list[Manifest]:
-    """Return the chart's examples, as they are once the operator has seen to them."""
+    """Return the chart's examples with the status that the operator writes."""
     examples: list[Manifest] = yaml.safe_load(chart["annotations"]["artifacthub.io/crdsExamples"])
     for example in examples:
         status = json.dumps(kinds[example["kind"]]["status"])
@@ -112,7 +113,7 @@ def _examples(chart: Manifest, kinds: Mapping[str, Manifest]) -> list[Manifest]:
 
 
 def _owned(definition: Manifest, written: Manifest, display_name: str) -> Manifest:
-    """Return how a kind is shown."""
+    """Return the description of an owned kind."""
     (version,) = definition["spec"]["versions"]
     kind, schema = definition["spec"]["names"]["kind"], version["schema"]["openAPIV3Schema"]
     return {
@@ -134,7 +135,7 @@ def _owned(definition: Manifest, written: Manifest, display_name: str) -> Manife
 
 
 def _described(written: list[Manifest], schema: Manifest, where: str) -> list[Manifest]:
-    """Return descriptors with the descriptions of the schema; raise HackError where they differ."""
+    """Return descriptors with the schema's descriptions; raise HackError if the fields differ."""
     properties = schema["properties"]
     paths = [descriptor["path"] for descriptor in written]
     if odd := set(paths) ^ set(properties):

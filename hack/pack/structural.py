@@ -1,7 +1,7 @@
-"""Makes of a class the schema that an API server takes: a structural one, as Kubernetes calls it.
+"""Converts a class to a structural schema, the only kind that an API server accepts.
 
-msgspec makes the JSON schema; here its references are put in place, and what an API server says in
-another way is said so. A type that no structural schema can say is refused in a sentence.
+msgspec generates the JSON schema; here its references are resolved, and its keywords are replaced
+with those of Kubernetes. A type that no structural schema can express is refused with a sentence.
 https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema
 """
 
@@ -19,7 +19,7 @@ Schema = dict[str, Any]
 INT_OR_STRING = "x-kubernetes-int-or-string"
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 
-#: The order of what a schema says, as people read it.
+#: A readable order of a schema's keywords.
 _ORDER = (
     "type", "format", "description", "nullable", "default", "enum", "minimum", "exclusiveMinimum",
     "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern", "minItems",
@@ -27,13 +27,13 @@ _ORDER = (
 )  # fmt: skip
 _LAST = ("items", "additionalProperties", "properties")
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
-#: What Python's regular expressions have, and those of Go, which the API server uses, do not.
+#: Syntax of Python's regular expressions that Go's, which the API server uses, do not support.
 _NOT_IN_GO = re.compile(r"\(\?(?:[=!(#]|<[=!]|P=)|\\[1-9Z]")
-#: What a schema says of no value (title, examples), or `convert` puts in its place itself.
+#: Keywords that restrict no value (title, examples), or that `convert` replaces.
 _ELSEWHERE = ("title", "examples", "required")
 _INT32 = 2**31
 _ANY_KEY = inspect.StrType(), inspect.AnyType()
-#: Types whose texts decoding reads in another form than the API server checks, and what to use.
+#: Types that decoding reads in another format than the API server validates, and the alternative.
 _OTHERWISE_READ: dict[type[inspect.Type], tuple[str, str]] = {
     inspect.TimeType: ("is a time of day", "use a str with a pattern"),
     inspect.TimeDeltaType: (
@@ -46,7 +46,7 @@ _OTHERWISE_READ: dict[type[inspect.Type], tuple[str, str]] = {
 
 
 class DeclarationError(HackError):
-    """A class declares what no CustomResourceDefinition can say; the text names the field."""
+    """A class declares something that no CRD can express; the message names the field."""
 
 
 def structural(type_: type, path: str = "") -> Schema:
@@ -61,7 +61,7 @@ def structural(type_: type, path: str = "") -> Schema:
 
 
 def _refuse_otherwise_read(type_: inspect.Type, path: str, within: tuple[Any, ...]) -> None:
-    """Refuse types of which the API server would take values that decoding does not."""
+    """Refuse types for which the API server would accept values that decoding refuses."""
     if any(type_ is one for one in within):
         return
     if (known := _OTHERWISE_READ.get(type(type_))) is not None:
@@ -75,7 +75,7 @@ def _refuse_otherwise_read(type_: inspect.Type, path: str, within: tuple[Any, ..
 
 
 def _parts(type_: Any) -> Iterator[tuple[inspect.Type, str]]:
-    """Return the types that a type is made of, each with what it adds to the path."""
+    """Return the types within a type, each with its part of the path."""
     for field in getattr(type_, "fields", ()):
         yield field.type, f".{field.encode_name}"
     for part in getattr(type_, "types", ()):
@@ -86,13 +86,13 @@ def _parts(type_: Any) -> Iterator[tuple[inspect.Type, str]]:
 
 
 class _Converter:
-    """Converts schemas that refer to these components."""
+    """Converts schemas with references to these components."""
 
     def __init__(self, components: Mapping[str, Schema]) -> None:
         self._components = components
 
     def convert(self, schema: Schema, path: str, within: tuple[str, ...]) -> Schema:
-        """Return the schema of a field; `within` are the classes that the field is in."""
+        """Return the schema of a field; `within` are the classes around the field."""
         if (reference := schema.get("$ref")) is not None:
             name = reference.rpartition("/")[2]
             if name in within:
@@ -115,7 +115,7 @@ class _Converter:
         return _ordered(_in_kubernetes_words(result))
 
     def _convert_parts(self, schema: Schema, path: str, within: tuple[str, ...]) -> None:
-        """Put schemas that an API server takes in the place of those of the parts."""
+        """Replace the schemas of the parts with ones that an API server accepts."""
         if "properties" in schema:
             schema.pop("additionalProperties", None)  # unknown fields are pruned
             schema["properties"] = {
@@ -132,7 +132,7 @@ class _Converter:
             raise _refusal(path, "is a set of objects, lists or null", "use a list")
 
     def _either(self, schema: Schema, path: str, within: tuple[str, ...]) -> Schema:
-        """Return the schema of a field of several types: null is no type, a number or text is."""
+        """Return the schema of a field of several types: nullable, or a number or text."""
         choices = schema.pop("anyOf")
         options = [option for option in choices if option.get("type") != "null"]
         if len(options) < len(choices):
@@ -141,14 +141,14 @@ class _Converter:
             return self.convert({**options[0], **schema}, path, within)
         types = sorted(option.pop("type", "") for option in options)
         if types == ["integer", "string"] and not any("format" in option for option in options):
-            number, text = options  # the bounds of each hold for values of its type only
+            number, text = options  # the limits of each apply only to values of its type
             schema = {INT_OR_STRING: True, **number, **text, **schema}
             self._check(schema, path)
             return _ordered(_without_none(_bounded(schema)))
         raise _refusal(path, "may be of several types", "choose one, or int | str")
 
     def _check(self, schema: Schema, path: str) -> None:
-        if schema.get("multipleOf", 1) % 1:  # it would refuse 1 as a multiple of 0.5
+        if schema.get("multipleOf", 1) % 1:  # it would reject 1 as a multiple of 0.5
             raise _refusal(path, "has a multiple_of with a fraction", "use kr.rules(…)")
         if "prefixItems" in schema:
             raise _refusal(
@@ -170,10 +170,10 @@ def _refusal(path: str, what: str, instead: str) -> DeclarationError:
 
 
 def _in_kubernetes_words(schema: Schema) -> Schema:
-    """Return a schema with what an API server says in other words than JSON Schema."""
+    """Return a schema with JSON Schema's keywords replaced with the API server's."""
     if "enum" in schema:
         schema["type"] = _TYPES[type(schema["enum"][0])]
-        schema.pop("nullable", None)  # null is in no enum; where it is not nullable, it is pruned
+        schema.pop("nullable", None)  # null is in no enum; if it is not allowed, it is pruned
     schema = _bounded(schema)
     match schema.get("type"):
         case "integer":
@@ -192,7 +192,7 @@ def _in_kubernetes_words(schema: Schema) -> Schema:
 
 
 def _bounded(schema: Schema) -> Schema:
-    """Return a schema whose exclusive bounds are said as Kubernetes says them."""
+    """Return a schema with exclusive limits in Kubernetes' form."""
     for bound in ("Minimum", "Maximum"):
         if (value := schema.pop(f"exclusive{bound}", None)) is not None:
             schema |= {bound.lower(): value, f"exclusive{bound}": True}
@@ -205,7 +205,7 @@ def _width(schema: Schema) -> str:
 
 
 def _without_none(schema: Schema) -> Schema:
-    """Return a schema without what its default says of nothing, or of what has a default itself."""
+    """Return a schema whose default omits nulls, and fields that have a default themselves."""
     if "default" in schema:
         schema["default"] = _lean(schema["default"], schema)
         if schema["default"] is None:

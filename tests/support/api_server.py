@@ -1,7 +1,7 @@
 """An API server in this process: lists, watches, writes with preconditions, field ownership.
 
-It knows just as much of the real one as the tests of `operator/` need, and speaks HTTP as that one
-does; what only a real one can show is shown by tests/faults and tests/e2e.
+It implements as much of the real one as the tests of `operator/` need, and uses HTTP like it;
+tests/faults and tests/e2e test what only a real one can show.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ _PATH = re.compile(
 
 
 class RefusedError(Exception):
-    """The server refuses a request."""
+    """The server refused a request."""
 
     def __init__(self, code: int, reason: str, message: str = "", after: int = 0) -> None:
         self.code, self.reason, self.after = code, reason, after
         self.message = message or f"{reason}: the request was refused"
 
     def response(self) -> web.Response:
-        """Return the answer."""
+        """Return the response with the error."""
         status = {
             "kind": "Status", "apiVersion": "v1", "status": "Failure",
             "code": self.code, "reason": self.reason, "message": self.message,
@@ -48,7 +48,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Asked:
-    """A request that came in."""
+    """A request that the server received."""
 
     method: str
     path: str
@@ -65,12 +65,12 @@ class ApiServer(Store):
         super().__init__(*kinds)
         self.url = ""
         self.requests: list[Asked] = []
-        #: Asked for each request, in order; the first answer counts.
+        #: Called for each request, in order; the first answer is used.
         self.answers: list[Answer] = []
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["ApiServer"]:
-        """Serve while the block lasts."""
+        """Serve during the block."""
         application = web.Application(client_max_size=2**24)
         application.router.add_route("*", "/{path:.*}", self._answer)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
@@ -85,7 +85,7 @@ class ApiServer(Store):
 
     @property
     def writes(self) -> list[str]:
-        """The writes so far, without those of Events and of the Lease."""
+        """The writes so far, except those of Events and of the Lease."""
         return [
             str(one) for one in self.requests
             if one.method != "GET" and not re.search("/(events|leases)(/|$)", one.path)
@@ -94,7 +94,7 @@ class ApiServer(Store):
     def refuse(
         self, method: str, path: str, error: RefusedError, times: float = 1
     ) -> list[web.Request]:
-        """Refuse the next requests whose method and path match; return those that were."""
+        """Refuse the next requests whose method and path match; return the refused ones."""
         met: list[web.Request] = []
 
         async def answer(request: web.Request) -> web.Response | None:
@@ -205,7 +205,7 @@ class ApiServer(Store):
                 return None
             now, before = wanted(change.labels), change.before and wanted(change.before)
             type_ = change.type
-            if not now:  # it went out of sight
+            if not now:  # the selector no longer matches it
                 type_ = "DELETED" if before else ""
             elif type_ == "MODIFIED" and not before:
                 type_ = "ADDED"
@@ -286,7 +286,7 @@ class ApiServer(Store):
         held = stored.raw["metadata"].get("finalizers") or (
             kind == POD and (stored.raw.get("spec") or {}).get("nodeName")
         )
-        if held:  # its holder ends it: the kubelet, the finalizer's controller
+        if held:  # the kubelet, or the finalizer's controller, ends it
             self.edit(kind, key, lambda raw: raw["metadata"].setdefault("deletionTimestamp", now()))
             return _json(self.objects[kind, key].encode())
         self.remove(kind, key)

@@ -1,4 +1,4 @@
-"""Certificates of authorities that the tests make up."""
+"""Certificates of authorities that the tests create."""
 
 import ssl
 from pathlib import Path
@@ -7,9 +7,9 @@ import trustme
 
 
 def write_certificate(folder: Path, authority: trustme.CA) -> None:
-    """Put a certificate for 127.0.0.1 into a folder, or renew it there.
+    """Write a certificate for 127.0.0.1 into a folder, or renew it there.
 
-    As by the kubelet, one symbolic link is swapped, through which both files are read.
+    As the kubelet does, it swaps one symbolic link, through which both files are read.
     """
     folder.mkdir(exist_ok=True)
     version = folder / f"..{len(list(folder.glob('..[0-9]*')))}"
@@ -25,5 +25,5 @@ def write_certificate(folder: Path, authority: trustme.CA) -> None:
 
 
 def trust_in(authority: trustme.CA) -> ssl.SSLContext:
-    """Return what a client trusts this authority with, and no other."""
+    """Return the TLS context of a client that trusts only this authority."""
     return ssl.create_default_context(cadata=authority.cert_pem.bytes().decode())

@@ -1,4 +1,4 @@
-"""Connections that take long to make."""
+"""Connections that take long to establish."""
 
 import asyncio
 import socket
@@ -10,7 +10,7 @@ import pytest
 
 
 class SlowConnection:
-    """A connection that is being made: `begun` is set by who makes it, `end` lets it be made."""
+    """A connection attempt: `begun` is set when it begins, and it succeeds once `end` is set."""
 
     def __init__(self) -> None:
         self.begun, self.end = asyncio.Event(), asyncio.Event()
@@ -18,7 +18,7 @@ class SlowConnection:
 
 @asynccontextmanager
 async def connecting_slowly(url: str = "") -> AsyncIterator[SlowConnection]:
-    """Have connections of this process wait within the block: those to a URL, or all."""
+    """Delay new connections of this process during the block: those to a URL, or all."""
     loop, slow = asyncio.get_running_loop(), SlowConnection()
     connect = loop.sock_connect
 

@@ -8,7 +8,7 @@ _HERE_DOCUMENT = re.compile(r"<<-?['\"]?(\w+)['\"]?")
 
 
 def section(guide: str, heading: str) -> str:
-    """Return what stands below a heading of the second level, up to the next one."""
+    """Return the text between a second-level heading and the next one."""
     _, found, rest = guide.partition(f"\n## {heading}\n")
     if not found:
         raise LookupError(f"the guide has no section {heading}")
@@ -16,10 +16,10 @@ def section(guide: str, heading: str) -> str:
 
 
 def commands(text: str) -> list[str]:
-    """Return all commands in order: what follows "$ ", with its further lines.
+    """Return all commands in order: each line after "$ ", with its continuation lines.
 
-    Further lines are those behind a backslash at a line's end, and those of a here-document. What
-    else stands in a console block is what the commands print.
+    A command continues after a backslash at the end of a line, and in a here-document. All other
+    lines of a console block are output.
     """
     return [command for block in _BLOCK.findall(text) for command in _commands(block)]
 

@@ -1,6 +1,6 @@
-"""Label selectors that the API server takes, and some that it refuses.
+"""Label selectors that the API server accepts, and some that it refuses.
 
-`tests/faults` asks a real one; the operator and the chart's schema must say the same.
+`tests/faults` asks a real one; the operator and the chart's schema must agree with it.
 """
 
 VALID = (

@@ -1,4 +1,4 @@
-"""Field ownership (`metadata.managedFields`), as the API server keeps it: for `api_server`."""
+"""Field ownership (`metadata.managedFields`) as in the real API server, for `api_server`."""
 
 import json
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 #: A field: its steps as in `fieldsV1`, such as `f:spec`, `k:{"name":"message"}`, `f:image`.
 Path = tuple[str, ...]
 
-#: What is only ever set as a whole, though it is a map (`x-kubernetes-map-type: atomic`).
+#: Maps that are owned only as a whole (`x-kubernetes-map-type: atomic`).
 _ATOMIC = frozenset({"nodeSelector", "selector"})
-#: Lists whose items are named by a field (`x-kubernetes-list-map-keys`).
+#: Lists whose items a field identifies (`x-kubernetes-list-map-keys`).
 _KEYED = {
     "containers": ("name",), "initContainers": ("name",), "env": ("name",),
     "imagePullSecrets": ("name",), "ownerReferences": ("uid",), "volumes": ("name",),
@@ -16,7 +16,7 @@ _KEYED = {
 }  # fmt: skip
 _DEFAULTS = {"protocol": "TCP"}
 _SETS = frozenset({"finalizers"})
-#: What nobody owns: the API server writes it.
+#: Fields that nobody owns, because the API server writes them.
 _UNOWNED = frozenset({
     "apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid",
     "metadata.resourceVersion", "metadata.generation", "metadata.creationTimestamp",
@@ -25,7 +25,7 @@ _UNOWNED = frozenset({
 
 
 def leaves(thing: dict[str, Any]) -> dict[Path, Any]:
-    """Return the fields of an object that somebody can own, with their values."""
+    """Return the fields of an object that can have an owner, with their values."""
     found: dict[Path, Any] = {}
     for name, value in thing.items():
         if name == "metadata":
@@ -65,7 +65,7 @@ def fields_v1(paths: set[Path]) -> dict[str, Any]:
 
 
 class Owners:
-    """Who owns which fields of one object."""
+    """The owners of the fields of one object."""
 
     def __init__(self) -> None:
         self._fields: dict[tuple[str, str], set[Path]] = {}
@@ -73,7 +73,7 @@ class Owners:
     def changed(
         self, before: dict[str, Any], after: dict[str, Any], manager: str, subresource: str = ""
     ) -> None:
-        """Take in that a manager changed an object."""
+        """Record that a manager changed an object."""
         old, new = leaves(before), leaves(after)
         lost = {path for path, value in old.items() if path not in new or new[path] != value}
         for owned in self._fields.values():
@@ -82,7 +82,7 @@ class Owners:
         self._fields.setdefault((manager, subresource), set()).update(mine)
 
     def applied(self, before: dict[str, Any], given: dict[str, Any], manager: str) -> None:
-        """Take in that a manager applied a manifest by force: it owns exactly that."""
+        """Record that a manager applied a manifest by force: it owns exactly its fields."""
         old, new = leaves(before), leaves(given)
         for (who, _), owned in self._fields.items():
             if who != manager:

@@ -12,7 +12,7 @@ from hack.pack import plugin
 
 @dataclass(frozen=True)
 class Said:
-    """What it printed, and its exit code."""
+    """The plugin's output and exit code."""
 
     code: int
     out: str
@@ -24,7 +24,7 @@ class Said:
         return self.out.partition("\n")[0]
 
     def part(self, label: str) -> str:
-        """Return what stands behind a label below the first line, empty without it."""
+        """Return the text after a label below the first line, or an empty one."""
         found = re.search(rf"^ +{label} +(.*)$", self.out, re.MULTILINE)
         return found[1] if found else ""
 
@@ -43,7 +43,7 @@ class Plugin:
         }  # fmt: skip
 
     def __call__(self, *arguments: str, **environment: str) -> Said:
-        """Run it as kubectl does."""
+        """Run the plugin as kubectl does."""
         done = subprocess.run(
             [sys.executable, str(self._program), *arguments],
             env={**self._environment, **environment}, stdin=subprocess.DEVNULL,
@@ -53,7 +53,7 @@ class Plugin:
         return Said(done.returncode, done.stdout, done.stderr)
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        """Start it, with a pipe for what it prints."""
+        """Start the plugin, with a pipe for its output."""
         return subprocess.Popen(
             [sys.executable, str(self._program), *arguments],
             env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

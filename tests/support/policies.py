@@ -1,7 +1,7 @@
-"""What clusters do to Pods, as admission policies that hold in one namespace.
+"""Admission policies for one namespace that treat Pods as certain clusters do.
 
 The API server itself runs them, so nothing has to be installed. tests/faults and tests/e2e use
-them. They stand for a platform's admission, a policy engine's rules, and a mesh that injects.
+them to simulate a platform's admission, a policy engine's rules, and a mesh that injects sidecars.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ PROBE = "probe"
 #: What a mutating policy leaves on each Pod.
 SEEN = "example.com/seen-by-policy"
 
-#: The namespace's annotation by which OpenShift says which users its Pods may have.
+#: The namespace's annotation in which OpenShift gives the range of its Pods' users.
 UID_RANGE = "openshift.io/sa.scc.uid-range"
 FIRST, SIZE = 1000680000, 10000
 
-#: By this group of the API a cluster is known to be OpenShift.
+#: The API group that marks a cluster as OpenShift.
 OPENSHIFT_KIND: Raw = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -60,7 +60,7 @@ _RANGE = [
 
 
 def assigns_users(namespace: str) -> list[Raw]:
-    """Give each container without a user the first of the range, as `restricted-v2` does."""
+    """Return policies that set a container's missing user, as `restricted-v2` does."""
     expression = f"""
         Object{{
           metadata: Object.metadata{{annotations: {{"{SEEN}": "restricted-v2"}}}},
@@ -84,7 +84,7 @@ def assigns_users(namespace: str) -> list[Raw]:
 
 
 def refuses_other_users(namespace: str) -> list[Raw]:
-    """Refuse each Pod with a user outside of the range, as `restricted-v2` does."""
+    """Return policies that refuse users outside of the range, as `restricted-v2` does."""
     return validating(
         f"{namespace}-range",
         namespace,
@@ -98,7 +98,7 @@ def refuses_other_users(namespace: str) -> list[Raw]:
 
 
 def requires_a_label(namespace: str, label: str) -> list[Raw]:
-    """Refuse each Pod without a label, as a policy engine does."""
+    """Return policies that refuse each Pod without a label, as a policy engine does."""
     return validating(
         f"{namespace}-label",
         namespace,
@@ -108,7 +108,7 @@ def requires_a_label(namespace: str, label: str) -> list[Raw]:
 
 
 def injects_and_rewrites(namespace: str, registry: str = "mirror.example") -> list[Raw]:
-    """Add a sidecar to each Pod, and have all images from one registry."""
+    """Return policies that add a sidecar to each Pod, and replace the registry of all images."""
     rewrites = f"""
         Object{{
           metadata: Object.metadata{{annotations: {{"{SEEN}": "mesh"}}}},
@@ -118,7 +118,7 @@ def injects_and_rewrites(namespace: str, registry: str = "mirror.example") -> li
             }})
           }}
         }}"""
-    # Plain maps: Kubernetes 1.36.4 panics where a list of the value has an Object.
+    # Plain maps: Kubernetes 1.36.4 panics if a list in the value contains an Object.
     injects = f"""
         [JSONPatch{{
           op: "add", path: "/spec/initContainers", value: [{{
@@ -134,7 +134,7 @@ def injects_and_rewrites(namespace: str, registry: str = "mirror.example") -> li
 
 
 def adjusts_resources(namespace: str) -> list[Raw]:
-    """Give each container the least that GKE Autopilot gives, as requests and as limits."""
+    """Return policies that set GKE Autopilot's minimum as each container's requests and limits."""
     merged = f"""
         Object{{
           metadata: Object.metadata{{annotations: {{"{SEEN}": "autopilot"}}}},
@@ -169,7 +169,7 @@ def mutating(
 def validating(
     name: str, namespace: str, expression: str, message: str, variables: Sequence[Raw] = ()
 ) -> list[Raw]:
-    """Return a policy that refuses new Pods, in words that an expression gives, and its binding."""
+    """Return a policy that refuses new Pods with an expression's message, and its binding."""
     spec = {
         "matchConstraints": {"resourceRules": [_PODS]},
         "variables": [*variables],
@@ -202,7 +202,7 @@ def _bound(kind: str, name: str, namespace: str, spec: Raw, actions: Raw) -> lis
 
 
 def probe() -> Raw:
-    """Return a Pod to ask with, by a dry run, whether a policy is in force."""
+    """Return a Pod whose dry run shows whether a policy is in force."""
     container = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     return {
         "apiVersion": "v1",

@@ -1,7 +1,7 @@
-"""What OLM v1 makes of a bundle, in the mode for all namespaces: by its own renderer.
+"""Renders a bundle for all namespaces as OLM v1 does, with its own renderer.
 
-The renderer is a part of operator-controller that can be built here. Its program is a test of
-theirs, which renders two bundles of given names, in a folder of given names.
+The renderer is a part of operator-controller that can be built here. Its program is one of their
+tests, which renders two bundles whose names and folder are fixed.
 """
 
 import subprocess
@@ -21,7 +21,7 @@ _NAMESPACE = "argocd-system"
 
 
 def rendered(files: Mapping[str, str], namespace: str) -> list[Manifest]:
-    """Return the objects that OLM v1 makes of a bundle's files, installed into a namespace."""
+    """Return the objects that OLM v1 creates from a bundle's files in a namespace."""
     with tempfile.TemporaryDirectory() as folder:
         for name in (_BUNDLE, _OTHER):
             for path, text in files.items():

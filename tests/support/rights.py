@@ -1,4 +1,4 @@
-"""The operator's rights, as its roles grant them and as the API server tells them."""
+"""The operator's rights, as its roles grant them and as the API server reports them."""
 
 import itertools
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 
 
 class Right(NamedTuple):
-    """One verb on one resource, perhaps on one object only."""
+    """A verb on a resource, or only on one of its objects."""
 
     group: str
     resource: str
@@ -42,12 +42,12 @@ def bound_roles(*, release: str = helm.RELEASE, **values: object) -> list[Raw]:
 
 
 def granted(roles: Iterable[Raw], *kinds: str) -> set[Right]:
-    """Return what roles of these kinds grant."""
+    """Return the rights that roles of these kinds grant."""
     return {right for role in roles if role["kind"] in kinds for right in rights(role["rules"])}
 
 
 def review(namespace: str) -> Raw:
-    """Return the question what the one who asks may do in a namespace."""
+    """Return a SelfSubjectRulesReview, which asks for one's own rights in a namespace."""
     return {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectRulesReview",
@@ -56,5 +56,5 @@ def review(namespace: str) -> Raw:
 
 
 def told(review: Raw) -> set[Right]:
-    """Return the rights of the API server's answer."""
+    """Return the rights in the API server's answer."""
     return rights(review["status"]["resourceRules"])

@@ -15,7 +15,7 @@ from kopf_runtime.metrics import Metrics
 from kopf_runtime.settings import Settings
 from tests.support.api_server import ApiServer
 
-#: The operator's name in these tests: its field manager, and what its metrics begin with.
+#: The operator's name in these tests, which is its field manager and the prefix of its metrics.
 NAME = "message-operator"
 
 
@@ -26,13 +26,13 @@ class Operator:
         self.client, self.metrics, self.controllers = client, metrics, controllers
 
     def metric(self, name: str, **labels: str) -> float:
-        """Return a metric's value, 0 if it has none."""
+        """Return a metric's value, or 0 if it has none."""
         value = self.metrics.registry.get_sample_value(f"{self.metrics.prefix}_{name}", labels)
         return value or 0.0
 
     @property
     def synced(self) -> bool:
-        """Whether all that is watched was listed."""
+        """Whether all watched kinds have been listed."""
         return all(
             reflector.synced
             for controller in self.controllers
@@ -43,7 +43,7 @@ class Operator:
 
 @asynccontextmanager
 async def connected(server: ApiServer, metrics: Metrics | None = None) -> AsyncIterator[Client]:
-    """Have a client of the server."""
+    """Return a client of the server for the block."""
     client = Client(NAME, "1", 5.0, metrics or Metrics(NAME))
     client.open(Credentials(kopf.ConnectionInfo(server=server.url)))
     try:
@@ -57,9 +57,9 @@ async def operating(
     server: ApiServer, *controllers: Controller, settings: Settings | None = None,
     working: bool = True,
 ) -> AsyncIterator[Operator]:  # fmt: skip
-    """Run controllers while the block lasts; fail if one of their tasks ends by itself.
+    """Run controllers during the block; fail if one of their tasks ends by itself.
 
-    Without `working` it is a standby: it watches, and reconciles nothing.
+    Without `working` the operator is a standby: it watches, but reconciles nothing.
     """
     settings = settings or Settings()
     metrics = Metrics(NAME)

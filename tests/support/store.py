@@ -1,4 +1,4 @@
-"""What the API server of the tests holds: objects, who owns their fields, and their history."""
+"""The storage of the tests' API server: objects, the owners of their fields, and the history."""
 
 import asyncio
 import copy
@@ -17,7 +17,7 @@ Raw = dict[str, Any]
 MESSAGE = Kind("myorg.dev", "v1", "messages", "Message")
 LEASE = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 EVENT = Kind("", "v1", "events", "Event")
-#: kopf's own: it asks whether they are served before it calls any handler.
+#: kopf's own kinds: it checks that they are served before it calls any handler.
 NAMESPACE = Kind("", "v1", "namespaces", "Namespace", namespaced=False)
 CRD = Kind(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
@@ -26,9 +26,9 @@ CRD = Kind(
 
 @dataclass
 class Stored:
-    """An object, who owns its fields, and the text that is sent instead of it, if any.
+    """An object, the owners of its fields, and a text that is sent in its place, if any.
 
-    In the text, `VERSION` stands for the object's version.
+    In the text, `VERSION` is replaced with the object's version.
     """
 
     raw: Raw
@@ -36,7 +36,7 @@ class Stored:
     text: bytes | None = None
 
     def encode(self) -> bytes:
-        """Return what is sent."""
+        """Return the object as it is sent."""
         if self.text is not None:
             return self.text.replace(b"VERSION", self.raw["metadata"]["resourceVersion"].encode())
         shown = {**self.raw, "metadata": {**self.raw["metadata"]}}
@@ -46,7 +46,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Change:
-    """A line of the history, as watches tell it."""
+    """A change in the history, which watches report."""
 
     version: int
     type: str
@@ -58,13 +58,13 @@ class Change:
 
 
 class Store:
-    """Objects by kind and key; `put`, `edit` and `remove` are what somebody else does."""
+    """Objects by kind and key; `put`, `edit` and `remove` are actions of other users."""
 
     def __init__(self, *kinds: Kind) -> None:
         self.kinds = {POD, CONFIG_MAP, MESSAGE, LEASE, EVENT, NAMESPACE, CRD, *kinds}
-        #: Changes each object that is created or applied, as a mutating webhook does.
+        #: A function that changes created and applied objects, as a mutating webhook does.
         self.admission: Callable[[Kind, Raw], None] = lambda *_: None
-        #: Whether watches miss what happens: a bug in a server, or a proxy that loses lines.
+        #: Whether watches miss changes, as with a bug in a server, or a proxy that loses lines.
         self.mute = False
         self.version = 1000
         self.objects: dict[tuple[Kind, Key], Stored] = {}
@@ -75,7 +75,7 @@ class Store:
     # --- what somebody else does --------------------------------------------------------------
 
     def get(self, kind: Kind, key: Key) -> Raw | None:
-        """Return an object as it is stored, None if there is none."""
+        """Return a stored object, or None."""
         stored = self.objects.get((kind, key))
         return copy.deepcopy(stored.raw) if stored else None
 
@@ -84,7 +84,7 @@ class Store:
         return [copy.deepcopy(s.raw) for (k, _), s in self.objects.items() if k == kind]
 
     def put(self, kind: Kind, raw: Raw, manager: str = "kubectl-create") -> Raw:
-        """Create an object, or replace it."""
+        """Create or replace an object."""
         meta = raw["metadata"]
         key = meta.get("namespace", ""), meta["name"]
         former = self.objects.get((kind, key))
@@ -125,14 +125,14 @@ class Store:
         del self.objects[kind, key]
 
     def delete(self, kind: Kind, key: Key) -> None:
-        """Delete an object; one that is held is only marked."""
+        """Delete an object, or only mark it if something holds it."""
         if self.objects[kind, key].raw["metadata"].get("finalizers"):
             self.edit(kind, key, lambda raw: raw["metadata"].update(deletionTimestamp=now()))
         else:
             self.remove(kind, key)
 
     def snapshot(self) -> Callable[[], None]:
-        """Return what restores the state of now, as a restore of etcd does."""
+        """Return a function that restores the current state, like a restore of etcd."""
         objects, version = copy.deepcopy(self.objects), self.version
 
         def restore() -> None:
@@ -143,23 +143,23 @@ class Store:
         return restore
 
     def bookmark(self) -> None:
-        """Tell all watches the version that they have seen."""
+        """Send all watches a bookmark with the version that they have seen."""
         for queue in self.watches:
             queue.put_nowait(bookmark(self.version))
 
     def close_watches(self) -> None:
-        """End all watches, as a server does that goes on answering."""
+        """End all watches, while the server continues to answer."""
         for queue in self.watches:
             queue.put_nowait(None)
 
     @property
     def watching(self) -> int:
-        """How many watches are open."""
+        """The number of open watches."""
         return len(self.watches)
 
     @property
     def events(self) -> list[Raw]:
-        """The Events that were posted."""
+        """The posted Events."""
         return self.all(EVENT)
 
     # --- storage ------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class Store:
         before = former.raw if former else {"metadata": {}}
         meta = stored.raw["metadata"]
         if former is not None and stored.raw == former.raw:
-            return  # nothing changes: no new version
+            return  # nothing changes, so there is no new version
         self.version += 1
         meta.setdefault("uid", f"uid-{next(self._uids)}")
         meta.setdefault("creationTimestamp", now())
@@ -203,7 +203,7 @@ class Store:
 
 
 def now() -> str:
-    """Return the time as the API server writes it."""
+    """Return the current time in the API server's format."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -1,4 +1,4 @@
-"""Waits for what comes by itself; and time that passes by itself."""
+"""Waiting for conditions, and virtual time for tests."""
 
 import asyncio
 import functools
@@ -17,7 +17,7 @@ async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
 
 
 class _Skipping(selectors.SelectSelector):
-    """Does not wait: where nothing is to be read, the time until the next timer has passed."""
+    """Does not wait: if there is nothing to read, it skips the time until the next timer."""
 
     now = 0.0
 
@@ -29,7 +29,7 @@ class _Skipping(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time passes as soon as nothing else is to be done."""
+    """An event loop whose clock jumps to the next timer when there is nothing else to do."""
 
     def __init__(self) -> None:
         self._skipping = _Skipping()
@@ -40,12 +40,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def now() -> float:
-    """Return the running loop's time: what a test in virtual time hands out as a clock."""
+    """Return the running loop's time, the clock of a test in virtual time."""
     return asyncio.get_running_loop().time()
 
 
 def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run a test in virtual time: an hour's sleep takes no time, and each run is the same."""
+    """Run a test in virtual time: sleeping takes no time, and every run is the same."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:

@@ -1,14 +1,13 @@
-"""What must hold for the bundle and the catalog.
+"""The rules for the bundle and the catalog.
 
-`make verify` runs them over what is in git, `make release-bundle` over what is handed in,
-the tests over copies that they break. Every finding is one sentence that begins with the file and
-the field.
+`make verify` checks the files in git, `make release-bundle` the submission, and the tests copies
+that they break. Every finding is one sentence that begins with the file and the field.
 
-A rule that is called `check_…` is one of the pipeline that takes operators into the catalogs of
-OperatorHub.io, under its name there:
+A rule named `check_…` is a rule of the pipeline that adds operators to the catalogs of
+OperatorHub.io, and has the same name there:
 https://redhat-openshift-ecosystem.github.io/operator-pipelines/users/static_checks/
-The others name where they come from. What OLM's own validators find is not said here again
-(`validators` runs those).
+The other rules name their sources. The rules of OLM's own validators are not repeated here;
+`validators` runs them.
 """
 
 from pathlib import Path
@@ -21,9 +20,9 @@ __all__ = ["RULES", "bundle", "catalog", "kinds", "olmv1", "problems"]
 
 
 def problems(bundle: Path, catalog: Path, released: bool = False) -> list[str]:
-    """Return what is wrong with a bundle and a catalog, a sentence each.
+    """Return a sentence for each mistake in a bundle and a catalog.
 
-    `released` says that the bundle is handed in: then it must name its images by digest.
+    `released` says that the bundle is submitted, so it must name its images by digest.
     """
     try:
         package = Package(bundle, catalog, released)

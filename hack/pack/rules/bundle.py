@@ -1,4 +1,4 @@
-"""The rules for the bundle. One that is called `check_…` is the pipeline's."""
+"""The rules for the bundle; those named `check_…` are the pipeline's."""
 
 import base64
 import re
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hack.pack import catalog
 from hack.pack.rules.package import Document, Package, rule
 
-#: What OLM installs beside the CSV and the CRDs.
+#: The kinds that OLM installs besides the CSV and the CRDs.
 #: https://olm.operatorframework.io/docs/tasks/creating-operator-manifests/#packaging-additional-objects-alongside-an-operator
 SUPPORTED_KINDS = {
     *("ClusterServiceVersion", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"),
@@ -28,7 +28,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 @rule
 def manifests_are_flat(package: Package) -> Iterator[str]:
-    """Find folders and files with several documents: OLM reads one object a file.
+    """Find folders and files with several documents: OLM reads one object per file.
 
     https://github.com/operator-framework/operator-registry/blob/master/docs/design/operator-bundle.md
     """
@@ -43,7 +43,7 @@ def manifests_are_flat(package: Package) -> Iterator[str]:
 
 @rule
 def only_supported_kinds(package: Package) -> Iterator[str]:
-    """Find kinds that OLM does not install (see SUPPORTED_KINDS)."""
+    """Find objects whose kind OLM does not install (see SUPPORTED_KINDS)."""
     for found in package.manifests:
         if found.get("kind") not in SUPPORTED_KINDS | {"NetworkPolicy"}:
             yield found.wrong("kind", what=f"{found.get('kind')} is not installed by OLM")
@@ -66,7 +66,7 @@ def check_required_fields(package: Package) -> Iterator[str]:
         ("spec", "description"): r"(?s).{20,}",
         ("spec", "version"): catalog.VERSION.pattern,
         ("spec", "provider", "name"): r".{3,}",
-        # Full, where the validators are content with less: OLM compares it as a semantic version.
+        # The full version, although the validators accept less: OLM compares semantic versions.
         ("spec", "minKubeVersion"): r"\d+\.\d+\.\d+",
     }
     for keys, pattern in texts.items():
@@ -105,7 +105,7 @@ def _icon(csv: Document) -> Iterator[str]:
 
 @rule
 def check_operator_name(package: Package) -> Iterator[str]:
-    """Find a CSV that is not called <package>.v<version>."""
+    """Find a CSV that is not named <package>.v<version>."""
     key = "operators.operatorframework.io.bundle.package.v1"
     name = package.annotations.get("annotations", key)
     expected = f"{name}.v{package.csv.get('spec', 'version')}"
@@ -117,10 +117,10 @@ def check_operator_name(package: Package) -> Iterator[str]:
 
 @rule
 def check_api_version_constraints(package: Package) -> Iterator[str]:
-    """Find a range of OpenShift versions, which could contradict minKubeVersion: we name none.
+    """Find a range of OpenShift versions, which could contradict minKubeVersion: we set none.
 
-    The pipeline wants one beside minKubeVersion, except in file-based packages, such as ours:
-    there `catalog_names` in ci.yaml says which catalogs the package is for.
+    The pipeline requires one together with minKubeVersion, except in file-based packages such as
+    ours, where `catalog_names` in ci.yaml selects the catalogs.
     """
     key = "com.redhat.openshift.versions"
     if package.annotations.get("annotations", key) is not None:
@@ -131,7 +131,7 @@ def check_api_version_constraints(package: Package) -> Iterator[str]:
 
 @rule
 def csv_annotations(package: Package) -> Iterator[str]:
-    """Find annotations that catalogs show and that are missing or malformed.
+    """Find missing or malformed annotations that catalogs show.
 
     https://sdk.operatorframework.io/docs/advanced-topics/operator-capabilities/operator-capabilities/
     https://olm.operatorframework.io/docs/advanced-tasks/operator-suggested-namespace/
@@ -158,7 +158,7 @@ def csv_annotations(package: Package) -> Iterator[str]:
 
 @rule
 def install_modes(package: Package) -> Iterator[str]:
-    """Find install modes that are not there or not supported: the operator can do all four."""
+    """Find missing or unsupported install modes: the operator supports all four."""
     modes = package.csv.get("spec", "installModes") or []
     for mode in ("OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"):
         if modes.count({"type": mode, "supported": True}) != 1:
@@ -169,7 +169,7 @@ def install_modes(package: Package) -> Iterator[str]:
 
 @rule
 def watched_namespaces(package: Package) -> Iterator[str]:
-    """Find a Deployment that does not learn from OLM which namespaces it is to watch.
+    """Find a Deployment that does not get the watched namespaces from OLM.
 
     https://olm.operatorframework.io/docs/advanced-tasks/operator-scoping-with-operatorgroups/
     """
@@ -186,7 +186,7 @@ def watched_namespaces(package: Package) -> Iterator[str]:
 
 @rule
 def resources(package: Package) -> Iterator[str]:
-    """Find containers that ask for no processor time or memory.
+    """Find containers without requests for CPU or memory.
 
     https://sdk.operatorframework.io/docs/best-practices/managing-resources/
     """
@@ -198,7 +198,7 @@ def resources(package: Package) -> Iterator[str]:
 
 @rule
 def permissions(package: Package) -> Iterator[str]:
-    """Find rights that are too many, and a ServiceAccount that OLM makes itself.
+    """Find excessive rights, and a ServiceAccount, which OLM itself creates.
 
     https://sdk.operatorframework.io/docs/best-practices/common-recommendation/
     """
@@ -222,7 +222,7 @@ def permissions(package: Package) -> Iterator[str]:
 
 @rule
 def related_images(package: Package) -> Iterator[str]:
-    """Find images that a mirror of the catalog would not have; in a release, those without digest.
+    """Find images that a mirror of the catalog would miss, and in a release those without digest.
 
     https://olm.operatorframework.io/docs/reference/file-based-catalogs/ (relatedImages)
     """
@@ -276,7 +276,7 @@ def platforms(package: Package) -> Iterator[str]:
 
 @rule
 def image_labels(package: Package) -> Iterator[str]:
-    """Find annotations of the bundle that do not say where in it things are.
+    """Find annotations that do not match the bundle's layout.
 
     https://olm.operatorframework.io/docs/tasks/creating-operator-bundle/
     """

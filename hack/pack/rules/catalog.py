@@ -1,4 +1,4 @@
-"""The rules for the catalog. One that is called `check_…` is the pipeline's."""
+"""The rules for the catalog; those named `check_…` are the pipeline's."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from hack.pack.rules.package import Document, Manifest, Package, rule
 
 @rule
 def catalog_package(package: Package) -> Iterator[str]:
-    """Find a catalog that has not exactly our package, with a default channel that there is.
+    """Find a catalog that is not exactly our package, with a default channel that exists.
 
     https://olm.operatorframework.io/docs/reference/file-based-catalogs/
     """
@@ -35,7 +35,7 @@ def _entries(channel: Document) -> dict[str, Manifest]:
 
 @rule
 def check_replaces_availability(package: Package) -> Iterator[str]:
-    """Find entries of channels without a bundle, and such as replace what the catalog has not."""
+    """Find channel entries without a bundle, and those that replace an unknown version."""
     bundles = {blob.get("name") for blob in package.of("olm.bundle")}
     for channel in package.of("olm.channel"):
         entries = channel.get("entries") or []
@@ -54,7 +54,7 @@ def check_replaces_availability(package: Package) -> Iterator[str]:
 
 @rule
 def check_upgrade_graph_loop(package: Package) -> Iterator[str]:
-    """Find a version that replaces itself over others."""
+    """Find a version that replaces itself through others."""
     for channel in package.of("olm.channel"):
         entries = _entries(channel)
         for i, entry in enumerate(channel.get("entries") or []):
@@ -70,7 +70,7 @@ def check_upgrade_graph_loop(package: Package) -> Iterator[str]:
 
 @rule
 def check_dangling_bundles(package: Package) -> Iterator[str]:
-    """Find channels with more than one head, and bundles that no channel has."""
+    """Find channels with more than one head, and bundles that are in no channel."""
     offered = set[str]()
     for channel in package.of("olm.channel"):
         entries = _entries(channel)
@@ -88,7 +88,7 @@ def check_dangling_bundles(package: Package) -> Iterator[str]:
 
 @rule
 def check_pruned_graph(package: Package) -> Iterator[str]:
-    """Find a `skipRange` without `replaces`: it would take the older versions from the channel."""
+    """Find a `skipRange` without `replaces`: it would remove older versions from the channel."""
     for channel in package.of("olm.channel"):
         for i, entry in enumerate(channel.get("entries") or []):
             skipped = entry.get("skipRange")
@@ -102,7 +102,7 @@ def check_pruned_graph(package: Package) -> Iterator[str]:
 
 @rule
 def check_operator_name_unique(package: Package) -> Iterator[str]:
-    """Find bundles of another operator, or whose name is not that of their version."""
+    """Find bundles of another operator, or with a name that does not match their version."""
     for blob in package.of("olm.bundle"):
         version = next(
             (x["value"]["version"] for x in blob.get("properties") if x["type"] == "olm.package"),
@@ -116,7 +116,7 @@ def check_operator_name_unique(package: Package) -> Iterator[str]:
 
 @rule
 def check_olm_bundle_object_in_fbc(package: Package) -> Iterator[str]:
-    """Find whole manifests in the catalog: they make it heavy."""
+    """Find whole manifests in the catalog, which make it large."""
     for blob in package.of("olm.bundle"):
         for i, found in enumerate(blob.get("properties") or []):
             if found["type"] == "olm.bundle.object":
@@ -126,7 +126,7 @@ def check_olm_bundle_object_in_fbc(package: Package) -> Iterator[str]:
 
 @rule
 def releases_name_images_by_digest(package: Package) -> Iterator[str]:
-    """Find images without a digest in a release, which every bundle is but that of this version."""
+    """Find images without a digest in a release: every bundle except this version's is one."""
     for blob in package.of("olm.bundle"):
         if blob.get("name") == package.csv.get("metadata", "name"):
             continue
@@ -141,9 +141,9 @@ def releases_name_images_by_digest(package: Package) -> Iterator[str]:
 
 @rule
 def this_version_is_the_newest_of_its_minor(package: Package) -> Iterator[str]:
-    """Find a catalog without the bundle, or with one of its minor that is newer or of a later day.
+    """Find a catalog without the bundle, or with a newer or later one of the same minor version.
 
-    Those of another minor do not count: a fix for 0.1 may come after 0.2.0.
+    Other minor versions do not count: a fix for 0.1 may come after 0.2.0.
     """
     name = package.csv.get("metadata", "name")
     dates = {}
@@ -164,5 +164,5 @@ def this_version_is_the_newest_of_its_minor(package: Package) -> Iterator[str]:
 
 
 def _minor(name: str) -> str:
-    """Return what the names of all releases of a minor version begin with."""
+    """Return the common prefix of the names of a minor version's releases."""
     return ".".join(name.split(".")[:3])

@@ -1,4 +1,4 @@
-"""What must hold for the kinds that a bundle brings: their examples, and how consoles show them."""
+"""The rules for a bundle's kinds: their examples, and their descriptions in consoles."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from hack.pack.rules.package import Document, Manifest, Package, rule
 
 
 def _examples(package: Package, annotation: str) -> Any:
-    """Return what an annotation holds as JSON; None where it does not."""
+    """Return an annotation's JSON, or None if it is missing or invalid."""
     try:
         return json.loads(package.csv.get("metadata", "annotations", annotation) or "")
     except ValueError:
@@ -17,7 +17,7 @@ def _examples(package: Package, annotation: str) -> Any:
 
 @rule
 def examples(package: Package) -> Iterator[str]:
-    """Find owned versions without an example that has spec and status as the schema has them.
+    """Find owned versions without an example whose spec and status match the schema.
 
     https://sdk.operatorframework.io/docs/testing-operators/scorecard/ ("CRDs have validation")
     """
@@ -37,7 +37,7 @@ def examples(package: Package) -> Iterator[str]:
 
 
 def _of_version(crd: Document, version: Manifest, objects: list[Manifest]) -> Iterator[str]:
-    """Yield what is wrong with the examples of a version of a kind."""
+    """Yield the mistakes in the examples of a version of a kind."""
     kind, api = crd.get("spec", "names", "kind"), f"{crd.get('spec', 'group')}/{version['name']}"
     ours = [x for x in objects if (x.get("apiVersion"), x.get("kind")) == (api, kind)]
     if not ours:
@@ -53,7 +53,7 @@ def _of_version(crd: Document, version: Manifest, objects: list[Manifest]) -> It
 
 @rule
 def descriptors(package: Package) -> Iterator[str]:
-    """Find fields of the kind that no descriptor shows, and owned kinds that are not described.
+    """Find fields of the kind without a descriptor, and owned kinds without a description.
 
     https://sdk.operatorframework.io/docs/testing-operators/scorecard/ ("Spec fields with …")
     """

@@ -1,7 +1,7 @@
-"""What OLM v1 says that it cannot install, as rules for bundle and catalog.
+"""The limitations of OLM v1, as rules for bundle and catalog.
 
-Its own program that would say so, operator-controller, cannot be built here: a module of it is not
-to be had. Each rule names where it is written.
+operator-controller, which enforces them, cannot be built here, because one of its modules is not
+available. Each rule names its source.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from hack.pack.rules.package import Package, rule
 
 @rule
 def olmv1_needs_all_namespaces(package: Package) -> Iterator[str]:
-    """Find a bundle that OLM v1 refuses for its install modes.
+    """Find a bundle that OLM v1 refuses because of its install modes.
 
     https://operator-framework.github.io/operator-controller/project/olmv1_limitations/
     """
@@ -22,7 +22,7 @@ def olmv1_needs_all_namespaces(package: Package) -> Iterator[str]:
 
 @rule
 def olmv1_takes_no_dependencies(package: Package) -> Iterator[str]:
-    """Find what OLM v1 refuses to resolve: packages, kinds and constraints that are required.
+    """Find dependencies, which OLM v1 refuses: required packages, kinds and constraints.
 
     https://operator-framework.github.io/operator-controller/project/olmv1_limitations/
     """
@@ -43,7 +43,7 @@ def olmv1_takes_no_dependencies(package: Package) -> Iterator[str]:
 
 @rule
 def olmv1_takes_no_webhooks_nor_apis(package: Package) -> Iterator[str]:
-    """Find webhooks, which OLM v1 takes only with a certificate provider, and API services.
+    """Find webhooks, which OLM v1 accepts only with a certificate provider, and API services.
 
     https://github.com/operator-framework/operator-controller/blob/v1.11.0/internal/operator-controller/rukpak/bundle/README.md
     """

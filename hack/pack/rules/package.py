@@ -1,6 +1,6 @@
-"""A bundle and a catalog as they are read, and how a rule says what is wrong with them.
+"""The documents of a bundle and a catalog, and the sentences about their mistakes.
 
-The modules beside it hold the rules.
+The other modules contain the rules.
 """
 
 import functools
@@ -27,7 +27,7 @@ class Document:
     content: Manifest
 
     def get(self, *keys: str | int) -> Any:
-        """Return the value of a field; None where it is missing."""
+        """Return the value of a field, or None if it is missing."""
         value: Any = self.content
         for key in keys:
             try:
@@ -37,18 +37,18 @@ class Document:
         return value
 
     def wrong(self, *keys: str | int, what: str) -> str:
-        """Return the sentence that a field is wrong."""
+        """Return a sentence about a wrong field."""
         field = "".join(map(_step, keys)).removeprefix(".")
         return f"{self.file}: {field + ': ' if field else ''}{what}"
 
 
 def _step(key: str | int) -> str:
-    """Return how a key is written behind a field."""
+    """Return a key in the form in which it follows a field."""
     return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
 
 
 def _check(document: Document) -> None:
-    """Raise HackError, with the sentence, where fields are missing or of another type."""
+    """Raise HackError, with the sentence, if fields are missing or have another type."""
     shape = SHAPES.get(document.get("kind") or document.get("schema"))
     errors = jsonschema.Draft202012Validator(shape or {}).iter_errors(document.content)
     for error in sorted(errors, key=lambda each: list(map(str, each.absolute_path))):
@@ -57,7 +57,7 @@ def _check(document: Document) -> None:
 
 
 def _documents(folder: Path, pattern: str) -> list[Document]:
-    """Read the YAML files of a folder; raise HackError, with the sentence, where that fails."""
+    """Read the YAML files of a folder; raise HackError, with the sentence, if that fails."""
     found = []
     for file in sorted(folder.glob(pattern)):
         if not file.is_file() or file.suffix not in {".yaml", ".yml", ".json"}:
@@ -76,11 +76,11 @@ def _documents(folder: Path, pattern: str) -> list[Document]:
 
 
 class Package:
-    """A bundle and a catalog that has it, as they lie in two folders."""
+    """A bundle and the catalog that contains it, in two folders."""
 
     def __init__(self, bundle: Path, catalog: Path, released: bool = False) -> None:
         self.bundle, self.catalog = bundle, catalog
-        #: Whether the bundle is handed in, so that it must name its images by digest.
+        #: Whether the bundle is submitted, so it must name its images by digest.
         self.released = released
         self.manifests = _documents(bundle, "manifests/*")
         self.csv = self._only("ClusterServiceVersion")
@@ -108,12 +108,12 @@ class Package:
         return found[0]
 
     def of(self, schema: str) -> list[Document]:
-        """Return the blobs of the catalog that are of a schema."""
+        """Return the catalog's blobs of a schema."""
         return [blob for blob in self.blobs if blob.get("schema") == schema]
 
     @functools.cached_property
     def containers(self) -> list[tuple[tuple[str | int, ...], Manifest]]:
-        """Return all containers that OLM starts, each with the field that it is."""
+        """Return all containers that OLM starts, each with its field."""
         return [
             ((*where, "spec", "template", "spec", "containers", number), container)
             for where, deployment in self.deployments
@@ -122,7 +122,7 @@ class Package:
 
     @property
     def deployments(self) -> list[tuple[tuple[str | int, ...], Manifest]]:
-        """Return all Deployments, each with the field that it is."""
+        """Return all Deployments, each with its field."""
         where = ("spec", "install", "spec", "deployments")
         return [((*where, i), found) for i, found in enumerate(self.csv.get(*where) or [])]
 
@@ -141,6 +141,6 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(function: Rule) -> Rule:
-    """Have a rule among RULES."""
+    """Add a rule to RULES."""
     RULES[function.__name__] = function
     return function

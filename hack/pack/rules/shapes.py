@@ -1,7 +1,7 @@
-"""Which fields must be there, and of which type, so that the rules can look at them.
+"""The fields and types that a document must have so that the rules can be checked.
 
-As JSON Schemas; `package` holds every document against its own. What the fields say is for the
-rules, and what else there may be for OLM's validators.
+They are JSON Schemas; `package` validates every document against its own. The rules check the
+values of the fields, and OLM's validators all others.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ _ANY: Schema = {}
 
 
 def _object(**properties: Schema) -> Schema:
-    """Return an object; a property whose name ends with an underscore may be left out."""
+    """Return an object; a property whose name ends with an underscore is optional."""
     return {
         "type": "object",
         "required": [name for name in properties if not name.endswith("_")],

@@ -1,4 +1,4 @@
-"""The pipeline's rules for a folder operators/<name>/, as it is handed in (see hack/pack/rules)."""
+"""The pipeline's rules for a submitted folder operators/<name>/ (see hack/pack/rules)."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,13 +33,13 @@ def _ci(operator: Path) -> Document:
 
 
 def _versions(operator: Path) -> list[Path]:
-    """Return the folders of versions: those that hold manifests."""
+    """Return the folders of versions, which contain manifests."""
     return sorted(folder.parent for folder in operator.glob("*/manifests"))
 
 
 @_rule
 def check_operator_version_directory_name(operator: Path) -> Iterator[str]:
-    """Find a folder that is not called as the version that is in it."""
+    """Find a folder whose name is not the version in it."""
     for folder in _versions(operator):
         for file in folder.glob("manifests/*.clusterserviceversion.yaml"):
             csv = _read(file, operator)
@@ -50,7 +50,7 @@ def check_operator_version_directory_name(operator: Path) -> Iterator[str]:
 
 @_rule
 def check_schema_operator_ci_config(operator: Path) -> Iterator[str]:
-    """Find fields of ci.yaml that are missing or of another kind."""
+    """Find fields of ci.yaml that are missing or have the wrong type."""
     ci = _ci(operator)
     if ci.get("fbc", "enabled") is not True:
         yield ci.wrong("fbc", "enabled", what="must be true")
@@ -70,7 +70,7 @@ def check_schema_operator_ci_config(operator: Path) -> Iterator[str]:
 
 @_rule
 def check_catalog_usage_ci_config(operator: Path) -> Iterator[str]:
-    """Find a catalog that is made of two templates."""
+    """Find a catalog that is generated from two templates."""
     ci = _ci(operator)
     seen = set[str]()
     for i, found in enumerate(ci.get("fbc", "catalog_mapping") or []):
@@ -83,7 +83,7 @@ def check_catalog_usage_ci_config(operator: Path) -> Iterator[str]:
 
 @_rule
 def check_ci_upgrade_graph(operator: Path) -> Iterator[str]:
-    """Find a way to upgrade that the pipeline does not know."""
+    """Find an upgrade mode that the pipeline does not know."""
     ci = _ci(operator)
     if ci.get("updateGraph") not in {"replaces-mode", "semver-mode"}:
         what = f"{ci.get('updateGraph')} is neither replaces-mode nor semver-mode"
@@ -112,7 +112,7 @@ def check_schema_bundle_release_config(operator: Path) -> Iterator[str]:
 
 
 def problems(operator: Path) -> Iterator[str]:
-    """Yield what is wrong with the folder, a sentence each."""
+    """Yield a sentence for each mistake in the folder."""
     for name, rule in RULES.items():
         try:
             for sentence in rule(operator):

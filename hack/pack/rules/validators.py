@@ -1,4 +1,4 @@
-"""The validators of OLM itself, which the pipeline runs over every bundle, too.
+"""OLM's own validators, which the pipeline also runs on every bundle.
 
 The pipeline's rules `check_osdk_bundle_validate_operatorhub` and `…_operator_framework` are these:
 `operator-sdk bundle validate` has no others (hack/rig/go/olm-validate).
@@ -12,9 +12,9 @@ from hack.rig.run import output
 
 
 def findings(bundle: Path, *container_tool: str, env: Mapping[str, str] | None = None) -> list[str]:
-    """Return what they find in a bundle, error or warning, a sentence each.
+    """Return a sentence for each error or warning of theirs about a bundle.
 
-    One of them looks into the images, and runs only with a container tool to pull them with.
+    One of them inspects the images, and runs only with a container tool that pulls them.
     """
     program = golang.program("olm-validate")
     return output([program, bundle, *container_tool], timeout=300, env=env).splitlines()

@@ -1,7 +1,7 @@
-"""The requests of an operator, and what may befall them.
+"""The requests of an operator, and the faults that can happen to them.
 
-A fault is a function that is handed a call and the means to pass it on, and decides what becomes
-of it; the ones below are all that most tests need. Watches are harmed event by event.
+A fault is a function that gets a call and a function to forward it, and decides what happens; the
+ones below suffice for most tests. Watches are disturbed event by event.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class Call:
 
     @property
     def lease(self) -> bool:
-        """Whether it is the election's."""
+        """Whether it is a request of the leader election."""
         return "/leases" in self.path
 
     @property
@@ -40,20 +40,20 @@ class Call:
 
     @property
     def lists(self) -> bool:
-        """Whether it asks for all objects of a kind, or for a page of them."""
+        """Whether it lists the objects of a kind, or a page of them."""
         plural = self.plural
         return bool(plural) and not (self.writes or self.watch) and self.path.endswith(plural)
 
     @property
     def plural(self) -> str:
-        """The kind that it is about, such as pods; empty if it is about none."""
+        """The plural of its kind, such as pods; empty if it has none."""
         match = re.match(r"/(?:api|apis/[^/]+)/[^/]+(?:/namespaces/[^/]+)?/([^/]+)", self.path)
         return match[1] if match else ""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the operator is answered."""
+    """The answer to the operator."""
 
     status: int
     body: bytes
@@ -76,11 +76,11 @@ class Write:
 
 
 Forward = Callable[[], Awaitable[Answer]]
-#: Gives the answer, or None to have the connection dropped without one.
+#: Returns the answer, or None to drop the connection without one.
 Fault = Callable[[Call, Forward], Awaitable[Answer | None]]
 Match = Callable[[Call], bool]
-#: Is handed an event of a watch as a line; returns the line to pass on, None to swallow it.
-#: Raises ``Cut`` to end the stream.
+#: Gets an event of a watch as a line, and returns the line to forward, or None to drop it.
+#: Raises `Cut` to end the stream.
 Harm = Callable[[Call, bytes], bytes | None]
 EventMatch = Callable[[Call, bytes], bool]
 
@@ -94,7 +94,7 @@ class Cut(Exception):  # noqa: N818 (no error: an order)
 
 
 def nth_write(number: int, about: str = "") -> Match:
-    """Match the n-th write that comes by and names the object, the Lease's aside."""
+    """Match the n-th write that names the object, except writes of the Lease."""
     seen = 0
 
     def match(call: Call) -> bool:
@@ -111,16 +111,16 @@ def nth_write(number: int, about: str = "") -> Match:
 
 
 async def lose(_: Call, forward: Forward) -> None:
-    """Have the server do it, and the operator never hear of it."""
+    """Let the server carry it out, but lose the answer."""
     await forward()
 
 
 async def drop(_: Call, __: Forward) -> None:
-    """Let it never reach the server."""
+    """Lose the request before it reaches the server."""
 
 
 def refuse(status: int, reason: str, retry_after: int | None = None) -> Fault:
-    """Refuse it, as the API server would."""
+    """Return a fault that refuses the request as the API server would."""
     body = {"kind": "Status", "status": "Failure", "code": status, "reason": reason,
             "message": f"{reason}: this is a drill"}  # fmt: skip
     headers = {"Content-Type": "application/json"}
@@ -134,7 +134,7 @@ def refuse(status: int, reason: str, retry_after: int | None = None) -> Fault:
 
 
 def delay(seconds: float) -> Fault:
-    """Pass it on late."""
+    """Return a fault that forwards the request late."""
 
     async def fault(_: Call, forward: Forward) -> Answer:
         await asyncio.sleep(seconds)
@@ -144,7 +144,7 @@ def delay(seconds: float) -> Fault:
 
 
 def late(seconds: float) -> Fault:
-    """Have the server do it at once, and the operator hear of it late."""
+    """Return a fault that forwards the request at once and the answer late."""
 
     async def fault(_: Call, forward: Forward) -> Answer:
         answer = await forward()
@@ -155,11 +155,11 @@ def late(seconds: float) -> Fault:
 
 
 async def swallow(_: Call, __: Forward) -> None:
-    """Take it, and never answer: a black hole."""
+    """Accept the request, and never answer: a black hole."""
     await asyncio.sleep(3600)
 
 
 async def garble(_: Call, forward: Forward) -> Answer:
-    """Answer with half of it: no JSON."""
+    """Send half of the answer, which is invalid JSON."""
     answer = await forward()
     return Answer(answer.status, answer.body[: len(answer.body) // 2], answer.headers)

@@ -1,4 +1,4 @@
-"""What the tests themselves ask of the API server, past every proxy; and what is set up in it."""
+"""The tests' own requests to the API server, without a proxy, and the setup of the cluster."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 class RefusedError(Exception):
-    """The API server refused; the text is its message."""
+    """The API server refused a request; the text is its message."""
 
     def __init__(self, status: int, answer: Raw) -> None:
         super().__init__(f"{status}: {answer.get('message')}")
@@ -44,9 +44,9 @@ class Cluster:
         kind: str = "application/json",
         accept: str = "application/json",
     ) -> Raw:
-        """Send one request; ``RefusedError`` if it is refused.
+        """Send one request; raise `RefusedError` if it is refused.
 
-        429 is waited out: "storage is (re)initializing", after a start and after a new kind.
+        Retry after a 429, "storage is (re)initializing", which follows a start or a new kind.
         """
         for _ in range(100):
             try:
@@ -74,7 +74,7 @@ class Cluster:
             return answer
 
     async def find(self, path: str) -> Raw | None:
-        """Give an object, None if there is none."""
+        """Return an object, or None."""
         try:
             return await self.ask("GET", path)
         except RefusedError as error:
@@ -88,7 +88,7 @@ class Cluster:
             await self.ask(method, path, body)
 
     async def items(self, path: str) -> list[Raw]:
-        """Give all objects of a collection."""
+        """Return all objects of a collection."""
         found: list[Raw] = (await self.ask("GET", path)).get("items") or []
         return found
 
@@ -138,7 +138,7 @@ class Cluster:
                 await asyncio.sleep(0.05)
 
     async def until_allowed(self, verb: str, kind: Kind, namespace: str, now: bool = True) -> None:
-        """Wait until the API server has heard what the operator may do, or may not any more."""
+        """Wait until the API server applies a new or removed right of the operator."""
         wanted = {
             "verb": verb, "group": kind.group, "resource": kind.plural, "namespace": namespace
         }  # fmt: skip
@@ -151,7 +151,7 @@ class Cluster:
                 await asyncio.sleep(0.05)
 
     async def new_namespace(self) -> str:
-        """Make a namespace that lets only Pods of the strictest kind in."""
+        """Create a namespace with Pod Security `restricted`; return its name."""
         name = f"t-{secrets.token_hex(4)}"
         labels = {"pod-security.kubernetes.io/enforce": "restricted"}
         meta = {"name": name, "labels": labels}
@@ -161,7 +161,7 @@ class Cluster:
 
 @asynccontextmanager
 async def connected(plane: ControlPlane) -> AsyncIterator[Cluster]:
-    """Have a client while the block lasts."""
+    """Return a client for the block."""
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=False),
         headers={"Authorization": f"Bearer {ADMIN}"},

@@ -1,18 +1,18 @@
-"""The control plane of the fault tests; `kubelet` stands in for the kubelet and the scheduler."""
+"""The control plane of the fault tests; `kubelet` simulates the kubelet and the scheduler."""
 
 import contextlib
 from collections.abc import Iterator
 
 from hack.rig.control_plane import GARBAGE, ControlPlane, chosen
 
-#: Whom tests.chart.helm installs.
+#: The user of the operator that tests.chart.helm installs.
 OPERATOR = "system:serviceaccount:operators:demo-message-operator"
 _USERS = {OPERATOR: "system:serviceaccounts"}
 _FLAGS = (
     "--enable-priority-and-fairness=false",
     "--max-requests-inflight=0", "--max-mutating-requests-inflight=0",
 )  # fmt: skip
-#: What is beta in an older Kubernetes, and needed to stand for the admission of others.
+#: Features that are beta in an older Kubernetes; the tests simulate others' admission with them.
 _BETA = {
     "1.35": (
         "--feature-gates=MutatingAdmissionPolicy=true",
@@ -27,7 +27,7 @@ CONTROLLERS = (
 
 @contextlib.contextmanager
 def running(*flags: str) -> Iterator[ControlPlane]:
-    """Have a control plane while the block lasts; its controllers are yet to be started."""
+    """Run a control plane during the block, without its controllers."""
     kubernetes = chosen()
     plane = ControlPlane(_USERS, (*_FLAGS, *_BETA.get(kubernetes, ()), *flags), kubernetes)
     try:

@@ -10,7 +10,7 @@ from tests.chart.helm import Manifest
 
 
 def kubectl(plane: ControlPlane, *arguments: str, stdin: list[Manifest] | None = None) -> str:
-    """Run kubectl with all rights and these objects; return what it prints."""
+    """Run kubectl with all rights, with these objects as its input; return its output."""
     done = subprocess.run(
         [
             *(tools.path("kubectl"), f"--server={plane.server}", f"--token={ADMIN}"),

@@ -1,4 +1,4 @@
-"""Stands in for scheduler and kubelet: Pods of one namespace run, and end when they are told to."""
+"""Simulates scheduler and kubelet: runs the Pods of one namespace, and ends deleted ones."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from tests.support.faults.cluster import NODE, Cluster, Raw, RefusedError
 
 
 class Trouble(Enum):
-    """What befalls the node."""
+    """A problem of the node."""
 
     REJECTS = "rejects each Pod at once, as OutOfpods"
     INIT_FAILS = "the first init container of each Pod crashes"
@@ -33,20 +33,20 @@ class Kubelet:
         self._tasks: set[asyncio.Task[None]] = set()
         self._trouble: Trouble | None = None
         self._unmet: set[Trouble] = set()
-        #: Whether it binds Pods to its node, too: no scheduler does.
+        #: Whether it also binds Pods to its node, because there is no scheduler.
         self.places = True
 
     def arm(self, trouble: Trouble) -> None:
-        """Have trouble with each Pod from now on."""
+        """Have this trouble with each Pod from now on."""
         self._trouble = trouble
         self._unmet.add(trouble)
 
     def disarm(self) -> None:
-        """Have no more trouble."""
+        """End the trouble."""
         self._trouble = None
 
     def unmet(self) -> list[str]:
-        """Return the troubles that no Pod has had."""
+        """Return the troubles that happened to no Pod."""
         return [f"the node's: {trouble.value}" for trouble in self._unmet]
 
     def _has(self, trouble: Trouble) -> bool:
@@ -56,7 +56,7 @@ class Kubelet:
         return True
 
     async def run(self) -> None:
-        """Work until cancelled, whatever becomes of the API server."""
+        """Work until cancelled, even if the API server is restarted."""
         while True:
             try:
                 found = await self._cluster.ask("GET", self._path)

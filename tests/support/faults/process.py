@@ -1,4 +1,4 @@
-"""The operator as a real process, so that signals are real; and its supervisor, as a kubelet is."""
+"""The operator as a real process, which gets real signals, and a supervisor like a kubelet."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ CHECKOUT = Path(__file__).parents[3]
 
 
 class Operator:
-    """One replica; it is started again whenever it ends, until it is told to stay down."""
+    """One replica, which is restarted whenever it ends, until it is stopped."""
 
     def __init__(
         self, program: Sequence[str], server: str, *flags: str, log_to: int | None = None
@@ -37,12 +37,12 @@ class Operator:
         self._clock.write_text("0")
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
-        #: How often it has ended, and with what.
+        #: The exit codes so far.
         self.exits: list[int] = []
         self.supervised = True
 
     async def start(self) -> None:
-        """Start it, and keep it up."""
+        """Start the process, and restart it whenever it ends."""
         await self._spawn()
         self._keeper = asyncio.create_task(self._keep())
 
@@ -74,17 +74,17 @@ class Operator:
 
     @property
     def log(self) -> Path:
-        """The file that it logs to."""
+        """The path of its log."""
         return self._folder / "log"
 
     @property
     def pid(self) -> int:
-        """The process id of the one that runs now."""
+        """The id of the current process."""
         assert self._process is not None
         return self._process.pid
 
     def memory(self, which: str = "VmRSS") -> int:
-        """Return the bytes of memory that it has in use, or has reserved (`VmSize`)."""
+        """Return its resident memory, or its virtual memory (`VmSize`), in bytes."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith(f"{which}:"):
                 return int(line.split()[1]) * 1024
@@ -100,7 +100,7 @@ class Operator:
             os.kill(self.pid, number)
 
     async def stop(self, how: Signals = Signals.SIGTERM) -> None:
-        """End it for good; raise `TimeoutError` if it takes longer than 20 seconds."""
+        """End it without a restart; raise `TimeoutError` if that takes longer than 20 seconds."""
         self.supervised = False
         if self._keeper is not None and not self._keeper.done():
             self.send(how)
@@ -108,7 +108,7 @@ class Operator:
                 await self._keeper
 
     async def close(self) -> None:
-        """End it at once, if it still runs."""
+        """Kill it if it still runs."""
         self.supervised = False
         if self._keeper is not None and not self._keeper.done():
             self.send(Signals.SIGCONT)
@@ -119,7 +119,7 @@ class Operator:
         self._folder.rmdir()
 
     async def probe(self, path: str) -> tuple[int, str]:
-        """Ask an endpoint; status 0 if it does not answer."""
+        """Request an endpoint; return status and text, or status 0 if it does not answer."""
         url = f"http://127.0.0.1:{self.port}{path}"
         limit = aiohttp.ClientTimeout(total=3)
         try:
@@ -129,13 +129,13 @@ class Operator:
             return 0, ""
 
     async def ready(self) -> None:
-        """Wait until it says that it is ready."""
+        """Wait until /readyz reports that it is ready."""
         while (await self.probe("/readyz"))[0] != 200:
             await asyncio.sleep(0.05)
 
 
 def _free_port() -> int:
-    """Return a port that nobody listens on, and that no outgoing connection may take meanwhile."""
+    """Return a free port that no outgoing connection can take meanwhile."""
     while True:
         port = random.randrange(15_000, 32_000)  # noqa: S311 (below the ephemeral ones)
         with socket.socket() as one, contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""Between one operator and the API server: passes all on, logs each write, and does harm on demand.
+"""A proxy between one operator and the API server: it logs each write, and injects faults.
 
-Faults are armed and wait for their calls, or for events of watches. `unmet` tells which of them
-never befell anything: with one of those, a test fails at its end.
+Faults are armed, and wait for a matching call or event of a watch. `unmet` lists those that never
+happened: if there is one, the test fails at its end.
 """
 
 import asyncio
@@ -26,20 +26,20 @@ F = TypeVar("F")
 
 @dataclass
 class Armed(Generic[M, F]):
-    """A fault that waits for the calls, or for the events of watches, that match."""
+    """A fault that waits for matching calls, or for matching events of watches."""
 
     match: M
     fault: F
     times: float
     #: Whether it is no mistake of the test if it is never met.
     may_miss: bool
-    #: The line that armed it.
+    #: The test's line that armed it.
     where: str = field(default_factory=lambda: _line_of_test())
     hits: int = 0
 
     @property
     def waits(self) -> bool:
-        """Whether it is still to befall something."""
+        """Whether it has not happened often enough yet."""
         return self.hits < self.times
 
 
@@ -72,7 +72,7 @@ class Proxy:
     def arm(
         self, match: Match, fault: Fault, times: float = 1, *, may_miss: bool = False
     ) -> Armed[Match, Fault]:
-        """Have the fault befall the next so many calls that match."""
+        """Inject the fault into the given number of the next matching calls."""
         armed = Armed(match, fault, times, may_miss)
         self._faults.append(armed)
         return armed
@@ -80,13 +80,13 @@ class Proxy:
     def arm_events(
         self, match: EventMatch, harm: Harm, times: float = 1
     ) -> Armed[EventMatch, Harm]:
-        """Harm the next so many events of watches that match."""
+        """Disturb the given number of the next matching events of watches."""
         armed = Armed(match, harm, times, may_miss=False)
         self._harms.append(armed)
         return armed
 
     def disarm(self) -> None:
-        """Do no more harm."""
+        """Remove all faults."""
         for armed in self._armed():
             armed.times = 0
 
@@ -94,11 +94,11 @@ class Proxy:
         return [*self._faults, *self._harms]
 
     def unmet(self) -> list[str]:
-        """Return where faults were armed that have befallen nothing."""
+        """Return the lines that armed faults that never happened."""
         return [armed.where for armed in self._armed() if not (armed.hits or armed.may_miss)]
 
     def drop_connections(self) -> None:
-        """Cut all that is open."""
+        """Close all open connections."""
         for request in list(self._open.values()):
             if request.transport:
                 request.transport.abort()
@@ -167,7 +167,7 @@ class Proxy:
             downstream = web.StreamResponse(status=upstream.status)
             downstream.content_type = "application/json"
             await downstream.prepare(request)
-            await downstream.write(b"\n")  # else aiohttp keeps the headers back
+            await downstream.write(b"\n")  # otherwise aiohttp holds the headers back
             rest = b""
             with contextlib.suppress(Cut):
                 async for chunk in upstream.content.iter_any():
@@ -200,7 +200,7 @@ class Proxy:
 
 @asynccontextmanager
 async def proxying(server: str, log: list[Write], who: str = "operator") -> AsyncIterator[Proxy]:
-    """Have a proxy while the block lasts."""
+    """Run a proxy during the block."""
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=False), auto_decompress=True
     ) as session:

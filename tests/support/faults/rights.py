@@ -1,4 +1,4 @@
-"""Roles of an operator as it declares them: enough to work with, and nothing more."""
+"""The roles of an operator, generated from its declaration: exactly the rights that it needs."""
 
 import runpy
 from pathlib import Path
@@ -15,7 +15,7 @@ _LEASES = {
 
 
 def granted(file: Path, namespace: str | None) -> list[Raw]:
-    """Return role and binding for one namespace with its Lease, None for all of them."""
+    """Return role and binding for one namespace and its Lease, or for all if it is None."""
     operator = runpy.run_path(str(file))["manager"]
     prefix = "" if namespace else "Cluster"
     name = operator.program.name

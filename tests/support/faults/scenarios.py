@@ -1,4 +1,4 @@
-"""What users and the world do to an object; each scenario is run under every fault."""
+"""Scenarios: what happens to an object; each one runs under every fault."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ Act = Callable[[World, str], Awaitable[None]]
 
 
 async def nothing(_: World, __: str) -> None:
-    """Have no object."""
+    """Begin without an object."""
 
 
 async def an_object(world: World, name: str) -> None:
-    """Have an object that is well."""
+    """Begin with a healthy object."""
     await world.create("하나", name)
     await world.is_right(name, "하나")
 
@@ -51,7 +51,7 @@ async def a_foreign_child(world: World, name: str) -> None:
 
 
 async def conflict(world: World, name: str) -> None:
-    """Meet the foreign child, leave it alone, and go on when it has gone."""
+    """Expect a conflict, check that the foreign child is unchanged, and delete it."""
     await world.create("하나", name)
     await world.until_reason("Conflict", name)
     child = await world.cluster.ask("GET", world.child(name))
@@ -61,11 +61,11 @@ async def conflict(world: World, name: str) -> None:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is there, what happens then, and what there must be in the end."""
+    """The initial state, the action, and the expected final state."""
 
     before: Act
     act: Act
-    #: The text in the end, None for no object.
+    #: The final text, or None for no object.
     wanted: str | None
 
 
@@ -81,7 +81,7 @@ _COMMON = {
 
 
 def of(subject: Subject, name: str) -> Scenario:
-    """Return one of the scenarios that a subject gives the writes of."""
+    """Return a scenario by its name, with the subject's number of writes."""
     if name in _COMMON:
         return _COMMON[name]
 

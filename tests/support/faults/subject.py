@@ -1,7 +1,7 @@
-"""What an operator says of itself so that the fault suite can try it: some thirty lines each.
+"""A `Subject` describes an operator to the fault suite, in about thirty lines.
 
-The suite makes an object, edits it, breaks it and its child, and asks whether it is well again. How
-that is done for one operator its `Subject` says; tests/faults/subjects.py lists them.
+The suite creates an object, edits it, breaks it and its child, and checks that it recovers. The
+`Subject` says how to do this for one operator; tests/faults/subjects.py lists them.
 """
 
 from abc import ABC, abstractmethod
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from kopf_runtime.kinds import Kind
 from tests.support.faults.cluster import Cluster, Raw
 
-#: Breaks the child at a path.
+#: A function that breaks the child at a path.
 Break = Callable[[Cluster, str], Awaitable[None]]
 
 
@@ -22,28 +22,28 @@ async def lose(cluster: Cluster, child: str) -> None:
 
 
 class Subject(ABC):
-    """An operator under faults, and the kind that it serves, with one child each.
+    """An operator under test, and its kind, whose objects have one child each.
 
-    A user declares a text; what else an object may say is no matter of the suite.
+    A user sets a text; the suite ignores all other fields.
     """
 
-    #: What Python is to run.
+    #: The arguments for Python that run it.
     program: tuple[str, ...]
     kind: Kind
     child: Kind
-    #: The reason with which an object that is well is Ready.
+    #: The Ready condition's reason of a healthy object.
     well: str
-    #: A status that is wrong, as somebody may write it.
+    #: A wrong status, which somebody may write by hand.
     wrong_status: ClassVar[Raw]
-    #: What befalls a child, by the name of the scenario.
+    #: Functions that break a child, by the name of the scenario.
     breaks: ClassVar[Mapping[str, Break]]
-    #: The least of writes that each scenario takes: tells one that tests nothing.
+    #: The minimum number of writes per scenario, which detects scenarios that test nothing.
     writes: ClassVar[Mapping[str, int]]
 
-    #: The scenarios of which `make faults` tries each write; `make faults-long` tries all of them.
+    #: The scenarios whose every write `make faults` tests; `make faults-long` tests all scenarios.
     quick: ClassVar[Sequence[str]] = ("edit",)
 
-    #: How many more writes a scenario may take, where that is not two.
+    #: How many additional writes a scenario may take, if not two.
     more_writes: ClassVar[Mapping[str, int]] = MappingProxyType({})
 
     def __str__(self) -> str:
@@ -51,15 +51,15 @@ class Subject(ABC):
 
     @abstractmethod
     def install(self) -> list[Raw]:
-        """Return what a cluster needs first: the CRD."""
+        """Return the objects that a cluster needs first: the CRD."""
 
     @abstractmethod
     def rights(self, namespace: str | None) -> list[Raw]:
-        """Return the roles and bindings for one namespace with its Lease, or for all of them."""
+        """Return the roles and bindings for one namespace and its Lease, or for all."""
 
     @abstractmethod
     def spec(self, text: str) -> Raw:
-        """Return what a user declares."""
+        """Return the spec of an object with a text."""
 
     @abstractmethod
     def child_of(self, name: str) -> str:
@@ -67,34 +67,34 @@ class Subject(ABC):
 
     @abstractmethod
     def foreign(self, name: str) -> Raw:
-        """Return somebody else's object with the name of an object's child."""
+        """Return a foreign object with the name of an object's child."""
 
     @abstractmethod
     def facts(self, found: Raw, child: Raw, text: str) -> dict[str, tuple[Any, Any]]:
-        """Return what is, and what should be, for an object that says a text, and its child."""
+        """Return the actual and the expected values of an object with a text, and of its child."""
 
     @abstractmethod
     def essence(self, child: Raw) -> Raw:
-        """Return what of a child tells neither its name nor its age."""
+        """Return a child without its name, age and other values that differ between equal ones."""
 
     def most(self, scenario: str) -> int:
-        """Return the most of writes that a scenario takes."""
+        """Return the maximum number of writes that a scenario takes."""
         return self.writes[scenario] + self.more_writes.get(scenario, 2)
 
     @property
     def crd(self) -> str:
-        """The path of the kind's definition."""
+        """The path of the kind's CRD."""
         return f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{self.kind}"
 
     def manifest(self, text: str, name: str) -> Raw:
-        """Return an object that says a text."""
+        """Return an object with a text."""
         return {
             "apiVersion": self.kind.api_version, "kind": self.kind.kind,
             "metadata": {"name": name}, "spec": self.spec(text),
         }  # fmt: skip
 
     def wrong(self, found: Raw, child: Raw, text: str) -> list[str]:
-        """Return what is wrong with an object that is to say a text, and with its child."""
+        """Return what is wrong with an object that should have a text, and with its child."""
         meta, conditions = found["metadata"], (found.get("status") or {}).get("conditions") or ()
         ready: Raw = next((one for one in conditions if one["type"] == "Ready"), {})
         owners = [owner["uid"] for owner in child["metadata"].get("ownerReferences") or ()]
@@ -111,7 +111,7 @@ class Subject(ABC):
 
 
 async def prepare(cluster: Cluster, *subjects: Subject) -> None:
-    """Bring a node and the kinds that the operators serve."""
+    """Create a node and the CRDs of the operators."""
     await cluster.add_node()
     for subject in subjects:
         for manifest in subject.install():

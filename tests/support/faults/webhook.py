@@ -1,4 +1,4 @@
-"""An admission webhook of somebody else's: it changes, refuses, delays or fails."""
+"""Somebody else's admission webhook, which changes, refuses, delays or fails."""
 
 import asyncio
 import base64
@@ -16,23 +16,23 @@ from tests.support.faults.cluster import Cluster, Raw, RefusedError
 
 _ROOT = "/apis/admissionregistration.k8s.io/v1"
 
-#: Returns the JSON patch with which an object is admitted, or a text why it is not.
+#: Returns a JSON patch to admit an object, or a text to refuse it.
 Opinion = Callable[[Raw], Awaitable[list[Raw] | str]]
 
 
 async def admits(_: Raw) -> list[Raw]:
-    """Admit everything as it is."""
+    """Admit every object unchanged."""
     return []
 
 
 @dataclass
 class Webhook:
-    """A webhook that is asked about the Pods of one namespace."""
+    """A webhook for the Pods of one namespace."""
 
     opinion: Opinion
-    #: The requests that it was asked, in order; a fault that was never met is no fault.
+    #: The requests that it received, in order; without any, the test tests nothing.
     asked: list[Raw] = field(default_factory=list)
-    #: How many of them have ended: were answered, or given up by the API server.
+    #: The number of requests that were answered, or given up by the API server.
     ended: int = 0
 
     async def handle(self, request: web.Request) -> web.Response:
@@ -63,7 +63,7 @@ async def webhook(
     operations: tuple[str, ...] = ("CREATE",),
     seconds: int = 30,
 ) -> AsyncIterator[Webhook]:
-    """Have a mutating webhook for a namespace's Pods while the block lasts."""
+    """Run a mutating webhook for a namespace's Pods during the block."""
     certificates = cluster.plane.folder / "certificates"
     trust = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     trust.load_cert_chain(certificates / "apiserver.crt", certificates / "apiserver.key")
@@ -93,7 +93,7 @@ async def registered(
     operations: tuple[str, ...] = ("CREATE",),
     seconds: int = 30,
 ) -> AsyncIterator[None]:
-    """Have the API server ask a URL about a namespace's Pods, until the block ends."""
+    """Have the API server call a URL for a namespace's Pods during the block."""
     name = f"{namespace}-{secrets.token_hex(3)}"
     bundle = (cluster.plane.folder / "certificates" / "apiserver.crt").read_bytes()
     rule = {
@@ -115,7 +115,7 @@ async def registered(
         "rules": [rule],
         **shared,
     }
-    # Nobody listens there: that ConfigMaps are refused shows that the API server knows the hooks.
+    # Nobody listens there: once ConfigMaps are refused, the API server has loaded the webhooks.
     marker = {
         "name": f"marker.{name}.example.com",
         "clientConfig": {"url": "https://127.0.0.1:9/"},
@@ -132,7 +132,7 @@ async def registered(
 
 
 async def _until_asked(cluster: Cluster, namespace: str) -> None:
-    """Wait until the API server has heard of the webhook and its marker, which it does at once."""
+    """Wait until the API server has loaded the webhook and its marker, which it does together."""
     path = f"/api/v1/namespaces/{namespace}/configmaps?dryRun=All"
     async with asyncio.timeout(60):
         while True:

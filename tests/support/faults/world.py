@@ -1,7 +1,7 @@
-"""A namespace of its own with objects, operators behind proxies, a kubelet; and the oracle.
+"""The world of one test: a namespace with objects, operators behind proxies, and a kubelet.
 
-The oracle is always the same: it converges to one right child an object, and then nothing more is
-written.
+The expectation is always the same: each object ends with exactly one correct child, and then the
+operator writes nothing more.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from tests.support.faults.proxy import Armed, Proxy, proxying
 from tests.support.faults.subject import Subject
 
 LEASE = Kind("coordination.k8s.io", "v1", "leases", "Lease")
-PATIENCE = 120.0  # seconds to converge in
-QUIET = 1.3  # seconds without a write; a passing state is written after one second
+PATIENCE = 120.0  # timeout in seconds for convergence
+QUIET = 1.3  # seconds without a write; a transient state is written after one second
 ELECT = (
     "--leader-elect", "--lease-name=demo-message-operator", "--lease-duration=3",
     "--lease-renew-deadline=2", "--lease-retry-period=0.3",
@@ -30,7 +30,7 @@ ELECT = (
 
 
 class World:
-    """What one test sees."""
+    """The world of one test."""
 
     def __init__(
         self, cluster: Cluster, subject: Subject, namespace: str, stack: AsyncExitStack
@@ -42,7 +42,7 @@ class World:
         self.writes: list[Write] = []
         self.proxies: list[Proxy] = []
         self.operators: list[Operator] = []
-        #: Replicas that cannot be ready: they are stopped, or cut off.
+        #: Replicas that cannot be ready, because they are stopped or cut off.
         self.frozen: set[Operator] = set()
         self._stack = stack
 
@@ -61,9 +61,9 @@ class World:
         everywhere: bool = False,
         log_to: int | None = None,
     ) -> Operator:
-        """Start one more replica behind a proxy of its own, and wait until it is ready.
+        """Start another replica behind its own proxy, and wait until it is ready.
 
-        Its proxy may be harmed from the beginning.
+        Its proxy may have faults from the beginning.
         """
         operator = await self.launch(*flags, harm=harm, everywhere=everywhere, log_to=log_to)
         async with self.within(120, "ready"):
@@ -77,7 +77,7 @@ class World:
         everywhere: bool = False,
         log_to: int | None = None,
     ) -> Operator:
-        """Start one more replica behind a proxy of its own; it logs to a file, or where told."""
+        """Start another replica behind its own proxy; it logs to `log_to`, or else to a file."""
         if everywhere:
             await self.allow(None)
         who = f"replica {len(self.proxies) + 1}"
@@ -97,7 +97,7 @@ class World:
         return operator
 
     async def restart(self) -> None:
-        """Kill the operator, and wait until its supervisor has it ready again."""
+        """Kill the operator, and wait until its supervisor has restarted it and it is ready."""
         count = len(self.operator.exits)
         self.operator.send(Signals.SIGKILL)
         async with self.within(60, "killed"):
@@ -107,27 +107,27 @@ class World:
             await self.operator.ready()
 
     async def allow(self, namespace: str | None) -> None:
-        """Give the operator its rights in a namespace, with the election's, or in all of them."""
+        """Grant the operator its rights in a namespace, or in all, and those of the election."""
         await self.grant(self.subject.rights(namespace))
         await self.cluster.until_allowed("create", self.subject.child, namespace or "default")
         if namespace is not None:
             await self.cluster.until_allowed("create", LEASE, namespace)
 
     async def grant(self, manifests: Iterable[Raw]) -> None:
-        """Create roles and their bindings; those that hold everywhere are gone with the test."""
+        """Create roles and bindings; cluster-wide ones are deleted at the end of the test."""
         for manifest in manifests:
             await self.cluster.put(manifest)
             if "namespace" not in manifest["metadata"]:
                 self._stack.push_async_callback(self.cluster.take_back, manifest)
 
     async def another_namespace(self) -> str:
-        """Make one more namespace, in which the operator has its rights; gone with the test."""
+        """Create another namespace with the operator's rights; it is deleted after the test."""
         namespace = await self.cluster.new_namespace()
         await self.allow(namespace)
         self._stack.push_async_callback(self.cluster.remove, f"/api/v1/namespaces/{namespace}")
         return namespace
 
-    # --- the users' doings ------------------------------------------------------------------------
+    # --- actions of users -------------------------------------------------------------------------
 
     @property
     def objects(self) -> str:
@@ -161,7 +161,7 @@ class World:
         await self.cluster.remove(self.object(name))
 
     async def condition(self, name: str = "hello", namespace: str = "") -> Raw:
-        """Return the object's Ready condition, empty without one."""
+        """Return the object's Ready condition, or an empty one."""
         path = self.subject.kind.path(namespace or self.namespace, name)
         found = await self.cluster.find(path) or {}
         conditions: list[Raw] = (found.get("status") or {}).get("conditions") or []
@@ -170,18 +170,18 @@ class World:
     async def until_reason(
         self, reason: str, name: str = "hello", patience: float = PATIENCE, namespace: str = ""
     ) -> Raw:
-        """Wait until the object's Ready condition gives this reason."""
+        """Wait until the object's Ready condition has this reason."""
         async with self.within(patience, f"reason {reason}"):
             while (told := await self.condition(name, namespace)).get("reason") != reason:
                 await asyncio.sleep(0.05)
         return told
 
     async def is_ready(self, name: str = "hello") -> None:
-        """Wait until the object says that it is well."""
+        """Wait until the object is Ready."""
         await self.until_reason(self.subject.well, name)
 
     async def quiet(self, seconds: float = QUIET) -> None:
-        """Wait until nothing was written for so many seconds."""
+        """Wait until nothing has been written for the given number of seconds."""
         async with self.within(PATIENCE, "quiet"):
             count = -1
             while count != len(self.relevant()):
@@ -189,7 +189,7 @@ class World:
                 await asyncio.sleep(seconds)
 
     def child_writes(self, method: str) -> list[Write]:
-        """Return the writes that make or delete children, rather than one of their subresources."""
+        """Return the writes that create or delete children; ignore subresources."""
         place = -1 if method == "POST" else -2
         return [
             write for write in self.relevant()
@@ -198,7 +198,7 @@ class World:
         ]  # fmt: skip
 
     def children_made(self) -> int:
-        """Count the children that the operator has made."""
+        """Count the children that the operator has created."""
         return sum(write.status == 201 for write in self.child_writes("POST"))
 
     def lists(self, plural: str) -> int:
@@ -209,12 +209,12 @@ class World:
         """Count how often the operator has read one object."""
         return sum(call.path == path and not call.writes for call in self.proxy.calls)
 
-    # --- the oracle -------------------------------------------------------------------------------
+    # --- the expectation --------------------------------------------------------------------------
 
     async def converges(
         self, wanted: Mapping[str, str], *, patience: float = PATIENCE, quiet: float = QUIET
     ) -> None:
-        """Assert that each object, a text by its name, comes right, and then all is quiet."""
+        """Expect each object, given as name and text, to become right, and then no more writes."""
         deadline = time.monotonic() + patience
         while True:
             problems = await self._problems(wanted)
@@ -229,7 +229,7 @@ class World:
             await asyncio.sleep(0.05)
 
     async def is_right(self, name: str, text: str) -> None:
-        """Wait until one object is right, whatever the others are."""
+        """Wait until one object is right, regardless of the others."""
         async with self.within(PATIENCE, f"{name} is right"):
             while True:
                 found = await self.cluster.find(self.object(name))
@@ -239,7 +239,7 @@ class World:
                 await asyncio.sleep(0.05)
 
     def relevant(self) -> list[Write]:
-        """Give the writes but the Lease's."""
+        """Return the writes, except those of the Lease."""
         return [write for write in list(self.writes) if "/leases" not in write.path]
 
     async def _problems(self, wanted: Mapping[str, str]) -> list[str]:
@@ -266,7 +266,7 @@ class World:
         return found[:5]
 
     def story(self, what: str) -> str:
-        """Tell what happened, for a failure's message."""
+        """Return a description of what happened, for a failure's message."""
         parts = [what, "writes:", *map(str, self.writes[-40:])]
         for operator in self.operators:
             parts += [f"exits {operator.exits}, log:"]
@@ -274,13 +274,13 @@ class World:
         return "\n".join(parts)
 
     async def met(self, *faults: Armed[Any, Any]) -> None:
-        """Wait until each of these faults has befallen something."""
+        """Wait until each of these faults has happened."""
         async with self.within(PATIENCE, f"met: {[fault.where for fault in faults]}"):
             while not all(fault.hits for fault in faults):
                 await asyncio.sleep(0.02)
 
     def expect_faults_were_met(self) -> None:
-        """Fail if a fault was armed that has befallen nothing: a test without it says nothing."""
+        """Fail if an armed fault never happened, because then the test proves nothing."""
         unmet = self.kubelet.unmet() + [line for proxy in self.proxies for line in proxy.unmet()]
         assert not unmet, self.story("\n  ".join(["faults that were armed and never met:", *unmet]))
 
@@ -296,7 +296,7 @@ class World:
 
 @asynccontextmanager
 async def world(cluster: Cluster, subject: Subject) -> AsyncIterator[World]:
-    """Have a namespace and a kubelet for it while the block lasts."""
+    """Create a namespace, and run a kubelet for it during the block."""
     namespace = await cluster.new_namespace()
     async with AsyncExitStack() as stack:
         one = World(cluster, subject, namespace, stack)

@@ -1,8 +1,8 @@
-"""Makes the operator's process what it is in its image; Python imports this before all else.
+"""Makes the operator's process similar to the one in its image; Python imports this first.
 
-The tests' Kubernetes clients are hidden, for the image has none. And where CLOCK names a file, the
-wall clock is off by the seconds that are written in it, whatever it says at that moment; the
-monotonic clock is not.
+It hides the tests' Kubernetes clients, because the image has none. If CLOCK names a file, the wall
+clock is off by the number of seconds that the file contains at that moment; the monotonic clock is
+not affected.
 """
 
 import datetime
