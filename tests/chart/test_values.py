@@ -399,7 +399,7 @@ def test_the_readme_shows_every_value_with_its_default() -> None:
 
     for value in VALUES:
         assert readme.count(f"| `{value.name}` |") == 1
-    assert "| `replicaCount` | `1` | How many operators run;" in readme
+    assert "| `replicaCount` | `1` | Number of replicas;" in readme
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
