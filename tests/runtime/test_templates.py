@@ -164,18 +164,18 @@ async def test_a_bad_plan_is_a_condition_and_holds_up_no_other(server: ApiServer
             return manifests(thing) if callable(manifests) else manifests  # type: ignore[no-any-return]
         return widgets.config_map(thing)
 
+    def kinds_of_events() -> set[tuple[str, str]]:
+        return {(event["type"], event["reason"]) for event in server.events}
+
     server.put(WIDGET, widget("bad", text="bad"))
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller(desired)):
         await until(lambda: server.get(CONFIG_MAP, ("ns", "w-one")))
         await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "bad"))))
         told = widgets.ready(server.get(WIDGET, ("ns", "bad")))
-        await until(lambda: server.events)
 
         server.edit(WIDGET, ("ns", "bad"), widgets.edit("good"))
         await until(lambda: server.get(CONFIG_MAP, ("ns", "w-bad")))
+        await until(lambda: ("Warning", "InvalidPlan") in kinds_of_events())
 
     assert (told["status"], told["reason"]) == ("False", "InvalidPlan")
-    assert any(
-        (event["type"], event["reason"]) == ("Warning", "InvalidPlan") for event in server.events
-    )

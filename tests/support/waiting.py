@@ -9,8 +9,8 @@ from typing import Any, ParamSpec
 P = ParamSpec("P")
 
 
-async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
-    """Wait until a condition holds."""
+async def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait until a condition holds; the seconds only end a test that would hang."""
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.005)
