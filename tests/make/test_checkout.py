@@ -86,7 +86,7 @@ def test_generate_writes_what_was_edited_by_hand(copy: Make) -> None:
 OTHERS = (
     *("tests/", "bench/", "requirements/", "hack/", "docs/benchmarks", "docs/decisions/"),
     "catalog/",
-    "examples/memcached/",  # a project with a version of its own
+    *("examples/memcached/", "examples/flightticket/"),  # projects with versions of their own
 )
 
 

@@ -29,6 +29,12 @@ that is left out would have the operator's default. Kubernetes makes $$ in an ar
 {{- $pod | toJson | replace "$" "$$" }}
 {{- end }}
 
+{{/* The volumes that the operator itself reads, and where. */}}
+{{- define "message-operator.ownVolumes" -}}
+{{- end }}
+{{- define "message-operator.ownVolumeMounts" -}}
+{{- end }}
+
 {{/* What cannot work among this operator's own values. */}}
 {{- define "message-operator.validateOwn" -}}
 {{- include "message-operator.validateImage" (dict "value" "messagePod.image" "image" .Values.messagePod.image "root" .) }}

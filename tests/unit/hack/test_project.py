@@ -75,7 +75,7 @@ def test_samples_are_of_their_kinds() -> None:
         assert sample["apiVersion"] == f"{kind.qualified_group}/{kind.version}"
 
 
-@pytest.mark.parametrize("folder", [".", "examples/memcached"])
+@pytest.mark.parametrize("folder", [".", "examples/memcached", "examples/flightticket"])
 def test_the_image_has_the_operator_s_code_and_starts_it(folder: str) -> None:
     operator = project.load(CHECKOUT / folder)
     dockerfile = (operator.root / "Dockerfile").read_text()

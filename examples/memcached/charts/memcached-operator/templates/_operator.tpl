@@ -5,6 +5,12 @@
 - --node-image={{ include "memcached-operator.image" (dict "image" .Values.nodes.image "root" .) }}
 {{- end }}
 
+{{/* The volumes that the operator itself reads, and where. */}}
+{{- define "memcached-operator.ownVolumes" -}}
+{{- end }}
+{{- define "memcached-operator.ownVolumeMounts" -}}
+{{- end }}
+
 {{/* What cannot work among this operator's own values. */}}
 {{- define "memcached-operator.validateOwn" -}}
 {{- include "memcached-operator.validateImage" (dict "value" "nodes.image" "image" .Values.nodes.image "root" .) }}

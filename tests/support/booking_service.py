@@ -1,0 +1,82 @@
+"""The booking service of examples/flightticket, as a process of its own."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+SERVER = Path(__file__).parents[2] / "examples" / "flightticket" / "booking" / "server.py"
+TOKEN = "s3cr3t-t0k3n"
+
+
+class BookingService:
+    """A running service, and what a test tells and asks it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tokens, self._database = folder / "tokens", folder / "bookings.sqlite"
+        self.tokens.write_text(TOKEN)
+        self.url = ""
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Start it on a free port, or on its former one, and wait until it listens."""
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-SE", SERVER, "--host=127.0.0.1"),
+            *(f"--port={self.url.rpartition(':')[2] or 0}", f"--database={self._database}"),
+            f"--tokens={self.tokens}",
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert self._process.stdout is not None
+        self.url = (await self._process.stdout.readline()).decode().strip()
+        assert self.url, "the booking service has ended"
+
+    async def kill(self) -> None:
+        """End it as a crash does."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+
+    async def fail(self, *faults: dict[str, Any]) -> None:
+        """Have these faults from now on, and no others; what was held goes on."""
+        await self._ask("PUT", "faults", list(faults))
+
+    async def cancel(self, key: str) -> None:
+        """Cancel a booking at the counter."""
+        await self._ask("DELETE", f"counter/{key}")
+
+    async def change(self, key: str, **wanted: Any) -> None:
+        """Change a booking at the counter."""
+        await self._ask("PUT", f"bookings/{key}", wanted)
+
+    async def calls(self, key: str = "") -> list[str]:
+        """Return the methods of the calls that came, for a booking or for all."""
+        calls = await self._ask("GET", "calls")
+        return [call["method"] for call in calls if key in ("", call["key"])]
+
+    async def events(self, key: str = "") -> list[str]:
+        """Return what happened to a booking, or to all."""
+        events = await self._ask("GET", "events")
+        return [event["event"] for event in events if key in ("", event["key"])]
+
+    async def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, f"{self.url}/{path}", json=body) as answer,
+        ):
+            answer.raise_for_status()
+            return await answer.json(content_type=None) if answer.status != 204 else None
+
+
+@asynccontextmanager
+async def booking_service(folder: Path) -> AsyncIterator[BookingService]:
+    """Have the service run while the block lasts."""
+    service = BookingService(folder)
+    await service.start()
+    try:
+        yield service
+    finally:
+        await service.kill()
