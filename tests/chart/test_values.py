@@ -244,15 +244,15 @@ DEFAULTS: Manifest = yaml.safe_load((CHART / "values.yaml").read_text())
         ),
         (
             {"image": {"repository": "MyOrg/operator"}},
-            "The image of image has the path MyOrg/operator, but a path has lower case letters",
+            "image has the path MyOrg/operator, but the path of an image has lower case",
         ),
         (
             {"messagePod": {"image": {"registry": "", "repository": "메시지"}}},
-            "The image of messagePod.image has the path 메시지, but a path has lower case letters",
+            "messagePod.image has the path 메시지, but the path of an image has lower case",
         ),
         (
             {"global": {"imageRegistry": "mirror.example/Ours/"}},
-            "The image of image has the path Ours/myorg/message-operator, but a path has lower",
+            "image has the path Ours/myorg/message-operator, but the path of an image has",
         ),
         ({"controller": {"workers": 1001}}, "at '/controller/workers': maximum"),
         (
