@@ -1,4 +1,4 @@
-"""`make bump VERSION=x.y.z`: raise the version; `make generate`, which follows, has all name it."""
+"""`make bump VERSION=x.y.z`: raises the version; `make generate` then writes it everywhere."""
 
 import re
 from datetime import UTC, datetime
@@ -22,9 +22,9 @@ def add(commands: Subparsers) -> None:
 
 
 def bump(version: str) -> None:
-    """Write the version where it is written, and today as its day.
+    """Write the version and its date, today, into their files.
 
-    Raises HackError where the version cannot follow, or a release before it is not recorded.
+    Raise HackError if the version cannot follow, or an earlier release is not recorded.
     """
     check(version)
     catalog.check_records(version)
@@ -68,7 +68,7 @@ def _next(version: str) -> str:
 
 
 def _replaced(file: Path, pattern: str, line: str) -> str:
-    """Return a file's text with a line replaced; raise HackError where it has not just one."""
+    """Return a file's text with a line replaced; raise HackError unless exactly one matches."""
     text, times = re.subn(pattern, line, file.read_text(), flags=re.MULTILINE)
     if times != 1:
         raise HackError(f"{file.relative_to(paths.CHECKOUT)}: {times} lines are as {line}, not one")

@@ -1,4 +1,4 @@
-"""`make install` and `make uninstall`: the CustomResourceDefinition alone.
+"""`make install` and `make uninstall`: only the CustomResourceDefinition.
 
 Also used by the commands that install the CRD with the rest of the chart, or run without it.
 """
@@ -15,13 +15,13 @@ from hack.rig.run import HackError, answer, output
 from hack.rig.steps import say, step
 
 _CRDS = tuple(kind.crd for kind in PROJECT.kinds)
-#: The CRDs' names, as a sentence has them.
+#: The CRDs' names, for sentences.
 NAMES = ", ".join(_CRDS)
-#: The roles that belong to a kind; the chart keeps them, as it keeps the CRD.
+#: The roles that belong to a kind; the chart keeps them like the CRD.
 _ROLES = tuple(f"{crd}-{role}" for crd in _CRDS for role in ("view", "edit", "admin"))
-#: Seconds that a deletion may take, and those after which a finalizer counts as holding it up.
+#: Seconds that a deletion may take, and seconds after which a finalizer counts as blocking it.
 _DELETION, _HELD = 300.0, 5.0
-#: The finalizer of a deletion in the foreground, which the garbage collector takes away.
+#: The finalizer of a foreground deletion, which the garbage collector removes.
 _ITS_OWN = '["foregroundDeletion"]'
 _HOLDERS = (
     "jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}"
@@ -54,7 +54,7 @@ def install(cluster: Cluster) -> None:
 
 
 def uninstall() -> None:
-    """Do `make uninstall`."""
+    """Run `make uninstall`."""
     cluster = clusters.find()
     if cluster is None:
         return
@@ -68,7 +68,7 @@ def uninstall() -> None:
 
 
 def is_there(cluster: Cluster) -> bool:
-    """Tell whether the cluster knows any of the kinds."""
+    """Return whether the cluster has any of the CRDs."""
     return bool(_there(cluster))
 
 
@@ -82,10 +82,10 @@ def release(cluster: Cluster) -> str:
 
 
 def _apply(cluster: Cluster) -> None:
-    """Apply the CRD as the chart renders it for `make deploy`, and nothing else of the chart.
+    """Apply only the CRD, as the chart renders it for `make deploy`.
 
-    It is rendered without the cluster: Helm would compare it with what is there, and refuse
-    what another release, or nobody's, has put there.
+    It is rendered without the cluster: otherwise Helm would compare it with the existing one, and
+    refuse one that another release, or no release, has installed.
     """
     template = (cluster.helm, "template", operators.RELEASE, CHART)
     options = ("--namespace", operators.NAMESPACE, "--show-only", "templates/crd.yaml")
@@ -116,9 +116,9 @@ def delete(cluster: Cluster) -> None:
 
 
 def wait_while_deleted(cluster: Cluster) -> None:
-    """Wait while the CRD is being deleted: what is applied to it until then goes with it.
+    """Wait while the CRD is being deleted: objects created until then are deleted with it.
 
-    Raises HackError with the objects whose finalizers hold the deletion up.
+    Raise HackError with the objects whose finalizers block the deletion.
     """
     began = time.monotonic()
     while _is_being_deleted(cluster):
@@ -140,7 +140,7 @@ def wait_while_deleted(cluster: Cluster) -> None:
 
 
 def _there(cluster: Cluster) -> list[str]:
-    """Return those of the CRDs that the cluster has."""
+    """Return the CRDs that exist in the cluster."""
     look = ("get", "crd", *_CRDS, "--ignore-not-found", "-o", "name")
     found = output([*cluster.kubectl_command, *look])
     return [line.partition("/")[2] for line in found.splitlines()]
@@ -153,7 +153,7 @@ def _is_being_deleted(cluster: Cluster) -> bool:
 
 
 def _left(cluster: Cluster) -> tuple[list[str], list[str]]:
-    """Return the objects that are left: those that go by themselves, those that are held."""
+    """Return the remaining objects: those that are ending, and those that a finalizer blocks."""
     free: list[str] = []
     held: list[str] = []
     for crd in _CRDS:

@@ -1,6 +1,6 @@
-"""`make deploy` and `make undeploy`: the operator by Helm; also used by the demo.
+"""`make deploy` and `make undeploy`: install and remove the operator by Helm; the demo uses them.
 
-Both can be repeated, in any order; what somebody else installed is left alone.
+Both can be repeated, in any order; they do not touch what somebody else installed.
 """
 
 import argparse
@@ -52,13 +52,13 @@ def install(cluster: Cluster) -> None:
     published = artifacts.publish(cluster)
     with step("The operator, by Helm") as work:
         if _is_half_done(cluster):
-            # Helm refuses to touch what an interrupted run left. The CRD is kept.
+            # Helm refuses to touch a release that an interrupted run left. The CRD is kept.
             work.run(_helm_uninstall(cluster), timeout=240)
         work.run(_helm_upgrade(cluster, published), timeout=240)
 
 
 def undeploy() -> None:
-    """Do `make undeploy`: the CRD and its objects stay."""
+    """Run `make undeploy`: the CRD and its objects stay."""
     cluster = clusters.find()
     if cluster is None:
         return
@@ -97,7 +97,7 @@ def _is_helm_4(cluster: Cluster) -> bool:
 
 
 def _is_half_done(cluster: Cluster) -> bool:
-    """Tell whether a command of Helm's was interrupted while it worked on the release."""
+    """Return whether a Helm command was interrupted while it worked on the release."""
     states = ("--pending", "--uninstalling")
     half_done = output([*cluster.helm_command, "list", "-n", NAMESPACE, *states, "--short"])
     return RELEASE in half_done.split()

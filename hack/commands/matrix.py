@@ -1,4 +1,4 @@
-"""`make matrix`: what depends on the API server, on each Kubernetes that the operator is proved on.
+"""`make matrix`: tests everything that depends on the API server, on each supported Kubernetes.
 
 The tests are those of tests/faults with the mark `api`. They run one version after the other, each
 on control planes of plain processes. The variable KUBERNETES picks one version; with --oldest it
@@ -28,7 +28,7 @@ def add(commands: Subparsers) -> None:
 
 
 def run(arguments: list[str], *, oldest: bool = False) -> int:
-    """Run the tests, with these further options of pytest; return the worst of its exit codes."""
+    """Run the tests, with further options for pytest; return the worst exit code."""
     picked = control_plane.chosen()
     if oldest:
         chosen = [versions.OLDEST]
@@ -50,7 +50,7 @@ def run(arguments: list[str], *, oldest: bool = False) -> int:
 
 
 def _build(minor: str) -> None:
-    """Build what the tests run, so that this is shown as a step of its own."""
+    """Build the programs that the tests run, so that this is shown as a separate step."""
     for name in _TOOLS:
         tools.path(name)
     golang.program("etcd")
@@ -67,7 +67,7 @@ def _pytest(minor: str, report: Path, arguments: list[str]) -> int:
 
 
 def _counts(report: Path) -> str:
-    """Say how many tests passed, and how many did not, of pytest's report."""
+    """Return how many tests passed, and how many did not, according to pytest's report."""
     if not report.is_file():
         return "no test ran"
     suite = next(ElementTree.parse(report).iter("testsuite"))  # noqa: S314 (pytest has written it)

@@ -1,4 +1,4 @@
-"""`make bundle-push`, `catalog-push` and `chart-push`: what users install, in a registry.
+"""`make bundle-push`, `catalog-push` and `chart-push`: push what users install to a registry.
 
 All images of what is pushed are in the same registry, which REGISTRY names, and are named by
 digest; by default it is the one beside the kind cluster.
@@ -28,14 +28,14 @@ def add(commands: Subparsers) -> None:
 
 
 def push_bundle() -> str:
-    """Do `make bundle-push`; return the bundle's image, by its digest."""
+    """Run `make bundle-push`; return the bundle's image, by its digest."""
     destination = references.prefix()
     _check_not_released(destination)
     return olm_images.push_bundle(_push_images(destination)).bundle_image
 
 
 def push_catalog() -> str:
-    """Do `make catalog-push`; return the catalog's image, by its digest."""
+    """Run `make catalog-push`; return the catalog's image, by its digest."""
     destination = references.prefix()
     _check_not_released(destination)
     _check_given()
@@ -58,7 +58,7 @@ def push_catalog() -> str:
 
 
 def push_chart() -> str:
-    """Do `make chart-push`; return how the operator's chart is called in the registry."""
+    """Run `make chart-push`; return the name of the operator's chart in the registry."""
     destination = references.prefix()
     chart = chart_package.push(f"{destination}/charts", _push_images(destination))
     plain = " --plain-http" if registry.is_local(destination) else ""

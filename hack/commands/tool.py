@@ -1,4 +1,4 @@
-"""`python -m hack tool kubectl`: where programs are, for people and for scripts."""
+"""`python -m hack tool kubectl`: prints the path of a program, for people and for scripts."""
 
 import argparse
 

@@ -1,7 +1,7 @@
-"""Does one step for a child: creates, applies, deletes; each write with a precondition.
+"""Carries out a step for a child: creates, applies or deletes it, each time with a precondition.
 
-`controller` calls it with what `plan` decided. The answer of each write goes into the cache, so
-that a stale echo cannot make us act twice.
+`reconcile` calls it with what `plan` decided. The answer of each write goes into the cache, so that
+a stale event cannot make us act twice.
 """
 
 import logging
@@ -31,11 +31,11 @@ class Applier:
     ) -> None:  # fmt: skip
         self._client, self._templates, self._marks = client, templates, marks
         self._primaries, self._children, self._pace = primaries, children, pace
-        #: Uids of children that lacked a mark of ours already in the answer to their creation.
+        #: Uids of children that already lacked one of our marks in the answer to their creation.
         self.stripped: deque[str] = deque(maxlen=1000)
 
     async def create(self, primary: Primary, wanted: Wanted) -> Child | None:
-        """Make a child; None if something of that name is there already."""
+        """Create a child; return None if an object of its name exists."""
         body = await self._body(primary, wanted)
         try:
             raw = await self._client.request(
@@ -48,7 +48,7 @@ class Applier:
         return self._made(primary, wanted, raw, "created")
 
     async def apply(self, primary: Primary, wanted: Wanted, child: Child | None = None) -> Child:
-        """Change a child in place by server-side apply, or make it if there is none."""
+        """Change a child in place by server-side apply, or create it if it does not exist."""
         body = await self._body(primary, wanted, child)
         raw = await self._client.request(
             "PATCH", wanted.kind.at(wanted.key), body, content_type=APPLY_PATCH,
@@ -57,10 +57,10 @@ class Applier:
         return self._made(primary, wanted, raw, "applied")
 
     async def delete(self, primary: Primary, kind: Kind, child: Child, plan: Plan) -> Child | None:
-        """Delete just this child; None once it is gone, else as it is on its way out."""
+        """Delete exactly this child; return None if it is gone, or else its state while it ends."""
         body = {"preconditions": {"uid": child.uid}, "propagationPolicy": "Background"}
         children = self._children[kind]
-        # Before the request: the watch may tell that it is gone, and the answer may get lost.
+        # Before the request: the watch may report the deletion, and the answer may get lost.
         self._pace.deleted(kind, child, self._client.now(), primary.uid, plan)
         try:
             raw = await self._client.request("DELETE", kind.at(child.key), body)
@@ -80,9 +80,9 @@ class Applier:
         return children.learn(raw)
 
     async def verify(self, primary: Primary, child: Child) -> None:
-        """Ask for the object itself: by old news no child is deleted.
+        """Read the object itself, so that no child is deleted because of stale data.
 
-        Raise `RetryError` if it differs from what is known.
+        Raise `RetryError` if it differs from the cache.
         """
         fetched = await self._primaries.fetch(primary.key)
         fresh = fetched[0] if fetched is not None else None
@@ -93,12 +93,12 @@ class Applier:
             raise RetryError(f"the {self._primaries.kind.kind} changed meanwhile")
 
     async def look(self, wanted: Wanted) -> Child | None:
-        """Ask for the object that has a child's name; None without one."""
+        """Read the object that has a child's name; return None if there is none."""
         fetched = await self._children[wanted.kind].fetch(wanted.key)
         return fetched[0] if fetched is not None else None
 
     def settled(self, wanted: Wanted) -> None:
-        """Take in that a child is as it should be: its manifest need not be kept."""
+        """Record that a child is as it should be, so its manifest is no longer needed."""
         self._templates.forget(wanted)
 
     def _manager(self) -> dict[str, str]:
@@ -113,7 +113,7 @@ class Applier:
         return child
 
     async def _body(self, primary: Primary, wanted: Wanted, child: Child | None = None) -> bytes:
-        """Return the manifest to send, for this very child if it is there."""
+        """Return the manifest to send; if the child exists, only for exactly this one."""
         body = await self._manifest(primary, wanted)
         former = self._pace.former(wanted, primary.uid)
         count = child.replaced if child is not None else former.count if former is not None else 0
@@ -127,7 +127,7 @@ class Applier:
         return msgspec.json.encode(manifest)
 
     async def _manifest(self, primary: Primary, wanted: Wanted) -> bytes:
-        """Return the manifest, made again from the object itself where it was not kept."""
+        """Return the manifest; if it was not kept, create it again from the object itself."""
         body = self._templates.body(wanted)
         if body is None:
             if (fetched := await self._primaries.fetch(primary.key)) is not None:

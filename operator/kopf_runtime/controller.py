@@ -1,6 +1,6 @@
-"""Serves one kind: its sources, its queue, and all that is between them.
+"""The controller of one kind: it connects the sources with the work queue and the reconciler.
 
-`Manager.controller_for` makes it; what its author declares is in `behavior`.
+`Manager.controller_for` creates it; `behavior` has what its author declares.
 """
 
 import functools
@@ -27,7 +27,7 @@ from kopf_runtime.templates import Marks, Templates
 
 
 class Controller(Behavior):
-    """Serves one kind."""
+    """The controller of one kind."""
 
     def set_up(
         self, client: Client, settings: Settings, metrics: Metrics, recorder: Recorder
@@ -77,7 +77,7 @@ class Controller(Behavior):
         self.queue = WorkQueue(self.kind.plural, self._reconcile, settings.workers, metrics)
 
     def reflect(self, namespace: str | None) -> list[Coroutine[Any, Any, None]]:
-        """Return what keeps the caches of a namespace filled, None for all namespaces."""
+        """Return the coroutines that keep the caches of a namespace, or of all, up to date."""
         reflectors = []
         for source in self.sources:
             scope = namespace if source.kind.namespaced else None
@@ -90,19 +90,19 @@ class Controller(Behavior):
 
     @property
     def sources(self) -> list[Source[Any]]:
-        """All kinds that are watched."""
+        """The sources of all watched kinds."""
         children = [*self.children.values(), *self.grandchildren.values()]
         return [self.primaries, *children, *self._selection.sources]
 
     def why_unserved(self, namespace: str) -> str:
-        """Return why nothing is done in a namespace, empty if it is served."""
+        """Return why a namespace is not served, or an empty text if it is."""
         if not self._selection.has(namespace):
             return "--namespace-selector does not select it"
         reasons = (source.why_unserved(namespace) for source in self.sources)
         return next(filter(None, reasons), "")
 
     def unserved(self) -> tuple[list[str], int]:
-        """Return what cannot be served, and how many paths can be."""
+        """Return the paths that cannot be served, and the number of those that are."""
         reflectors = [one for source in self.sources for one in source.reflectors.values()]
         waiting = [one for one in reflectors if not one.synced]
         told = [f"{one.path}: {one.trouble or 'is being listed'}" for one in waiting]
@@ -111,15 +111,15 @@ class Controller(Behavior):
         return told, 0 if first else len(served)
 
     def last_sweep(self) -> float:
-        """Return since when all that is served was compared with full lists, in Unix time.
+        """Return the Unix time since which every served path was compared with a full list.
 
-        0 means that nothing is served. What is not is told by `unserved`.
+        0 means that nothing is served; `unserved` returns the paths that are not.
         """
         reflectors = (one for source in self.sources for one in source.reflectors.values())
         return min((one.listed_at for one in reflectors if one.synced), default=0.0)
 
     def keys(self, namespace: str | None = None) -> list[Key]:
-        """Return the keys of all objects, or of those that a namespace concerns."""
+        """Return the keys of all objects, or of those that depend on a namespace."""
         if namespace and not self.kind.namespaced:
             return list(self._related(namespace))
         return self.primaries.keys(namespace)
@@ -142,13 +142,13 @@ class Controller(Behavior):
             return await self._reconciler.reconcile(key)
 
     def _related(self, namespace: str) -> set[Key]:
-        """Return the keys of objects without a namespace that have or want children in one."""
+        """Return the keys of cluster-scoped objects that have or want children in a namespace."""
         children = (c for source in self.children.values() for c in source.cache.within(namespace))
         wanting = (p.key for p in self.primaries if any(w.key[0] == namespace for w in p.wanted))
         return {*(("", child.parent) for child in children if child.parent), *wanting}
 
     def _turned(self, namespace: str) -> None:
-        """Begin again with a namespace that is selected from now on, or not any more."""
+        """Start over with a namespace that has just been selected or deselected."""
         self._external.begin(namespace)
         for source in self.sources:
             source.warn(namespace)
@@ -156,12 +156,12 @@ class Controller(Behavior):
             self._synced(namespace)
 
     def _synced(self, namespace: str | None) -> None:
-        """Have the objects of a namespace reconciled, after each full list."""
+        """Queue the objects of a namespace, after each full list."""
         for key in self.keys(namespace):
             self.queue.add(key)
 
     def _add(self, key: Key, namespace: str | None = None) -> None:
-        """Have an object reconciled for what is in a namespace, its own if none is given."""
+        """Queue an object because of a change in a namespace, by default its own."""
         if self._selection.has(key[0] if namespace is None else namespace):
             self.queue.add(key)
 
@@ -194,6 +194,6 @@ class Controller(Behavior):
                 self._add(parent, child.key[0])
 
     def _parent(self, child: Child) -> Key | None:
-        """Return the key of the object that a child says that it belongs to."""
+        """Return the key of the object that a child names as its owner."""
         namespace = child.key[0] if self.kind.namespaced else ""
         return (namespace, child.parent) if child.parent else None

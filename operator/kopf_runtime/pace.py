@@ -1,6 +1,6 @@
-"""Bounds how often a child is replaced: what ends at once must not come back as fast as it can.
+"""Limits how often a child is replaced, so that one that ends at once does not come back at once.
 
-A few replacements are free; from then on each waits twice as long as the one before. The count is
+A few replacements are free; then each waits twice as long as the one before. The count is
 kept in an annotation of the child, so it survives the operator; a child that stayed for a while
 begins again at none. (A DaemonSet keeps such a back-off for Pods that fail.) An edit counts, too,
 but it never waits for long, whatever the annotation says: anybody may have written that.
@@ -26,7 +26,7 @@ REMEMBERED = 4096
 
 
 def pause(replaced: int) -> float:
-    """Return the seconds from the making of a child until it may be replaced."""
+    """Return the seconds from the creation of a child until it may be replaced."""
     return 0.0 if replaced < FREE else min(LONGEST, 2.0 ** min(replaced - FREE, 16))
 
 
@@ -35,27 +35,27 @@ def _replaced(child: Child, plan: Plan) -> int:
 
 
 def _until(child: Child, replaced: int) -> float:
-    """Return when the next child may be made; what is free does not ask the clocks."""
+    """Return when the next child may be created; a free replacement depends on no clock."""
     return child.created + pause(replaced) if replaced >= FREE else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Former:
-    """A child that is gone, or about to go."""
+    """A child that is gone or being deleted."""
 
     uid: str
-    #: The uid of the object whose child it was.
+    #: The uid of its owner.
     owner: str
     #: Why another one follows.
     cause: Plan
-    #: How many replacements in a row the next one is.
+    #: The number of replacements in a row, including the next one.
     count: int
-    #: When the next one may be made, by the API server's clock in seconds of Unix time.
+    #: When the next one may be created, by the API server's clock in seconds of Unix time.
     until: float
 
 
 class Pace:
-    """Remembers children that are gone until the next ones are made; times are the server's."""
+    """Remembers former children until their successors are created; times are the server's."""
 
     def __init__(self) -> None:
         self._former: OrderedDict[tuple[Kind, Key], Former] = OrderedDict()
@@ -65,13 +65,13 @@ class Pace:
         return max(0.0, _until(child, _replaced(child, plan)) - now)
 
     def lost(self, kind: Kind, child: Child, now: float) -> None:
-        """Take in that a child is gone by itself, unless its end was to be expected."""
+        """Record that a child is gone, unless the operator deleted it."""
         known = self._former.get((kind, child.key))
         if known is None or known.uid != child.uid:
             self.deleted(kind, child, now, child.owner or child.made_for, gone(kind))
 
     def deleted(self, kind: Kind, child: Child, now: float, owner: str, cause: Plan) -> None:
-        """Take in that the operator deleted a child, on behalf of which object, and why."""
+        """Record that the operator deleted a child, for which owner, and why."""
         replaced = _replaced(child, cause)
         stayed = now - child.created > STAYED + 2 * pause(replaced)
         count = 0 if stayed else min(replaced + 1, MOST)
@@ -81,12 +81,12 @@ class Pace:
             self._former.popitem(last=False)
 
     def former(self, wanted: Wanted, owner: str) -> Former | None:
-        """Return the child of an object that the next one follows, None if none is known."""
+        """Return an owner's former child that the wanted one follows, or None."""
         former = self._former.get((wanted.kind, wanted.key))
         return former if former is not None and former.owner == owner else None
 
     def made(self, kind: Kind, child: Child) -> None:
-        """Take in that a child is there, whichever replica made it; forget the one before."""
+        """Record that a child exists, whichever replica created it; forget the former one."""
         former = self._former.get((kind, child.key))
-        if former is not None and former.uid != child.uid:  # else it is late news of the former
+        if former is not None and former.uid != child.uid:  # not a late event of the former
             del self._former[kind, child.key]

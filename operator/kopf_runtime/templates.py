@@ -1,7 +1,7 @@
-"""Makes of a manifest what is sent: a child that names its owner and the template it came from.
+"""Turns an author's manifest into the child to send, with its owner reference and our marks.
 
-`source` calls `Templates.make` whenever an object changes. What it makes is hashed, and the bytes
-are kept for a while in a small store: most children are created right after that.
+`reading` calls `Templates.plan` whenever an object changes. The result is hashed, and the encoded
+manifests are kept for a while, because most children are created right after that.
 """
 
 import hashlib
@@ -34,31 +34,31 @@ _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z
 
 
 class Marks:
-    """The labels and annotations by which an operator knows the children of a kind again."""
+    """The labels and annotations by which an operator recognizes the children of a kind."""
 
     def __init__(self, manager: str, kind: Kind) -> None:
         self.manager = manager
         word = kind.kind.lower()
-        #: The label with the uid of the object that a child was made for.
+        #: The label with the uid of the object that a child was created for.
         self.uid = f"{kind.group}/{word}-uid"
-        #: The annotation with the generation that it was made for.
+        #: The annotation with the generation that it was created for.
         self.generation = f"{kind.group}/{word}-generation"
-        #: The annotation with the hash of the manifest that it was made from.
+        #: The annotation with the hash of the manifest that it was created from.
         self.template = f"{kind.group}/template-hash"
-        #: The annotation that counts replacements that followed one another soon.
+        #: The annotation that counts replacements in quick succession.
         self.replaced = f"{kind.group}/replacements"
-        #: The annotation of a grandchild with the name of the object that it is there for.
+        #: The annotation of a grandchild with the name of the object that it belongs to.
         self.name = f"{kind.group}/{word}-name"
-        #: The finalizer of an object whose `cleanup` is yet to be called.
+        #: The finalizer of an object whose `cleanup` has not been called yet.
         self.finalizer = f"{kind.group}/{manager}"
 
     @property
     def selector(self) -> str:
-        """Selects the children on the server."""
+        """The label selector of the children."""
         return f"{MANAGED_BY}={self.manager},{self.uid}"
 
     def missing(self, labels: dict[str, str], uid: str) -> tuple[str, ...]:
-        """Return the labels that every child has and these lack, or have with other values."""
+        """Return the labels of every child that these lack, or have with other values."""
         wanted = {MANAGED_BY: self.manager, self.uid: uid}
         return tuple(label for label, value in wanted.items() if labels.get(label) != value)
 
@@ -66,7 +66,7 @@ class Marks:
 class Templates:
     """The children that objects of one kind should have.
 
-    With `pass_on`, what is made of a child's `spec.template` is known by its marks, too.
+    With `pass_on`, objects created from a child's `spec.template` inherit its marks.
     """
 
     def __init__(
@@ -82,14 +82,14 @@ class Templates:
         self._size = 0
 
     def plan(self, thing: Object, outcome: Any = None) -> tuple[tuple[Wanted, ...], str]:
-        """Return the children that an object should have, or why none can be planned."""
+        """Return the wanted children of an object, or why they cannot be planned."""
         try:
             return self.make(thing, outcome), ""
         except PlanError as error:
             return (), str(error)
 
     def make(self, thing: Object, outcome: Any = None) -> tuple[Wanted, ...]:
-        """Return the children that an object should have; raise `PlanError`."""
+        """Return the wanted children of an object; raise `PlanError`."""
         meta = thing.metadata
         try:
             manifests = list(self._desired(thing, outcome))
@@ -110,11 +110,11 @@ class Templates:
         return tuple(wanted.values())
 
     def body(self, wanted: Wanted) -> bytes | None:
-        """Return the manifest to send, None if it was not kept."""
+        """Return the manifest to send, or None if it was not kept."""
         return self._kept.get((wanted.kind, wanted.key, wanted.template), (None, 0.0))[0]
 
     def forget(self, wanted: Wanted) -> None:
-        """Keep the manifest no longer: it was sent, and is made again where it is needed."""
+        """Drop a manifest that was sent; it is created again if it is needed."""
         body, _ = self._kept.pop((wanted.kind, wanted.key, wanted.template), (b"", 0.0))
         self._size -= len(body)
 
@@ -183,7 +183,7 @@ class Templates:
         return manifest
 
     def _check(self, meta: Meta, manifest: Any) -> tuple[Kind, Key]:
-        """Return what a manifest is of; raise `PlanError` if it cannot be a child."""
+        """Return a manifest's kind and key; raise `PlanError` if it cannot be a child."""
         if not isinstance(manifest, dict) or not isinstance(manifest.get("metadata"), dict):
             raise PlanError(f"the plan has a {type(manifest).__name__} that is not a manifest")
         given = manifest["metadata"]
@@ -216,7 +216,7 @@ class Templates:
 
 
 def short_hash(text: str) -> str:
-    """Return ten hexadecimal digits that tell one text from another, for names and labels."""
+    """Return a hash of a text as ten hexadecimal digits, for names and labels."""
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
