@@ -60,7 +60,7 @@ image's own, so it counts here, too. */}}
 {{- end }}
 {{- $part := "[a-z0-9]+(([.]|__?|-+)[a-z0-9]+)*" }}
 {{- if not (regexMatch (printf "^%s(/%s)*$" $part $part) $path) }}
-{{- fail (printf "The image of %s has the path %s, but a path has lower case letters and digits, and between them \".\", \"_\", \"-\" or \"/\". Correct %s.repository, or the path of the registry." $value $path $value) }}
+{{- fail (printf "%s has the path %s, but the path of an image has lower case letters and digits, and between them \".\", \"_\", \"-\" or \"/\". Correct %s.repository, or the path of the registry." $value $path $value) }}
 {{- end }}
 {{- end }}
 
