@@ -117,6 +117,11 @@ verify: $(READY) ## find generated files that are out of date, mistakes in bundl
 .PHONY: bundle
 bundle: generate ## write the OLM bundle and catalog
 
+.PHONY: changelog
+changelog: $(READY) ## write what this version changes into CHANGELOG.md, from the commits
+	@$(PY) -m hack changelog
+	@$(PY) -m hack generate
+
 .PHONY: bump
 bump: $(READY) ## raise the version, and with it all that names it (VERSION=x.y.z)
 	@$(PY) -m hack bump "$(VERSION)"
@@ -129,6 +134,10 @@ release-bundle: $(READY) ## record a release, lay out what community-operators g
 .PHONY: chart-diff
 chart-diff: $(READY) ## what an upgrade from the last release changes (ARGS=v0.1.0)
 	@$(PY) -m hack chart-diff $(ARGS)
+
+.PHONY: scan
+scan: $(READY) ## look up known vulnerabilities of the locked packages; asks api.osv.dev
+	@$(PY) -m hack scan -- $(ARGS)
 
 .PHONY: fmt
 fmt: $(READY) ## format the Python code

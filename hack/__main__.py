@@ -8,7 +8,8 @@ from hack.rig import command
 
 _MODULES = (
     *("preflight", "cluster", "tool", "image", "push", "demo", "deploy", "crd", "olm", "run"),
-    *("generate", "bump", "chart_diff", "release_bundle", "matrix", "e2e", "plugin", "docs"),
+    *("generate", "changelog", "bump", "chart_diff", "release_bundle", "scan"),
+    *("matrix", "e2e", "plugin", "docs"),
 )
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hack.commands import Subparsers
-from hack.pack import bundle, catalog
+from hack.pack import bundle, catalog, changelog
 from hack.pack.project import PROJECT
 from hack.rig import paths
 from hack.rig.run import HackError
@@ -22,7 +22,7 @@ def add(commands: Subparsers) -> None:
 
 
 def bump(version: str) -> None:
-    """Write the version and its date, today, into their files.
+    """Write the version, its date, today, and its section of the changelog into their files.
 
     Raise HackError if the version cannot follow, or an earlier release is not recorded.
     """
@@ -34,6 +34,7 @@ def bump(version: str) -> None:
             PROJECT.version_file, r'^__version__ = ".*"$', f'__version__ = "{version}"'
         ),
         _CSV: _replaced(_CSV, r'^    createdAt: ".*"$', f'    createdAt: "{today}"'),
+        changelog.FILE: changelog.with_version(changelog.current(), version),
     }
     for file, text in texts.items():
         file.write_text(text)

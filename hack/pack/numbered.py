@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from hack.pack import catalog, chart_docs
+from hack.pack import catalog, changelog, chart_docs
 from hack.pack.project import PROJECT
 
 _CHART = chart_docs.CHART / "Chart.yaml"
@@ -43,7 +43,8 @@ def files() -> dict[Path, str]:
     """Return the texts of these documents, by their paths, with this version in them."""
     version = PROJECT.version
     made = {file: named(file.read_text(), version) for file in _DOCUMENTS}
-    return {**made, _CHART: with_changes(made[_CHART], version, catalog.known())}
+    chart = with_changes(made[_CHART], version, catalog.known(), changelog.current())
+    return {**made, _CHART: chart}
 
 
 def named(text: str, version: str) -> str:
@@ -53,24 +54,32 @@ def named(text: str, version: str) -> str:
     return _PRERELEASE.sub('"true"' if "-" in version else '"false"', text)
 
 
-def with_changes(text: str, version: str, known: Iterable[str]) -> str:
+def with_changes(text: str, version: str, known: Iterable[str], log: str = "") -> str:
     """Return Chart.yaml with what Artifact Hub shows as changes of a version.
 
-    It is the list of commits since the release before it, of which `known` are all. A release
-    does not follow its own candidates: its users never had those.
+    It is what the changelog says of the version; as long as it says nothing, a link to the commits
+    since the release before it, of which `known` are all.
+    """
+    changes = changelog.changes(log, version) or [_commits(text, version, known)]
+    shown = textwrap.indent(yaml.safe_dump(changes, sort_keys=False, allow_unicode=True), "    ")
+    return _CHANGES.sub(lambda _: shown, text)
+
+
+def _commits(text: str, version: str, known: Iterable[str]) -> dict[str, Any]:
+    """Return a change that leads to all commits since the release before a version.
+
+    A release does not follow its own candidates: its users never had those.
     """
     before = [
         each
         for each in known
         if catalog.order(each) < catalog.order(version) and ("-" in version or "-" not in each)
     ]
-    changes: dict[str, Any] = {"kind": "added", "description": "The first release"}
-    if before:
-        former, home = max(before, key=catalog.order), _HOME.findall(text)[0]
-        url = f"{home}/compare/v{former}...v{version}"
-        changes = {
-            "kind": "changed",
-            "description": f"All changes since {former}",
-            "links": [{"name": "Commits", "url": url}],
-        }
-    return _CHANGES.sub(textwrap.indent(yaml.safe_dump([changes], sort_keys=False), "    "), text)
+    if not before:
+        return {"kind": "added", "description": "The first release"}
+    former, home = max(before, key=catalog.order), _HOME.findall(text)[0]
+    return {
+        "kind": "changed",
+        "description": f"All changes since {former}",
+        "links": [{"name": "Commits", "url": f"{home}/compare/v{former}...v{version}"}],
+    }

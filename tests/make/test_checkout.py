@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hack.commands import scan
 from hack.pack import catalog
 from hack.pack.release import channels as channels_of
 from hack.rig import versions
 from message_operator import __version__
 from tests.bundle.package import release, write
 from tests.make.commands import CHECKOUT, Make
+from tests.support import osv
 
 
 @pytest.fixture
@@ -85,7 +87,7 @@ def test_generate_writes_what_was_edited_by_hand(copy: Make) -> None:
 #: What names versions that are not this one: of other releases, of other things, of former days.
 OTHERS = (
     *("tests/", "bench/", "requirements/", "hack/", "docs/benchmarks", "docs/decisions/"),
-    "catalog/",
+    *("catalog/", "CHANGELOG.md"),
     *("examples/memcached/", "examples/flightticket/"),  # projects with versions of their own
 )
 
@@ -97,6 +99,7 @@ def test_bump_has_everything_name_the_new_version_and_verify_content(released: M
 
     said = copy("bump", "VERSION=7.8.9-rc.1")
     copy("verify")
+    assert "\n## 7.8.9-rc.1 (20" in (copy.folder / "CHANGELOG.md").read_text()
 
     for chart in ("message-operator", "message-operator-crds"):
         file = f"charts/{chart}/Chart.yaml"
@@ -223,6 +226,29 @@ def test_release_bundle_lays_out_what_is_handed_in(copy: Make) -> None:
 
     assert "VERSION" in copy.refused("release-bundle")
     copy("release-bundle", f"VERSION={__version__}", *images)
+
+
+def test_changelog_has_a_section_of_this_version(copy: Make) -> None:
+    git(copy.folder, "init", "--quiet")
+    git(copy.folder, "commit", "--quiet", "--allow-empty", "-m", "core: begin")
+    log = copy.folder / "CHANGELOG.md"
+    log.unlink()
+
+    copy("changelog")
+
+    assert f"\n## {__version__} (20" in log.read_text()
+    assert "\nThe first release.\n" in log.read_text()
+
+
+def test_scan_looks_up_all_that_is_locked(make: Make) -> None:
+    with osv.database([scan.KNOWN]) as url:
+        make.environment |= {"PIP_AUDIT_OSV_URL": url, "no_proxy": "127.0.0.1"}
+
+        said = make("scan")
+
+    assert "\nvulnerabilities: 0\n" in said
+    for lock in (CHECKOUT / "requirements").glob("*.txt"):
+        assert f"{lock.name}: " in said
 
 
 def test_chart_diff_compares_with_the_last_release(make: Make) -> None:
