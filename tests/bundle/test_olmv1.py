@@ -83,6 +83,26 @@ Change = Callable[[Manifest], object]
             lambda crd: spec(crd)["properties"]["text"].update(enum=["Tick"]),
             "v1.spec.text: may not be restricted to an enum",
         ),
+        (
+            lambda crd: phase(crd).pop("enum"),
+            "v1.status.phase: enum may not lose Failed, Pending, Processed",
+        ),
+        (
+            lambda crd: interval(crd).update(format="int64"),
+            "v1.spec.intervalSeconds: format may not change",
+        ),
+        (
+            lambda crd: spec(crd)["properties"]["text"].update(pattern="^a"),
+            "v1.spec.text: pattern may not change",
+        ),
+        (
+            lambda crd: spec(crd)["properties"]["text"].update(nullable=True),
+            "v1.spec.text: nullable may not change",
+        ),
+        (
+            lambda crd: spec(crd)["properties"]["text"].pop("x-kubernetes-validations"),
+            "v1.spec.text: x-kubernetes-validations may not change",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

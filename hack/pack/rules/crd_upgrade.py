@@ -1,7 +1,9 @@
 """Whether OLM v1 would upgrade the CRD of one release to that of the next.
 
 https://operator-framework.github.io/operator-controller/concepts/crd-upgrade-safety/ lists what it
-refuses; so does this. `tests/bundle/test_olmv1.py` holds the CRD against that of the last release.
+refuses; so does this. It applies https://github.com/kubernetes-sigs/crdify, which refuses every
+change that it has no rule for. `tests/bundle/test_olmv1.py` holds the CRD against that of the last
+release.
 """
 
 from collections.abc import Iterator
@@ -11,6 +13,12 @@ Schema = dict[str, Any]
 
 _LEAST = ("minimum", "minLength", "minProperties", "minItems")
 _MOST = ("maximum", "maxLength", "maxProperties", "maxItems")
+
+#: What may change, or has a rule of its own.
+_RULED = {
+    *("description", "type", "default", "required", "enum", *_LEAST, *_MOST),
+    *("properties", "items"),
+}
 
 
 def unsafe(old: Schema, new: Schema) -> Iterator[str]:
@@ -56,12 +64,21 @@ def _field(old: Schema, new: Schema, where: str) -> Iterator[str]:
         yield f"{where}: default {old.get('default')!r} may not become {new.get('default')!r}"
     if added := sorted(set(new.get("required", [])) - set(old.get("required", []))):
         yield f"{where}: {', '.join(added)} may not become required"
-    if "enum" in new:
-        if "enum" not in old:
-            yield f"{where}: may not be restricted to an enum"
-        elif lost := sorted(set(old["enum"]) - set(new["enum"])):
-            yield f"{where}: enum may not lose {', '.join(lost)}"
+    if "enum" in new and "enum" not in old:
+        yield f"{where}: may not be restricted to an enum"
+    elif lost := sorted(set(old.get("enum", [])) - set(new.get("enum", []))):
+        yield f"{where}: enum may not lose {', '.join(lost)}"
     for bounds, tighter in ((_LEAST, 1), (_MOST, -1)):
         for bound in bounds:
             if bound in new and (bound not in old or (new[bound] - old[bound]) * tighter > 0):
                 yield f"{where}: {bound} {old.get(bound)} may not become {new[bound]}"
+    yield from _others(old, new, where)
+
+
+def _others(old: Schema, new: Schema, where: str) -> Iterator[str]:
+    """Yield the changes of a field that no other rule is about."""
+    for key in sorted((old.keys() | new.keys()) - _RULED):
+        values = [old.get(key), new.get(key)]
+        schemas = key == "additionalProperties" and all(isinstance(each, dict) for each in values)
+        if not schemas and values[0] != values[1]:
+            yield f"{where}: {key} may not change"

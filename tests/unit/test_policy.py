@@ -1,0 +1,45 @@
+"""The page of the policy names the versions that the project is built and tested with."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hack.pack import changelog
+from hack.rig import platforms, versions
+from hack.rig.paths import CHECKOUT
+
+PAGES = ("policy.md", "policy.ko.md")
+
+
+def column(page: str) -> dict[str, str]:
+    """Return the versions that a page names, by the first column of its table of them."""
+    text = (CHECKOUT / "docs" / page).read_text()
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| [^|]+ \|$", text, re.MULTILINE)
+    return {name: value for name, value in rows if re.search(r"\d", value)}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_versions_are_those_that_are_tested(page: str) -> None:
+    kubernetes, helm, olm, images, python = column(page).values()
+
+    assert kubernetes == ", ".join(versions.PROVED)
+    (oldest, _), (_, below) = versions.FITTING["helm3"], versions.FITTING["helm4"]
+    assert re.findall(r"[\d.]+", helm) == [".".join(map(str, oldest)), str(below[0] - 1)]
+    assert olm == versions.OLM
+    assert images == ", ".join(platforms.SUPPORTED)
+    project = (CHECKOUT / "pyproject.toml").read_text()
+    assert f'requires-python = ">={python.split()[0]}"' in project
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_headings_that_it_promises_are_those_of_the_changelog(page: str) -> None:
+    promised = set(re.findall(r'"([A-Z][\w ]+)"', re.sub(r"\s+", " ", text_of(page))))
+
+    template = Path(changelog.__file__).with_suffix(".toml").read_text()
+    assert promised == {"Before you upgrade", "Deprecated"}
+    assert all(f"\n### {heading}\n" in template for heading in promised)
+
+
+def text_of(page: str) -> str:
+    return (CHECKOUT / "docs" / page).read_text()
