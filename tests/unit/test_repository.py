@@ -1,0 +1,252 @@
+"""What tools and catalogs read of the repository has the form that they expect, and is true."""
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+import yaml
+
+from hack.pack.project import PROJECT
+from hack.rig import versions
+from hack.rig.paths import CHECKOUT
+
+HOME = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())["home"]
+RAW = HOME.replace("https://github.com/", "https://raw.githubusercontent.com/") + "/main/"
+
+
+def in_checkout(url: str) -> Path | None:
+    """Return the file or folder that a link into the project names; None for other links."""
+    inside = re.fullmatch(rf"{HOME}/(?:blob|tree)/main/([^#]*)(?:#.*)?", url)
+    return CHECKOUT / inside[1] if inside else None
+
+
+# --- .github/security-insights.yml, as schema.cue of its specification has it, 2.1.0 --------------
+
+Url = Annotated[str, msgspec.Meta(pattern=r"^https?://\S+$")]
+Email = Annotated[str, msgspec.Meta(pattern=r"^[\w.%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}$")]
+Date = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\d$")]
+
+
+class Closed(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
+    """A definition of the specification: what it does not name is a mistake."""
+
+
+class Contact(Closed):
+    name: str
+    primary: bool
+    affiliation: str = ""
+    email: Email | None = None
+    social: str = ""
+
+
+Contacts = Annotated[list[Contact], msgspec.Meta(min_length=1)]
+
+
+class Header(Closed):
+    schema_version: Literal["2.1.0"]
+    last_updated: Date
+    last_reviewed: Date
+    url: Url
+    comment: str = ""
+
+
+class ProjectRepository(Closed):
+    name: str
+    url: Url
+    comment: str
+
+
+class Reporting(Closed):
+    reports_accepted: bool
+    bug_bounty_available: bool
+    contact: Contact
+    security_policy: Url
+    in_scope: list[str] = []
+    out_of_scope: list[str] = []
+    comment: str = ""
+
+
+class ProjectDocumentation(Closed):
+    quickstart_guide: Url
+    detailed_guide: Url
+    code_of_conduct: Url
+    release_process: Url
+    support_policy: Url
+    signature_verification: Url | None = None
+
+
+class About(Closed):
+    name: str
+    homepage: Url
+    administrators: Contacts
+    repositories: Annotated[list[ProjectRepository], msgspec.Meta(min_length=1)]
+    documentation: ProjectDocumentation
+    vulnerability_reporting: Reporting
+
+
+class License(Closed):
+    url: Url
+    expression: str
+
+
+class RepositoryDocumentation(Closed):
+    contributing_guide: Url
+    dependency_management_policy: Url
+    governance: Url
+    review_policy: Url
+    security_policy: Url
+
+
+class Assessment(Closed):
+    comment: str
+    evidence: Url | None = None
+    date: Date | None = None
+
+
+class Assessments(Closed):
+    self_: Assessment = msgspec.field(name="self")
+
+
+class Integration(Closed):
+    adhoc: bool
+    ci: bool
+    release: bool
+
+
+class Tool(Closed):
+    name: str
+    type: Literal["fuzzing", "container", "secret", "SCA", "SAST", "other"]
+    rulesets: list[str]
+    integration: Integration
+    results: dict[str, Any]
+    comment: str = ""
+
+
+class Posture(Closed):
+    assessments: Assessments
+    tools: list[Tool] = []
+
+
+class Repository(Closed):
+    url: Url
+    status: Literal["active"]
+    accepts_change_request: bool
+    accepts_automated_change_request: bool
+    bug_fixes_only: bool
+    no_third_party_packages: bool
+    core_team: Contacts
+    license: License
+    documentation: RepositoryDocumentation
+    security: Posture
+
+
+class Insights(Closed):
+    header: Header
+    project: About
+    repository: Repository
+
+
+INSIGHTS = CHECKOUT / ".github" / "security-insights.yml"
+
+
+def test_the_security_insights_are_as_the_specification_has_them() -> None:
+    insights = msgspec.yaml.decode(INSIGHTS.read_bytes(), type=Insights)
+
+    contacts = [*insights.project.administrators, *insights.repository.core_team]
+    (maintainer,) = yaml.safe_load((PROJECT.olm / "csv.yaml").read_text())["spec"]["maintainers"]
+    assert {(each.name, each.email) for each in contacts} == {tuple(maintainer.values())}
+    assert sum(contact.primary for contact in insights.project.administrators) == 1
+
+
+def test_the_links_of_the_security_insights_lead_somewhere() -> None:
+    links = re.findall(r"https://\S+", INSIGHTS.read_text())
+    files = [file for link in links if (file := in_checkout(link)) is not None]
+
+    assert len(files) > 10
+    assert [str(file) for file in files if not file.exists()] == []
+
+
+@pytest.mark.parametrize("tool", ["pip-audit", "zizmor", "ruff", "hypothesis"])
+def test_the_tools_of_the_security_insights_are_locked(tool: str) -> None:
+    assert re.search(rf"^ +- name: {tool}$", INSIGHTS.read_text(), re.MULTILINE | re.IGNORECASE)
+    lock = (CHECKOUT / "requirements" / "dev.txt").read_text()
+    assert re.search(rf"^{tool}==", lock, re.MULTILINE)
+
+
+# --- llms.txt: https://llmstxt.org ----------------------------------------------------------------
+
+LLMS = (CHECKOUT / "llms.txt").read_text()
+
+
+def test_llms_txt_has_a_title_a_summary_and_sections_of_links() -> None:
+    title, summary, *_ = (line for line in LLMS.splitlines() if line)
+    sections = re.split(r"^## .+$", LLMS, flags=re.MULTILINE)[1:]
+
+    assert title == f"# {PROJECT.name}"
+    assert summary.startswith("> ")
+    for section in sections:
+        for line in filter(None, section.splitlines()):
+            assert re.fullmatch(r"- \[[^]]+\]\(https://\S+\): \S.*", line), line
+
+
+def test_llms_txt_leads_to_every_page() -> None:
+    linked = {link.removeprefix(RAW) for link in re.findall(r"\((https://\S+)\)", LLMS)}
+    pages = {
+        str(page.relative_to(CHECKOUT))
+        for page in (CHECKOUT / "docs").glob("*.md")
+        if not page.name.endswith(".ko.md")
+    }
+
+    assert [link for link in linked if not (CHECKOUT / link).is_file()] == []
+    assert pages - linked == set(), "llms.txt lists every page of docs/"
+
+
+# --- artifacthub-repo.yml -------------------------------------------------------------------------
+
+
+def test_artifact_hub_learns_who_owns_the_charts() -> None:
+    """https://github.com/artifacthub/hub/blob/master/docs/metadata/artifacthub-repo.yml."""
+    metadata = yaml.safe_load((CHECKOUT / "artifacthub-repo.yml").read_text())
+    maintainers = yaml.safe_load((PROJECT.olm / "csv.yaml").read_text())["spec"]["maintainers"]
+
+    assert metadata.keys() <= {"repositoryID", "owners", "ignore"}
+    assert metadata["owners"] == maintainers
+
+
+# --- .github/renovate.json, .devcontainer ---------------------------------------------------------
+
+CLIFF = CHECKOUT / "hack" / "pack" / "changelog.toml"
+RENOVATE = json.loads((CHECKOUT / ".github" / "renovate.json").read_text())
+
+
+@pytest.mark.parametrize("rule", RENOVATE["packageRules"], ids=lambda rule: rule["description"])
+def test_each_rule_of_renovate_is_about_files_or_packages_that_there_are(rule: Any) -> None:
+    modules = "".join(file.read_text() for file in (CHECKOUT / "hack" / "rig").rglob("go.mod"))
+
+    for pattern in rule.get("matchFileNames", []):
+        assert list(CHECKOUT.glob(pattern)), pattern
+    for pattern in rule.get("matchPackageNames", []):
+        assert pattern.removesuffix("**") in modules
+
+
+def test_renovate_s_commits_are_no_news_for_users() -> None:
+    """The changelog leaves their area out."""
+    area = RENOVATE["commitMessagePrefix"].removesuffix(":")
+    skipped = re.search(r'"\^\(([\w|]+)\)!\?:", skip', CLIFF.read_text())
+
+    assert skipped is not None
+    assert area in skipped[1].split("|")
+
+
+def test_the_devcontainer_has_what_the_makefile_needs() -> None:
+    text = (CHECKOUT / ".devcontainer" / "devcontainer.json").read_text()
+    container = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
+
+    assert f":{versions.PYTHON}-{versions.DEBIAN_IMAGES}" in container["image"]
+    assert container["postCreateCommand"] == "make .venv/.ready"
+    (go,) = (at for name, at in container["features"].items() if "/go:" in name)
+    assert go["version"] == ".".join(map(str, versions.GO_MINIMUM[:2]))
+    assert any("/docker-in-docker:" in name for name in container["features"])
