@@ -7,9 +7,11 @@ image           build or push the operator's image
 push            push bundle, catalog or charts with the images that they name
 generate        write the files that are made of others; verify: find mistakes
 bump            raise the version
+changelog       write what a version changes
 chart_diff      show what an upgrade from the last release changes
 plugin          pack and install kubectl's plugin
 docs            build or serve the documentation site
+scan            look up known vulnerabilities of what is locked
 release_bundle  lay out what community-operators gets
 operators       not a command: the operators that a cluster has
 pytest_runs     not a command: runs of pytest, and one exit code for several

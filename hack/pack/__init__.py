@@ -16,6 +16,7 @@ chart_panels        the dashboard's rows of panels, and the queries of each
 chart_diff          what an upgrade from the last release changes
 history             what git tells of the releases
 manifests           deploy/: the chart rendered for users without Helm
+changelog           what each release changes for users, from the commits
 numbered            documents of people, in which the version follows
 declared            the CRD and the operator's rights, from the kinds that its code declares
 structural, crds    how a class becomes a schema, and a kind a CRD

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from hack.rig import versions
 
 CHECKOUT = Path(__file__).parents[3]
 WORKFLOWS = sorted((CHECKOUT / ".github" / "workflows").glob("*.yaml"))
@@ -59,3 +62,24 @@ def test_the_workflows_run_all_that_must_pass_before_a_change_lands() -> None:
         word for step in run_steps() for word in (*step.values[0].split(), *step.values[1].values())
     }
     assert parts <= ran
+
+
+def test_each_supported_kubernetes_has_a_job_of_its_own() -> None:
+    jobs = yaml.safe_load((WORKFLOWS[0].parent / "check.yaml").read_text())["jobs"]
+
+    assert jobs["kubernetes"]["strategy"]["matrix"]["kubernetes"] == list(versions.PROVED)
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda file: file.stem)
+def test_a_job_has_only_the_rights_that_it_names_and_actions_by_their_digest(
+    workflow: Path,
+) -> None:
+    text = workflow.read_text()
+    read = yaml.safe_load(text)
+
+    assert read["permissions"] == {}
+    for job in read["jobs"].values():
+        assert job["permissions"]
+        assert job["timeout-minutes"] <= 90
+    for used in re.findall(r"uses: (.+)", text):
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", used)
