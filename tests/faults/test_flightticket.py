@@ -1,0 +1,261 @@
+"""The FlightTicket of examples/ on a real control plane, with the real booking service.
+
+A life is a FlightTicket that is created, booked, deleted and gone. Whatever fails in it, the
+service has booked once and cancelled once. `make faults-long` runs these.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from signal import Signals
+from typing import Any
+
+import pytest
+
+from tests.faults.flighttickets import FlightTickets
+from tests.faults.test_every_write import FAULTS
+from tests.support.booking_service import TOKEN, BookingService, booking_service
+from tests.support.faults import calls
+from tests.support.faults.calls import Call, Forward
+from tests.support.faults.cluster import Cluster, RefusedError
+from tests.support.faults.process import Operator
+from tests.support.faults.subject import Subject
+from tests.support.faults.world import ELECT, World
+
+pytestmark = pytest.mark.long
+
+FLIGHT_TICKET = FlightTickets()
+#: The writes of a life: the finalizer, the status, and that the finalizer is taken off.
+WRITES = 3
+CALLS = ("GET", "POST", "DELETE")
+
+
+@pytest.fixture
+async def subject(cluster: Cluster) -> Subject:
+    for manifest in FLIGHT_TICKET.install():
+        await cluster.put(manifest)
+    await cluster.serves(FLIGHT_TICKET.kind)
+    return FLIGHT_TICKET
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[BookingService]:
+    async with booking_service(tmp_path) as one:
+        yield one
+
+
+async def start(here: World, service: BookingService, *flags: str) -> Operator:
+    return await here.start(
+        f"--booking-url={service.url}", f"--booking-token-path={service.tokens}",
+        "--booking-rate=1000", *flags,
+    )  # fmt: skip
+
+
+async def create(here: World, name: str = "hello", to: str = "London") -> str:
+    """Create a FlightTicket; return its uid, the key of its booking."""
+    uid: str = (await here.create(to, name))["metadata"]["uid"]
+    return uid
+
+
+async def gone(here: World, name: str = "hello") -> None:
+    async with here.within(120, f"{name} is gone"):
+        while await here.cluster.find(here.object(name)) is not None:
+            await asyncio.sleep(0.05)
+
+
+async def called(here: World, service: BookingService, method: str, times: int = 1) -> None:
+    """Wait until the service got so many calls of a method."""
+    async with here.within(60, f"{method} comes {times} times"):
+        while (await service.calls()).count(method) < times:
+            await asyncio.sleep(0.05)
+
+
+async def live(here: World, service: BookingService, name: str = "hello") -> None:
+    """Let a FlightTicket live a life, and look whether it was booked and cancelled once."""
+    key = await create(here, name)
+    await here.is_ready(name)
+    await here.delete(name)
+    await gone(here, name)
+
+    assert await service.events(key) == ["booked", "cancelled"], here.story("events")
+
+
+@pytest.mark.parametrize("number", range(1, WRITES + 3))
+async def test_killed_after_every_single_write(
+    here: World, service: BookingService, number: int
+) -> None:
+    await start(here, service)
+
+    async def crash(_: Call, forward: Forward) -> None:
+        await forward()
+        here.operator.send(Signals.SIGKILL)
+
+    here.proxy.arm(calls.nth_write(number), crash, may_miss=number > WRITES)
+
+    await live(here, service)
+
+
+@pytest.mark.parametrize("method", CALLS)
+async def test_killed_in_the_middle_of_every_call(
+    here: World, service: BookingService, method: str
+) -> None:
+    """The service gets to it when the operator that called has ended."""
+    await start(here, service)
+    await service.fail({"kind": "hold", "method": method, "times": 1})
+    key = await create(here)
+    if method == "DELETE":
+        await here.is_ready()
+        await here.delete()
+    await called(here, service, method)
+
+    await here.restart()
+    await service.fail()
+
+    if method != "DELETE":
+        await here.is_ready()
+        await here.delete()
+    await gone(here)
+    assert await service.events(key) == ["booked", "cancelled"]
+
+
+async def test_a_fault_at_every_single_write(here: World, service: BookingService) -> None:
+    await start(here, service, "--request-timeout=2")
+    cases = {
+        f"{fault}-{number}": (FAULTS[fault], number)
+        for fault in FAULTS
+        for number in range(1, WRITES + 1)
+    }
+    armed = [
+        here.proxy.arm(calls.nth_write(number, name), fault)
+        for name, (fault, number) in cases.items()
+    ]
+
+    await asyncio.gather(*(live(here, service, name) for name in cases))
+
+    await here.met(*armed)
+    assert here.operator.exits == [], here.story("it ended")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "lose"},
+        {"kind": "answer", "status": 500},
+        {"kind": "answer", "status": 503, "headers": {"Retry-After": "1"}},
+        {"kind": "answer", "status": 429, "headers": {"Retry-After": "1"}},
+        {"kind": "answer", "status": 302, "headers": {"Location": "http://127.0.0.1:9/"}},
+        {"kind": "answer", "status": 401},
+        {"kind": "answer", "status": 404, "text": "default backend"},
+    ],
+    ids=lambda fault: f"{fault['kind']}-{fault.get('status', '')}",
+)
+async def test_a_fault_at_every_single_call(
+    here: World, service: BookingService, fault: dict[str, Any]
+) -> None:
+    await start(here, service)
+    await service.fail(*({**fault, "method": method, "times": 1} for method in CALLS))
+
+    await live(here, service)
+
+    found = await service.calls()
+    assert found.count("GET") > 1
+    assert found.count("POST") == (1 if fault["kind"] == "lose" else 2)  # it is looked for first
+    assert found.count("DELETE") > 1
+    assert TOKEN not in here.operator.log.read_text(errors="replace")
+
+
+async def test_the_leader_changes_in_the_middle_of_a_call(
+    here: World, service: BookingService
+) -> None:
+    leader = await start(here, service, *ELECT)
+    await service.fail({"kind": "hold", "method": "POST", "times": 1})
+    key = await create(here)
+    await called(here, service, "POST")
+    here.frozen.add(leader)
+    leader.send(Signals.SIGSTOP)
+
+    await start(here, service, *ELECT)
+    await here.is_ready()
+    leader.send(Signals.SIGCONT)
+    await service.fail()
+    await here.delete()
+    await gone(here)
+
+    assert await service.events(key) == ["booked", "cancelled"]
+
+
+async def test_a_service_that_was_down_gets_each_booking_once(
+    here: World, service: BookingService
+) -> None:
+    names = [f"ticket-{number}" for number in range(20)]
+    await start(here, service)
+    await service.kill()
+    keys = [await create(here, name) for name in names]
+    for name in names:
+        assert "cannot be asked" in (await here.until_reason("SyncFailed", name))["message"]
+
+    await service.start()
+
+    for name, key in zip(names, keys, strict=True):
+        await here.is_ready(name)
+        assert await service.events(key) == ["booked"]
+
+
+async def test_who_gives_up_removes_the_finalizer(here: World, service: BookingService) -> None:
+    await start(here, service)
+    await create(here)
+    await here.is_ready()
+    await service.kill()
+    await here.delete()
+    told = (await here.until_reason("CleanupFailed"))["message"]
+    assert told.endswith("To give up, remove its finalizer flights.com/flightticket-operator.")
+
+    await here.cluster.patch(here.object(), {"metadata": {"finalizers": None}})
+
+    await gone(here)
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        ({"number": 0}, "spec.number in body should be greater than or equal to 1"),
+        ({"number": 11}, "spec.number in body should be less than or equal to 10"),
+        ({"number": "2"}, 'spec.number in body must be of type integer: "string"'),
+        ({"number": None}, "spec.number: Required value"),
+        ({"from": None}, "spec.from: Required value"),
+        ({"to": ""}, "spec.to in body should be at least 1 chars long"),
+        ({"to": "Mumbai"}, "from and to are the same; name two cities"),
+    ],
+)
+async def test_what_cannot_be_booked_is_refused_in_words(
+    here: World, spec: dict[str, Any], complaint: str
+) -> None:
+    manifest = FLIGHT_TICKET.manifest("London", "hello")
+    wanted = {key: value for key, value in (manifest["spec"] | spec).items() if value is not None}
+
+    with pytest.raises(RefusedError) as refused:
+        await here.cluster.ask("POST", here.objects, {**manifest, "spec": wanted})
+
+    assert complaint in refused.value.message
+
+
+async def test_an_edit_is_refused_with_what_to_do_instead(here: World) -> None:
+    await create(here)
+
+    with pytest.raises(RefusedError) as refused:
+        await here.edit("Paris")
+
+    assert "a booking cannot be changed; delete the FlightTicket" in refused.value.message
+
+
+async def test_the_table_shows_the_declared_columns(here: World, service: BookingService) -> None:
+    await start(here, service)
+    await create(here)
+    await here.is_ready()
+    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+    table = await here.cluster.ask("GET", here.objects, accept=accept)
+
+    shown = [one["name"] for one in table["columnDefinitions"] if not one["priority"]]
+    assert shown == ["Name", "From", "To", "Number", "Booking", "Ready", "Age"]
+    assert table["rows"][0]["cells"][:6] == ["hello", "Mumbai", "London", 2, "B1", "True"]
