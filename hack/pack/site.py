@@ -51,8 +51,9 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What site.toml says."""
+    """What site.toml says; `titles` are those in the navigation of pages that say too little."""
 
+    titles: dict[str, dict[str, str]]
     languages: dict[str, Language]
     sections: list[Section]
     generator: dict[str, Any]
@@ -67,8 +68,10 @@ class Page:
     @property
     def target(self) -> str:
         """The page's file among those that the generator reads, in every language."""
-        folder, name = posixpath.split(self.source.removeprefix("docs/"))
-        return posixpath.join(folder, "index.md" if name == "README.md" else name)
+        name = self.source.removeprefix("docs/")
+        if name.startswith("charts/"):  # the generator would take an index for the section's page
+            return name.replace("/README.md", ".md")
+        return name.replace("README.md", "index.md")
 
     def file(self, language: str) -> Path:
         """Return the file that has the text in a language, or would have."""
@@ -130,8 +133,13 @@ def _navigation(sections: list[Section], language: str) -> list[Any]:
     entries: list[Any] = []
     for section in sections:
         title = section.title[language]
-        listed = [page.target for pattern in section.pages for page in _matching(pattern)]
-        below = [*listed, *_navigation(section.sections, language)]
+        listed = [page for pattern in section.pages for page in _matching(pattern)]
+        titles = site().titles
+        below: list[Any] = [
+            {titles[page.source][language]: page.target} if page.source in titles else page.target
+            for page in listed
+        ]
+        below += _navigation(section.sections, language)
         entries.append({title: below[0] if len(below) == 1 else below})
     return entries
 

@@ -19,6 +19,11 @@ def _cell(text: object) -> str:
     return str(text).replace("|", "\\|").replace("\n", " ")
 
 
+def _prose(text: str) -> str:
+    """Return a text that is no Markdown, so that `<name>` is not taken for HTML."""
+    return text.replace("<", "&lt;")
+
+
 def _table(*head: str) -> Iterator[str]:
     yield ""
     yield f"| {' | '.join(head)} |"
@@ -50,7 +55,7 @@ def _kinds() -> Iterator[str]:
         for version in spec["versions"]:
             schema = version["schema"]["openAPIV3Schema"]
             yield f"\n## {spec['names']['kind']}, `{spec['group']}/{version['name']}`\n"
-            yield schema["description"]
+            yield _prose(schema["description"])
             yield ""
             yield f"`kubectl get` knows it as {', '.join(f'`{name}`' for name in names)}."
             for part in ("spec", "status"):
@@ -63,7 +68,7 @@ def _fields(schema: dict[str, Any], path: str) -> Iterator[str]:
     for name, field in schema.get("properties", {}).items():
         where = f"{path}.{name}"
         default = f"`{field['default']}`" if "default" in field else ""
-        meaning = field.get("description", "")
+        meaning = _prose(field.get("description", ""))
         yield _row(f"`{where}`", _type(field), default, _bounds(field), meaning)
         yield from _fields(field, where)
         yield from _fields(field.get("items", {}), f"{where}[]")

@@ -1,5 +1,6 @@
 """The pages of the documentation site, as they are laid out for its generator."""
 
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.pack import site, site_text
+from hack.pack import site, site_reference, site_text
 from hack.pack.site import Page
 from hack.rig import paths
 from kubectl_message.knowledge.entry import HOME
@@ -95,6 +96,18 @@ def test_a_link_leads_to_the_page_of_its_language_or_to_the_repository(repositor
         f"{HOME}/tree/main/deploy",
         f"{HOME}/blob/main/LICENSE",
     ]
+
+
+def test_what_looks_like_html_in_a_description_is_shown() -> None:
+    assert "msg-&lt;name>" in site_reference.message_api()
+
+
+def test_the_navigation_lists_every_page_with_its_section() -> None:
+    text = site.configuration("ko", CHECKOUT / "build" / "docs" / "ko")
+    [reference] = [part["레퍼런스"] for part in json.loads(text)["nav"] if "레퍼런스" in part]
+
+    assert {"차트의 값": "charts/message-operator.md"} in reference
+    assert "reference/flags.md" in reference
 
 
 def test_a_page_names_the_file_to_edit(repository: Path) -> None:
