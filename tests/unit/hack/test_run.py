@@ -36,9 +36,9 @@ def test_a_command_without_end_is_ended_with_its_children(tmp_path: Path) -> Non
     alive = tmp_path / "alive"
 
     with pytest.raises(HackError, match="timed out after 0s"):
-        run.output(["sh", "-c", f"(sleep 1; touch {alive}) & sleep 60"], timeout=0.2)
+        run.output(["sh", "-c", f"(sleep 4; touch {alive}) & sleep 60"], timeout=0.2)
 
-    time.sleep(1.2)
+    time.sleep(4.2)
     assert not alive.exists()
 
 

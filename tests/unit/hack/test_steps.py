@@ -19,7 +19,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_step_says_its_name_and_how_long_it_took(capsys: pytest.CaptureFixture[str]) -> None:
     with steps.step("Bake") as work:
-        work.run(["echo", "details"], timeout=5)
+        work.run(["echo", "details"], timeout=60)
 
     said = capsys.readouterr().err
     assert said.startswith("==> Bake\n")
@@ -30,7 +30,7 @@ def test_a_step_says_its_name_and_how_long_it_took(capsys: pytest.CaptureFixture
 
 def test_a_step_that_fails_quotes_its_log_and_says_what_next() -> None:
     with pytest.raises(HackError) as failure, steps.step("Bake") as work:
-        work.run(["sh", "-c", "seq 100; echo burnt; exit 1"], timeout=5)
+        work.run(["sh", "-c", "seq 100; echo burnt; exit 1"], timeout=60)
 
     said = str(failure.value)
     assert "Bake: failed after" in said
@@ -42,7 +42,7 @@ def test_a_step_that_fails_quotes_its_log_and_says_what_next() -> None:
 
 def test_a_failure_within_two_steps_is_told_once() -> None:
     with pytest.raises(HackError) as failure, steps.step("Dinner"), steps.step("Bake") as work:
-        work.run(["false"], timeout=5)
+        work.run(["false"], timeout=60)
 
     assert str(failure.value).count("failed after") == 1
 
@@ -55,14 +55,14 @@ def test_a_failure_ends_what_runs_beside_it() -> None:
         raise HackError("no flour")
 
     with pytest.raises(HackError, match="no flour"):
-        steps.together(lambda: run.output(["sleep", "60"]), fail)
+        steps.together(lambda: run.output(["sleep", "600"]), fail)
 
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 300
     assert run.output(["echo", "again"]) == "again\n"
 
 
 def test_jobs_run_at_the_same_time() -> None:
-    meet = threading.Barrier(2, timeout=5)
+    meet = threading.Barrier(2, timeout=60)
 
     steps.together(meet.wait, meet.wait)
 
