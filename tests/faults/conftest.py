@@ -1,6 +1,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -64,9 +65,22 @@ async def here(cluster: Cluster, subject: Subject) -> AsyncIterator[World]:
 @pytest.fixture
 async def own_world(subject: Subject) -> AsyncIterator[World]:
     """Have a control plane of one's own, to change its kinds, and a namespace on it."""
+    async with _own_world(subject, subject) as here:
+        yield here
+
+
+@pytest.fixture
+async def world_without_the_kind(subject: Subject) -> AsyncIterator[World]:
+    """Have a control plane of one's own that does not know the kind, and a namespace on it."""
+    async with _own_world(subject) as here:
+        yield here
+
+
+@asynccontextmanager
+async def _own_world(subject: Subject, *installed: Subject) -> AsyncIterator[World]:
     with control_plane.running() as one:
         async with connected(one) as cluster:
-            await prepare(cluster, subject)
+            await prepare(cluster, *installed)
             one.start_controllers(*control_plane.CONTROLLERS)
             async with world(cluster, subject) as here:
                 yield here

@@ -117,7 +117,7 @@ async def test_429_waits_as_long_as_it_is_told(here: World) -> None:
 
 
 async def _time_of_write(here: World, number: int) -> float:
-    async with here.within(20, f"write {number}"):
+    async with here.within(120, f"write {number}"):
         while len(writes := [call for call in here.proxy.calls if call.writes]) <= number:
             await asyncio.sleep(0.02)
     return writes[number].at

@@ -87,9 +87,18 @@ async def test_minor_6_a_leader_that_ends_while_it_renews_releases_the_lease(
     first = await here.start(*ELECT)
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
-    # The server grants the renewal, and the leader ends before it hears of it.
-    armed = here.proxy.arm(lambda call: call.lease and call.method == "PUT", calls.late(1.0), 1)
-    await here.met(armed)
+    granted = asyncio.Event()
+
+    async def grant_unheard(_: calls.Call, forward: calls.Forward) -> calls.Answer:
+        """Have the server grant the renewal, and the leader end before it hears of it."""
+        answer = await forward()
+        granted.set()
+        await asyncio.sleep(1)
+        return answer
+
+    here.proxy.arm(lambda call: call.lease and call.method == "PUT", grant_unheard)
+    async with here.within(60, "the renewal is granted"):
+        await granted.wait()
     here.frozen.add(first)
     await first.stop()
 

@@ -31,7 +31,7 @@ async def test_c1_an_annotation_of_5000_digits_stops_nobody(here: World) -> None
     await here.cluster.ask("POST", here.children, poisoned("msg-hello", many))
     await here.cluster.ask("POST", here.children, poisoned("other", many))
     seen = here.lists("pods")
-    async with here.within(30, "two more sweeps"):
+    async with here.within(120, "two more sweeps"):
         while here.lists("pods") < seen + 2:
             await asyncio.sleep(0.1)
 
@@ -74,7 +74,7 @@ async def test_c1_a_message_that_cannot_be_read_is_told_and_the_others_go_on(
         version["schema"]["openAPIV3Schema"] = {
             "type": "object", "x-kubernetes-preserve-unknown-fields": True,
         }  # fmt: skip
-    await here.cluster.ask("PUT", here.subject.crd, crd)
+    await here.cluster.patch(here.subject.crd, {"spec": {"versions": crd["spec"]["versions"]}})
     bad: dict[str, object] = {
         "number": {"text": 7}, "list": ["text"], "nested": {"text": {"a": {"b": [[[[]]]]}}},
         "interval": {"text": "a", "intervalSeconds": "often"},
@@ -115,7 +115,7 @@ async def test_c1_an_object_that_is_nested_too_deeply_to_read_is_left_out(
     for version in crd["spec"]["versions"]:
         spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
         spec["x-kubernetes-preserve-unknown-fields"] = True
-    await here.cluster.ask("PUT", here.subject.crd, crd)
+    await here.cluster.patch(here.subject.crd, {"spec": {"versions": crd["spec"]["versions"]}})
     deep: object = 1
     for _ in range(900):
         deep = {"a": deep}
@@ -224,7 +224,7 @@ async def test_l8_without_its_status_subresource_the_pod_still_comes_back(
     crd = await here.cluster.ask("GET", here.subject.crd)
     for version in crd["spec"]["versions"]:
         version["subresources"] = {}
-    await here.cluster.ask("PUT", here.subject.crd, crd)
+    await here.cluster.patch(here.subject.crd, {"spec": {"versions": crd["spec"]["versions"]}})
     await here.start()
     await here.create("하나")
 
@@ -254,7 +254,7 @@ async def test_neighbours_of_the_largest_size_cost_no_memory(here: World) -> Non
     await here.cluster.ask("POST", here.objects, large)
     await here.is_right("large", "둘")
     seen = here.lists("pods")
-    async with here.within(30, "two more sweeps"):
+    async with here.within(120, "two more sweeps"):
         while here.lists("pods") < seen + 2:
             await asyncio.sleep(0.1)
 

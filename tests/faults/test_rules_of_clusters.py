@@ -247,7 +247,7 @@ async def test_what_admission_adds_and_rewrites_is_left_alone(
         assert [word for word in shows if word not in json.dumps(pod["spec"])] == []
 
         await here.edit("둘")
-        async with here.within(30, "an edit still replaces the Pod"):
+        async with here.within(120, "an edit still replaces the Pod"):
             while pod["metadata"]["uid"] == before:
                 await asyncio.sleep(0.05)
                 pod = await here.cluster.find(here.child()) or pod

@@ -7,9 +7,9 @@ import aiohttp
 import trustme
 
 from tests.chart import helm
-from tests.chart.prometheus_server import free_port
 from tests.support.certificates import trust_in, write_certificate
 from tests.support.faults.cluster import Cluster
+from tests.support.faults.process import free_port
 from tests.support.faults.world import World
 
 SECURE = {"metrics": {"secure": {"enabled": True, "secretName": "certificate"}}}

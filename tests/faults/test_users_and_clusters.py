@@ -91,7 +91,7 @@ async def test_a_foreign_pod_is_left_alone_until_it_goes(here: World) -> None:
     before = await here.cluster.ask("GET", here.child())
     await here.create("하나")
     told = await here.until_reason("Conflict")
-    async with here.within(30, "its Event"):
+    async with here.within(120, "its Event"):
         while not any(write.path.endswith("/events") for write in here.relevant()):
             await asyncio.sleep(0.05)
     count, looks = len(here.relevant()), here.reads(here.child())

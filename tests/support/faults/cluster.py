@@ -133,7 +133,7 @@ class Cluster:
 
     async def serves(self, kind: Kind) -> None:
         """Wait until objects of a kind are served."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while await self.find(kind.path()) is None:
                 await asyncio.sleep(0.05)
 

@@ -27,7 +27,7 @@ class Operator:
     ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="message-operator-process-"))
         (self._folder / "kubeconfig").write_text(kubeconfig(server, OPERATOR))
-        self.port = _free_port()
+        self.port = free_port()
         self._program = program
         self.flags = (
             "--metrics-bind-address=0", f"--health-probe-bind-address=127.0.0.1:{self.port}", *flags
@@ -134,7 +134,7 @@ class Operator:
             await asyncio.sleep(0.05)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Return a free port that no outgoing connection can take meanwhile."""
     while True:
         port = random.randrange(15_000, 32_000)  # noqa: S311 (below the ephemeral ones)
