@@ -28,10 +28,15 @@ class Browser:
         """Run JavaScript in the page; return what it returns, awaited."""
         return self._post("/execute/sync", {"script": script, "args": list(arguments)})
 
+    def close(self) -> None:
+        """End the browser; a driver that ends alone leaves it running."""
+        self._send(urllib.request.Request(self._session, method="DELETE"))  # noqa: S310
+
     def _post(self, path: str, body: dict[str, Any]) -> Any:
-        request = urllib.request.Request(  # noqa: S310  # the driver's own address
-            self._session + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
-        )
+        data, kind = json.dumps(body).encode(), {"Content-Type": "application/json"}
+        return self._send(urllib.request.Request(self._session + path, data, kind))  # noqa: S310
+
+    def _send(self, request: urllib.request.Request) -> Any:
         with urllib.request.urlopen(request, timeout=300) as response:  # noqa: S310
             return json.load(response)["value"]
 
@@ -46,6 +51,7 @@ def browser() -> Iterator[Browser]:
         try:
             said = (re.search(r"successfully on port (\d+)", line) for line in driver.stdout)
             port = next(match[1] for match in said if match)
-            yield Browser(f"http://127.0.0.1:{port}")
+            with contextlib.closing(Browser(f"http://127.0.0.1:{port}")) as started:
+                yield started
         finally:
             driver.terminate()
