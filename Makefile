@@ -1,45 +1,13 @@
 # Every command of the project. `make` alone lists them.
-# Each line of a recipe says itself what it does when a command fails: macOS's make, 3.81, knows no
-# .SHELLFLAGS, and its shell may be any POSIX one.
-.DEFAULT_GOAL := help
-MAKEFLAGS += --no-print-directory
-
-# --- What a user may set --------------------------------------------------------------------------
-# CLUSTER=existing     use the current kubeconfig; never create or delete a cluster
-# KIND_CLUSTER_NAME=…  the kind cluster's name, for a second checkout; the tests add -test to it
-# IMAGES=build         build all images here, though a registry may be in reach; IMAGES=pull: never
+# hack/kit.mk has those of every operator, and what a user may set; beyond that there is here:
 # KUBERNETES=1.35      the Kubernetes of `make faults` and `make matrix`
-# IMG=…                the operator's image, as the cluster pulls it
-# MESSAGE_IMG=…        the message Pods' image, and BUNDLE_IMG=… the OLM bundle's, of a release
-# REGISTRY=…           where bundle, catalog and chart are pushed to with the images that they name,
-#                      host[:port][/path]; left out: the registry beside the kind cluster
+# MESSAGE_IMG=…        the message Pods' image, of a release
 # PORT=8000            where `make docs-serve` serves the documentation site
-# PROJECT=examples/memcached
-#                      another operator, for install, deploy, e2e, docker-build, docker-push and
-#                      their opposites; generate, verify, chart and bundle-check are for all that
-#                      are here, or for this one alone
-# PLATFORMS=…          what images are built for: linux/amd64,linux/arm64; left out: this machine
-CLUSTER ?= kind
-IMG ?=
-unexport PROJECT
-export CLUSTER IMAGES IMG KUBERNETES PLATFORMS MESSAGE_IMG BUNDLE_IMG REGISTRY
+export KUBERNETES MESSAGE_IMG
 
-# --------------------------------------------------------------------------------------------------
-PYTHON ?= python3
-VENV := .venv
-PY := $(VENV)/bin/python
-READY := $(VENV)/.ready
-ARGS ?=
-PROJECTS := $(or $(PROJECT),. $(patsubst %/PROJECT,%,$(wildcard examples/*/PROJECT)))
+include hack/kit.mk
 
 ##@ Start here
-
-.PHONY: help
-help: ## list these commands
-	@test -t 1 && colour=1; awk -v colour=$$colour 'BEGIN {FS = ":.*## "; \
-	    if (colour) {bold = "\033[1m"; blue = "\033[36m"; plain = "\033[0m"}} \
-	  /^##@/ {printf "\n%s%s%s\n", bold, substr($$0, 5), plain} \
-	  /^[a-zA-Z0-9_-]+:.*## / {printf "  %s%-15s%s %s\n", blue, $$1, plain, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(READY) ## run the main job: a cluster, the operator by Helm, a Message in Korean
@@ -48,34 +16,11 @@ demo: $(READY) ## run the main job: a cluster, the operator by Helm, a Message i
 .PHONY: test
 test: preflight check faults matrix-oldest e2e ## all that must pass before a change lands
 
-##@ Develop
+.PHONY: plugin
+plugin: $(READY) ## pack `kubectl message`, and install it into ~/.local/bin
+	@$(PY) -m hack plugin
 
-.PHONY: preflight
-preflight: $(READY) ## tell what this machine lacks for `make test`, before anything is built
-	@$(PY) -m hack preflight
-
-.PHONY: check
-check: lint types repository verify unit chart bundle-check ## all checks that need no cluster
-
-.PHONY: lint
-lint: $(READY) ## style and layers of the Python code
-	@$(VENV)/bin/ruff check .
-	@$(VENV)/bin/ruff format --check .
-	@$(VENV)/bin/lint-imports --no-logo
-
-.PHONY: types
-types: $(READY) ## static types
-	@$(VENV)/bin/mypy
-
-.PHONY: repository
-repository: $(READY) ## licences of all files, and GitHub's workflows
-	@$(VENV)/bin/reuse lint --quiet || $(VENV)/bin/reuse lint
-	@$(VENV)/bin/zizmor --offline --pedantic --no-progress --quiet .github
-	@$$($(PY) -m hack tool actionlint)
-
-.PHONY: unit
-unit: $(READY) ## unit tests
-	@$(PY) -m pytest tests/runtime tests/unit -n 2 $(ARGS)
+##@ Test and measure
 
 .PHONY: faults
 faults: $(READY) ## the operator under faults, on a control plane of plain processes (ARGS="-k frozen")
@@ -97,105 +42,8 @@ matrix: $(READY) ## test what depends on the API server, on each Kubernetes (KUB
 matrix-oldest: $(READY) ## run the tests of `make matrix` on the oldest supported Kubernetes only
 	@$(PY) -m hack matrix --oldest -- $(ARGS)
 
-.PHONY: chart
-chart: $(READY) ## lint the charts, check what they render (PROJECT=examples/memcached)
-	@PROJECT=$(PROJECT) $(PY) -m pytest $(if $(PROJECT),,tests/chart) tests/projects/test_chart.py $(ARGS)
-
-.PHONY: bundle-check
-bundle-check: $(READY) ## look at bundle and catalog with OLM's own programs (PROJECT=…)
-	@$(PY) -m hack tool opm olm-validate scorecard-test olmv1-render >/dev/null
-	@PROJECT=$(PROJECT) $(PY) -m pytest $(if $(PROJECT),,tests/bundle) tests/projects/test_bundle.py $(ARGS)
-
-.PHONY: generate
-generate: $(READY) ## write the files that are made of others
-	@for project in $(PROJECTS); do PROJECT=$$project $(PY) -m hack generate || exit; done
-
-.PHONY: verify
-verify: $(READY) ## find generated files that are out of date, mistakes in bundle and catalog
-	@for project in $(PROJECTS); do PROJECT=$$project $(PY) -m hack verify || exit; done
-
-.PHONY: bundle
-bundle: generate ## write the OLM bundle and catalog
-
-.PHONY: changelog
-changelog: $(READY) ## write what this version changes into CHANGELOG.md, from the commits
-	@$(PY) -m hack changelog
-	@$(PY) -m hack generate
-
-.PHONY: bump
-bump: $(READY) ## raise the version, and with it all that names it (VERSION=x.y.z)
-	@$(PY) -m hack bump "$(VERSION)"
-	@$(PY) -m hack generate
-
-.PHONY: release-bundle
-release-bundle: $(READY) ## record a release, lay out what community-operators gets (VERSION=… REGISTRY=…)
-	@$(PY) -m hack release-bundle "$(VERSION)"
-
-.PHONY: chart-diff
-chart-diff: $(READY) ## what an upgrade from the last release changes (ARGS=v0.1.0)
-	@$(PY) -m hack chart-diff $(ARGS)
-
-.PHONY: scan
-scan: $(READY) ## look up known vulnerabilities of the locked packages; asks api.osv.dev
-	@$(PY) -m hack scan -- $(ARGS)
-
-.PHONY: fmt
-fmt: $(READY) ## format the Python code
-	@$(VENV)/bin/ruff check --fix .
-	@$(VENV)/bin/ruff format .
-
-.PHONY: run
-run: $(READY) ## run the operator here, against the cluster (ARGS="--namespace demo")
-	@$(PY) -m hack run -- $(ARGS)
-
-.PHONY: lock
-lock: $(READY) ## write the hashed locks again, from pyproject.toml
-	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate pyproject.toml -o requirements/operator.txt
-	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate pyproject.toml --group dev -c requirements/operator.txt -o requirements/dev.txt
-	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --group pyproject.toml:bench -o requirements/bench.txt
-	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --group pyproject.toml:docs -o requirements/docs.txt
-	@echo uv | $(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate -c requirements/dev.txt - -o requirements/uv.txt
-
-##@ Cluster
-
-.PHONY: cluster
-cluster: $(READY) ## create a kind cluster and its registry, unless they exist
-	@$(PY) -m hack cluster up
-
-.PHONY: cluster-down
-cluster-down: $(READY) ## delete the kind cluster, that of the tests, and their registry
-	@$(PY) -m hack cluster down
-
-.PHONY: olm
-olm: $(READY) ## the Operator Lifecycle Manager in the cluster, and OLM v1's catalogd
-	@$(PY) -m hack olm up
-
-.PHONY: olm-down
-olm-down: $(READY) ## remove OLM with all that was installed by it; Messages stay
-	@$(PY) -m hack olm down
-
-.PHONY: install
-install: $(READY) ## put the CRD into the cluster
-	@PROJECT=$(PROJECT) $(PY) -m hack crd install
-
-.PHONY: uninstall
-uninstall: $(READY) ## remove the CRD, and with it every Message
-	@PROJECT=$(PROJECT) $(PY) -m hack crd uninstall
-
-.PHONY: deploy
-deploy: $(READY) ## install the operator by Helm (IMG=…, else the image built here)
-	@PROJECT=$(PROJECT) $(PY) -m hack deploy
-
-.PHONY: undeploy
-undeploy: $(READY) ## remove the operator; Messages stay
-	@PROJECT=$(PROJECT) $(PY) -m hack undeploy
-
-.PHONY: e2e
-e2e: $(READY) ## end-to-end tests on the cluster (ARGS="-k create")
-	@PROJECT=$(PROJECT) $(PY) -m hack e2e -- $(ARGS)
-
 .PHONY: e2e-olm
-e2e-olm: $(READY) ## those of them by OLM alone, on the cluster (ARGS="-k upgrade")
+e2e-olm: $(READY) ## the end-to-end tests by OLM alone, on the cluster (ARGS="-k upgrade")
 	@$(PY) -m hack e2e-olm -- $(ARGS)
 
 .PHONY: test-online
@@ -209,10 +57,6 @@ test-platforms: $(READY) ## the images of every platform that the bundle promise
 .PHONY: bench
 bench: $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)
 	@$(PY) -m bench $(ARGS)
-
-.PHONY: plugin
-plugin: $(READY) ## pack `kubectl message`, and install it into ~/.local/bin
-	@$(PY) -m hack plugin
 
 ##@ Documents
 
@@ -228,45 +72,10 @@ docs-serve: $(READY) ## serve the site, and build it again after each change (PO
 docs-check: $(READY) ## the site's links, pages and search, in a real Chromium
 	@$(PY) -m pytest tests/site $(ARGS)
 
-##@ Image
+# What draws the benchmark's picture and what builds the site have environments of their own.
+lock: lock-others
 
-.PHONY: docker-build
-docker-build: $(READY) ## build the operator's image (IMG=… PLATFORMS=linux/amd64,linux/arm64)
-	@PROJECT=$(PROJECT) $(PY) -m hack image build
-
-.PHONY: docker-push
-docker-push: $(READY) ## push the operator's image (IMG=… PLATFORMS=…)
-	@PROJECT=$(PROJECT) $(PY) -m hack image push
-
-##@ Registry
-
-.PHONY: chart-push
-chart-push: $(READY) ## push the charts, and the images that they name (REGISTRY=…)
-	@$(PY) -m hack chart-push
-
-.PHONY: bundle-push
-bundle-push: $(READY) ## push the OLM bundle, and the images that it names (REGISTRY=…)
-	@$(PY) -m hack bundle-push
-
-.PHONY: catalog-push
-catalog-push: bundle-push ## push the OLM catalog, with the bundle that it offers (REGISTRY=…)
-	@$(PY) -m hack catalog-push
-
-# The virtual environment, from the hashed lock; made again when the lock changes. uv takes half of
-# pip's processor time; pip serves where uv cannot: it does not read pip's configuration of mirrors.
-PIP := $(PY) -m pip install -q --disable-pip-version-check
-UV := $(VENV)/bin/uv pip install -q --system-certs --python $(PY)
-$(READY): requirements/uv.txt requirements/dev.txt
-	@test ! -L $(VENV) || { \
-	  echo "make: $(VENV) is a link to another checkout's and older than requirements/dev.txt; run make there, it would be emptied from here" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "make: $(PYTHON) is missing or older than 3.11; install Python 3.11+ or say PYTHON=/path/to/python3" >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
-	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq python3-venv; \
-	  else echo "make: Python's venv module is missing; install it (Debian: apt-get install python3-venv)" >&2; exit 1; fi; }
-	@echo "==> Python packages into $(VENV)"
-	@$(PYTHON) -m venv --clear $(VENV)
-	@$(PIP) --no-compile --require-hashes -r requirements/uv.txt
-	@$(UV) --require-hashes -r requirements/dev.txt || $(PIP) --no-compile --require-hashes -r requirements/dev.txt
-	@$(UV) --no-deps --no-build-isolation -e . || $(PIP) --no-deps --no-build-isolation -e .
-	@touch $@
+.PHONY: lock-others
+lock-others: $(READY)
+	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --group pyproject.toml:bench -o requirements/bench.txt
+	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --group pyproject.toml:docs -o requirements/docs.txt

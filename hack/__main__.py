@@ -2,23 +2,20 @@
 
 import argparse
 import importlib
+import pkgutil
 import sys
 
+import hack.commands
 from hack.rig import command
-
-_MODULES = (
-    *("preflight", "cluster", "tool", "image", "push", "demo", "deploy", "crd", "olm", "run"),
-    *("generate", "changelog", "bump", "chart_diff", "release_bundle", "scan"),
-    *("matrix", "e2e", "plugin", "docs"),
-)
 
 
 def _main() -> int | None:
     parser = argparse.ArgumentParser(prog="python -m hack", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name in _MODULES:
+    for module in pkgutil.iter_modules(hack.commands.__path__, "hack.commands."):
         # Imported here, because that reads the file PROJECT: a mistake in it is told, as any other.
-        importlib.import_module(f"hack.commands.{name}").add(commands)
+        if add := getattr(importlib.import_module(module.name), "add", None):
+            add(commands)
     arguments = parser.parse_args()
     code: int | None = arguments.run(arguments)
     return code

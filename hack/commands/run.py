@@ -27,7 +27,7 @@ def run(arguments: list[str]) -> None:
     for operator in operators.operators(cluster):
         say(f"note: the operator {operator} also runs, and both act on the same {PROJECT.many}.")
     image_option = []
-    if cluster.registry is not None:
+    if cluster.registry is not None and PROJECT.images:
         image_option = [f"--{PROJECT.images[0].flag}={base_images.busybox()}"]
     say("==> The operator runs here; press Ctrl-C to stop it")
     os.environ["KUBECONFIG"] = str(cluster.kubeconfig)

@@ -19,7 +19,6 @@ from hack.pack.project import PROJECT
 from hack.rig import paths, tools, versions
 from hack.rig.run import HackError
 
-_CHART = PROJECT.chart.relative_to(paths.CHECKOUT)
 
 #: Differ in every release, and mean nothing by themselves.
 _NOISE = re.compile(r"\.(helm\.sh/chart|app\.kubernetes\.io/version)$")
@@ -146,12 +145,13 @@ def extract(tag: str, folder: Path, repository: Path = paths.CHECKOUT) -> Path:
         raise HackError(
             f"there is no tag or commit {tag}; `git tag --list 'v*'` lists the releases"
         )
-    done = git(repository, "archive", tag, str(_CHART))
+    chart = PROJECT.chart.relative_to(paths.CHECKOUT)
+    done = git(repository, "archive", tag, str(chart))
     if done.returncode:
         raise HackError(f"{tag} has no chart: {done.stderr.decode().strip()}")
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
         archive.extractall(folder, filter="data")
-    return folder / _CHART
+    return folder / chart
 
 
 def report(old: Path, new: Path) -> Iterator[str]:

@@ -3,6 +3,7 @@
 Each says in its first lines what it is made by, but for those of which only the version is.
 """
 
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from hack.pack import (
     manifests,
     numbered,
     olmv1,
-    plugin,
 )
 from hack.pack.project import PROJECT
 
@@ -29,8 +29,17 @@ def _of_the_chart_s_sources() -> dict[Path, str]:
         **dockerfile.files(),
         **chart_docs.files(chart_docs.CHART),
         chart_dashboard.FILE: chart_dashboard.dashboard(),
-        **plugin.files(),
+        **_of_the_plugin(),
     }
+
+
+def _of_the_plugin() -> dict[Path, str]:
+    """Return the pages of kubectl's plugin; repositories that `make new` wrote have none."""
+    if importlib.util.find_spec("hack.pack.plugin") is None:
+        return {}
+    from hack.pack import plugin
+
+    return plugin.files()
 
 
 def _of_the_charts() -> dict[Path, str]:

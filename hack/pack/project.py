@@ -217,9 +217,16 @@ class Project(msgspec.Struct, frozen=True):
 
 def load(root: Path) -> Project:
     """Return what the file PROJECT in a folder says; raise HackError with what is wrong in it."""
+    project = _read(root)
+    _check(project, root / "PROJECT")
+    return project
+
+
+def _read(root: Path) -> Project:
+    """Return what the file PROJECT in a folder says, whether its code is there or not."""
     file = names.read(root, _File)
     plugin = file.plugins.own
-    project = Project(
+    return Project(
         root=root,
         name=file.project_name,
         domain=file.domain,
@@ -230,8 +237,6 @@ def load(root: Path) -> Project:
         manager=plugin.manager or plugin.package,
         panels=plugin.panels,
     )
-    _check(project, root / "PROJECT")
-    return project
 
 
 def _check(project: Project, path: Path) -> None:
@@ -251,7 +256,7 @@ def _check(project: Project, path: Path) -> None:
             raise HackError(f"{path}: the sample {sample} does not exist; `samples` names files")
 
 
-#: The checkout's own project. The charts of others have their common templates of its chart.
-REFERENCE = load(paths.CHECKOUT)
-#: The one that is worked on: the checkout's, or that of the folder which the variable names.
+#: The charts of all other projects have their common templates of this one's.
+REFERENCE = _read(names.REFERENCE)
+#: The one that is worked on: the checkout's own, or that of the folder which the variable names.
 PROJECT = load(paths.CHECKOUT / os.environ.get("PROJECT", ""))

@@ -14,6 +14,10 @@ import msgspec
 from hack.rig.run import HackError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+_REFERENCE = CHECKOUT / "hack" / "reference"
+#: The operator of whose chart and Dockerfile those of all others are made: the checkout's own, or,
+#: in a repository that `make new` wrote, what it took along of that operator.
+REFERENCE = _REFERENCE if _REFERENCE.is_dir() else CHECKOUT
 
 #: A DNS label, as the API server defines it.
 Label = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
@@ -28,6 +32,12 @@ class _File(msgspec.Struct, frozen=True, rename="camel"):
 def prefix() -> str:
     """Return the prefix of the names; raise HackError if PROJECT does not contain it."""
     return read(CHECKOUT, _File).project_name
+
+
+@functools.cache
+def kit() -> str:
+    """Return the name of the kit, which all operators made with it share."""
+    return read(REFERENCE, _File).project_name
 
 
 def registry() -> str:

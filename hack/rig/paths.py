@@ -15,9 +15,12 @@ RECIPES = Path(__file__).resolve().parent
 
 
 def cache() -> Path:
-    """Return the folder of the parts shared by all checkouts; create it if it is missing."""
+    """Return the folder of the parts shared by all checkouts; create it if it is missing.
+
+    Operators that have the same kit share it, too: a part is named after its recipe.
+    """
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / names.prefix()
+    folder = Path(base) / names.kit()
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

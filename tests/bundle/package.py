@@ -14,6 +14,7 @@ import yaml
 from hack.pack import bundle, catalog
 from hack.pack.bundle import Release
 from hack.pack.catalog import CATALOG
+from hack.pack.project import PROJECT
 from hack.rig import golang
 
 Manifest = dict[str, Any]
@@ -29,9 +30,9 @@ def release(version: str) -> Release:
     """Return a release with its images named by digest."""
     return Release(
         version=version,
-        image=f"registry.example.com/message-operator@{DIGEST}",
-        pod_images={"message": f"registry.example.com/busybox@{DIGEST}"},
-        bundle_image=f"registry.example.com/message-operator-bundle@{DIGEST}",
+        image=f"registry.example.com/{PROJECT.name}@{DIGEST}",
+        pod_images={pods.name: f"registry.example.com/busybox@{DIGEST}" for pods in PROJECT.images},
+        bundle_image=f"registry.example.com/{PROJECT.name}-bundle@{DIGEST}",
     )
 
 

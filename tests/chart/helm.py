@@ -9,17 +9,18 @@ from typing import Any
 
 import yaml
 
+from hack.pack.project import PROJECT
 from hack.rig import tools, versions
 
 CHECKOUT = Path(__file__).parents[2]
-CHART = CHECKOUT / "charts" / "message-operator"
+CHART = PROJECT.chart
 #: The chart of the kind alone.
-CRDS_CHART = CHECKOUT / "charts" / "message-operator-crds"
+CRDS_CHART = PROJECT.crds_chart
 
 #: What the tests install: release and namespace differ, so that mistaking one for the other shows.
 RELEASE = "demo"
 NAMESPACE = "operators"
-FULLNAME = "demo-message-operator"
+FULLNAME = f"{RELEASE}-{PROJECT.name}"
 
 #: The Kubernetes versions that are supported. The oldest is Chart.yaml's kubeVersion, the newest
 #: is the last that kubernetes-validate knows.
@@ -117,9 +118,9 @@ def container(values: Values = _NOTHING) -> Manifest:
     return result
 
 
-def message_schema() -> Manifest:
-    """Return the schema that the API server holds every Message against."""
-    crd = find(render(), "CustomResourceDefinition", "messages.myorg.dev")
+def kind_schema() -> Manifest:
+    """Return the schema that the API server holds every object of the kind against."""
+    crd = find(render(), "CustomResourceDefinition", PROJECT.kinds[0].crd)
     (version,) = crd["spec"]["versions"]
     schema: Manifest = version["schema"]["openAPIV3Schema"]
     return schema

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from message_operator import __version__
-from tests.chart.helm import CHART, CHECKOUT, container, find, message_schema, render
+from tests.chart.helm import CHART, CHECKOUT, container, find, kind_schema, render
 
 METADATA = yaml.safe_load((CHART / "Chart.yaml").read_text())
 
@@ -38,7 +38,7 @@ def test_the_examples_are_messages_that_fit() -> None:
     kinds = {crd["kind"] for crd in annotation("crds")}
 
     for example in annotation("crdsExamples"):
-        jsonschema.validate(example, message_schema())
+        jsonschema.validate(example, kind_schema())
         assert example["kind"] in kinds
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.chart.helm import Manifest, find, message_schema, render
+from tests.chart.helm import Manifest, find, kind_schema, render
 
-SPEC = message_schema()["properties"]["spec"]["properties"]
+SPEC = kind_schema()["properties"]["spec"]["properties"]
 
 
 def crd(**values: object) -> Manifest:
@@ -29,7 +29,7 @@ def schemas(schema: Manifest, path: str = "") -> Iterator[tuple[str, Manifest]]:
         yield from schemas(schema["items"], f"{path}[]")
 
 
-ALL = dict(schemas(message_schema()))
+ALL = dict(schemas(kind_schema()))
 RULES = {
     f"{path} {rule['rule']}": rule
     for path, schema in ALL.items()
@@ -76,7 +76,7 @@ def test_every_field_is_described(path: str) -> None:
 
 
 def test_a_message_without_a_spec_says_hello_every_ten_seconds() -> None:
-    assert message_schema()["properties"]["spec"]["default"] == {}
+    assert kind_schema()["properties"]["spec"]["default"] == {}
     assert {name: field["default"] for name, field in SPEC.items()} == {
         "text": "Hello from Operator!",
         "intervalSeconds": 10,
@@ -100,12 +100,12 @@ def test_a_message_without_a_spec_says_hello_every_ten_seconds() -> None:
 )
 def test_what_is_of_a_wrong_type_or_out_of_bounds_is_refused(spec: Any, complaint: str) -> None:
     with pytest.raises(jsonschema.ValidationError, match=re.escape(complaint)):
-        jsonschema.validate({"spec": spec}, message_schema())
+        jsonschema.validate({"spec": spec}, kind_schema())
 
 
 @pytest.mark.parametrize("text", ["", "a", "여러\n줄\n", "$" * 32768, "가" * 10922])
 def test_any_text_that_fits_is_accepted(text: str) -> None:
-    jsonschema.validate({"spec": {"text": text}}, message_schema())
+    jsonschema.validate({"spec": {"text": text}}, kind_schema())
 
 
 def test_the_longest_text_fits_into_the_environment_with_every_dollar_doubled() -> None:
@@ -122,7 +122,7 @@ def test_the_bounds_in_characters_and_in_bytes_are_the_same() -> None:
 
 
 def test_the_longest_name_makes_a_pod_that_a_node_can_start() -> None:
-    longest = limit(message_schema(), "self.metadata.name")
+    longest = limit(kind_schema(), "self.metadata.name")
     pod, namespace, uid = len("msg-") + longest, 63, 36
 
     # The API server's bound for the name of a Pod.

@@ -26,7 +26,7 @@ from tests.chart.helm import (
     Manifest,
     Values,
     helm,
-    message_schema,
+    kind_schema,
     names,
     render,
 )
@@ -169,7 +169,7 @@ def test_artifact_hub_shows_the_kind_and_no_operator() -> None:
     (shown,) = yaml.safe_load(ours["artifacthub.io/crds"])
     assert shown["name"] == KIND
     for example in yaml.safe_load(ours["artifacthub.io/crdsExamples"]):
-        jsonschema.validate(example, message_schema())
+        jsonschema.validate(example, kind_schema())
     assert not {f"artifacthub.io/{it}" for it in ("operator", "operatorCapabilities")} & set(ours)
     assert "artifacthub.io/images" not in ours  # it runs none
 

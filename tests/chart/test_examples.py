@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from tests.chart.helm import CHECKOUT, Manifest, message_schema
+from tests.chart.helm import CHECKOUT, Manifest, kind_schema
 
 EXAMPLES = sorted((CHECKOUT / "examples").glob("*.yaml"))
 
@@ -32,7 +32,7 @@ def test_it_fits_the_schema(file: Path) -> None:
     message = yaml.safe_load(file.read_text())
 
     jsonschema.validate(message, schema(file), jsonschema.Draft7Validator)
-    jsonschema.validate(message, message_schema())
+    jsonschema.validate(message, kind_schema())
     assert (message["apiVersion"], message["kind"]) == ("myorg.dev/v1", "Message")
 
 

@@ -15,7 +15,7 @@ from tests.chart.helm import (
     PROGRAMS,
     Values,
     find,
-    message_schema,
+    kind_schema,
     render,
 )
 
@@ -50,7 +50,7 @@ def test_they_offer_a_message_that_can_be_applied(tmp_path: Path) -> None:
     )
     assert document
     message = yaml.safe_load(document[1])
-    jsonschema.validate(message, message_schema())
+    jsonschema.validate(message, kind_schema())
     assert message["metadata"]["name"] == "hello-msg"
 
 

@@ -14,8 +14,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from hack.pack import chart_templates, rights
-from hack.pack.project import REFERENCE, Project, load
+from hack.pack import rights
+from hack.pack.project import REFERENCE, Project
 from hack.rig import versions
 from kopf_runtime import settings
 from tests.chart import helm, pod_security
@@ -168,15 +168,3 @@ def test_a_project_names_no_other(project: Project) -> None:
     for word in (REFERENCE.name, REFERENCE.metrics, REFERENCE.alerts, kind.crd, kind.many):
         assert word not in text
     assert not re.search(rf"\b{kind.kind}\b", text)
-
-
-def test_a_name_in_another_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    kind = load(REFERENCE.root / "examples" / "memcached").kinds[0]
-    text = "Messages of message-operator: messages.myorg.dev, message pods, MESSAGES, messaging"
-
-    monkeypatch.setattr(chart_templates, "PROJECT", load(REFERENCE.root / "examples/memcached"))
-
-    assert chart_templates.renamed(text, kind) == (
-        "Memcacheds of memcached-operator: memcacheds.cache.example.com, memcached pods, MESSAGES, "
-        "messaging"
-    )

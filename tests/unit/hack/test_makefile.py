@@ -12,7 +12,7 @@ import pytest
 from tests.support.console import commands, section
 
 CHECKOUT = Path(__file__).parents[3]
-MAKEFILE = (CHECKOUT / "Makefile").read_text()
+MAKEFILE = "".join((CHECKOUT / name).read_text() for name in ("Makefile", "hack/kit.mk"))
 #: The documented targets, each with those that it runs first.
 TARGETS = {
     match[1]: match[2].split()

@@ -1,0 +1,206 @@
+# The commands that every operator's repository has; its Makefile includes this file and adds its own.
+# Each line of a recipe says itself what it does when a command fails: macOS's make, 3.81, knows no
+# .SHELLFLAGS, and its shell may be any POSIX one.
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# --- What a user may set --------------------------------------------------------------------------
+# CLUSTER=existing     use the current kubeconfig; never create or delete a cluster
+# KIND_CLUSTER_NAME=…  the kind cluster's name, for a second checkout; the tests add -test to it
+# IMAGES=build         build all images here, though a registry may be in reach; IMAGES=pull: never
+# IMG=…                the operator's image, as the cluster pulls it
+# BUNDLE_IMG=…         the OLM bundle's image, of a release; NAME_IMG=… that of the operator's Pods
+#                      which PROJECT calls `name`
+# REGISTRY=…           where bundle, catalog and chart are pushed to with the images that they name,
+#                      host[:port][/path]; left out: the registry beside the kind cluster
+# PROJECT=examples/memcached
+#                      another operator of this repository, for install, deploy, e2e, docker-build,
+#                      docker-push and their opposites; generate, verify, chart and bundle-check are
+#                      for all that are here, or for this one alone
+# PLATFORMS=…          what images are built for: linux/amd64,linux/arm64; left out: this machine
+CLUSTER ?= kind
+IMG ?=
+unexport PROJECT
+export CLUSTER IMAGES IMG PLATFORMS BUNDLE_IMG REGISTRY
+
+# --------------------------------------------------------------------------------------------------
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+ARGS ?=
+PROJECTS := $(or $(PROJECT),. $(patsubst %/PROJECT,%,$(wildcard examples/*/PROJECT)))
+
+##@ Develop
+
+.PHONY: help
+help: ## list these commands
+	@test -t 1 && colour=1; awk -v colour=$$colour 'BEGIN {FS = ":.*## "; \
+	    if (colour) {bold = "\033[1m"; blue = "\033[36m"; plain = "\033[0m"}} \
+	  /^##@/ {printf "\n%s%s%s\n", bold, substr($$0, 5), plain} \
+	  /^[a-zA-Z0-9_-]+:.*## / {printf "  %s%-15s%s %s\n", blue, $$1, plain, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: preflight
+preflight: $(READY) ## tell what this machine lacks for `make test`, before anything is built
+	@$(PY) -m hack preflight
+
+.PHONY: check
+check: lint types repository verify unit chart bundle-check ## all checks that need no cluster
+
+.PHONY: lint
+lint: $(READY) ## style and layers of the Python code
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/lint-imports --no-logo
+
+.PHONY: types
+types: $(READY) ## static types
+	@$(VENV)/bin/mypy
+
+.PHONY: repository
+repository: $(READY) ## licences of all files, and GitHub's workflows
+	@$(VENV)/bin/reuse lint --quiet || $(VENV)/bin/reuse lint
+	@$(VENV)/bin/zizmor --offline --pedantic --no-progress --quiet .github
+	@$$($(PY) -m hack tool actionlint)
+
+.PHONY: unit
+unit: $(READY) ## unit tests
+	@$(PY) -m pytest $(wildcard tests/runtime) tests/unit -n 2 $(ARGS)
+
+.PHONY: chart
+chart: $(READY) ## lint the charts, check what they render (PROJECT=examples/memcached)
+	@PROJECT=$(PROJECT) $(PY) -m pytest $(if $(PROJECT),,$(wildcard tests/chart)) tests/projects/test_chart.py $(ARGS)
+
+.PHONY: bundle-check
+bundle-check: $(READY) ## look at bundle and catalog with OLM's own programs (PROJECT=…)
+	@$(PY) -m hack tool opm olm-validate scorecard-test olmv1-render >/dev/null
+	@PROJECT=$(PROJECT) $(PY) -m pytest $(if $(PROJECT),,$(wildcard tests/bundle)) tests/projects/test_bundle.py $(ARGS)
+
+.PHONY: generate
+generate: $(READY) ## write the files that are made of others
+	@for project in $(PROJECTS); do PROJECT=$$project $(PY) -m hack generate || exit; done
+
+.PHONY: verify
+verify: $(READY) ## find generated files that are out of date, mistakes in bundle and catalog
+	@for project in $(PROJECTS); do PROJECT=$$project $(PY) -m hack verify || exit; done
+
+.PHONY: bundle
+bundle: generate ## write the OLM bundle and catalog
+
+.PHONY: changelog
+changelog: $(READY) ## write what this version changes into CHANGELOG.md, from the commits
+	@$(PY) -m hack changelog
+	@$(PY) -m hack generate
+
+.PHONY: bump
+bump: $(READY) ## raise the version, and with it all that names it (VERSION=x.y.z)
+	@$(PY) -m hack bump "$(VERSION)"
+	@$(PY) -m hack generate
+
+.PHONY: release-bundle
+release-bundle: $(READY) ## record a release, lay out what community-operators gets (VERSION=… REGISTRY=…)
+	@$(PY) -m hack release-bundle "$(VERSION)"
+
+.PHONY: chart-diff
+chart-diff: $(READY) ## what an upgrade from the last release changes (ARGS=v0.1.0)
+	@$(PY) -m hack chart-diff $(ARGS)
+
+.PHONY: scan
+scan: $(READY) ## look up known vulnerabilities of the locked packages; asks api.osv.dev
+	@$(PY) -m hack scan -- $(ARGS)
+
+.PHONY: fmt
+fmt: $(READY) ## format the Python code
+	@$(VENV)/bin/ruff check --fix .
+	@$(VENV)/bin/ruff format .
+
+.PHONY: run
+run: $(READY) ## run the operator here, against the cluster (ARGS="--namespace demo")
+	@$(PY) -m hack run -- $(ARGS)
+
+.PHONY: lock
+lock: $(READY) ## write the hashed locks again, from pyproject.toml
+	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate pyproject.toml -o requirements/operator.txt
+	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate pyproject.toml --group dev -c requirements/operator.txt -o requirements/dev.txt
+	@echo uv | $(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate -c requirements/dev.txt - -o requirements/uv.txt
+
+##@ Cluster
+
+.PHONY: cluster
+cluster: $(READY) ## create a kind cluster and its registry, unless they exist
+	@$(PY) -m hack cluster up
+
+.PHONY: cluster-down
+cluster-down: $(READY) ## delete the kind cluster, that of the tests, and their registry
+	@$(PY) -m hack cluster down
+
+.PHONY: olm
+olm: $(READY) ## the Operator Lifecycle Manager in the cluster, and OLM v1's catalogd
+	@$(PY) -m hack olm up
+
+.PHONY: olm-down
+olm-down: $(READY) ## remove OLM with all that was installed by it; the objects stay
+	@$(PY) -m hack olm down
+
+.PHONY: install
+install: $(READY) ## put the CRD into the cluster
+	@PROJECT=$(PROJECT) $(PY) -m hack crd install
+
+.PHONY: uninstall
+uninstall: $(READY) ## remove the CRD, and with it every object of the kind
+	@PROJECT=$(PROJECT) $(PY) -m hack crd uninstall
+
+.PHONY: deploy
+deploy: $(READY) ## install the operator by Helm (IMG=…, else the image built here)
+	@PROJECT=$(PROJECT) $(PY) -m hack deploy
+
+.PHONY: undeploy
+undeploy: $(READY) ## remove the operator; the objects stay
+	@PROJECT=$(PROJECT) $(PY) -m hack undeploy
+
+.PHONY: e2e
+e2e: $(READY) ## end-to-end tests on the cluster (ARGS="-k create")
+	@PROJECT=$(PROJECT) $(PY) -m hack e2e -- $(ARGS)
+
+##@ Image
+
+.PHONY: docker-build
+docker-build: $(READY) ## build the operator's image (IMG=… PLATFORMS=linux/amd64,linux/arm64)
+	@PROJECT=$(PROJECT) $(PY) -m hack image build
+
+.PHONY: docker-push
+docker-push: $(READY) ## push the operator's image (IMG=… PLATFORMS=…)
+	@PROJECT=$(PROJECT) $(PY) -m hack image push
+
+##@ Registry
+
+.PHONY: chart-push
+chart-push: $(READY) ## push the charts, and the images that they name (REGISTRY=…)
+	@$(PY) -m hack chart-push
+
+.PHONY: bundle-push
+bundle-push: $(READY) ## push the OLM bundle, and the images that it names (REGISTRY=…)
+	@$(PY) -m hack bundle-push
+
+.PHONY: catalog-push
+catalog-push: bundle-push ## push the OLM catalog, with the bundle that it offers (REGISTRY=…)
+	@$(PY) -m hack catalog-push
+
+# The virtual environment, from the hashed lock; made again when the lock changes. uv takes half of
+# pip's processor time; pip serves where uv cannot: it does not read pip's configuration of mirrors.
+PIP := $(PY) -m pip install -q --disable-pip-version-check
+UV := $(VENV)/bin/uv pip install -q --system-certs --python $(PY)
+$(READY): requirements/uv.txt requirements/dev.txt
+	@test ! -L $(VENV) || { \
+	  echo "make: $(VENV) is a link to another checkout's and older than requirements/dev.txt; run make there, it would be emptied from here" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: $(PYTHON) is missing or older than 3.11; install Python 3.11+ or say PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq python3-venv; \
+	  else echo "make: Python's venv module is missing; install it (Debian: apt-get install python3-venv)" >&2; exit 1; fi; }
+	@echo "==> Python packages into $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) --no-compile --require-hashes -r requirements/uv.txt
+	@$(UV) --require-hashes -r requirements/dev.txt || $(PIP) --no-compile --require-hashes -r requirements/dev.txt
+	@$(UV) --no-deps --no-build-isolation -e . || $(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
