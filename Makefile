@@ -16,6 +16,10 @@ demo: $(READY) ## run the main job: a cluster, the operator by Helm, a Message i
 .PHONY: test
 test: preflight check faults matrix-oldest e2e ## all that must pass before a change lands
 
+.PHONY: new
+new: $(READY) ## a repository for a new operator (NAME=cache-operator KIND=Cache GROUP=x.example.com DIR=…)
+	@$(PY) -m hack new -- "$(NAME)" "$(KIND)" "$(GROUP)" "$(DIR)"
+
 .PHONY: plugin
 plugin: $(READY) ## pack `kubectl message`, and install it into ~/.local/bin
 	@$(PY) -m hack plugin
@@ -53,6 +57,10 @@ test-online: $(READY) ## the demo on a machine that pulls its images: not as roo
 .PHONY: test-platforms
 test-platforms: $(READY) ## the images of every platform that the bundle promises, run under QEMU
 	@$(PY) -m pytest tests/platforms $(ARGS)
+
+.PHONY: test-new
+test-new: $(READY) ## what `make new` writes: its own `make check`, in a virtual environment of its own
+	@$(PY) -m pytest tests/new $(ARGS)
 
 .PHONY: bench
 bench: $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)

@@ -8,6 +8,7 @@ push            push bundle, catalog or charts with the images that they name
 generate        write the files that are made of others; verify: find mistakes
 bump            raise the version
 changelog       write what a version changes
+new             write a repository for a new operator
 chart_diff      show what an upgrade from the last release changes
 plugin          pack and install kubectl's plugin
 docs            build or serve the documentation site

@@ -19,7 +19,6 @@ from hack.pack.project import PROJECT
 from hack.rig import paths, tools, versions
 from hack.rig.run import HackError
 
-
 #: Differ in every release, and mean nothing by themselves.
 _NOISE = re.compile(r"\.(helm\.sh/chart|app\.kubernetes\.io/version)$")
 

@@ -32,20 +32,36 @@ def files() -> dict[Path, str]:
     """Return the texts of what the project's charts have in common with the checkout's."""
     if PROJECT.root == REFERENCE.root:
         return {}
-    templates = [
-        file.relative_to(REFERENCE.chart)
-        for file in sorted((REFERENCE.chart / "templates").rglob("*"))
-        if file.is_file() and file.name not in _OWN
-    ]
-    common = [
-        *((REFERENCE.chart, PROJECT.chart, name) for name in (Path(".helmignore"), *templates)),
-        *((REFERENCE.crds_chart, PROJECT.crds_chart, name) for name in _OF_THE_CRDS_CHART),
-        *((REFERENCE.olm, PROJECT.olm, name) for name in _OF_OLM),
-    ]
+    folders = (
+        (REFERENCE.chart, PROJECT.chart),
+        (REFERENCE.crds_chart, PROJECT.crds_chart),
+        (REFERENCE.olm, PROJECT.olm),
+    )
     return {
-        **{ours / name: _common(source / name) for source, ours, name in common},
+        **{
+            ours / file.relative_to(theirs): _common(file)
+            for theirs, ours in folders
+            for file in _shared()
+            if file.is_relative_to(theirs)
+        },
         PROJECT.chart / "values.yaml": _values(),
     }
+
+
+def sources() -> list[Path]:
+    """Return the reference's files that these texts are made of."""
+    return [*_shared(), REFERENCE.chart / "values.yaml", REFERENCE.chart / "Chart.yaml"]
+
+
+def _shared() -> list[Path]:
+    """Return the reference's files that others have with their own names."""
+    templates = (REFERENCE.chart / "templates").rglob("*")
+    return [
+        REFERENCE.chart / ".helmignore",
+        *(file for file in sorted(templates) if file.is_file() and file.name not in _OWN),
+        *(REFERENCE.crds_chart / name for name in _OF_THE_CRDS_CHART),
+        *(REFERENCE.olm / name for name in _OF_OLM),
+    ]
 
 
 def _common(file: Path) -> str:

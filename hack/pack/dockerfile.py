@@ -13,7 +13,8 @@ from hack.pack.project import PROJECT, REFERENCE
 from hack.rig import paths
 
 FILE = PROJECT.root / "Dockerfile"
-_FORMER = REFERENCE.root / "Dockerfile"
+#: What it is made of.
+FORMER = REFERENCE.root / "Dockerfile"
 
 
 def files() -> dict[Path, str]:
@@ -22,7 +23,7 @@ def files() -> dict[Path, str]:
 
 
 def _dockerfile() -> str:
-    text = _FORMER.read_text()
+    text = FORMER.read_text()
     chart = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())
     code, former = PROJECT.code.relative_to(paths.CHECKOUT), REFERENCE.code.name
     text = text.replace(
@@ -33,5 +34,5 @@ def _dockerfile() -> str:
     text = text.replace(f'image.title="{REFERENCE.name}"', f'image.title="{PROJECT.name}"')
     text = re.sub(r'(image\.source)=".*"', rf'\1="{chart["home"]}"', text)
     text = re.sub(r'(image\.description)=".*"', rf'\1="{chart["description"]}"', text)
-    by = f"hack/pack/dockerfile.py of {_FORMER.relative_to(paths.CHECKOUT)}"
+    by = f"hack/pack/dockerfile.py of {FORMER.relative_to(paths.CHECKOUT)}"
     return f"{documents.header(by)}{text}"

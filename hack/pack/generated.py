@@ -35,11 +35,11 @@ def _of_the_chart_s_sources() -> dict[Path, str]:
 
 def _of_the_plugin() -> dict[Path, str]:
     """Return the pages of kubectl's plugin; repositories that `make new` wrote have none."""
-    if importlib.util.find_spec("hack.pack.plugin") is None:
+    name = "hack.pack.plugin"
+    if importlib.util.find_spec(name) is None:
         return {}
-    from hack.pack import plugin
-
-    return plugin.files()
+    pages: dict[Path, str] = importlib.import_module(name).files()
+    return pages
 
 
 def _of_the_charts() -> dict[Path, str]:

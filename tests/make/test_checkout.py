@@ -265,6 +265,10 @@ def test_soak_takes_as_many_minutes_as_it_is_told(make: Make) -> None:
     assert "1 passed" in make("soak", "MINUTES=0.5")
 
 
+def test_test_new_finds_its_tests(make: Make) -> None:
+    assert "test_it_passes_its_own_checks_at_once" in make("test-new", "ARGS=--collect-only -q")
+
+
 def test_matrix_ends_with_a_line_for_each_version(make: Make) -> None:
     oldest = versions.OLDEST
 

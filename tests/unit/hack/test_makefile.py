@@ -12,6 +12,7 @@ import pytest
 from tests.support.console import commands, section
 
 CHECKOUT = Path(__file__).parents[3]
+TESTS = CHECKOUT / "tests"
 MAKEFILE = "".join((CHECKOUT / name).read_text() for name in ("Makefile", "hack/kit.mk"))
 #: The documented targets, each with those that it runs first.
 TARGETS = {
@@ -37,8 +38,12 @@ def run_by_ci() -> set[str]:
 def run_by_tests() -> set[str]:
     """Return the targets that tests call `make` with, and that must succeed there."""
     targets = run_by_readers()
-    tests = CHECKOUT / "tests"
-    for file in (*(tests / "make").glob("test_*.py"), tests / "site" / "conftest.py"):
+    tests = (
+        *TESTS.glob("make/test_*.py"),
+        *TESTS.glob("new/test_*.py"),
+        TESTS / "site/conftest.py",
+    )
+    for file in tests:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and not is_refusal(node.func):
                 words = {a.value for a in typed_by(node) if isinstance(a, ast.Constant)}

@@ -1,0 +1,91 @@
+"""What the author of a new operator edits: small, complete, and never written again."""
+
+import re
+import string
+import tomllib
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hack.pack.project import REFERENCE
+from hack.rig import paths, versions
+from hack.rig.run import HackError
+from hack.scaffold.answers import Answers
+
+TEMPLATES = Path(__file__).parent / "templates"
+#: This repository's, with the new operator's name in them.
+_RENAMED = ("docs/icon.svg", ".devcontainer/devcontainer.json")
+_WORKFLOW = ".github/workflows/check.yaml"
+#: What the workflow runs of the new repository's Makefile.
+_PARTS = "[check, e2e]"
+
+
+class _Template(string.Template):
+    """A text with `@@{word}`: a plain `$` or `{` means something in most of these files."""
+
+    delimiter = "@@"
+
+
+def files(answers: Answers) -> dict[Path, str]:
+    """Return the texts of the author's files, by their paths in the new repository."""
+    words = {**answers.words, **_of_this_repository()}
+    templates = sorted(file for file in TEMPLATES.rglob("*.in") if file.is_file())
+    return {
+        **{
+            _path(file, answers): _Template(file.read_text()).substitute(words)
+            for file in templates
+        },
+        **{Path(name): _renamed(name, answers) for name in _RENAMED},
+        Path(_WORKFLOW): _one(r"(?<=target: )\[.*\]", _PARTS, paths.CHECKOUT / _WORKFLOW),
+    }
+
+
+def _path(template: Path, answers: Answers) -> Path:
+    path = str(template.relative_to(TEMPLATES)).removesuffix(".in")
+    return Path(path.replace("NAME", answers.name).replace("PACKAGE", answers.package))
+
+
+def _renamed(name: str, answers: Answers) -> str:
+    return (paths.CHECKOUT / name).read_text().replace(REFERENCE.name, answers.name)
+
+
+def _one(pattern: str, text: str, file: Path) -> str:
+    """Return a file's text with what fits a pattern replaced; it must fit once."""
+    replaced, times = re.subn(pattern, text, file.read_text())
+    if times != 1:
+        raise HackError(f"{file}: {times} places are as {pattern}, not one")
+    return replaced
+
+
+def _of_this_repository() -> dict[str, str]:
+    """Return what the templates have of this repository: its dependencies and settings of tools."""
+    text = (paths.CHECKOUT / "pyproject.toml").read_text()
+    reuse = tomllib.loads((paths.CHECKOUT / "REUSE.toml").read_text())
+    today = datetime.now(UTC)
+    return {
+        "dependencies": _block(text, "dependencies"),
+        "development": _block(text, "dev"),
+        "lint": _section(text, "tool.ruff.lint")
+        + "\n\n"
+        + _section(text, "tool.ruff.lint.pydocstyle"),
+        "kubernetes": versions.OLDEST,
+        "kit_copyright": reuse["annotations"][0]["SPDX-FileCopyrightText"],
+        "today": f"{today:%Y-%m-%d}",
+        "year": f"{today:%Y}",
+    }
+
+
+def _block(text: str, key: str) -> str:
+    """Return a list of pyproject.toml with its comments."""
+    return _found(rf"^{key} = \[\n(?:    .*\n)*\]", text)
+
+
+def _section(text: str, name: str) -> str:
+    """Return a section of pyproject.toml with its comments."""
+    return _found(rf"^\[{re.escape(name)}\]\n(?:[^\[\n].*\n)*(?:\].*\n)?", text).rstrip()
+
+
+def _found(pattern: str, text: str) -> str:
+    match = re.search(pattern, text, re.MULTILINE)
+    if match is None:
+        raise HackError(f"pyproject.toml has nothing as {pattern}")
+    return match[0]

@@ -1,0 +1,49 @@
+"""What a new repository takes along of this one: the runtime, the tools, and common tests."""
+
+from pathlib import Path
+
+from hack.pack import chart_templates, dockerfile
+from hack.pack.project import REFERENCE
+from hack.rig import paths
+from hack.rig.run import output
+
+#: Files and folders that are the same there.
+SAME = (
+    *("operator/kopf_runtime", "operator/bytecode.py", "hack", "tests/projects"),
+    *("tests/conftest.py", "tests/chart/helm.py", "tests/chart/pod_security.py"),
+    "tests/bundle/package.py",
+    *(f"requirements/{lock}.txt" for lock in ("dev", "go", "operator", "uv")),
+    *(".gitignore", "LICENSE", "LICENSES"),
+)
+#: What of them is about this repository's own operator, or writes new ones.
+_LEFT = (
+    *(f"hack/commands/{name}.py" for name in ("demo", "docs", "matrix", "new", "plugin")),
+    *(f"hack/pack/{name}.py" for name in ("plugin", "site", "site_reference", "site_text")),
+    "hack/scaffold",
+)
+#: Where the rig and the pack look for it there.
+_REFERENCE = Path("hack", "reference")
+
+
+def files() -> dict[Path, Path]:
+    """Return where each file of the kit is here, by its path in the new repository.
+
+    Git says what there is: nothing that a tool left in a folder goes along.
+    """
+    listed = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    here = filter(None, output(listed, cwd=paths.CHECKOUT).split("\0"))
+    same = [
+        path
+        for path in map(Path, here)
+        if _is_in(path, SAME) and not _is_in(path, _LEFT) and (paths.CHECKOUT / path).is_file()
+    ]
+    made_of = (REFERENCE.root / "PROJECT", dockerfile.FORMER, *chart_templates.sources())
+    return {
+        **{path: paths.CHECKOUT / path for path in same},
+        **{_REFERENCE / file.relative_to(REFERENCE.root): file for file in made_of},
+    }
+
+
+def _is_in(path: Path, those: tuple[str, ...]) -> bool:
+    """Tell whether a path is one of those, or in a folder of them."""
+    return any(path.is_relative_to(one) for one in those)

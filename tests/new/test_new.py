@@ -1,0 +1,39 @@
+"""What `make new` writes is a repository that passes its own checks; `make test-new` runs this.
+
+It takes minutes, because the new repository gets a virtual environment of its own.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.make.commands import CHECKOUT, Make
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """A new repository, as an author gets it."""
+    folder = tmp_path_factory.mktemp("new") / "cache-operator"
+    answers = ("NAME=cache-operator", "KIND=Cache", "GROUP=cache.example.com", f"DIR={folder}")
+    said = Make(CHECKOUT)("new", *answers, timeout=1500)
+    assert "What you edit then" in said
+    return Make(folder)
+
+
+def test_it_passes_its_own_checks_at_once(repository: Make) -> None:
+    repository("check", timeout=1700)
+
+
+def test_an_edit_of_the_kind_reaches_everything(repository: Make) -> None:
+    module = repository.folder / "operator" / "cache_operator" / "operator.py"
+    module.write_text(module.read_text().replace("max_length=1024", "max_length=2048"))
+
+    said = repository("generate", "verify", timeout=1500)
+
+    for generated in (
+        "charts/cache-operator/templates/crd.yaml",
+        "bundle/manifests/cache.example.com_caches.yaml",
+        "deploy/crds.yaml",
+    ):
+        assert f"{generated} written" in said
+        assert "maxLength: 2048" in Path(repository.folder, generated).read_text()

@@ -1,0 +1,219 @@
+"""hack.scaffold: what an author may answer, and what `make new` writes of it."""
+
+import ast
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hack.pack import project
+from hack.pack.project import REFERENCE
+from hack.rig.run import HackError
+from hack.scaffold import author, kit, repository
+from hack.scaffold.answers import Answers
+
+CHECKOUT = Path(__file__).parents[3]
+CACHE = Answers("cache-operator", "Cache", "cache.example.com")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new repository, but for what is generated there."""
+    monkeypatch.setattr(repository, "generate", lambda folder: None)
+    repository.write(CACHE, tmp_path / "new")
+    return tmp_path / "new"
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("", "NAME is missing: say for example `make new NAME="),
+        ("Cache", "NAME=Cache is not a DNS label"),
+        ("cache_operator", "not a DNS label"),
+        ("cache.operator", "not a DNS label"),
+        ("-cache", "not a DNS label"),
+        ("cache-", "not a DNS label"),
+        ("9cache", "begins with a letter"),
+        ("../cache", "not a DNS label"),
+        ("캐시", "not a DNS label"),
+        ("c" * 45, "has 45 characters; use at most 44"),
+        ("class", "class is a keyword of Python; use for example NAME=class-operator"),
+        ("match", "match is a keyword of Python"),
+        ("operator", "there is a package operator already"),
+        ("kopf", "there is a package kopf already"),
+        ("kopf-runtime", "there is a package kopf_runtime already"),
+        ("hack", "there is a package hack already"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused(name: str, sentence: str) -> None:
+    with pytest.raises(HackError, match=sentence):
+        Answers(name, "Cache", "cache.example.com")
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("", "KIND is missing"),
+        ("cache", "KIND=cache is not a kind; use letters and digits, the first .* in upper case"),
+        ("My-Cache", "is not a kind"),
+        ("9Cache", "is not a kind"),
+        ("None", "has another meaning for None"),
+        ("Spec", "has another meaning for Spec"),
+        ("C" * 53, "has 53 characters; use at most 52"),
+    ],
+)
+def test_a_kind_that_cannot_be_is_refused(kind: str, sentence: str) -> None:
+    with pytest.raises(HackError, match=sentence):
+        Answers("cache-operator", kind, "cache.example.com")
+
+
+@pytest.mark.parametrize(
+    ("group", "sentence"),
+    [
+        ("", "GROUP is missing"),
+        ("cache", "GROUP=cache is not a domain"),
+        ("Cache.Example.com", "is not a domain"),
+        ("cache..com", "is not a domain"),
+        ("cache.example.com/v1", "is not a domain"),
+        (".".join(["a" * 63] * 4), "is not a domain"),
+        ("cache.k8s.io", "is a group of Kubernetes' own"),
+        ("apps.kubernetes.io", "is a group of Kubernetes' own"),
+    ],
+)
+def test_a_group_that_cannot_be_is_refused(group: str, sentence: str) -> None:
+    with pytest.raises(HackError, match=sentence):
+        Answers("cache-operator", "Cache", group)
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"),
+    [("Cache", "caches"), ("Proxy", "proxies"), ("Key", "keys"), ("Bus", "buses"), ("Y", "ys")],
+)
+def test_a_kind_has_a_plural(kind: str, plural: str) -> None:
+    assert Answers("an-operator", kind, "example.com").plural == plural
+
+
+@pytest.mark.parametrize("group", ["example.com", "cache.example.com", "a.b.example.com"])
+@pytest.mark.parametrize("kind", ["Cache", "Entry"])
+def test_project_says_what_was_answered(group: str, kind: str, tmp_path: Path) -> None:
+    for path, text in author.files(Answers("cache-operator", kind, group)).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+
+    made = project.load(tmp_path)
+
+    (read,) = made.kinds
+    sample = yaml.safe_load(made.samples[kind].read_text())
+    assert (made.name, made.package, read.kind) == ("cache-operator", "cache_operator", kind)
+    assert read.qualified_group == group
+    assert (sample["kind"], sample["apiVersion"]) == (kind, f"{group}/v1alpha1")
+
+
+# --- the repository -------------------------------------------------------------------------------
+
+
+def test_nothing_is_left_to_fill_in_and_nothing_names_another_operator(folder: Path) -> None:
+    texts = author.files(CACHE)
+
+    assert texts.keys() <= {file.relative_to(folder) for file in folder.rglob("*")}
+    for path, text in texts.items():
+        assert "@@" not in text, path
+        assert REFERENCE.name not in text.replace("message-operator founders", ""), path
+        assert "message" not in path.as_posix()
+
+
+def test_its_configuration_is_of_this_repository_s_libraries_and_rules(folder: Path) -> None:
+    ours = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+    theirs = tomllib.loads((folder / "pyproject.toml").read_text())
+
+    assert theirs["project"]["dependencies"] == ours["project"]["dependencies"]
+    assert theirs["dependency-groups"]["dev"] == ours["dependency-groups"]["dev"]
+    for rules in ("select", "ignore", "pydocstyle"):
+        assert theirs["tool"]["ruff"]["lint"][rules] == ours["tool"]["ruff"]["lint"][rules]
+
+
+def test_the_kit_needs_nothing_that_stays_here() -> None:
+    files = kit.files()
+    there = {path for path in files if not path.is_relative_to("hack/reference")}
+    missing = {
+        f"{path} imports {module}"
+        for path in there
+        if path.suffix == ".py"
+        for module in imported(files[path])
+        if (found := module_file(module)) is not None and found not in there
+    }
+
+    assert len(there) > 100
+    assert missing == set()
+
+
+def imported(file: Path) -> set[str]:
+    """Return all that a module imports, whether it is a module or a name in one."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def module_file(module: str) -> Path | None:
+    """Return the file of a module of this repository, None for any other."""
+    path = Path(*module.split("."))
+    candidates = (path.with_suffix(".py"), path / "__init__.py")
+    roots = (Path(), Path("operator"))
+    every = (root / candidate for root in roots for candidate in candidates)
+    return next((file for file in every if (CHECKOUT / file).is_file()), None)
+
+
+def test_a_program_can_be_run_there_as_it_can_here(folder: Path) -> None:
+    for path, source in kit.files().items():
+        assert (folder / path).stat().st_mode == source.stat().st_mode, path
+
+
+def test_git_knows_all_files(folder: Path) -> None:
+    listed = subprocess.check_output(["git", "ls-files"], cwd=folder, text=True).splitlines()
+
+    assert set(map(Path, listed)) == {*kit.files(), *author.files(CACHE)}
+
+
+def test_a_folder_that_is_empty_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repository, "generate", lambda folder: None)
+
+    repository.write(CACHE, tmp_path)
+
+    assert (tmp_path / "PROJECT").is_file()
+
+
+def test_a_folder_with_something_in_it_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+
+    with pytest.raises(HackError, match="is not empty; choose a folder that is"):
+        repository.write(CACHE, tmp_path)
+    with pytest.raises(HackError, match="is a file; choose a folder"):
+        repository.write(CACHE, tmp_path / "mine")
+
+    assert [file.name for file in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_folder_in_this_checkout_is_refused() -> None:
+    with pytest.raises(HackError, match="is in this checkout"):
+        repository.write(CACHE, CHECKOUT / "examples" / "new")
+
+
+def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(folder: Path) -> None:
+        raise HackError("no Helm")
+
+    monkeypatch.setattr(repository, "generate", fail)
+
+    with pytest.raises(HackError, match="no Helm"):
+        repository.write(CACHE, tmp_path / "new")
+
+    assert list(tmp_path.iterdir()) == []
