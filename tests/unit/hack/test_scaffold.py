@@ -1,6 +1,7 @@
 """hack.scaffold: what an author may answer, and what `make new` writes of it."""
 
 import ast
+import re
 import subprocess
 import tomllib
 from pathlib import Path
@@ -135,6 +136,17 @@ def test_its_configuration_is_of_this_repository_s_libraries_and_rules(folder: P
     assert theirs["dependency-groups"]["dev"] == ours["dependency-groups"]["dev"]
     for rules in ("select", "ignore", "pydocstyle"):
         assert theirs["tool"]["ruff"]["lint"][rules] == ours["tool"]["ruff"]["lint"][rules]
+
+
+def test_its_chart_defines_all_that_an_operator_s_own_chart_does() -> None:
+    def defined(text: str) -> set[str]:
+        return set(re.findall(r'define "[^".]+\.(\w+)"', text))
+
+    own = Path("templates", "_operator.tpl")
+    text = author.files(CACHE)[Path("charts", "cache-operator") / own]
+    example = project.load(CHECKOUT / "examples" / "memcached").chart / own
+
+    assert defined(text) == defined(example.read_text())
 
 
 def test_the_kit_needs_nothing_that_stays_here() -> None:
