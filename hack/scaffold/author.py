@@ -35,7 +35,7 @@ def files(answers: Answers) -> dict[Path, str]:
             for file in templates
         },
         **{Path(name): _renamed(name, answers) for name in _RENAMED},
-        Path(_WORKFLOW): _one(r"(?<=target: )\[.*\]", _PARTS, paths.CHECKOUT / _WORKFLOW),
+        Path(_WORKFLOW): _workflow(),
     }
 
 
@@ -48,12 +48,13 @@ def _renamed(name: str, answers: Answers) -> str:
     return (paths.CHECKOUT / name).read_text().replace(REFERENCE.name, answers.name)
 
 
-def _one(pattern: str, text: str, file: Path) -> str:
-    """Return a file's text with what fits a pattern replaced; it must fit once."""
-    replaced, times = re.subn(pattern, text, file.read_text())
+def _workflow() -> str:
+    """Return the workflow of the checks: its first job, with the parts that there are."""
+    first, *_ = re.split(r"\n\n(?=  \w+:\n    name: )", (paths.CHECKOUT / _WORKFLOW).read_text())
+    text, times = re.subn(r"(?: +# .*\n)?( +target: )\[.*\]", rf"\g<1>{_PARTS}", first)
     if times != 1:
-        raise HackError(f"{file}: {times} places are as {pattern}, not one")
-    return replaced
+        raise HackError(f"{_WORKFLOW}: its first job must have one list of targets, not {times}")
+    return text.rstrip() + "\n"
 
 
 def _of_this_repository() -> dict[str, str]:

@@ -138,6 +138,16 @@ def test_its_configuration_is_of_this_repository_s_libraries_and_rules(folder: P
         assert theirs["tool"]["ruff"]["lint"][rules] == ours["tool"]["ruff"]["lint"][rules]
 
 
+def test_its_workflow_runs_targets_that_there_are(folder: Path) -> None:
+    text = (folder / ".github" / "workflows" / "check.yaml").read_text()
+    makefiles = [(folder / name).read_text() for name in ("Makefile", "hack/kit.mk")]
+
+    (job,) = yaml.safe_load(text)["jobs"].values()
+    assert job["strategy"]["matrix"]["target"] == ["check", "e2e"]
+    for target in job["strategy"]["matrix"]["target"]:
+        assert f".PHONY: {target}\n" in "".join(makefiles)
+
+
 def test_its_chart_defines_all_that_an_operator_s_own_chart_does() -> None:
     def defined(text: str) -> set[str]:
         return set(re.findall(r'define "[^".]+\.(\w+)"', text))
