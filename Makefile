@@ -1,9 +1,11 @@
 # Every command of the project. `make` alone lists them.
 # hack/kit.mk has those of every operator, and what a user may set; beyond that there is here:
 # KUBERNETES=1.35      the Kubernetes of `make faults` and `make matrix`
-# MESSAGE_IMG=…        the message Pods' image, of a release
+# MESSAGE_IMG=…        the message Pods' image, CATALOG_IMG=… the OLM catalog's, of a release
+# KEYS=…               the folder of the keys that a release is signed with, build/keys by default;
+#                      COSIGN_PASSWORD is their passphrase
 # PORT=8000            where `make docs-serve` serves the documentation site
-export KUBERNETES MESSAGE_IMG
+export KUBERNETES MESSAGE_IMG CATALOG_IMG KEYS
 
 include hack/kit.mk
 
@@ -23,6 +25,16 @@ new: $(READY) ## a repository for a new operator (NAME=cache-operator KIND=Cache
 .PHONY: plugin
 plugin: $(READY) ## pack `kubectl message`, and install it into ~/.local/bin
 	@$(PY) -m hack plugin
+
+##@ Release
+
+.PHONY: release
+release: $(READY) ## do the whole of a release, and sign it (VERSION=x.y.z REGISTRY=… KEYS=…)
+	@$(PY) -m hack release "$(VERSION)"
+
+.PHONY: release-keys
+release-keys: $(READY) ## make the keys that releases are signed with (KEYS=folder)
+	@$(PY) -m hack release-keys
 
 ##@ Test and measure
 
@@ -61,6 +73,10 @@ test-platforms: $(READY) ## the images of every platform that the bundle promise
 .PHONY: test-new
 test-new: $(READY) ## what `make new` writes: its own `make check`, in a virtual environment of its own
 	@$(PY) -m pytest tests/new $(ARGS)
+
+.PHONY: test-release
+test-release: $(READY) ## whole releases into a registry, verified as a stranger would, tampered with
+	@$(PY) -m pytest tests/release $(ARGS)
 
 .PHONY: bench
 bench: $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)

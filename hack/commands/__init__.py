@@ -14,6 +14,7 @@ plugin          pack and install kubectl's plugin
 docs            build or serve the documentation site
 scan            look up known vulnerabilities of what is locked
 release_bundle  lay out what community-operators gets
+release         do the whole of a release; make the keys that sign it
 operators       not a command: the operators that a cluster has
 pytest_runs     not a command: runs of pytest, and one exit code for several
 crd, deploy     put the CRD, or the whole operator, into a cluster and remove it

@@ -33,4 +33,5 @@ site_reference      those of them that are made of what the code declares
 site_text           Markdown as GitHub shows it, rewritten for the site
 rules               what must hold for bundle and catalog
 release_folder      what community-operators gets
+publication         what a release publishes beside that, and how it is signed
 """

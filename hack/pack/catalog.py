@@ -241,15 +241,20 @@ def with_release(release: Release) -> dict[str, str]:
 
 def record(release: Release) -> Path:
     """Write a release into the catalog in git, where it stays; return its file."""
-    ours, made = CATALOG / file(release.version), with_release(release)
-    if _recorded(release.version) and ours.read_text() != made[file(release.version)]:
+    check_recordable(release)
+    for path, text in with_release(release).items():
+        (CATALOG / path).write_text(text)
+    return CATALOG / file(release.version)
+
+
+def check_recordable(release: Release) -> None:
+    """Raise HackError where another release of that version is recorded."""
+    ours, made = CATALOG / file(release.version), with_release(release)[file(release.version)]
+    if _recorded(release.version) and ours.read_text() != made:
         raise HackError(
             f"{ours.relative_to(CATALOG.parent)}: {release.version} is recorded as a release, "
             "and not as this one: releases stay as they are; raise the version"
         )
-    for path, text in made.items():
-        (CATALOG / path).write_text(text)
-    return ours
 
 
 def _recorded(version: str) -> bool:

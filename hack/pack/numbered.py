@@ -29,7 +29,7 @@ _BEFORE = (
     # The plugin's own, its links, and what it says of an operator and of a CRD.
     *('^VERSION = "', f"/{PROJECT.name}/blob/v"),
     *(rf"{PROJECT.name} \(", rf"{PROJECT.kinds[0].crd}/v1 \("),
-    *(r"\?ref=v", "newTag: ", rf"{PROJECT.name}\.v"),
+    *(r"\?ref=v", "newTag: ", r"REGISTRY=\S+ VERSION=", rf"{PROJECT.name}\.v"),
 )
 _VERSION = r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]*[0-9A-Za-z])?"
 _NAMED = re.compile(rf"({'|'.join(_BEFORE)}){_VERSION}", re.MULTILINE)

@@ -13,6 +13,7 @@ compiler, golang  programs from Go modules (go/)
 platforms         those that images are built for
 debian            root file systems from Debian packages
 archive           images, written without an engine
+oci               what a registry holds, read and pushed without an engine
 tools, prometheus kind, kubectl, helm; Prometheus and promtool
 pythons           Pythons with packages that the development environment lacks
 control_plane     a control plane of plain processes, for tests that need no node

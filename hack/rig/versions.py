@@ -11,6 +11,7 @@ from pathlib import Path
 
 _GO_MOD = Path(__file__).parent / "go" / "go.mod"
 _OLDER = Path(__file__).parent / "kubernetes"
+_SIGNING = Path(__file__).parent / "signing" / "go.mod"
 
 
 def _module(name: str, file: Path = _GO_MOD) -> str:
@@ -54,6 +55,9 @@ OPERATOR_API = _module("github.com/operator-framework/api")
 SCORECARD = _module("github.com/operator-framework/operator-sdk")
 #: The linter of GitHub's workflows.
 ACTIONLINT = _module("github.com/rhysd/actionlint")
+#: What signs releases, and what copies and reads what registries hold.
+COSIGN = _module("github.com/sigstore/cosign/v3", _SIGNING)
+CRANE = _module("github.com/google/go-containerregistry", _SIGNING)
 
 #: The oldest usable Go on the PATH; if it is older, the one in requirements/go.txt is used.
 GO_MINIMUM = (1, 26, 3)

@@ -41,6 +41,7 @@ def run_by_tests() -> set[str]:
     tests = (
         *TESTS.glob("make/test_*.py"),
         *TESTS.glob("new/test_*.py"),
+        *TESTS.glob("release/*.py"),
         TESTS / "site/conftest.py",
     )
     for file in tests:

@@ -1,0 +1,11 @@
+"""What a release publishes beside its images: `make release` makes, signs and checks it.
+
+source         the commit that a release is made of, and the commits that releasing adds
+distribution   the runtime as a wheel and a source archive
+materials      bills of materials, of locks and of images
+statements     where an image comes from (SLSA), and which vulnerabilities do not matter (OpenVEX)
+images         the images by their digests: given, found, or built and pushed
+files          all files of a release, their checksums, and the image that carries them
+charts         the charts, packed and signed
+signatures     the keys, and what is signed and attested with them
+"""

@@ -1,0 +1,73 @@
+"""The runtime as a wheel and a source archive, for operators in repositories of their own.
+
+The same sources make the same bytes: uv's own builder gives every file one date. Used by
+`hack.pack.publication.files`.
+"""
+
+import json
+import shutil
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from hack.pack.project import REFERENCE
+from hack.rig import paths
+from hack.rig.run import output
+
+_RUNTIME = "kopf_runtime"
+_DESCRIPTION = "Level-triggered reconciling for operators on kopf"
+
+
+def build(folder: Path) -> list[Path]:
+    """Write the wheel and the source archive into a folder; return their paths."""
+    sources = folder / ".runtime"
+    shutil.rmtree(sources, ignore_errors=True)
+    shutil.copytree(
+        paths.CHECKOUT / "operator" / _RUNTIME,
+        sources / _RUNTIME,
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    shutil.copy(paths.CHECKOUT / "LICENSE", sources)
+    shutil.copy(paths.CHECKOUT / "docs" / "runtime.md", sources / "README.md")
+    (sources / "pyproject.toml").write_text(_pyproject())
+    output(
+        [
+            *(Path(sys.executable).with_name("uv"), "build", "--quiet", "--offline", "--no-config"),
+            *("--sdist", "--wheel", "--out-dir", folder / ".built", sources),
+        ],
+        timeout=120,
+    )
+    archives = sorted((folder / ".built").glob(f"{_RUNTIME}-*"))
+    built = [file.replace(folder / file.name) for file in archives]
+    for scratch in (sources, folder / ".built"):
+        shutil.rmtree(scratch)
+    return built
+
+
+def _pyproject() -> str:
+    """Return the project's description, with what the checkout's own says of the runtime."""
+    ours = tomllib.loads((paths.CHECKOUT / "pyproject.toml").read_text())["project"]
+    project = {
+        "name": _RUNTIME.replace("_", "-"),
+        "version": REFERENCE.version,
+        "description": _DESCRIPTION,
+        "readme": "README.md",
+        "license": ours["license"],
+        "license-files": ["LICENSE"],
+        "requires-python": ours["requires-python"],
+        "dependencies": ours["dependencies"],
+    }
+    return "".join(
+        (
+            _table("build-system", {"requires": ["uv_build>=0.9,<1"], "build-backend": "uv_build"}),
+            _table("project", project),
+            _table("tool.uv.build-backend", {"module-root": "", "module-name": _RUNTIME}),
+        )
+    )
+
+
+def _table(name: str, values: Mapping[str, object]) -> str:
+    """Return a table of TOML; strings and lists of strings are written as in JSON."""
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
+    return "\n".join([f"[{name}]", *lines, ""])

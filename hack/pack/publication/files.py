@@ -1,0 +1,139 @@
+"""All files of a release, their checksums, and the image that carries them.
+
+    crane export registry.example.com/you/message-operator-release:v0.1.0 - | tar -x
+
+gets them where there is a registry alone. The same commit makes the same files. Used by
+`hack.commands.release`.
+"""
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+from hack.pack import bundle, manifests, plugin
+from hack.pack.project import PROJECT
+from hack.pack.publication import distribution, materials, statements
+from hack.pack.references import image_parts
+from hack.pack.release import NAME, Release
+from hack.pack.rendered import template
+from hack.rig import oci, paths
+
+CHECKSUMS = "checksums.txt"
+#: What the operator is made of, and what it is tested with.
+LOCKS = ("operator", "dev")
+
+
+def write(
+    folder: Path,
+    release: Release,
+    published: Mapping[str, str],
+    commit: str,
+    date: datetime,
+    public_keys: tuple[Path, ...],
+) -> None:
+    """Write the files of a release into a folder, in the place of what is there.
+
+    `published` has all that is in the registry, by its digest.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    distribution.build(folder)
+    texts = {
+        "install.yaml": install(release),
+        "crds.yaml": (manifests.DEPLOY / "crds.yaml").read_text(),
+        "monitoring.yaml": (manifests.DEPLOY / "monitoring.yaml").read_text(),
+        **{file.name: file.read_text() for file in sorted(manifests.SCHEMAS.glob("*.json"))},
+        "images.txt": "".join(f"{name} {ref}\n" for name, ref in sorted(published.items())),
+        "provenance.json": provenance(release.version, commit, date),
+        "openvex.json": statements.vulnerabilities(release.image, release.version, date),
+        **{f"{name}.cdx.json": text for name, text in _of_locks(release, date).items()},
+        **_of_images(release, date),
+        plugin.MANIFEST: plugin.manifest(),
+        "LICENSE": (paths.CHECKOUT / "LICENSE").read_text(),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    for page in sorted((paths.CHECKOUT / "docs" / "runbooks").glob("*.md")):
+        (folder / "runbooks").mkdir(exist_ok=True)
+        shutil.copy(page, folder / "runbooks")
+    (folder / plugin.PROGRAM).write_bytes(plugin.program())
+    (folder / plugin.ARCHIVE).write_bytes(plugin.archive())
+    for key in public_keys:
+        shutil.copy(key, folder)
+    (folder / CHECKSUMS).write_text(_checksums(folder))
+
+
+def install(release: Release) -> str:
+    """Return the manifests of an installation, which name a release's images."""
+    images = {"image": release.image}
+    images |= {pods.values: release.pod_images[pods.name] for pods in PROJECT.images}
+    options = [
+        f"--set-string={where}.{part}={text}"
+        for where, ref in images.items()
+        for part, text in image_parts(ref).items()
+    ]
+    objects = [manifests.without_helm(each) for each in template("--skip-tests", *options)]
+    return bundle.dump(manifests.namespace(), *objects, by="hack/pack/publication of the chart")
+
+
+def provenance(version: str, commit: str, date: datetime) -> str:
+    """Return what a release states of where it comes from."""
+    locks = {
+        f"requirements/{name}.txt": hashlib.sha256(_lock(name).read_bytes()).hexdigest()
+        for name in LOCKS
+    }
+    return statements.provenance(version, commit, date, locks)
+
+
+def image_materials(image: str, version: str, date: datetime) -> str:
+    """Return the bill of materials of an image of one platform."""
+    repository, _, digest = image.partition("@")
+    purl = f"pkg:oci/{NAME}@{digest.replace(':', '%3A')}?repository_url={repository}"
+    with tempfile.NamedTemporaryFile(suffix=".tar") as exported:
+        oci.crane("export", image, exported.name)
+        return materials.of_image(Path(exported.name), materials.subject(NAME, version, purl), date)
+
+
+def push(folder: Path, ref: str, date: datetime) -> str:
+    """Push the image of a release's files, unless it is there; return it by its digest.
+
+    Raises HackError where the registry has other files of that release.
+    """
+    files = {
+        file.relative_to(folder).as_posix(): file.read_bytes()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+    with tempfile.NamedTemporaryFile(suffix=".tar") as layer:
+        layer.write(oci.archive(files, date, programs=[plugin.PROGRAM]))
+        layer.flush()
+        return oci.push_layer(Path(layer.name), ref)
+
+
+def _of_locks(release: Release, date: datetime) -> Mapping[str, str]:
+    purl = f"pkg:github/myorg/{NAME}@v{release.version}"
+    subject = materials.subject(NAME, release.version, purl)
+    return {name: materials.of_lock(_lock(name), subject, date) for name in LOCKS}
+
+
+def _of_images(release: Release, date: datetime) -> Mapping[str, str]:
+    return {
+        f"image-{platform.replace('/', '-')}.cdx.json": image_materials(ref, release.version, date)
+        for platform, ref in oci.platforms(release.image).items()
+    }
+
+
+def _lock(name: str) -> Path:
+    return paths.CHECKOUT / "requirements" / f"{name}.txt"
+
+
+def _checksums(folder: Path) -> str:
+    """Return the checksums of a folder's files, as `sha256sum --check` reads them."""
+    return "".join(
+        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(folder).as_posix()}\n"
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    )

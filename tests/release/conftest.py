@@ -1,0 +1,74 @@
+"""What the tests of releases stand on: keys, a registry of their own, and a release in it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hack.pack.publication.signatures import PASSPHRASE as VARIABLE
+from hack.pack.publication.signatures import Keys
+from hack.rig import environment
+from message_operator import __version__
+from tests.release import registry, releasing
+from tests.release.releasing import CHECKOUT, PASSPHRASE, Clone
+
+
+@dataclass(frozen=True)
+class Released:
+    """A release of the version that is checked out."""
+
+    registry: str
+    clone: Clone
+    keys: Keys
+
+    @property
+    def prefix(self) -> str:
+        return f"{self.registry}/you"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _environment() -> None:
+    environment.scrub_for_tests(("MESSAGE_", "IMG", "KEYS", "COSIGN_", "CATALOG_IMG"))
+
+
+@pytest.fixture(scope="session")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("release")
+
+
+@pytest.fixture(scope="session")
+def keys(scratch: Path) -> Keys:
+    """The keys of the maintainers."""
+    return _keys(scratch / "keys")
+
+
+@pytest.fixture(scope="session")
+def other_keys(scratch: Path) -> Keys:
+    """The keys of somebody else, who has the same passphrase."""
+    return _keys(scratch / "other-keys")
+
+
+def _keys(folder: Path) -> Keys:
+    made = Keys(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, PASSPHRASE)
+        made.make()
+    return made
+
+
+@pytest.fixture(scope="session")
+def address(scratch: Path) -> Iterator[str]:
+    """A registry, by its host and port."""
+    with registry.serving(scratch / "registry") as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def released(scratch: Path, keys: Keys, address: str) -> Released:
+    """The version that is checked out, released into the registry."""
+    prefix = f"{address}/you"
+    clone = Clone.of(CHECKOUT, scratch / "clone", KEYS=str(keys.folder), REGISTRY=prefix)
+    clone.environment |= releasing.push_images(prefix, scratch, clone.git("rev-parse", "HEAD"))
+    clone.release(__version__)
+    return Released(address, clone, keys)

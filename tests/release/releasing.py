@@ -1,0 +1,105 @@
+"""Releases of a clone of the checkout, as `make release` does them."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hack.pack.project import PROJECT
+from hack.pack.release import in_registry
+from hack.rig import oci
+
+CHECKOUT = Path(__file__).parents[2]
+PASSPHRASE = "only of these tests"
+_NOBODY = {
+    name: value
+    for who in ("AUTHOR", "COMMITTER")
+    for name, value in (
+        (f"GIT_{who}_NAME", "The tests"),
+        (f"GIT_{who}_EMAIL", "tests@example.com"),
+    )
+}
+
+
+@dataclass
+class Clone:
+    """A clone of what is committed here, with nobody's settings of git."""
+
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, origin: Path, folder: Path, **environment: str) -> "Clone":
+        subprocess.run(["git", "clone", "--quiet", "--no-tags", origin, folder], check=True)
+        return cls(folder, {"COSIGN_PASSWORD": PASSPHRASE, **environment})
+
+    def git(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", self.folder, *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, **_NOBODY},
+        )
+        return done.stdout.strip()
+
+    def hack(self, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command of the Makefile, with this environment's packages and the clone's code."""
+        return subprocess.run(
+            [sys.executable, "-m", "hack", *arguments],
+            cwd=self.folder,
+            env={
+                **os.environ,
+                **_NOBODY,
+                "PYTHONPATH": f"{self.folder}:{self.folder / 'operator'}",
+                **self.environment,
+                **environment,
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+
+    def release(self, version: str, **environment: str) -> str:
+        """Release a version; return what is said of it."""
+        done = self.hack("release", version, **environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def refused(self, version: str, **environment: str) -> str:
+        """Try to release a version, which must be refused; return the sentence that says why."""
+        done = self.hack("release", version, **environment)
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr, done.stderr
+        _, _, sentence = done.stderr.partition("error: ")
+        return sentence.strip()
+
+    def files(self, version: str) -> Path:
+        return self.folder / "build" / "release" / version
+
+
+def push_images(prefix: str, scratch: Path, commit: str) -> dict[str, str]:
+    """Push small images in the place of those that only a container engine builds.
+
+    The operator's and that of its Pods are found in the registry, as if a release had been
+    interrupted behind them. Return the variable that names the catalog's.
+    """
+    layer = scratch / "image.tar"
+    files = {
+        "app/kopf-1.45.2.dist-info/METADATA": "Metadata-Version: 2.1\nName: kopf\n"
+        "Version: 1.45.2\nLicense: MIT\n",
+        "var/lib/dpkg/status": "Package: libc6\nStatus: install ok installed\n"
+        "Version: 2.41-12\nArchitecture: amd64\n",
+    }
+    packed = {name: text.encode() for name, text in files.items()}
+    layer.write_bytes(oci.archive(packed, datetime.fromtimestamp(0, UTC)))
+    ours, platforms = in_registry(prefix), ("linux/amd64", "linux/arm64")
+    labels = {"org.opencontainers.image.revision": commit}
+    for ref in (ours.image, *ours.pod_images.values()):
+        oci.push_for(platforms, layer, ref, labels)
+    catalog = f"{prefix}/{PROJECT.name}-catalog:v{ours.version}"
+    return {"CATALOG_IMG": oci.push_for(platforms, layer, catalog, {})}

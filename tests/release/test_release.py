@@ -1,0 +1,165 @@
+"""`make release`: it goes on where it was interrupted, and refuses what cannot be a release."""
+
+import functools
+import http.server
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hack.pack.publication import signatures
+from hack.pack.publication.signatures import Keys
+from hack.rig import oci
+from message_operator import __version__
+from tests.release import registry, releasing
+from tests.release.conftest import Released
+from tests.release.registry import Door
+from tests.release.releasing import CHECKOUT, Clone
+
+_FIRST, _SECOND, _THIRD = ("charts/message-operator-crds", "message-operator-bundle", "sha256-")
+
+
+@pytest.fixture
+def door(address: str) -> Iterator[Door]:
+    with Door(address).open() as door:
+        yield door
+
+
+@pytest.fixture
+def clone(tmp_path: Path, keys: Keys, address: str) -> Clone:
+    """A clone whose releases nobody has begun."""
+    prefix = f"{address}/{tmp_path.name}"
+    return Clone.of(CHECKOUT, tmp_path / "clone", KEYS=str(keys.folder), REGISTRY=prefix)
+
+
+def test_a_release_that_is_complete_is_left_as_it_is(released: Released) -> None:
+    before, head = registry.content(released.registry), released.clone.git("rev-parse", "HEAD")
+
+    released.clone.release(__version__)
+
+    assert registry.content(released.registry) == before
+    assert released.clone.git("rev-parse", "HEAD", f"v{__version__}^{{commit}}").split() == [
+        head,
+        head,
+    ]
+    assert released.clone.git("status", "--porcelain") == ""
+
+
+def test_a_release_goes_on_where_the_registry_refused_or_hung_up(
+    clone: Clone, door: Door, keys: Keys, tmp_path: Path
+) -> None:
+    prefix = f"{door.name}/interrupted"
+    clone.environment["REGISTRY"] = prefix
+    commit = clone.git("rev-parse", "HEAD")
+    clone.environment |= releasing.push_images(prefix, tmp_path, commit)
+    for name, mood in ((_FIRST, "refuse"), (_SECOND, "hang up"), (_THIRD, "refuse")):
+        door.mood = functools.partial(_mood, name, mood)
+
+        sentence = clone.refused(__version__)
+
+        assert sentence.startswith(f"{__version__} is not complete in {prefix}"), sentence
+        assert clone.git("status", "--porcelain") == ""
+        assert clone.git("tag") == ""
+    door.mood = lambda _: "serve"
+
+    clone.release(__version__)
+
+    assert clone.git("tag") == f"v{__version__}"
+    assert clone.git("log", "--format=%s", f"{commit}..") == f"release: record {__version__}"
+    for line in (clone.files(__version__) / "images.txt").read_text().splitlines():
+        assert signatures.signed(keys, line.split()[1]), line
+
+
+def _mood(name: str, mood: str, path: str) -> str:
+    return mood if name in path else "serve"
+
+
+def test_the_next_version_is_raised_and_recorded_in_commits_of_their_own(
+    released: Released, tmp_path: Path
+) -> None:
+    clone = Clone.of(released.clone.folder, tmp_path / "clone", **released.clone.environment)
+    images = (clone.folder / "catalog" / "channels.yaml", released.clone.files(__version__))
+    ours = dict(line.split() for line in (images[1] / "images.txt").read_text().splitlines())
+
+    clone.release("9.8.7", IMG=ours["message-operator"], MESSAGE_IMG=ours["message"])
+
+    subjects = clone.git("log", "--format=%s", "origin/HEAD..").splitlines()
+    assert subjects == ["release: record 9.8.7", "release: raise the version to 9.8.7"]
+    assert clone.git("tag") == "v9.8.7"
+    assert clone.git("status", "--porcelain") == ""
+    assert f"replaces: message-operator.v{__version__}" in images[0].read_text()
+    assert ours["message-operator"] in (clone.files("9.8.7") / "install.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("version", "says"),
+    [
+        ("", "VERSION is missing"),
+        ("1.2", "'1.2' is no version such as 1.2.3"),
+        ("v1.2.3", "leave out the v"),
+        ("0.0.9", f"VERSION=0.0.9 is older than {__version__}"),
+    ],
+)
+def test_a_version_that_cannot_follow_is_refused(clone: Clone, version: str, says: str) -> None:
+    assert says in clone.refused(version)
+    assert clone.git("status", "--porcelain") == ""
+
+
+def test_a_checkout_with_changes_is_refused(clone: Clone) -> None:
+    (clone.folder / "README.md").write_text("changed")
+
+    sentence = clone.refused(__version__)
+
+    assert sentence.startswith("README.md differs from what is committed")
+
+
+def test_a_version_that_another_commit_is_tagged_with_is_refused(clone: Clone) -> None:
+    clone.git("tag", f"v{__version__}")
+    clone.git("commit", "--quiet", "--allow-empty", "--message", "more")
+
+    assert f"VERSION={__version__} is released: v{__version__} is commit" in clone.refused(
+        __version__
+    )
+
+
+def test_an_image_that_another_commit_made_is_not_taken(clone: Clone, tmp_path: Path) -> None:
+    prefix = clone.environment["REGISTRY"]
+    clone.environment |= releasing.push_images(prefix, tmp_path, clone.git("rev-parse", "HEAD~1"))
+    (clone.folder / "README.md").write_text("changed")
+    clone.git("commit", "--quiet", "--all", "--message", "change")
+
+    assert "was built of another commit" in clone.refused(__version__)
+
+
+def test_a_wrong_passphrase_is_told_before_anything_is_published(
+    clone: Clone, address: str
+) -> None:
+    sentence = clone.refused(__version__, COSIGN_PASSWORD="not this one")
+
+    assert sentence.startswith("the passphrase in COSIGN_PASSWORD does not open")
+    assert clone.environment["REGISTRY"].partition("/")[2] not in oci.crane("catalog", address)
+
+
+def test_missing_keys_are_told_with_what_makes_them(clone: Clone, tmp_path: Path) -> None:
+    sentence = clone.refused(__version__, KEYS=str(tmp_path / "none"))
+
+    assert "lacks cosign.key, cosign.pub, charts.key, charts.gpg; `make release-keys`" in sentence
+
+
+def test_keys_that_are_there_are_not_overwritten(clone: Clone, keys: Keys) -> None:
+    before = keys.private.read_bytes()
+
+    done = clone.hack("release-keys")
+
+    assert done.returncode == 1
+    assert "is not empty" in done.stderr
+    assert keys.private.read_bytes() == before
+
+
+def test_what_does_not_answer_as_a_registry_is_told(clone: Clone) -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
+        closed = f"localhost:{server.server_port}"
+
+    sentence = clone.refused(__version__, REGISTRY=closed)
+
+    assert sentence.startswith(f"REGISTRY={closed} cannot be asked what it has")

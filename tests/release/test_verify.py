@@ -1,0 +1,173 @@
+"""The page "Verify what you run", as a stranger: a registry, the public keys, and nothing else."""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hack.pack.publication import signatures
+from hack.pack.publication.signatures import PASSPHRASE, Keys
+from hack.rig import golang, oci, tools
+from message_operator import __version__
+from tests.release import releasing
+from tests.release.conftest import Released
+from tests.release.releasing import CHECKOUT
+from tests.support.console import commands
+
+PAGES = [CHECKOUT / "docs" / name for name in ("verify.md", "verify.ko.md")]
+#: The images that a tag is verified of, on the page or as the page says it.
+TAGS = (
+    f"message-operator:{__version__}",
+    f"message-operator-bundle:v{__version__}",
+    f"message-operator-release:v{__version__}",
+    f"charts/message-operator:{__version__}",
+)
+
+
+class Stranger:
+    """Somebody with the public keys of `keys`, who types what the page says."""
+
+    def __init__(self, folder: Path, keys: Keys, prefix: str) -> None:
+        self.folder = folder
+        for key in (keys.public, keys.charts_public):
+            shutil.copy(key, folder)
+        programs = folder / "bin"
+        programs.mkdir()
+        for name in ("cosign", "crane"):
+            (programs / name).symlink_to(golang.program(name))
+        # A public registry has a certificate; that of the tests has none.
+        helm = programs / "helm"
+        helm.write_text(f'#!/bin/sh\nexec {tools.path("helm4")} "$@" --plain-http\n')
+        helm.chmod(helm.stat().st_mode | stat.S_IXUSR)
+        self.environment = {
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "HOME": str(folder),
+            "REGISTRY": prefix,
+            "VERSION": __version__,
+        }
+
+    def types(self, *lines: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", "\n".join(lines)],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+
+    def verifies(self, name: str, what: str = "verify") -> bool:
+        """Tell whether cosign verifies something in the registry, by the page's flags."""
+        done = self.types(
+            f"cosign {what} --key cosign.pub --insecure-ignore-tlog=true $REGISTRY/{name}"
+        )
+        assert done.returncode in (0, 1, 10, 12), done.stderr
+        return done.returncode == 0
+
+
+@pytest.fixture
+def stranger(tmp_path: Path, released: Released) -> Stranger:
+    return Stranger(tmp_path, released.keys, released.prefix)
+
+
+def _of_page(page: Path) -> list[str]:
+    return [line for line in commands(page.read_text()) if not line.startswith("export REGISTRY=")]
+
+
+def test_every_command_of_the_page_verifies_what_was_released(stranger: Stranger) -> None:
+    done = stranger.types(*_of_page(PAGES[0]))
+
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    release = stranger.folder / "release"
+    assert (release / f"kopf_runtime-{__version__}-py3-none-any.whl").is_file()
+    materials = json.loads((release / "image-linux-amd64.cdx.json").read_text())
+    assert {part["purl"] for part in materials["components"]} == {
+        "pkg:pypi/kopf@1.45.2",
+        "pkg:deb/debian/libc6@2.41-12?arch=amd64",
+    }
+
+
+@pytest.mark.parametrize("name", TAGS)
+def test_what_was_put_in_the_place_of_a_release_is_refused(
+    released: Released, stranger: Stranger, name: str
+) -> None:
+    ref = f"{released.prefix}/{name}"
+    genuine = oci.pinned(ref)
+    assert genuine
+    image = next(iter(oci.platforms(genuine).values()))
+    oci.crane("mutate", image, "--annotation=of=an-attacker", "-t", ref)
+    try:
+        tampered = stranger.verifies(name)
+    finally:
+        oci.crane("tag", genuine, name.partition(":")[2])
+
+    assert not tampered
+    assert stranger.verifies(name), "the genuine one is not verified"
+
+
+def test_what_somebody_else_signed_is_refused(
+    released: Released,
+    stranger: Stranger,
+    other_keys: Keys,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    oci.crane("copy", f"{released.prefix}/{TAGS[0]}", f"{released.prefix}/of-others:1")
+    ref = oci.pinned(f"{released.prefix}/of-others:1")
+    assert ref
+    name = ref.removeprefix(f"{released.prefix}/")
+    monkeypatch.setenv(PASSPHRASE, releasing.PASSPHRASE)
+    signatures.sign(other_keys, ref)
+    signatures.attest(other_keys, ref, "cyclonedx", json.dumps({"bomFormat": "CycloneDX"}))
+    statement = "verify-attestation --type cyclonedx"
+
+    assert not stranger.verifies(name)
+    assert not stranger.verifies(name, statement)
+    other = Stranger(tmp_path_factory.mktemp("other"), other_keys, released.prefix)
+    assert other.verifies(name), "it is refused for another reason than its key"
+    assert other.verifies(name, statement)
+
+
+def test_a_file_that_was_changed_is_told_by_the_checksums(stranger: Stranger) -> None:
+    *getting, check = [line for line in _of_page(PAGES[0]) if "release" in line][:4]
+    assert stranger.types(*getting, check).returncode == 0
+    materials = stranger.folder / "release" / "operator.cdx.json"
+    materials.write_text(materials.read_text().replace("MIT", "GPL"))
+
+    done = stranger.types(check)
+
+    assert done.returncode != 0
+    assert "operator.cdx.json: FAILED" in done.stdout
+
+
+@pytest.mark.parametrize("tampered", ["the package", "the key"])
+def test_helm_refuses_a_chart_that_is_not_as_it_was_signed(
+    released: Released, stranger: Stranger, other_keys: Keys, tampered: str, tmp_path: Path
+) -> None:
+    packed = released.clone.folder / "build" / "release" / f"{__version__}-charts"
+    chart = tmp_path / f"message-operator-{__version__}.tgz"
+    for file in (chart, chart.with_name(f"{chart.name}.prov")):
+        shutil.copy(packed / file.name, file)
+    if tampered == "the package":
+        unpacked = tmp_path / "unpacked"
+        unpacked.mkdir()
+        edit = f"tar -xzf {chart} && echo '# evil' >> */values.yaml && tar -czf {chart} *"
+        subprocess.run(["bash", "-c", edit], cwd=unpacked, check=True)
+    else:
+        shutil.copy(other_keys.charts_public, stranger.folder / "charts.gpg")
+    prefix = f"{released.prefix}/tampered"
+    helm = tools.path("helm4")
+    subprocess.run([helm, "push", chart, f"oci://{prefix}/charts", "--plain-http"], check=True)
+    stranger.environment["REGISTRY"] = prefix
+    pull = next(line for line in _of_page(PAGES[0]) if line.startswith("helm pull"))
+
+    done = stranger.types(pull)
+
+    assert done.returncode != 0
+    said = {"the package": "sha256 sum does not match", "the key": "signature made by unknown"}
+    assert said[tampered] in done.stderr
