@@ -17,9 +17,12 @@ SAME = (
 )
 #: What of them is about this repository's own operator, or writes new ones.
 _LEFT = (
-    *(f"hack/commands/{name}.py" for name in ("demo", "docs", "matrix", "new", "plugin")),
+    *(
+        f"hack/commands/{name}.py"
+        for name in ("demo", "docs", "matrix", "new", "plugin", "release")
+    ),
     *(f"hack/pack/{name}.py" for name in ("plugin", "site", "site_reference", "site_text")),
-    "hack/scaffold",
+    *("hack/pack/publication", "hack/scaffold"),
 )
 #: Where the rig and the pack look for it there.
 _REFERENCE = Path("hack", "reference")
