@@ -4,8 +4,9 @@ hack/rig/go/ is one module for everything that a cluster needs. Its go.mod and g
 sources, so Go verifies every line that it compiles. One module means one version of each library,
 above all of Kubernetes' own, which is compiled once for all programs. Go itself comes from the
 PATH, or, if that is missing or too old, from a Python package that contains it. An older
-Kubernetes, which only tests run, has a module of its own below hack/rig/kubernetes/. So have the
-programs that sign releases, hack/rig/signing/, whose libraries nothing else needs.
+Kubernetes, which only tests run, has a module of its own below hack/rig/kubernetes/. So have
+programs whose libraries no other needs, so that nothing else is compiled again when they change:
+those that sign releases, hack/rig/signing/, and kubeconform, hack/rig/kubeconform/.
 """
 
 import functools
@@ -25,6 +26,7 @@ from hack.rig.steps import step
 _MODULE = paths.RECIPES / "go"
 _OLDER = paths.RECIPES / "kubernetes"
 _SIGNING = paths.RECIPES / "signing"
+_KUBECONFORM = paths.RECIPES / "kubeconform"
 _OPERATORS = "github.com/operator-framework"
 _OLM = f"{_OPERATORS}/operator-lifecycle-manager"
 
@@ -93,6 +95,9 @@ PROGRAMS = {
     "cosign": Program("./cosign", versions.COSIGN, _SIGNING),
     "crane": Program("github.com/google/go-containerregistry/cmd/crane", versions.CRANE, _SIGNING),
     "pgp-key": Program("./pgp-key", "v1", _SIGNING),
+    "kubeconform": Program(
+        "github.com/yannh/kubeconform/cmd/kubeconform", versions.KUBECONFORM, _KUBECONFORM
+    ),
     **{
         f"{name}-{minor}": Program(
             f"k8s.io/kubernetes/cmd/{name}", version, _OLDER / minor, kubernetes=version

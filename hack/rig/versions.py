@@ -12,6 +12,7 @@ from pathlib import Path
 _GO_MOD = Path(__file__).parent / "go" / "go.mod"
 _OLDER = Path(__file__).parent / "kubernetes"
 _SIGNING = Path(__file__).parent / "signing" / "go.mod"
+_KUBECONFORM = Path(__file__).parent / "kubeconform" / "go.mod"
 
 
 def _module(name: str, file: Path = _GO_MOD) -> str:
@@ -58,6 +59,8 @@ ACTIONLINT = _module("github.com/rhysd/actionlint")
 #: What signs releases, and what copies and reads what registries hold.
 COSIGN = _module("github.com/sigstore/cosign/v3", _SIGNING)
 CRANE = _module("github.com/google/go-containerregistry", _SIGNING)
+#: What holds manifests against the kinds' schemas, as users do.
+KUBECONFORM = _module("github.com/yannh/kubeconform", _KUBECONFORM)
 
 #: The oldest usable Go on the PATH; if it is older, the one in requirements/go.txt is used.
 GO_MINIMUM = (1, 26, 3)

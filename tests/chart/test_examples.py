@@ -8,7 +8,9 @@ import jsonschema
 import pytest
 import yaml
 
+from hack.pack.project import REFERENCE
 from tests.chart.helm import CHECKOUT, Manifest, kind_schema
+from tests.projects import kubeconform
 
 EXAMPLES = sorted((CHECKOUT / "examples").glob("*.yaml"))
 
@@ -34,6 +36,10 @@ def test_it_fits_the_schema(file: Path) -> None:
     jsonschema.validate(message, schema(file), jsonschema.Draft7Validator)
     jsonschema.validate(message, kind_schema())
     assert (message["apiVersion"], message["kind"]) == ("myorg.dev/v1", "Message")
+
+
+def test_kubeconform_takes_them_all() -> None:
+    assert kubeconform.findings(REFERENCE, *EXAMPLES) == ""
 
 
 def test_the_schema_is_a_schema() -> None:

@@ -20,6 +20,7 @@ from hack.rig import versions
 from kopf_runtime import settings
 from tests.chart import helm, pod_security
 from tests.chart.helm import Manifest, Values
+from tests.projects import kubeconform
 from tests.projects.projects import every_project
 
 RELEASE = "demo"
@@ -135,6 +136,18 @@ def test_the_kinds_and_the_roles_of_their_users_come_and_stay(project: Project) 
             (role,) = [one for one in manifests if one["metadata"]["name"] == name]
             (rule,) = role["rules"]
             assert (rule["apiGroups"], rule["resources"]) == ([kind.qualified_group], resources)
+
+
+@every_project
+def test_kubeconform_takes_the_samples_and_finds_a_typo(project: Project, tmp_path: Path) -> None:
+    assert kubeconform.findings(project, *project.samples.values()) == ""
+
+    for kind, sample in project.samples.items():
+        manifest = yaml.safe_load(sample.read_text())
+        manifest.setdefault("spec", {})["nosuchfield"] = 1
+        typo = tmp_path / f"{kind}.yaml"
+        typo.write_text(yaml.safe_dump(manifest))
+        assert "nosuchfield" in kubeconform.findings(project, typo)
 
 
 @every_project
