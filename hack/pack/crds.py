@@ -202,12 +202,19 @@ def _scale(declared: CustomResource, schema: Schema) -> Manifest:
     scale = declared.scale
     if scale is None:
         return {}
-    for path in (scale.size, scale.replicas):
+    for path, part in ((scale.size, ".spec"), (scale.replicas, ".status")):
         if _at(path, "scale is by", schema).get("type") != "integer":
             raise DeclarationError(f"scale is by {path}, which is not a whole number")
+        if not path.startswith(f"{part}."):
+            raise DeclarationError(f"scale is by {path}, which is not a field of {part}")
+    holder, _, name = scale.size.rpartition(".")
+    required = _at(holder, "scale is by", schema).get("required", ())
+    if name not in required and "default" not in _at(scale.size, "scale is by", schema):
+        raise DeclarationError(f"scale is by {scale.size}, which may be missing; give it a default")
     paths = {"specReplicasPath": scale.size, "statusReplicasPath": scale.replicas}
     if scale.selector:
-        _at(scale.selector, "scale is by", schema)
+        if _at(scale.selector, "scale is by", schema).get("type") != "string":
+            raise DeclarationError(f"scale is by {scale.selector}, which is not a text")
         paths["labelSelectorPath"] = scale.selector
     return {"scale": paths}
 

@@ -35,6 +35,7 @@ class Spec(kr.Fields, frozen=True):
     anything: Any = None
     part: Part | None = None
     labels: dict[str, str] | None = None
+    depth: int | None = None
 
 
 class Status(kr.Fields, frozen=True):
@@ -156,6 +157,22 @@ def test_a_column_has_a_type_that_a_table_knows(field: str, kind: str) -> None:
         (
             {"scale": kr.Scale(".spec.name", ".status.readySize")},
             "scale is by .spec.name, which is not a whole number",
+        ),
+        (
+            {"scale": kr.Scale(".status.readySize", ".status.readySize")},
+            "scale is by .status.readySize, which is not a field of .spec",
+        ),
+        (
+            {"scale": kr.Scale(".spec.size", ".spec.size")},
+            "scale is by .spec.size, which is not a field of .status",
+        ),
+        (
+            {"scale": kr.Scale(".spec.depth", ".status.readySize")},
+            "scale is by .spec.depth, which may be missing; give it a default",
+        ),
+        (
+            {"scale": kr.Scale(".spec.size", ".status.readySize", ".status.readySize")},
+            "scale is by .status.readySize, which is not a text",
         ),
     ],
 )
