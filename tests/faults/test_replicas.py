@@ -257,16 +257,23 @@ async def test_the_lease_is_stolen_and_comes_back(here: World) -> None:
     stolen = time.monotonic()
     await here.cluster.patch(path, {"spec": {"holderIdentity": "thief"}})
     await here.edit("둘")
-    await here.is_right("hello", "둘")
+    await here.is_right("hello", "둘")  # perhaps by the leader, before it is refused
 
+    def renewals(status: int, after: float) -> list[Write]:
+        """Return writes to the Lease that had this answer, the earliest first."""
+        leases = (one for one in here.writes if "/leases" in one.path and one.at > after)
+        return sorted((one for one in leases if one.status == status), key=lambda one: one.at)
+
+    async with here.within(120, "the thief to be noticed, and then outlasted"):
+        while not (refusals := renewals(409, 0)) or not renewals(200, refusals[0].at):
+            await asyncio.sleep(0.05)
     await here.converges({"hello": "둘"})
-    renewals = [write for write in here.writes if "/leases" in write.path and write.at > stolen]
-    refused = next(write for write in renewals if write.status == 409)
-    taken = next(w.at for w in renewals if w.at > refused.at and w.status == 200)
+    refused, taken = refusals[0], renewals(200, refusals[0].at)[0].at
     assert taken - stolen > DURATION
-    # Until it looks again, what was under way when the leader was refused may still arrive.
+    # The refused leader looks who leads, and knows by when it looks again.
     (leader,) = (one for one in here.proxies if one.who == refused.who)
-    known = next(call.at for call in leader.calls if call.lease and call.at > refused.at)
+    looks = [call.at for call in leader.calls if call.lease and call.at > refused.at]
+    known = looks[1]
     writes = [c for one in here.proxies for c in one.calls if c.writes and not c.lease]
     assert [f"{c.method} {c.path}" for c in writes if known < c.at < taken] == []
 
