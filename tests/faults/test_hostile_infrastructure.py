@@ -189,20 +189,24 @@ async def test_out_of_memory_it_loses_nothing(here: World) -> None:
     await here.start()
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
-    room = here.operator.memory("VmSize") + 2**20
-    resource.prlimit(here.operator.pid, resource.RLIMIT_AS, (room, resource.RLIM_INFINITY))
-    limited = here.operator.pid
+    limited, room, wanted = here.operator.pid, 2**20, {"hello": "하나"}
 
-    wanted = {f"m{number:02}": f"{number}" + "x" * 32000 for number in range(60)}
-    await asyncio.gather(*(here.create(text, name) for name, text in wanted.items()))
-    async with here.within(60, "it has no memory left"):
+    async with here.within(120, "it has no memory left"):
         while not (here.operator.exits or b"MemoryError" in here.operator.log.read_bytes()):
-            await asyncio.sleep(0.05)
+            # Less room each time: how much it takes depends on how many Messages come at once.
+            most = here.operator.memory("VmSize") + room
+            resource.prlimit(limited, resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+            room //= 2
+            names = [f"m{number:03}" for number in range(len(wanted), len(wanted) + 60)]
+            more = {name: name + "x" * 32000 for name in names}
+            await asyncio.gather(*(here.create(text, name) for name, text in more.items()))
+            wanted |= more
+            await asyncio.sleep(1)
     if here.operator.pid == limited:
         unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         resource.prlimit(limited, resource.RLIMIT_AS, unlimited)
 
-    await here.converges({"hello": "하나", **wanted})
+    await here.converges(wanted)
 
 
 @pytest.mark.long  # a control plane of its own
