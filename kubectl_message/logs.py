@@ -12,7 +12,7 @@ from kubectl_message.messages import CONTAINER, KIND, state
 
 
 def show(kubectl: Kubectl, name: str, flags: Sequence[str]) -> int:
-    """Print the log, or explain on stderr why there is none; return the exit code."""
+    """Print the log, or on stderr why it is missing; return the exit code."""
     message = kubectl.get(KIND, name)
     if message is None:
         return why.of_name(kubectl, name)

@@ -60,7 +60,7 @@ class Operator(NamedTuple):
 
     @property
     def selector(self) -> str:
-        """The selector of the namespaces that it serves; empty if there is none."""
+        """The label selector of the namespaces that it serves; empty if it uses none."""
         return setting(self.deployment, "namespace-selector")
 
     @property

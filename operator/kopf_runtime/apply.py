@@ -93,7 +93,7 @@ class Applier:
             raise RetryError(f"the {self._primaries.kind.kind} changed meanwhile")
 
     async def look(self, wanted: Wanted) -> Child | None:
-        """Read the object that has a child's name; return None if there is none."""
+        """Read the object that has a child's name, or return None without one."""
         fetched = await self._children[wanted.kind].fetch(wanted.key)
         return fetched[0] if fetched is not None else None
 

@@ -32,7 +32,7 @@ class Record(Protocol):
 
     @property
     def owner(self) -> str:
-        """The uid of the controlling owner, empty if there is none."""
+        """The uid of the controlling owner, empty if no owner controls it."""
 
 
 R = TypeVar("R", bound=Record)

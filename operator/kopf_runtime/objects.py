@@ -225,7 +225,7 @@ def number(text: str | None, default: int | None = None) -> int:
 
 
 def seconds(timestamp: str | None) -> float:
-    """Return a timestamp of the API server in seconds of Unix time, or 0 if there is none."""
+    """Return an API server's timestamp as Unix time in seconds; 0 if missing or invalid."""
     try:
         return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
     except (ValueError, OverflowError):

@@ -62,7 +62,7 @@ class Database:
             return 201, self._find(key)
 
     def cancel(self, key: str) -> Answer:
-        """Cancel the booking; if there is none yet, see to it that there will be none."""
+        """Cancel the booking; without one, refuse all later requests to book for this key."""
         with self._lock, self._connection:
             found = self._find(key)
             if found is None:

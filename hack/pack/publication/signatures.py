@@ -1,7 +1,7 @@
 """The keys of a release, and what is signed and attested with them; by cosign, without internet.
 
-Nothing is told to a transparency log, and no certificate is asked for: whoever has the public key
-verifies. What is signed already is left as it is. Used by `hack.commands.release`.
+cosign writes to no transparency log and requests no certificate: the public key alone is enough to
+verify. It does not sign again what is signed already. Used by `hack.commands.release`.
 """
 
 import os
