@@ -11,7 +11,7 @@ from tests.site.browser import Browser
 #: What is asked, and a page that must be among the first ten results: those that are shown.
 QUERIES = {
     "오퍼레이터를 설치하려면": "install/",
-    "오퍼레이터가 제거되면": "install/",
+    "오퍼레이터가 제거되면": "uninstall/",
     "파드까지 삭제하면": "tutorial/",
     "파드만 복구되는": "tutorial/",
     "컨트롤러란": "tutorial/",
@@ -28,7 +28,7 @@ QUERIES = {
     "간격으로만": "messages/",
     "문제의 해결": "messages/",
     "권한이": "reasons/",
-    "네임스페이스처럼": "install/",
+    "네임스페이스처럼": "namespaces/",
     "런북은": "runbooks/",
 }
 
