@@ -5,6 +5,7 @@ credentials. A fence checks each write just before it is sent: a replica that no
 none. An earlier write may still arrive: its precondition stops it, or the next leader repairs it.
 """
 
+import asyncio.sslproto
 import contextlib
 import logging
 import time
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
+from yarl import URL
 
 from kopf_runtime.credentials import Credentials
 from kopf_runtime.metrics import Metrics
@@ -33,6 +35,9 @@ SILENCE = 75.0
 PATIENT = 65.0
 #: Seconds between two readings of the API server's clock.
 _CLOCK = 10.0
+#: Bytes of the read buffer of each TLS connection. A record has at most 16 KiB; asyncio's default
+#: of 256 KiB took 4 MB for the operator's connections.
+asyncio.sslproto.SSLProtocol.max_size = 32 * 1024
 
 T = TypeVar("T")
 
@@ -117,7 +122,7 @@ class Client:
         """Open the session."""
         self._credentials = credentials
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": self.agent, "Accept": JSON},
             proxy=credentials.proxy, request_class=Request,
         )  # fmt: skip
@@ -198,8 +203,9 @@ class Client:
     ) -> Any:  # fmt: skip
         if self._session is None or self._credentials is None:
             raise ApiError(method, path, 0, "NotConnected", "the session is not open yet")
+        url = URL(self._credentials.server + path, encoded=True)  # no name needs to be quoted
         return self._session.request(
-            method, self._credentials.server + path, data=data, params=params, timeout=timeout,
+            method, url, data=data, params=params, timeout=timeout,
             headers={"Content-Type": content_type}, ssl=self._credentials.ssl,
             allow_redirects=False,  # a redirect would receive the token: CVE-2022-3172
             middlewares=(self._credentials, self.fence) if fenced else (self._credentials,),
