@@ -7,10 +7,12 @@ why. The modules, lowest first:
     environment   a control plane per measurement, with one node simulated by kwok
     shipped       our operator's image, run as a plain process
     peers         the operators to measure, each a process like the others
+    watched       collections of objects that are watched, and a way to wait for them
     world         the watched state: which Messages are right, and since when
     stage         what every measurement needs: a watched control plane, and Messages
     measures      the measurements, one function each
     trouble       the measurements with lost answers and a hanging webhook
+    examples      the measurements of the operators in examples/
     bare, floor   the floor: a bare client, and its process
     audit         counts writes in the API server's audit log
     report        the tables and the verdicts, from the data

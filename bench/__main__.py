@@ -2,8 +2,15 @@
 
 import sys
 
-from bench import run
 from hack.rig import command
 
+
+def main() -> int:
+    """Run the benchmark; its import reads the file PROJECT, and can fail."""
+    from bench import run
+
+    return run.main(sys.argv[1:])
+
+
 if __name__ == "__main__":
-    sys.exit(command.execute(lambda: run.main(sys.argv[1:])))
+    sys.exit(command.execute(main))

@@ -9,7 +9,7 @@ deleted Pod is gone at once. All of this is the same for each peer. Used by `mea
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import yaml
@@ -18,6 +18,8 @@ from bench.api import NAMESPACE, PODS, Api, RefusedError
 from hack.rig import golang, paths, tools
 from hack.rig.control_plane import GARBAGE, ControlPlane
 from hack.rig.run import HackError, output
+
+Crd = dict[str, object]
 
 NODE = "fake"
 #: The operators' user: it has all rights, but the API server's priority of any service account.
@@ -48,8 +50,13 @@ _PATIENCE = 60.0
 
 
 @contextlib.asynccontextmanager
-async def running(*, audited: bool = False) -> AsyncIterator[ControlPlane]:
-    """Run a control plane with the CRD, the namespace and the node during the block."""
+async def running(
+    *, audited: bool = False, crd: Crd | None = None, controllers: Sequence[str] = ()
+) -> AsyncIterator[ControlPlane]:
+    """Run a control plane with the namespace, the node and a CRD, by default the Message's.
+
+    `controllers` are further ones of Kubernetes' own, beside the garbage collector.
+    """
     plane = ControlPlane(_GROUPS, _FLAGS + (_audit_flags() if audited else ()))
     if audited:
         (plane.folder / "audit-policy.yaml").write_text(json.dumps(_AUDIT))
@@ -57,8 +64,8 @@ async def running(*, audited: bool = False) -> AsyncIterator[ControlPlane]:
         plane.start()
         await asyncio.to_thread(plane.wait)
         async with Api(plane.server) as api:
-            await _furnish(api)
-            plane.start_controllers(GARBAGE)
+            await _furnish(api, await asyncio.to_thread(message_crd) if crd is None else crd)
+            plane.start_controllers(GARBAGE, *controllers)
             plane.run(
                 "kwok", golang.program("kwok"),
                 f"--kubeconfig={plane.kubeconfig('kwok')}", f"--config={_STAGES}",
@@ -84,7 +91,7 @@ def _audit_flags() -> tuple[str, ...]:
     )
 
 
-def crd() -> dict[str, object]:
+def message_crd() -> Crd:
     """Return the CRD of our chart, with which all peers are measured."""
     chart = paths.CHECKOUT / "charts" / "message-operator"
     rendered = output(
@@ -94,12 +101,12 @@ def crd() -> dict[str, object]:
         ],
         timeout=60,
     )
-    found: dict[str, object] = yaml.safe_load(rendered)
+    found: Crd = yaml.safe_load(rendered)
     return found
 
 
-async def _furnish(api: Api) -> None:
-    await api.request("POST", _CRDS, await asyncio.to_thread(crd))
+async def _furnish(api: Api, crd: Crd) -> None:
+    await api.request("POST", _CRDS, crd)
     await api.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     node = {
         "metadata": {"name": NODE},

@@ -24,28 +24,24 @@ _HERE = Path(__file__).parent
 _TICKS = os.sysconf("SC_CLK_TCK")
 LEASE = "message-operator"
 
-#: The peers in Go, each built from its own module.
+_MODULE = _HERE / "peers" / "controller-runtime"
+#: The peers in Go, all built from one module.
 IN_GO = {
-    "controller-runtime-peer": golang.Program(
-        ".", "v1", folder=_HERE / "peers" / "controller-runtime"
-    )
+    "controller-runtime-peer": golang.Program(".", "v1", folder=_MODULE),
+    "memcached-peer": golang.Program("./memcached", "v1", folder=_MODULE),
+}
+
+#: The operators on our runtime: their modules, and the folders of those that our image has not.
+_ON_OUR_RUNTIME: dict[str, tuple[str, tuple[Path, ...]]] = {
+    "ours": ("message_operator", ()),
+    "memcached": ("memcacheds", (paths.CHECKOUT / "examples" / "memcached",)),
+    "flightticket": ("flighttickets", (paths.CHECKOUT / "examples" / "flightticket",)),
 }
 
 
-def _ours(flags: tuple[str, ...]) -> list[str | Path]:
-    return [*shipped.python(), "-m", "message_operator", *flags]
-
-
-def _controller_runtime(flags: tuple[str, ...]) -> list[str | Path]:
-    return [golang.program("controller-runtime-peer", IN_GO), *flags]
-
-
-def _tutorial(flags: tuple[str, ...]) -> list[str | Path]:
+def _tutorial() -> list[str | Path]:
     script = _HERE / "peers" / "kopf-tutorial" / "main.py"
-    return [sys.executable, "-m", "kopf", "run", "-A", "--standalone", script, *flags]
-
-
-_COMMANDS = {"ours": _ours, "controller-runtime": _controller_runtime, "tutorial": _tutorial}
+    return [sys.executable, "-m", "kopf", "run", "-A", "--standalone", script]
 
 
 @dataclass(frozen=True)
@@ -64,30 +60,52 @@ class Peer:
     #: long, and the number of workers does not affect the memory.
     scales: bool = False
 
+    @property
+    def on_our_runtime(self) -> bool:
+        """Whether it is built on our runtime, and runs with the Python of our image."""
+        return self.program in _ON_OUR_RUNTIME
+
     def command(self, *more: str) -> list[str | Path]:
         """Return the command that runs it."""
-        return _COMMANDS[self.program]((*self.flags, *more))
+        if self.on_our_runtime:
+            module, _ = _ON_OUR_RUNTIME[self.program]
+            start = [*shipped.python(), "-m", module]
+        else:
+            tutorial = self.program == "tutorial"
+            start = _tutorial() if tutorial else [golang.program(self.program, IN_GO)]
+        return [*start, *self.flags, *more]
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that it needs beside those of every program."""
+        if not self.on_our_runtime:
+            return {}
+        _, folders = _ON_OUR_RUNTIME[self.program]
+        return shipped.environment(*folders)
 
 
 _QUIET = ("--metrics-bind-address=0", "--health-probe-bind-address=0")
 OURS = Peer("ours", "message-operator", "ours", scales=True)
-DEFAULT = Peer("controller-runtime-1", "controller-runtime, 1 worker", "controller-runtime")
+DEFAULT = Peer("controller-runtime-1", "controller-runtime, 1 worker", "controller-runtime-peer")
 TUNED = Peer(
-    "controller-runtime-10", "controller-runtime, 10 workers", "controller-runtime",
+    "controller-runtime-10", "controller-runtime, 10 workers", "controller-runtime-peer",
     ("-workers=10",), scales=True,
 )  # fmt: skip
 TUTORIAL = Peer(
     "kopf-tutorial", "kopf as in tutorials", "tutorial", tells_generation=False, slow=True
 )
 PEERS = (OURS, DEFAULT, TUNED, TUTORIAL)
+MEMCACHED = Peer("memcached", "examples/memcached", "memcached")
+MEMCACHED_IN_GO = Peer("memcached-in-go", "the tutorial's operator in Go", "memcached-peer")
+MEMCACHEDS = (MEMCACHED, MEMCACHED_IN_GO)
+FLIGHTTICKET = Peer("flightticket", "examples/flightticket", "flightticket")
 
 
 def build() -> None:
     """Build what is missing, before anything is measured."""
-    golang.programs(["etcd", "kube-apiserver", "kube-controller-manager", "kwok"])
-    for peer in PEERS:
-        peer.command()
-    environment.crd()
+    parts = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok")
+    golang.programs([*parts, *IN_GO], golang.PROGRAMS | IN_GO)
+    shipped.root()
+    environment.message_crd()
 
 
 @dataclass
@@ -138,7 +156,7 @@ async def running(
 
     `server` is the address that it uses instead of the API server's, if given.
     """
-    if peer is OURS and not any("bind-address" in flag for flag in more):
+    if peer.on_our_runtime and not any("bind-address" in flag for flag in more):
         more = (*more, *_QUIET)
     log = plane.folder / f"{name}.log"
     access = plane.kubeconfig(environment.OPERATOR)
@@ -153,7 +171,7 @@ async def running(
                 env={
                     **os.environ,
                     "KUBECONFIG": str(access),
-                    **(shipped.environment() if peer is OURS else {}),
+                    **peer.environment(),
                     **(env or {}),
                 },
             ),

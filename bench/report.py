@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from bench.peers import DEFAULT, OURS, PEERS, TUNED
+from bench.peers import DEFAULT, FLIGHTTICKET, MEMCACHEDS, OURS, PEERS, TUNED
 
 Data = dict[str, Any]
 FLOOR = "floor"
-_TITLES = {**{peer.name: peer.title for peer in PEERS}, FLOOR: "the floor: a bare client"}
+_TITLES = {
+    **{peer.name: peer.title for peer in (*PEERS, *MEMCACHEDS, FLIGHTTICKET)},
+    FLOOR: "the floor: a bare client",
+}
 
 
 def values(data: Data, peer: str, name: str) -> dict[int, float]:
@@ -136,8 +139,10 @@ _GOALS: tuple[Callable[[Data], Iterable[Goal]], ...] = (
     _limit("failover, SIGKILL (Lease of 15 s)", "failover_sigkill", 17, " s"),
 )  # fmt: skip
 
-# The rows of the peers' table: (name, title, unit, digits, factor).
-_ROWS = (
+#: A row of a table: (name, title, unit, digits, factor).
+_Row = tuple[str, str, str, int, float]
+
+_ROWS: tuple[_Row, ...] = (
     ("backlog_pod", "backlog of {n} Messages: start to last Pod", "s", 2, 1),
     ("backlog_status", "… to last status", "s", 2, 1),
     ("edit_pod", "{n} live edits: to last correct Pod", "s", 2, 1),
@@ -167,30 +172,69 @@ _ROWS = (
 )
 
 
+_MEMCACHED_ROWS: tuple[_Row, ...] = (
+    ("memcached_deployment", "backlog of {memcacheds:,} Memcacheds: start to last Deployment",
+     "s", 2, 1),
+    ("memcached_status", "… to last status", "s", 2, 1),
+    ("memcached_cpu", "operator's CPU, backlog (including the start)", "s", 2, 1),
+    ("memcached_rss", "memory", "MB", 0, 1),
+    ("memcached_writes", "writes per Memcached", "", 2, 1),
+)  # fmt: skip
+_FLIGHTTICKET_ROWS: tuple[_Row, ...] = (
+    (
+        "flightticket_status",
+        "backlog of {tickets:,} FlightTickets: start to last status",
+        "s",
+        1,
+        1,
+    ),
+    ("flightticket_calls", "calls to the booking service per FlightTicket", "", 2, 1),
+    ("flightticket_rate", "… in a second; at most {calls:g} are allowed", "", 1, 1),
+    ("flightticket_bookings", "bookings per FlightTicket", "", 2, 1),
+    ("flightticket_cpu", "operator's CPU, backlog (including the start)", "s", 2, 1),
+    ("flightticket_rss", "memory", "MB", 0, 1),
+    ("flightticket_writes", "writes per FlightTicket, to the API server", "", 2, 1),
+)
+
+
 def goals(data: Data) -> list[Goal]:
     """Return the verdict on every goal."""
     return [goal for of in _GOALS for goal in of(data)]
 
 
 def tables(data: Data) -> str:
-    """Return both tables as Markdown."""
+    """Return all tables as Markdown; those of the examples only once they were measured."""
     verdicts = {True: "met", False: "**missed**", None: "not measured"}
     lines = ["| measure | goal: at most | median (spread) | verdict |", "|---|---|---|---|"]
     lines += [
         f"| {goal.measure} | {goal.at_most} | {goal.found} | {verdicts[goal.met]} |"
         for goal in goals(data)
     ]
-    names = [*(peer.name for peer in PEERS), FLOOR]
-    lines += ["", f"| | {' | '.join(_TITLES[name] for name in names)} |"]
-    lines += ["|---|" + "---|" * len(names)]
-    for name, title, unit, digits, factor in _ROWS:
+    lines += _table(data, [*(peer.name for peer in PEERS), FLOOR], _ROWS)
+    for measure, names, rows in (
+        ("memcached", [peer.name for peer in MEMCACHEDS], _MEMCACHED_ROWS),
+        ("flightticket", [FLIGHTTICKET.name], _FLIGHTTICKET_ROWS),
+    ):
+        if measure in data["measured"]:
+            lines += _table(data, names, rows)
+    return "\n".join(lines)
+
+
+def _table(data: Data, names: list[str], rows: tuple[_Row, ...]) -> list[str]:
+    """Return the lines of a table that compares operators, after an empty line."""
+    lines = [
+        "",
+        f"| | {' | '.join(_TITLES[name] for name in names)} |",
+        "|---|" + "---|" * len(names),
+    ]
+    for name, title, unit, digits, factor in rows:
         cells = []
         for peer in names:
             found = [one * factor for one in values(data, peer, name).values()]
             cells.append(spread(found, digits, f" {unit}" if unit else ""))
         titled = title.format(n=f"{data['settings']['messages']:,}", **data["settings"])
         lines.append(f"| {titled} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return lines
 
 
 def _when(measured: dict[str, Any]) -> str:

@@ -17,8 +17,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import bare, measures, peers, report, shipped, stage, trouble
-from bench.peers import OURS, PEERS, Peer
+from bench import bare, examples, measures, peers, report, shipped, stage, trouble
+from bench.peers import FLIGHTTICKET, MEMCACHEDS, OURS, PEERS, Peer
 from hack.rig import golang, paths, pythons, versions
 from hack.rig.run import HackError, output
 from hack.rig.steps import say, step
@@ -44,11 +44,14 @@ class _Plan:
     idle: float = 330.0  # contains one of our sweeps, which come every 300 s
     failovers: int = 3
     churn: float = 3.0  # minutes
+    memcacheds: int = 1000
+    tickets: int = 1000
+    calls: float = 20.0  # to the booking service, in a second
 
 
 _QUICK = _Plan(
     messages=100, creates=20, repeats=1, scale=(0, 100, 300), large=500, stuck=20, writes=20,
-    idle=10.0, failovers=1, churn=0.2,
+    idle=10.0, failovers=1, churn=0.2, memcacheds=100, tickets=100,
 )  # fmt: skip
 
 
@@ -181,6 +184,23 @@ async def _scaled(
             record.keep(measure, peer.name, 0, await measures.scale(peer, steps))
 
 
+async def _memcached(plan: _Plan, _: list[Peer], record: _Record) -> None:
+    named = {peer.name: peer for peer in MEMCACHEDS}
+    for repeat in range(plan.repeats):
+        record.begin("memcached")
+        say(f"==> {plan.memcacheds:,} Memcacheds, repeat {repeat + 1} of {plan.repeats}")
+        for name in _order([*named], repeat):
+            numbers = await examples.memcached(named[name], plan.memcacheds)
+            record.keep("memcached", name, repeat, numbers)
+
+
+async def _flightticket(plan: _Plan, _: list[Peer], record: _Record) -> None:
+    record.begin("flightticket")
+    say(f"==> {plan.tickets:,} FlightTickets, at {plan.calls:g} calls in a second")
+    numbers = await examples.flightticket(plan.tickets, plan.calls)
+    record.keep("flightticket", FLIGHTTICKET.name, 0, numbers)
+
+
 async def _writes(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
     record.begin("writes")
     say(f"==> Writes, all peers at once, with {plan.idle:g} idle seconds")
@@ -207,6 +227,7 @@ async def _churn(plan: _Plan, _: list[Peer], record: _Record) -> None:
 #: Measurements that need the machine for themselves, and those that mostly wait.
 _ALONE = {
     "speed": _speed, "lost": _lost, "fairness": _fairness, "scale": _scale, "large": _large,
+    "memcached": _memcached, "flightticket": _flightticket,
 }  # fmt: skip
 _TOGETHER = {"writes": _writes, "failover": _failover, "churn": _churn}
 MEASURES = (*_ALONE, *_TOGETHER)

@@ -4,17 +4,12 @@ One `World` watches the Messages and the Pods of a control plane, so the benchma
 any operator's own report. Used by `measures`.
 """
 
-import asyncio
-import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import aiohttp
-
-from bench.api import MESSAGES, PODS, Api
-from hack.rig.run import HackError
+from bench.api import MESSAGES, PODS
+from bench.watched import Watched
 
 _TEXT = "MESSAGE_TEXT"
 
@@ -29,15 +24,14 @@ class _Seen:
     pods: dict[str, tuple[str, str]] = field(default_factory=dict)  # uid -> (text, owner's uid)
 
 
-class World:
+class World(Watched):
     """The watched state of the Messages, compared with the wanted one."""
 
     def __init__(self, *, tells_generation: bool = True) -> None:
+        super().__init__({MESSAGES: self.take_message, PODS: self.take_pod})
         self._tells_generation = tells_generation
         self._seen: dict[str, _Seen] = {}
         self._wanted: dict[str, str] = {}
-        self._moved = asyncio.Event()
-        self._watches: list[asyncio.Task[None]] = []
         #: The Messages without the right Pod, and those without the right status.
         self.podless: set[str] = set()
         self.untold: set[str] = set()
@@ -58,61 +52,15 @@ class World:
 
     async def until_right(self, patience: float) -> bool:
         """Wait until each Message has its Pod and status; return False on a timeout."""
-        return await self._until(lambda: not self.podless and not self.untold, patience)
+        return await self.until(lambda: not self.podless and not self.untold, patience)
 
     async def until_pod(self, name: str, patience: float) -> bool:
         """Wait until one Message has its Pod."""
-        return await self._until(lambda: name not in self.podless, patience)
+        return await self.until(lambda: name not in self.podless, patience)
 
     async def until_empty(self, patience: float) -> bool:
         """Wait until there is no Pod and no Message."""
-        return await self._until(lambda: not self.pods and not self.messages, patience)
-
-    async def _until(self, true: Callable[[], bool], patience: float) -> bool:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience):
-                while not true():
-                    for watch in self._watches:
-                        if watch.done():
-                            raise HackError(f"a watch has ended: {watch.exception()!r}")
-                    self._moved.clear()
-                    await self._moved.wait()
-        return true()
-
-    @contextlib.asynccontextmanager
-    async def watched(self, api: Api) -> AsyncIterator[None]:
-        """Watch while the block lasts."""
-        self._watches = [
-            asyncio.create_task(self._follow(api, MESSAGES, self.take_message)),
-            asyncio.create_task(self._follow(api, PODS, self.take_pod)),
-        ]
-        for watch in self._watches:
-            watch.add_done_callback(lambda _: self._moved.set())
-        try:
-            yield
-        finally:
-            for watch in self._watches:
-                watch.cancel()
-            await asyncio.gather(*self._watches, return_exceptions=True)
-
-    async def _follow(
-        self, api: Api, path: str, take: Callable[[str, dict[str, Any], float], None]
-    ) -> None:
-        found = await api.request("GET", path)
-        for item in found["items"]:
-            take("ADDED", item, time.monotonic())
-        version = found["metadata"]["resourceVersion"]
-        # While the API server loads a new kind, it may refuse a watch or end it. The next one
-        # continues from the same version, so nothing is missed.
-        while True:
-            try:
-                async for event in api.watch(path, version):
-                    if event["type"] == "ERROR":
-                        raise HackError(f"the watch of {path} failed: {event['object']}")
-                    take(event["type"], event["object"], time.monotonic())
-                    version = event["object"]["metadata"]["resourceVersion"]
-            except aiohttp.ClientError:
-                await asyncio.sleep(0.1)
+        return await self.until(lambda: not self.pods and not self.messages, patience)
 
     def take_message(self, kind: str, raw: dict[str, Any], now: float) -> None:
         """Apply an event of a Message."""
@@ -160,7 +108,6 @@ class World:
                     self.last_status = now
             else:
                 self.untold.add(name)
-        self._moved.set()
 
     def _told(self, seen: _Seen) -> bool:
         if seen.status.get("phase") != "Processed":

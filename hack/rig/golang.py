@@ -165,15 +165,15 @@ def program(name: str, known: Mapping[str, Program] = PROGRAMS) -> Path:
 
 
 def programs(names: Sequence[str], known: Mapping[str, Program] = PROGRAMS) -> list[Path]:
-    """Return the paths of programs of one module; build those that are missing together."""
-    if not names:
-        return []
+    """Return the paths of programs; build those of a module that are missing together."""
     wanted = {_built_as(name): known[_built_as(name)] for name in names}
-    folder = paths.cache() / f"go-{_recipe(next(iter(wanted.values())))}"
-    if any(not (folder / name).exists() for name in wanted):
-        with cache.lock("go-build"):
-            _build(folder, {n: p for n, p in wanted.items() if not (folder / n).exists()})
-    return [folder / name for name in names]
+    folders = {name: paths.cache() / f"go-{_recipe(program)}" for name, program in wanted.items()}
+    for folder in dict.fromkeys(folders.values()):
+        module = {name: wanted[name] for name in wanted if folders[name] == folder}
+        if any(not (folder / name).exists() for name in module):
+            with cache.lock("go-build"):
+                _build(folder, {n: p for n, p in module.items() if not (folder / n).exists()})
+    return [folders[_built_as(name)] / name for name in names]
 
 
 def recipe(name: str) -> str:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from bench import report
+from bench.examples import Progress
 from bench.world import World
 
 
@@ -56,6 +57,47 @@ def test_a_pod_that_is_lost_again_counts_from_its_return() -> None:
     _see(world, "ADDED", _pod("a", "text", "p2", "uid-a"), 4)
 
     assert world.last_pod == 4
+
+
+def _memcached(name: str, **conditions: str) -> dict[str, Any]:
+    told = [{"type": kind, "status": status} for kind, status in conditions.items()]
+    return {"metadata": {"name": name}, "status": {"conditions": told}}
+
+
+def test_a_memcached_is_well_when_its_operator_says_so_and_not_before() -> None:
+    progress = Progress(["a", "b"], "/memcacheds")
+
+    progress.take("MODIFIED", _memcached("a", Ready="False"), 1)
+    progress.take("MODIFIED", _memcached("b", Available="Unknown"), 2)
+    assert progress.unwell == {"a", "b"}
+
+    progress.take("MODIFIED", _memcached("a", Ready="True"), 3)
+    progress.take("MODIFIED", _memcached("b", Available="True"), 4)
+    progress.take("MODIFIED", _memcached("b", Available="True"), 5)
+    assert (progress.unwell, progress.last_status) == (set(), 4)
+
+
+def test_only_a_deployment_of_the_wanted_size_counts() -> None:
+    progress = Progress(["a"], "/memcacheds")
+
+    progress.take_deployment("ADDED", {"metadata": {"name": "a"}, "spec": {"replicas": 2}}, 1)
+    assert progress.childless == {"a"}
+
+    progress.take_deployment("MODIFIED", {"metadata": {"name": "a"}, "spec": {"replicas": 1}}, 2)
+    assert (progress.childless, progress.last_child) == (set(), 2)
+
+
+def test_the_examples_have_tables_once_they_were_measured() -> None:
+    data = _data(memcached={"memcached_writes": [3.0]}, memcached_in_go={"memcached_writes": [7.5]})
+    data["settings"] |= {"messages": 1000, "creates": 120, "stuck": 100, "idle": 330.0}
+
+    assert "Memcached" not in report.tables({**data, "measured": {}})
+
+    data["settings"] |= {"memcacheds": 1000}
+    tables = report.tables({**data, "measured": {"memcached": {}}})
+    assert "| backlog of 1,000 Memcacheds: start to last Deployment | — | — |" in tables
+    assert "| writes per Memcached | 3.00 | 7.50 |" in tables
+    assert "FlightTicket" not in tables
 
 
 def _data(**numbers: dict[str, list[float]]) -> report.Data:

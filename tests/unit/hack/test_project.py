@@ -182,19 +182,24 @@ def test_a_command_tells_the_mistake_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "sentence"),
+    ("command", "named", "sentence"),
     [
-        ("examples/none", "examples/none/PROJECT: No such file or directory"),
-        ("", "_operator.tpl is missing: it has the flags, the checks and the alerts"),
+        (("hack", "verify"), "examples/none", "examples/none/PROJECT: No such file or directory"),
+        (("bench",), "examples/none", "examples/none/PROJECT: No such file or directory"),
+        (
+            ("hack", "verify"),
+            "",
+            "_operator.tpl is missing: it has the flags, the checks and the alerts",
+        ),
     ],
 )
 def test_a_command_tells_what_another_project_lacks(
-    named: str, sentence: str, tmp_path: Path
+    command: tuple[str, ...], named: str, sentence: str, tmp_path: Path
 ) -> None:
     write(tmp_path)
 
     done = subprocess.run(
-        [sys.executable, "-m", "hack", "verify"],
+        [sys.executable, "-m", *command],
         cwd=CHECKOUT,
         env={**os.environ, "PROJECT": named or str(tmp_path)},
         capture_output=True,
