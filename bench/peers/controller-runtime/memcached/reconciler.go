@@ -58,14 +58,17 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	deployment := &appsv1.Deployment{}
 	err := r.Get(ctx, req.NamespacedName, deployment)
 	if apierrors.IsNotFound(err) {
-		return ctrl.Result{RequeueAfter: time.Minute}, r.create(ctx, memcached)
+		if err := r.create(ctx, memcached); err != nil {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{RequeueAfter: time.Minute}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if size := memcached.Spec.Size; *deployment.Spec.Replicas != size {
 		deployment.Spec.Replicas = &size
-		return ctrl.Result{RequeueAfter: time.Second}, r.Update(ctx, deployment)
+		return ctrl.Result{}, r.Update(ctx, deployment) // whose event brings the Memcached back here
 	}
 	said := fmt.Sprintf("The Deployment %s has %d replicas.", deployment.Name, memcached.Spec.Size)
 	return ctrl.Result{}, r.tell(ctx, memcached, available, metav1.ConditionTrue, said)
