@@ -1,10 +1,10 @@
-# Every command of the project. `make` alone lists them.
-# hack/kit.mk has those of every operator, and what a user may set; beyond that there is here:
-# KUBERNETES=1.35      the Kubernetes of `make faults` and `make matrix`
-# MESSAGE_IMG=…        the message Pods' image, CATALOG_IMG=… the OLM catalog's, of a release
-# KEYS=…               the folder of the keys that a release is signed with, build/keys by default;
+# The commands of this project; `make` without a target lists them. hack/kit.mk has the commands and
+# the variables of every operator's repository. These variables are only for this repository:
+# KUBERNETES=1.35      the Kubernetes version for `make faults` and `make matrix`
+# MESSAGE_IMG=…        a release's image for the message Pods; CATALOG_IMG=… its OLM catalog image
+# KEYS=…               the folder with the keys that sign a release, by default build/keys;
 #                      COSIGN_PASSWORD is their passphrase
-# PORT=8000            where `make docs-serve` serves the documentation site
+# PORT=8000            the port of `make docs-serve`
 export KUBERNETES MESSAGE_IMG CATALOG_IMG KEYS
 
 include hack/kit.mk
@@ -96,7 +96,7 @@ docs-serve: $(READY) ## serve the site, and build it again after each change (PO
 docs-check: $(READY) ## the site's links, pages and search, in a real Chromium
 	@$(PY) -m pytest tests/site $(ARGS)
 
-# What draws the benchmark's picture and what builds the site have environments of their own.
+# The packages that draw the benchmark's picture and those that build the site have their own locks.
 lock: lock-others
 
 .PHONY: lock-others

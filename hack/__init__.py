@@ -1,12 +1,12 @@
-"""How the project builds and checks itself: `python -m hack …`, called by the Makefile.
+"""Builds and checks the project: the Makefile calls `python -m hack …`.
 
-Nothing here is part of the operator or of its image. Four packages, each of which uses those
-below it and never those above:
+Nothing here is part of the operator or its image. There are four packages. Each may import those
+below it, but not those above:
 
-    commands    what a person asks for: one module a command
-    scaffold    writes a repository for a new operator
-    pack        makes a project's image, chart documents, bundle, catalog and release folder
-    rig         turns a bare machine into a cluster; knows nothing of pack or commands
+    commands    the commands of the Makefile, one module each
+    scaffold    writes the repository of a new operator
+    pack        creates a project's image, chart documents, bundle, catalog and release folder
+    rig         sets up a cluster on a bare machine
 
-The layers within each package are contracts in pyproject.toml, which `make lint` checks.
+`make lint` checks these layers and those within each package; pyproject.toml declares them.
 """

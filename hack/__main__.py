@@ -1,4 +1,4 @@
-"""The commands of the Makefile: `python -m hack COMMAND`, a module of `hack.commands` each."""
+"""Runs a command of the Makefile: `python -m hack COMMAND`, one module of `hack.commands` each."""
 
 import argparse
 import importlib
@@ -13,7 +13,7 @@ def _main() -> int | None:
     parser = argparse.ArgumentParser(prog="python -m hack", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for module in pkgutil.iter_modules(hack.commands.__path__, "hack.commands."):
-        # Imported here, because that reads the file PROJECT: a mistake in it is told, as any other.
+        # The import reads the file PROJECT, so it happens here, where errors are reported.
         if add := getattr(importlib.import_module(module.name), "add", None):
             add(commands)
     arguments = parser.parse_args()

@@ -1,23 +1,22 @@
-# The commands that every operator's repository has; its Makefile includes this file and adds its own.
-# Each line of a recipe says itself what it does when a command fails: macOS's make, 3.81, knows no
-# .SHELLFLAGS, and its shell may be any POSIX one.
+# The commands of every operator's repository; its Makefile includes this file and adds its own.
+# Each line of a recipe handles failures itself: make 3.81, which macOS has, ignores .SHELLFLAGS, and
+# the shell may be any POSIX shell.
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# --- What a user may set --------------------------------------------------------------------------
+# --- Variables ------------------------------------------------------------------------------------
 # CLUSTER=existing     use the current kubeconfig; never create or delete a cluster
-# KIND_CLUSTER_NAME=…  the kind cluster's name, for a second checkout; the tests add -test to it
-# IMAGES=build         build all images here, though a registry may be in reach; IMAGES=pull: never
-# IMG=…                the operator's image, as the cluster pulls it
-# BUNDLE_IMG=…         the OLM bundle's image, of a release; NAME_IMG=… that of the operator's Pods
-#                      which PROJECT calls `name`
-# REGISTRY=…           where bundle, catalog and chart are pushed to with the images that they name,
-#                      host[:port][/path]; left out: the registry beside the kind cluster
+# KIND_CLUSTER_NAME=…  the name of the kind cluster, for a second checkout; tests append -test
+# IMAGES=build         build all images here even if a registry can be reached; IMAGES=pull: build none
+# IMG=…                the operator's image, under the name by which the cluster pulls it
+# BUNDLE_IMG=…         a release's OLM bundle image; NAME_IMG=… the image that PROJECT lists as `name`
+# REGISTRY=…           where to push bundle, catalog, charts and the images that they name:
+#                      host[:port][/path]; default: the registry beside the kind cluster
 # PROJECT=examples/memcached
-#                      another operator of this repository, for install, deploy, e2e, docker-build,
-#                      docker-push and their opposites; generate, verify, chart and bundle-check are
-#                      for all that are here, or for this one alone
-# PLATFORMS=…          what images are built for: linux/amd64,linux/arm64; left out: this machine
+#                      another operator of this repository. install, deploy, e2e, docker-build,
+#                      docker-push and their opposites then use it; generate, verify, chart and
+#                      bundle-check are limited to it, otherwise they cover all operators
+# PLATFORMS=…          build images for these: linux/amd64,linux/arm64; default: this machine's
 CLUSTER ?= kind
 IMG ?=
 unexport PROJECT
@@ -186,8 +185,9 @@ bundle-push: $(READY) ## push the OLM bundle, and the images that it names (REGI
 catalog-push: bundle-push ## push the OLM catalog, with the bundle that it offers (REGISTRY=…)
 	@$(PY) -m hack catalog-push
 
-# The virtual environment, from the hashed lock; made again when the lock changes. uv takes half of
-# pip's processor time; pip serves where uv cannot: it does not read pip's configuration of mirrors.
+# The virtual environment, installed from the hashed lock and again whenever the lock changes. uv
+# needs half of pip's processor time; if it fails, pip is used, because uv ignores pip's settings for
+# package mirrors.
 PIP := $(PY) -m pip install -q --disable-pip-version-check
 UV := $(VENV)/bin/uv pip install -q --system-certs --python $(PY)
 $(READY): requirements/uv.txt requirements/dev.txt

@@ -1,27 +1,27 @@
-"""The commands of the Makefile, a module each: `python -m hack COMMAND`.
+"""The commands of the Makefile, one module each: `python -m hack COMMAND`.
 
-preflight       tell what this machine lacks
-cluster, olm    make a cluster, put OLM into it, and remove them
-tool            print where a program is, built where it is missing
-image           build or push the operator's image
-push            push bundle, catalog or charts with the images that they name
-generate        write the files that are made of others; verify: find mistakes
-bump            raise the version
-changelog       write what a version changes
-new             write a repository for a new operator
-chart_diff      show what an upgrade from the last release changes
-plugin          pack and install kubectl's plugin
-docs            build or serve the documentation site
-scan            look up known vulnerabilities of what is locked
-release_bundle  lay out what community-operators gets
-release         do the whole of a release; make the keys that sign it
-operators       not a command: the operators that a cluster has
-pytest_runs     not a command: runs of pytest, and one exit code for several
-crd, deploy     put the CRD, or the whole operator, into a cluster and remove it
-run             run the operator on this machine
-demo            run the main job from nothing to the end
-e2e             run the end-to-end tests
-matrix          test what depends on the API server, on each Kubernetes
+preflight       reports what this machine lacks
+cluster, olm    create a cluster, install OLM in it, and remove them
+tool            prints the path of a program, which it builds if necessary
+image           builds or pushes the operator's image
+push            pushes bundle, catalog or charts with the images that they name
+generate        writes the generated files; verify: finds mistakes
+bump            raises the version
+changelog       writes the changes of a version
+new             writes the repository of a new operator
+chart_diff      shows what an upgrade from the last release changes
+plugin          packs and installs the kubectl plugin
+docs            builds or serves the documentation site
+scan            looks up known vulnerabilities of the locked packages
+release_bundle  writes the files for community-operators
+release         makes a whole release, or the keys that sign it
+operators       not a command: the operators in a cluster
+pytest_runs     not a command: runs pytest several times, with one exit code
+crd, deploy     install the CRD, or the whole operator, and remove it
+run             runs the operator on this machine
+demo            runs the main job from start to end
+e2e             runs the end-to-end tests
+matrix          tests what depends on the API server, on each Kubernetes
 """
 
 import argparse

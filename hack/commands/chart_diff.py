@@ -1,4 +1,4 @@
-"""`make chart-diff`: what an upgrade from the last release, or from ARGS=v0.1.0, changes."""
+"""`make chart-diff`: show what an upgrade from the last release, or from ARGS=v0.1.0, changes."""
 
 import argparse
 import tempfile

@@ -9,7 +9,7 @@ from hack.rig.steps import say
 
 def add(commands: Subparsers) -> None:
     """Add the command to the command line."""
-    parser = commands.add_parser("cluster", help="make or delete the kind cluster")
+    parser = commands.add_parser("cluster", help="create or delete the kind cluster")
     parser.add_argument("action", choices=("up", "down"))
     parser.set_defaults(run=_run)
 

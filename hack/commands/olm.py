@@ -8,7 +8,7 @@ from hack.rig import olm
 
 def add(commands: Subparsers) -> None:
     """Add the command to the command line."""
-    parser = commands.add_parser("olm", help="put OLM into the cluster, or remove it")
+    parser = commands.add_parser("olm", help="install OLM in the cluster, or remove it")
     parser.add_argument("action", choices=("up", "down"))
     parser.set_defaults(run=_run)
 

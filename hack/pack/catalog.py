@@ -1,8 +1,8 @@
-"""The file-based catalog: every release of the operator, and which of them replaces which.
+"""The file-based catalog: every release of the operator, and which release each one replaces.
 
-`make generate` writes it to catalog/, which is the project's memory of its releases: a
-bundle that was released stays there as it was, that of this version is made again, and the channels
-follow from both. The tests make other catalogs: `catalog` takes any releases.
+`make generate` writes it to catalog/, where the project records its releases. The bundle of a
+release stays as it was released; the bundle of this version is generated again; the channels are
+derived from both. Tests create other catalogs: `catalog` takes any releases.
 
 https://olm.operatorframework.io/docs/reference/file-based-catalogs/
 """
@@ -26,14 +26,14 @@ DOCKERFILE = PROJECT.root / "catalog.Dockerfile"
 #: The image that serves a catalog.
 OPM_IMAGE = f"quay.io/operator-framework/opm:{versions.OPM}"
 
-#: A version, as the project has them: without what semver allows behind a "+".
+#: A version of the project: as in semver, but without build metadata (`+…`).
 VERSION = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:[0-9A-Za-z-]+\.)*[0-9A-Za-z-]+))?"
 )
 
 
 def order(version: str) -> tuple[Any, ...]:
-    """Return what sorts versions as https://semver.org does; raise HackError where it is none."""
+    """Return a sort key with the order of https://semver.org; raise HackError if it is invalid."""
     match = VERSION.fullmatch(version)
     if match is None:
         raise HackError(f"{version!r} is no version such as 1.2.3 or 1.2.3-rc.1")
@@ -49,7 +49,7 @@ def order(version: str) -> tuple[Any, ...]:
 
 
 def package(versions: Iterable[str]) -> Manifest:
-    """Return the package as a catalog with these versions has it."""
+    """Return the package of a catalog with these versions."""
     shown = bundle.csv(bundle.current())["spec"]
     (icon,) = shown["icon"]
     return {
@@ -64,9 +64,10 @@ def package(versions: Iterable[str]) -> Manifest:
 def channels(versions: Iterable[str]) -> list[Manifest]:
     """Return the channels: in each, every version replaces the one before it.
 
-    `skipRange` lets any older version upgrade to it in one step. A version's entry in the channel
-    of its minor is the one that it has in `stable`. So the first of a minor replaces the last of
-    the minor before: OLM upgrades a Subscription that changes to the channel of the next minor.
+    `skipRange` lets any older version upgrade to it in one step. A version has the same entry in
+    `stable` and in the channel of its minor version. So the first release of a minor version
+    replaces the last one of the minor version before, and OLM upgrades a Subscription that is
+    changed to the channel of the next minor version.
     """
     offered: dict[str, list[str]] = {}
     for version in sorted(versions, key=order):
@@ -98,7 +99,7 @@ def _entry(version: str, line: Sequence[str]) -> Manifest:
 
 
 def entry(release: Release) -> Manifest:
-    """Return a bundle as a catalog has it, which is what `opm render` would make of its image."""
+    """Return a bundle's entry in a catalog, the same that `opm render` would make of its image."""
     made = bundle.csv(release)
     spec = made["spec"]
     owned = spec["customresourcedefinitions"]["owned"]
@@ -165,12 +166,12 @@ def file(version: str) -> str:
 
 
 def known() -> list[str]:
-    """Return the versions that the catalog in git has as releases, in no order."""
+    """Return the versions that the catalog in git records as releases, in no order."""
     return [version for version in _bundles() if _recorded(version)]
 
 
 def unreleased() -> list[Path]:
-    """Return the files of versions that were given up for this one before they were released."""
+    """Return the files of versions that were never released and that this version replaces."""
     return [
         CATALOG / file(version)
         for version in _bundles()
@@ -179,25 +180,24 @@ def unreleased() -> list[Path]:
 
 
 def check_records(version: str) -> None:
-    """Raise HackError where the catalog in git lacks a release before a version that is to come.
+    """Raise HackError if the catalog in git lacks a release that precedes a future version.
 
-    It would not replace that release, or, on a branch for an older minor version, it would become
-    the newest of all.
+    The version would then not replace that release; on a branch for an older minor version it
+    would even become the newest of all.
     """
     recorded = {version, *known()}
     released = {tag for tag in history.tagged(CATALOG.parent) if VERSION.fullmatch(tag)}
     if missing := sorted(released - recorded, key=order):
         tags = ", ".join(f"v{tag}" for tag in missing)
         raise HackError(
-            f"catalog/bundles/ has no record of these releases, which are tagged: {tags}; without "
-            f"them {version} would not take its place among the releases. Take the records from "
-            "the branch that has them (git checkout main -- catalog/bundles), or make them as "
-            "docs/olm.md says"
+            f"catalog/bundles/ has no record of these tagged releases: {tags}. Without them, "
+            f"{version} would replace the wrong release. Take the records from the branch that has "
+            "them (git checkout main -- catalog/bundles), or create them as docs/olm.md describes"
         )
 
 
 def _bundles() -> list[str]:
-    """Return the versions whose bundles the catalog in git has, in no order."""
+    """Return the versions whose bundles are in the catalog in git, in no order."""
     found = []
     for file in (CATALOG / "bundles").glob("*.yaml"):
         version = file.stem.removeprefix("v")
@@ -210,16 +210,16 @@ def _bundles() -> list[str]:
 
 
 def dockerfile() -> str:
-    """Return the Dockerfile of the catalog's image; it is built where catalog/ is."""
+    """Return the Dockerfile of the catalog's image; its build context is the folder of catalog/."""
     return f"""\
 # Generated by hack/pack/catalog.py: do not edit, `make generate`
 ARG OPM_IMAGE={OPM_IMAGE}
 
-# On the platform that builds: the cache is the same on all.
+# On the build platform: the cache is the same on all platforms.
 FROM --platform=${{BUILDPLATFORM}} ${{OPM_IMAGE}} AS cache
 COPY catalog /configs
-# Filled here: a catalog's Pod starts from it, and never fills an empty one. opm locks it even to
-# read, so it lies in the image's /tmp: the folder in which every user may write.
+# The cache is filled here, because a catalog's Pod never fills an empty one. opm locks it even for
+# reading, so it is in the image's /tmp, where every user may write.
 RUN ["/bin/opm", "serve", "/configs", "--cache-dir=/tmp/cache", "--cache-only"]
 
 FROM ${{OPM_IMAGE}}
@@ -232,7 +232,7 @@ CMD ["serve", "/configs", "--cache-dir=/tmp/cache"]
 
 
 def with_release(release: Release) -> dict[str, str]:
-    """Return the texts of what a release adds to or changes in the catalog in git."""
+    """Return the texts of the files that a release adds or changes in the catalog in git."""
     return {
         **_graph({*known(), release.version}),
         file(release.version): _dump(entry(release)),
@@ -240,7 +240,7 @@ def with_release(release: Release) -> dict[str, str]:
 
 
 def record(release: Release) -> Path:
-    """Write a release into the catalog in git, where it stays; return its file."""
+    """Record a release in the catalog in git for good; return its file."""
     check_recordable(release)
     for path, text in with_release(release).items():
         (CATALOG / path).write_text(text)
@@ -248,24 +248,24 @@ def record(release: Release) -> Path:
 
 
 def check_recordable(release: Release) -> None:
-    """Raise HackError where another release of that version is recorded."""
+    """Raise HackError if a different release of that version is recorded."""
     ours, made = CATALOG / file(release.version), with_release(release)[file(release.version)]
     if _recorded(release.version) and ours.read_text() != made:
         raise HackError(
-            f"{ours.relative_to(CATALOG.parent)}: {release.version} is recorded as a release, "
-            "and not as this one: releases stay as they are; raise the version"
+            f"{ours.relative_to(CATALOG.parent)}: {release.version} is recorded already, as a "
+            "different release; releases never change, so raise the version"
         )
 
 
 def _recorded(version: str) -> bool:
-    """Tell whether the catalog in git has a version as a release."""
+    """Tell whether the catalog in git records a version as a release."""
     return recorded_image(version) is not None
 
 
 def recorded_image(version: str) -> str | None:
-    """Return the bundle's image of a release, by its digest, from the catalog in git.
+    """Return a release's bundle image, by digest, from the catalog in git.
 
-    None where the catalog does not record the version as a release.
+    Return None if the catalog does not record the version as a release.
     """
     ours = CATALOG / file(version)
     image = str(yaml.safe_load(ours.read_text())["image"]) if ours.exists() else ""
@@ -273,7 +273,7 @@ def recorded_image(version: str) -> str | None:
 
 
 def files() -> dict[Path, str]:
-    """Return the texts of the catalog's files but those of releases, which stay as they are."""
+    """Return the texts of the catalog's files, except the records of releases, which stay."""
     made = with_release(bundle.current())
     if _recorded(PROJECT.version):
         del made[file(PROJECT.version)]

@@ -1,6 +1,6 @@
-"""What an upgrade changes: the chart of the last release beside the one here, for each scenario.
+"""Compares the chart of the last release with the current one, for each scenario.
 
-`make chart-diff` prints it. A release is a git tag v*.
+`make chart-diff` prints the result. A release is a git tag v*.
 """
 
 import io
@@ -19,10 +19,10 @@ from hack.pack.project import PROJECT
 from hack.rig import paths, tools, versions
 from hack.rig.run import HackError
 
-#: Differ in every release, and mean nothing by themselves.
+#: These fields differ in every release and tell a user nothing.
 _NOISE = re.compile(r"\.(helm\.sh/chart|app\.kubernetes\.io/version)$")
 
-#: What Kubernetes refuses to change, as (kind, path): the upgrade would fail.
+#: Fields that Kubernetes refuses to change, as (kind, path); such an upgrade would fail.
 _IMMUTABLE = (
     ("Deployment", ".spec.selector"),
     ("ClusterRoleBinding", ".roleRef"),
@@ -35,7 +35,7 @@ _IMMUTABLE = (
 
 @dataclass(frozen=True)
 class Change:
-    """One field that an upgrade changes; None: it is not there."""
+    """A field that an upgrade changes; a value is None if the field does not exist."""
 
     object: str
     path: str
@@ -43,7 +43,7 @@ class Change:
     new: Any
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """Return the change as a line of text."""
         if not self.path:
             return f"{'+' if self.old is None else '-'} {self.object}"
         if self.old is None:
@@ -53,13 +53,13 @@ class Change:
         return f"  {self.object}{self.path}: {self.old!r} → {self.new!r}"
 
     def effects(self) -> Iterator[str]:
-        """Yield what it means to those who upgrade, if it means anything in particular."""
+        """Yield what the change means to users who upgrade, if it has a special effect."""
         kind = self.object.partition("/")[0]
         if any(kind == k and self.path.startswith(path) for k, path in _IMMUTABLE):
             yield f"the upgrade fails: {self.object}{self.path} cannot be changed"
         if kind == "CustomResourceDefinition" and self.new is None:
             if not self.path:
-                yield "the kind goes, and with it every object of it, unless it was kept"
+                yield "the kind is deleted with all its objects, unless it was kept"
             elif self.path.startswith(".spec.versions"):
                 yield f"the API loses something:{str(self).removeprefix(' ')}"
         if kind == "Deployment" and self.path.startswith(".spec.template"):
@@ -70,7 +70,7 @@ class Change:
 
 
 def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield path and value of every leaf; a list's members go by name where they have one."""
+    """Yield the path and value of every leaf; list items go by their name if they have one."""
     if isinstance(value, dict) and value:
         for key, below in value.items():
             yield from flat(below, f"{path}.{key}")
@@ -83,7 +83,7 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _name(argument: Any, number: int) -> str | int:
-    """Return what a command's argument is called: `--flag` of `--flag=value`."""
+    """Return the name of a command's argument: `--flag` for `--flag=value`."""
     return argument.partition("=")[0] if str(argument).startswith("--") else number
 
 
@@ -101,7 +101,7 @@ def objects(rendered: str) -> dict[str, dict[str, Any]]:
 
 
 def changes(old: str, new: str) -> list[Change]:
-    """Return what differs between two renderings."""
+    """Return the differences between two renderings."""
     before, after = objects(old), objects(new)
     found = [Change(name, "", name, None) for name in before if name not in after]
     found += [Change(name, "", None, name) for name in after if name not in before]
@@ -126,7 +126,7 @@ def values_changes(old: Path, new: Path) -> list[Change]:
 
 
 def render(chart: Path, values: Path | None) -> str:
-    """Return what Helm renders; raise HackError with what it says."""
+    """Return the manifests that Helm renders; raise HackError with Helm's error."""
     options = ["--values", str(values)] if values else []
     done = subprocess.run(
         [str(tools.path("helm3")), "template", "demo", str(chart), "--namespace", "operators",
@@ -139,7 +139,7 @@ def render(chart: Path, values: Path | None) -> str:
 
 
 def extract(tag: str, folder: Path, repository: Path = paths.CHECKOUT) -> Path:
-    """Put the chart of a release into a folder; raise HackError where there is none."""
+    """Extract the chart of a release into a folder; raise HackError if there is none."""
     if git(repository, "rev-parse", "--verify", "--quiet", f"{tag}^{{commit}}").returncode:
         raise HackError(
             f"there is no tag or commit {tag}; `git tag --list 'v*'` lists the releases"
@@ -154,7 +154,7 @@ def extract(tag: str, folder: Path, repository: Path = paths.CHECKOUT) -> Path:
 
 
 def report(old: Path, new: Path) -> Iterator[str]:
-    """Yield what an upgrade from one chart to the other changes, line by line."""
+    """Yield the changes of an upgrade from one chart to another, line by line."""
     if found := values_changes(old, new):
         yield "values.yaml"
         yield from map(str, found)

@@ -1,4 +1,4 @@
-"""The kinds of values in the chart's values.yaml: what `# @schema <kind>` stands for there."""
+"""The kinds of values in the chart's values.yaml: the schemas that `# @schema <kind>` selects."""
 
 import re
 from typing import Any
@@ -15,7 +15,7 @@ _COUNT: Schema = {"type": ["integer", "null"], "minimum": 1}
 _WAY: Schema = {"type": ["object", "null"]}
 _PORT: Schema = {"type": "integer", "minimum": 1, "maximum": 65535}
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-#: Label selectors, as the operator takes them (kopf_runtime/syntax.py).
+#: Label selectors as the operator accepts them (kopf_runtime/syntax.py).
 _WORD = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _SELECTED = rf"({_LABEL}(\.{_LABEL})*/)?{_WORD}"
 _LONG_PREFIX = "[-a-z0-9.]{254}/"
@@ -26,7 +26,7 @@ _COUNT_OR_PERCENTAGE: Schema = {
     "minimum": 0,
     "pattern": "^[0-9]{1,3}%$",
 }
-#: As Kubernetes reads one (apimachinery/pkg/api/resource/quantity.go).
+#: As Kubernetes parses a quantity (apimachinery/pkg/api/resource/quantity.go).
 _QUANTITY: Schema = {
     "type": ["string", "number"],
     "pattern": "^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$",
@@ -40,7 +40,7 @@ def closed(**properties: Schema) -> Schema:
 
 
 def _probe(**own: Schema) -> Schema:
-    """Return a probe's fields, as in a Pod, with those of its own."""
+    """Return the fields of a Pod's probe, and further ones."""
     ways = ("exec", "grpc", "httpGet", "tcpSocket")
     counts = ("failureThreshold", "periodSeconds", "timeoutSeconds")
     return closed(
@@ -53,12 +53,12 @@ def _probe(**own: Schema) -> Schema:
 
 
 def _needs(properties: Schema, *required: str) -> Schema:
-    """Return an object that must have some of its properties."""
+    """Return an object of which some properties are required."""
     return {**properties, "required": list(required)}
 
 
 def _items(*required: str) -> Schema:
-    """Return a list of objects, each of which has these properties at least."""
+    """Return a list of objects that all have at least these properties."""
     return {"type": "array", "items": {"type": "object", "required": list(required)}}
 
 
@@ -66,11 +66,11 @@ _SECRETS: Schema = {
     "type": "array",
     "items": _needs(closed(name={"type": "string", "minLength": 1}), "name"),
 }
-#: A key of a Secret or of a ConfigMap, and one of either, as the Prometheus Operator names them.
+#: A key of a Secret or ConfigMap, in the form of the Prometheus Operator.
 _KEY = _needs(closed(name=TEXT, key=TEXT, optional={"type": "boolean"}), "name", "key")
 _KEY_OF_EITHER = closed(secret=_KEY, configMap=_KEY)
 _TLS_VERSION: Schema = {"enum": ["TLS10", "TLS11", "TLS12", "TLS13"]}
-#: What a PodMonitor knows of TLS; a ServiceMonitor knows files, too.
+#: A PodMonitor's TLS settings; a ServiceMonitor also has files.
 _TLS: dict[str, Schema] = {
     "ca": _KEY_OF_EITHER,
     "cert": _KEY_OF_EITHER,
@@ -83,7 +83,7 @@ _TLS: dict[str, Schema] = {
 
 
 def _alerts() -> list[str]:
-    """Return the names of the chart's alerts: those of every operator, and its own."""
+    """Return the names of the chart's alerts: those that all operators share, and its own."""
     rule = REFERENCE.chart / "templates" / "monitoring" / "prometheusrule.yaml"
     common = rule.read_text().replace(REFERENCE.alerts, PROJECT.alerts)
     own = PROJECT.chart / "templates" / "_operator.tpl"
@@ -95,7 +95,7 @@ def _alerts() -> list[str]:
     return re.findall(r"^- alert: (\w+)", common + own.read_text(), re.MULTILINE)
 
 
-#: What `# @schema <kind>` stands for.
+#: The schema of each kind that `# @schema <kind>` can select.
 KINDS: dict[str, Schema] = {
     "affinity": closed(nodeAffinity=OBJECT, podAffinity=OBJECT, podAntiAffinity=OBJECT),
     "alerts": {
@@ -135,7 +135,7 @@ KINDS: dict[str, Schema] = {
             "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
         },
     },
-    # Of the startup probe, too; Kubernetes takes one success of either for enough.
+    # For the startup probe, too; for both, Kubernetes allows only one required success.
     "livenessProbe": _probe(
         successThreshold={"enum": [1, None]}, terminationGracePeriodSeconds=_COUNT
     ),
@@ -152,8 +152,8 @@ KINDS: dict[str, Schema] = {
         "not": {"pattern": _LONG_PREFIX},
     },
     "objects": _OBJECTS,
-    # The API server sees what message Pods are given only once there is a Message, so their fields
-    # are listed here. The user has a value of its own.
+    # The API server checks the message Pods' fields only once a Message exists, so they are listed
+    # here. runAsUser is a value of its own.
     "podSecurityContext": closed(
         appArmorProfile=OBJECT,
         fsGroup={"type": "integer"},

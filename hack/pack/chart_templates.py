@@ -1,10 +1,10 @@
-"""What is the same in every operator's chart, taken from the chart of the reference's project.
+"""Generates the parts of a chart that all operators share, from the reference project's chart.
 
-That is the checkout's own, or, in a repository that `make new` wrote, the one in hack/reference.
-That chart is edited; those of other projects have its templates and values.yaml with their own
-names in them. A project's own are only `templates/_operator.tpl`, what is generated of its code
-(`hack.pack.declared`), and `values.own.yaml`, which takes the place of the values of its Pods.
-docs/decisions/0023-one-source-for-the-charts.md says why.
+The reference is this checkout's own project, or, in a repository that `make new` wrote, the one in
+hack/reference. Only its chart is edited by hand: other projects get its templates and values.yaml
+with their own names. A project has only these of its own: `templates/_operator.tpl`, the templates
+generated from its code (`hack.pack.declared`), and `values.own.yaml`, which replaces the values of
+the reference's Pods. docs/decisions/0023-one-source-for-the-charts.md explains why.
 """
 
 import re
@@ -17,19 +17,19 @@ from hack.pack.project import PROJECT, REFERENCE, Kind, Project
 from hack.rig import paths
 
 _BY = "hack/pack/chart_templates.py of {}: do not edit, `make generate`"
-#: Each project has these of its own.
+#: Templates that each project has of its own.
 _OWN = ("_operator.tpl", "_rules.tpl", "crd.yaml")
-#: Those that are about a kind: there is one for each.
+#: Templates that are rendered once for each kind.
 _OF_A_KIND = ("aggregated-roles.yaml",)
-#: What is not generated of the operator's chart in that of the CRD.
+#: Files of the CRD's chart that are not generated from the operator's chart.
 _OF_THE_CRDS_CHART = tuple(map(Path, (".helmignore", "README.md.in", "templates/NOTES.txt")))
-#: With which values the bundle has the chart, and how the pipeline of catalogs treats it.
+#: The values with which the bundle renders the chart, and the settings of the catalog pipeline.
 _OF_OLM = tuple(map(Path, ("values.yaml", "monitoring-values.yaml", "ci.yaml")))
 _OWN_VALUES = "values.own.yaml"
 
 
 def files() -> dict[Path, str]:
-    """Return the texts of what the project's charts have in common with the checkout's."""
+    """Return the texts of the files that the project's charts share with the reference's."""
     if PROJECT.root == REFERENCE.root:
         return {}
     folders = (
@@ -49,12 +49,12 @@ def files() -> dict[Path, str]:
 
 
 def sources() -> list[Path]:
-    """Return the reference's files that these texts are made of."""
+    """Return the reference's files from which these texts are generated."""
     return [*_shared(), REFERENCE.chart / "values.yaml", REFERENCE.chart / "Chart.yaml"]
 
 
 def _shared() -> list[Path]:
-    """Return the reference's files that others have with their own names."""
+    """Return the reference's files that other projects have under their own names."""
     templates = (REFERENCE.chart / "templates").rglob("*")
     return [
         REFERENCE.chart / ".helmignore",
@@ -65,7 +65,7 @@ def _shared() -> list[Path]:
 
 
 def _common(file: Path) -> str:
-    """Return a file of the reference's with the project's names, and with what it is made of."""
+    """Return a file of the reference with the project's names and a line that names its source."""
     text = renamed(file.read_text(), PROJECT.kinds[0])
     if file.name in _OF_A_KIND:
         text = "---\n".join(_of_kind(file.read_text(), kind) for kind in PROJECT.kinds)
@@ -77,7 +77,7 @@ def _common(file: Path) -> str:
 
 
 def _of_kind(text: str, kind: Kind) -> str:
-    """Return the users' roles of a kind: who edits objects that have a scale may scale them."""
+    """Return the users' roles for a kind: editors may also scale, if the kind has a scale."""
     text = renamed(text, kind)
     if kind.crd in declared.scaled():
         whole = f"resources: [{kind.plural}]\n"
@@ -90,7 +90,7 @@ def _generated(file: Path) -> str:
 
 
 def _values() -> str:
-    """Return values.yaml, with the project's own values where the reference has its own."""
+    """Return values.yaml, with the project's own values in place of the reference's."""
     file = REFERENCE.chart / "values.yaml"
     text = file.read_text()
     for key in {image.values.partition(".")[0] for image in REFERENCE.images}:
@@ -101,32 +101,32 @@ def _values() -> str:
 
 
 def _own_values() -> str:
-    """Return the values that only this project has, if it has any."""
+    """Return the values that only this project has, if any."""
     file = PROJECT.chart / _OWN_VALUES
     return f"{file.read_text().strip()}\n\n" if file.is_file() else ""
 
 
 def renamed(text: str, kind: Kind) -> str:
-    """Return a text of the reference's chart with a project's names, and a kind of it, in it."""
+    """Return a text of the reference's chart with the names of the project and of a kind."""
     names = dict(zip(_names(REFERENCE), _names(PROJECT), strict=True))
     words = dict(zip(_words(REFERENCE.kinds[0]), _words(kind), strict=True))
-    # In one go, so that no name is looked for within another that was put in.
+    # A single pass, so that no replacement is replaced again.
     parts = [*map(re.escape, names), *(rf"\b{re.escape(word)}\b" for word in words)]
     return re.sub("|".join(parts), lambda match: (names | words)[match[0]], text)
 
 
 def _names(project: Project) -> tuple[str, ...]:
-    """Return what a project is called, in all its spellings, and whose images it has."""
+    """Return all spellings of a project's name, and the owner of its images."""
     owner = f"{_owner(project)}/"
     return owner, project.name, project.variables, project.metrics, project.alerts
 
 
 def _owner(project: Project) -> str:
-    """Return whose repository the chart's home is, such as myorg at https://github.com/myorg/…."""
+    """Return the owner of the chart's home, such as myorg for https://github.com/myorg/…."""
     home: str = yaml.safe_load((project.chart / "Chart.yaml").read_text())["home"]
     return home.split("/")[3]
 
 
 def _words(kind: Kind) -> tuple[str, ...]:
-    """Return what a kind is called, the longest first: a word may be part of another."""
+    """Return all spellings of a kind's name, the longest first, as one may contain another."""
     return kind.crd, kind.qualified_group, kind.many, kind.kind, kind.plural, kind.kind.lower()

@@ -1,6 +1,6 @@
-"""What follows from the kinds that the operator's code declares: CRDs and rights.
+"""Generates CRDs and RBAC rules from the kinds that the operator's code declares.
 
-`hack.commands.generate` writes it: templates of the chart, and the CRDs of the examples.
+`hack.commands.generate` writes them: as templates of the chart, and as the CRDs of the examples.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from kopf_runtime import Manager
 from kopf_runtime.declaration import declared
 
 _BY = "hack/pack/declared.py of the operator's code"
-#: Each has its operator in one file.
+#: Each example has its operator in one file.
 EXAMPLES = PROJECT.root / "examples"
 
 _CRD = """\
@@ -30,7 +30,7 @@ metadata:
 
 
 def files() -> dict[Path, str]:
-    """Return the texts of what is generated, by their paths."""
+    """Return the texts of the generated files, by path."""
     manager, templates = _of_the_project(), PROJECT.chart / "templates"
     return {
         templates / "crd.yaml": chart_crd(manager, PROJECT.name),
@@ -40,7 +40,7 @@ def files() -> dict[Path, str]:
 
 
 def plain(operator: Manager[Any]) -> str:
-    """Return an operator's CRDs as they are applied."""
+    """Return an operator's CRDs as YAML that can be applied."""
     return documents.dump(*definitions(operator), by=_BY)
 
 
@@ -50,7 +50,7 @@ def definitions(operator: Manager[Any]) -> list[crds.Manifest]:
 
 
 def scaled() -> set[str]:
-    """Return the names of the CRDs of PROJECT whose objects `kubectl scale` scales."""
+    """Return the names of PROJECT's CRDs that have a scale subresource."""
     return {
         crd["metadata"]["name"]
         for crd in definitions(_of_the_project())
@@ -60,7 +60,7 @@ def scaled() -> set[str]:
 
 
 def chart_crd(operator: Manager[Any], chart: str) -> str:
-    """Return the chart's template of the CRD: only its metadata is templated."""
+    """Return the chart's template for the CRDs: only their metadata contains template actions."""
     manifests = "---\n".join(
         _CRD.format(
             header=documents.header(_BY), chart=chart, apiVersion=crd["apiVersion"],
@@ -73,7 +73,7 @@ def chart_crd(operator: Manager[Any], chart: str) -> str:
 
 
 def chart_rules(operator: Manager[Any], chart: str) -> str:
-    """Return the chart's template of what the operator may do where it watches."""
+    """Return the chart's template with the rights that the operator needs in watched namespaces."""
     lines = [
         f"# {why}\n{documents.text([rule], short=True)}"
         for why, rule in rights.rules(operator.controllers)
@@ -86,7 +86,7 @@ def chart_rules(operator: Manager[Any], chart: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """Return a text that Helm renders as it stands."""
+    """Return a text escaped so that Helm renders it unchanged."""
     return text.replace("{{", '{{ "{{" }}')
 
 

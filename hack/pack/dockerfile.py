@@ -1,6 +1,6 @@
-"""The Dockerfile of every operator but the reference's: that one, with the operator's code.
+"""Generates the Dockerfile of an operator from the reference's, with the operator's own code.
 
-It is built where the checkout is, for it takes the runtime from there.
+Its build context is the checkout, because it copies the runtime from there.
 """
 
 import re
@@ -13,12 +13,12 @@ from hack.pack.project import PROJECT, REFERENCE
 from hack.rig import paths
 
 FILE = PROJECT.root / "Dockerfile"
-#: What it is made of.
+#: The Dockerfile from which it is generated.
 FORMER = REFERENCE.root / "Dockerfile"
 
 
 def files() -> dict[Path, str]:
-    """Return the text of the Dockerfile, by its path; nothing for the reference's."""
+    """Return the text of the Dockerfile, by path; nothing for the reference itself."""
     return {} if PROJECT.root == REFERENCE.root else {FILE: _dockerfile()}
 
 

@@ -1,6 +1,6 @@
-"""Files that are made of others: `make generate` writes them, `make verify` finds the stale ones.
+"""Generated files: `make generate` writes them, and `make verify` finds those that are stale.
 
-Each says in its first lines what it is made by, but for those of which only the version is.
+Each names its generator in the first lines, except files in which only the version is generated.
 """
 
 import importlib.util
@@ -34,7 +34,7 @@ def _of_the_chart_s_sources() -> dict[Path, str]:
 
 
 def _of_the_plugin() -> dict[Path, str]:
-    """Return the pages of kubectl's plugin; repositories that `make new` wrote have none."""
+    """Return the pages of the kubectl plugin; repositories that `make new` wrote have none."""
     name = "hack.pack.plugin"
     if importlib.util.find_spec(name) is None:
         return {}
@@ -49,7 +49,7 @@ def _of_the_charts() -> dict[Path, str]:
     return made
 
 
-#: Each is made once the files of those before it are written: Helm renders with the schema.
+#: In this order, because a stage reads files of earlier stages: Helm renders with the schema.
 STAGES = (
     chart_templates.files,
     numbered.files,
@@ -60,12 +60,12 @@ STAGES = (
 
 
 def files() -> dict[Path, str]:
-    """Return what is generated: each file's text."""
+    """Return the text of each generated file."""
     return {file: text for stage in STAGES for file, text in stage().items()}
 
 
 def stale(stage: Callable[[], dict[Path, str]] = files) -> dict[Path, str]:
-    """Return those that are missing, or differ from what would be generated."""
+    """Return the files that are missing or differ from their generated text."""
     return {
         file: text
         for file, text in stage().items()

@@ -1,7 +1,7 @@
-"""The operator's image: `python -m hack image build|push`, and the demo and the tests.
+"""Builds and pushes the operator's image, for `make docker-build`, the demo and the tests.
 
-IMG names it; without IMG it is this version's in the local registry. It is for this machine's
-platform, or for those that PLATFORMS lists.
+IMG is its name; the default is this version's name in the local registry. It is built for this
+machine's platform, or for those that PLATFORMS lists.
 """
 
 import os
@@ -24,7 +24,7 @@ from hack.rig.steps import step
 
 
 def reference() -> str:
-    """Return the image's name, as the cluster pulls it; raise HackError where IMG is none."""
+    """Return the name by which the cluster pulls the image; raise HackError if IMG is invalid."""
     given = os.environ.get("IMG")
     default = f"{registry.ADDRESS}/{PROJECT.name}:{PROJECT.version}"
     return check_form(given, "IMG") if given else default
@@ -48,7 +48,7 @@ def build(ref: str | None = None) -> str:
 
 
 def push(ref: str | None = None) -> str:
-    """Push the image and return its name; the local registry is started for its own."""
+    """Push the image and return its name; start the local registry if the image belongs there."""
     ref = ref or reference()
     names = platforms.requested()
     public_images.choice()
@@ -65,11 +65,11 @@ def push(ref: str | None = None) -> str:
 
 
 def public_bases() -> list[str]:
-    """Return the images that the Dockerfile builds on by default."""
+    """Return the Dockerfile's default base images."""
     text = dockerfile.FILE.read_text()
     return re.findall(r"^ARG \w+_BASE=(\S+)$", text, re.MULTILINE)
 
 
 def _revision() -> str:
-    """Return the commit that is checked out, for the image's label."""
+    """Return the current commit, for the image's label."""
     return answer(["git", "-C", paths.CHECKOUT, "rev-parse", "HEAD"]) or "unknown"

@@ -1,7 +1,7 @@
-"""Documents that people write and that name this version: `make generate` has them name it.
+"""Keeps the version current in documents that people write; `make generate` updates them.
 
-The operator's `__version__` is the one place where the version is written. All else that names it
-is generated as a whole, but for these: in them only the version follows.
+The version is written only in the operator's `__version__`. Everything else that contains it is
+generated as a whole, except these documents, in which only the version is replaced.
 """
 
 import re
@@ -23,10 +23,10 @@ _DOCUMENTS = (
     *PROJECT.root.glob("kubectl_message/version.py"),
 )
 
-#: What stands before the version: in Chart.yaml, as an image's tag, as a tag in git, as a channel.
+#: What precedes the version: in Chart.yaml, in an image's tag, in a git tag, in a channel.
 _BEFORE = (
     *("^version: ", "^appVersion: ", rf"/{PROJECT.name}(?:-bundle|-catalog)?:v?"),
-    # The plugin's own, its links, and what it says of an operator and of a CRD.
+    # The plugin's own version, its links, and what it prints about an operator and a CRD.
     *('^VERSION = "', f"/{PROJECT.name}/blob/v"),
     *(rf"{PROJECT.name} \(", rf"{PROJECT.kinds[0].crd}/v1 \("),
     *(r"\?ref=v", "newTag: ", r"REGISTRY=\S+ VERSION=", rf"{PROJECT.name}\.v"),
@@ -40,7 +40,7 @@ _HOME = re.compile(r"^home: (\S+)$", re.MULTILINE)
 
 
 def files() -> dict[Path, str]:
-    """Return the texts of these documents, by their paths, with this version in them."""
+    """Return the texts of these documents with the current version, by path."""
     version = PROJECT.version
     made = {file: named(file.read_text(), version) for file in _DOCUMENTS}
     chart = with_changes(made[_CHART], version, catalog.known(), changelog.current())
@@ -48,17 +48,17 @@ def files() -> dict[Path, str]:
 
 
 def named(text: str, version: str) -> str:
-    """Return a text with a version in the place of the one that it names."""
+    """Return a text in which a version replaces the one that it contains."""
     text = _NAMED.sub(rf"\g<1>{version}", text)
     text = _CHANNEL.sub(f"stable-v{'.'.join(version.split('.')[:2])}", text)
     return _PRERELEASE.sub('"true"' if "-" in version else '"false"', text)
 
 
 def with_changes(text: str, version: str, known: Iterable[str], log: str = "") -> str:
-    """Return Chart.yaml with what Artifact Hub shows as changes of a version.
+    """Return Chart.yaml with the changes of a version, which Artifact Hub shows.
 
-    It is what the changelog says of the version; as long as it says nothing, a link to the commits
-    since the release before it, of which `known` are all.
+    They come from the changelog; if it has none for the version, there is a link to the commits
+    since the release before it. `known` are all releases.
     """
     changes = changelog.changes(log, version) or [_commits(text, version, known)]
     shown = textwrap.indent(yaml.safe_dump(changes, sort_keys=False, allow_unicode=True), "    ")
@@ -66,9 +66,9 @@ def with_changes(text: str, version: str, known: Iterable[str], log: str = "") -
 
 
 def _commits(text: str, version: str, known: Iterable[str]) -> dict[str, Any]:
-    """Return a change that leads to all commits since the release before a version.
+    """Return a change that links to all commits since the release before a version.
 
-    A release does not follow its own candidates: its users never had those.
+    Candidates of a release do not count as the release before it, because its users never had them.
     """
     before = [
         each

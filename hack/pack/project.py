@@ -1,7 +1,8 @@
-"""What the file PROJECT says: the operator's name, package, kinds and images.
+"""Reads the file PROJECT: the operator's name, package, kinds and images.
 
-The rest of `hack.pack` and `hack.commands` read it here and name no operator themselves. The form
-is kubebuilder's; what it has no field for is under `plugins`, which kubebuilder leaves alone:
+The rest of `hack.pack` and `hack.commands` take these from here and name no operator themselves.
+The format is kubebuilder's. Data for which it has no field is under `plugins`, which kubebuilder
+leaves alone:
 https://book.kubebuilder.io/reference/project-config
 """
 
@@ -18,7 +19,7 @@ from hack.rig import names, paths
 from hack.rig.names import Label
 from hack.rig.run import HackError
 
-#: Our part of `plugins`, and what `layout` names.
+#: Our key in `plugins`, which is also the value of `layout`.
 PLUGIN = "kopf-runtime.myorg.dev/v1"
 
 # The API server's limits: a DNS subdomain, the name of a kind, a version of an API.
@@ -54,7 +55,7 @@ class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def many(self) -> str:
-        """The kind in the plural, as sentences have it: `Messages` of the kind `Message`."""
+        """The kind's plural for sentences: `Messages` for the kind `Message`."""
         lower = self.kind.lower()
         if self.plural.startswith(lower):
             return self.kind + self.plural.removeprefix(lower)
@@ -62,28 +63,28 @@ class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An image of the Pods that the operator makes."""
+    """An image of the Pods that the operator creates."""
 
     name: Label
     #: Its place in the chart's values.
     values: _Values
-    #: The Debian packages that stand in for it where no image registry is reached; BusyBox has its
-    #: own stand-in.
+    #: The Debian packages from which it is built if no image registry can be reached; BusyBox is
+    #: built in its own way.
     packages: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:
-        """The operator's flag that names it, without the dashes."""
+        """The operator's flag for it, without the dashes."""
         return f"{self.name}-image"
 
     @property
     def variable(self) -> str:
-        """The variable by which a release names it, such as MESSAGE_IMG."""
+        """The variable that sets it for a release, such as MESSAGE_IMG."""
         return f"{self._upper}_IMG"
 
     @property
     def related_variable(self) -> str:
-        """The variable in the ClusterServiceVersion, by which mirrors of images find it."""
+        """The variable in the ClusterServiceVersion, in which tools that mirror images find it."""
         return f"RELATED_IMAGE_{self._upper}"
 
     @property
@@ -92,7 +93,7 @@ class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Panel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A panel of the dashboard that shows a metric of the operator's own."""
+    """A dashboard panel for a metric that only this operator has."""
 
     title: str
     description: str
@@ -126,7 +127,7 @@ class Project(msgspec.Struct, frozen=True):
     """An operator's repository, or a folder of one."""
 
     root: Path
-    #: Also the name of the chart, of the OLM package, and of a release that nobody names.
+    #: Also the name of the chart and of the OLM package, and the default name of a release.
     name: str
     domain: str
     #: The operator's Python package.
@@ -146,23 +147,23 @@ class Project(msgspec.Struct, frozen=True):
 
     @property
     def olm(self) -> Path:
-        """The folder of what only people can say to OLM."""
+        """The folder with the parts of the bundle that people write."""
         return self.root / "olm"
 
     @property
     def icon(self) -> Path:
-        """The picture that catalogs show: the project's own, or that of the checkout."""
+        """The picture that catalogs show: the project's own, or else the checkout's."""
         icon = Path("docs", "icon.svg")
         return self.root / icon if (self.root / icon).is_file() else paths.CHECKOUT / icon
 
     @property
     def crds_chart(self) -> Path:
-        """The folder of the chart that has the kinds and their users' roles alone."""
+        """The folder of the chart with only the CRDs and their users' roles."""
         return self.root / "charts" / f"{self.name}-crds"
 
     @property
     def version(self) -> str:
-        """The version that is checked out: `__version__` of the operator's package."""
+        """The current version: `__version__` of the operator's package."""
         version: str = self.module(self.package).__version__
         return version
 

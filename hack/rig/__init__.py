@@ -1,33 +1,33 @@
-"""Turns a bare machine into a cluster.
+"""Sets up a cluster on a bare machine.
 
 The modules, lowest first:
 
-run               commands, readable failures
-names             what all that is made on a machine is called
-environment       removes what a user has set for other programs
-paths, versions   where things are, and which versions are pinned
-durations, steps  work that has a name and shows its progress
-command           runs one command for a person, with a readable end
-cache             parts that are built once and kept outside the checkout
-compiler, golang  programs from Go modules (go/)
-platforms         those that images are built for
+run               runs programs and reports their failures
+names             the names of what is created on a machine
+environment       removes variables that a user has set for other programs
+paths, versions   the project's folders, and the pinned versions
+durations, steps  named steps that show their progress
+command           runs a command and reports its error in a readable form
+cache             the cache outside the checkout for what is built once
+compiler, golang  builds programs from Go modules (go/)
+platforms         the platforms that images are built for
 debian            root file systems from Debian packages
-archive           images, written without an engine
-oci               what a registry holds, read and pushed without an engine
+archive           writes images without an engine
+oci               reads and pushes a registry's content without an engine
 tools, prometheus kind, kubectl, helm; Prometheus and promtool
-pythons           Pythons with packages that the development environment lacks
+pythons           virtual environments with packages that the development environment lacks
 control_plane     a control plane of plain processes, for tests that need no node
-preflight         what a machine must have, and how to get it
+preflight         what a machine must have, and how to install it
 engine            the Docker engine
-dockerfiles       images of Dockerfiles, for one platform or several
-public_images     images that are pulled, where a registry can be reached
+dockerfiles       builds images from Dockerfiles, for one platform or several
+public_images     public images, if a registry can be reached
 registry          the registry beside the cluster, on localhost:5001
-base_images       what the operator's image stands on, and BusyBox
-node_image        the kind node (node/), where no registry can be reached
+base_images       the base images of the operator's image, and BusyBox
+node_image        the image of the kind node (node/), if no registry can be reached
 kind              the kind cluster: its health, its creation and deletion
 existing          the cluster of the current kubeconfig
-cluster           all of it together: a cluster for every target of the Makefile
-catalogd          what serves catalogs to OLM v1, in the cluster
+cluster           combines these: a cluster for every target of the Makefile
+catalogd          OLM v1's server of catalogs, in the cluster
 olm               the Operator Lifecycle Manager, in the cluster
-opm               what a catalog for several platforms is built on
+opm               the base image of a catalog for several platforms
 """

@@ -1,7 +1,7 @@
-"""A cluster for every target of the Makefile: `up()` returns it, whatever the machine has.
+"""Provides a cluster for every target of the Makefile, whatever the machine has.
 
-With CLUSTER=existing it is the one of the current kubeconfig, and nothing is ever created or
-deleted; otherwise it is kind's, with the local registry beside it.
+With CLUSTER=existing it is the cluster of the current kubeconfig, and no cluster is ever created or
+deleted. Otherwise it is a kind cluster with the local registry beside it.
 """
 
 import os
@@ -29,9 +29,9 @@ from hack.rig import (
 from hack.rig.run import HackError
 from hack.rig.steps import say, step, together
 
-#: kind's own variable: several checkouts of the project may each have a cluster.
+#: kind's own variable, so that several checkouts of the project can each have a cluster.
 NAME = os.environ.get("KIND_CLUSTER_NAME") or names.prefix()
-#: The end-to-end tests' own cluster: they neither need nor touch what a user has in the other.
+#: The end-to-end tests have a cluster of their own, so they never touch what a user has created.
 TEST_NAME = f"{NAME}-test"
 
 
@@ -44,7 +44,7 @@ class Cluster:
     kind: Path | None
     kubectl: Path
     helm: Path
-    #: The local registry, as nodes and this machine name it; None for an existing cluster.
+    #: The address of the local registry on the nodes and on this machine; None if existing.
     registry: str | None
     existing: bool
 
@@ -60,7 +60,7 @@ class Cluster:
 
 
 def is_existing() -> bool:
-    """Tell whether CLUSTER asks for the cluster that is there; refuse what it cannot mean."""
+    """Tell whether CLUSTER selects the existing cluster; raise HackError if it is invalid."""
     value = os.environ.get("CLUSTER") or "kind"
     if value not in ("kind", "existing"):
         raise HackError(
@@ -80,7 +80,7 @@ def check_name(name: str) -> None:
 
 
 def up(name: str = NAME) -> Cluster:
-    """Return a cluster that answers; a second where it is there, minutes where it is made."""
+    """Return a cluster that answers: within a second if it exists, else after minutes."""
     if is_existing():
         return _existing()
     check_name(name)
@@ -118,7 +118,7 @@ def _existing() -> Cluster:
 
 
 def find() -> Cluster | None:
-    """Return the cluster if there is one: to remove something from it, none is made."""
+    """Return the cluster if there is one; create none, because the caller only removes things."""
     if not is_existing():
         check_name(NAME)
         if not kind.is_there(NAME):
@@ -128,7 +128,7 @@ def find() -> Cluster | None:
 
 
 def down() -> None:
-    """Delete both clusters and their registry; images and other parts that were built stay."""
+    """Delete both clusters and their registry; keep images and everything else that was built."""
     if is_existing():
         raise HackError(
             "CLUSTER=existing: `make` did not create this cluster, so it does not delete it."
@@ -148,18 +148,16 @@ def down() -> None:
 
 
 def _prepare() -> None:
-    """Get all that a new cluster needs, doing at the same time what waits for different things.
+    """Get everything that a new cluster needs: compile and download at the same time.
 
-    What the operator's image and the Pods need later is fetched here, too, while the
-    processors are busy with Kubernetes.
+    The downloads include what the operator's image and the Pods need later.
     """
     if public_images.are_in_reach():
         steps.skip(durations.BUILT)
         if missing := tools.missing():
             say(
-                f"    {', '.join(missing)}: not on the PATH in a version that fits, so built here "
-                "from source, in some minutes; to save them, interrupt this and install what is "
-                "missing"
+                f"    {', '.join(missing)}: not on the PATH in a suitable version, so built from "
+                "source in a few minutes; to avoid that, interrupt this and install what is missing"
             )
             golang.programs(missing)
         return
@@ -175,7 +173,7 @@ def _prepare() -> None:
     if not engine.has_image(node_image.reference()):
         preflight.check(preflight.ROOM)
         say(
-            "    all images are built here instead, of Debian packages and Go modules: "
+            "    all images are built here instead, from Debian packages and Go modules: "
             f"{public_images.BUILD_TIME} on two processors, once"
         )
         golang.go()

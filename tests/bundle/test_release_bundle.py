@@ -105,7 +105,7 @@ def test_a_release_is_recorded_in_the_catalog_and_stays(
     assert recorded["image"] == pushed["BUNDLE_IMG"]
     assert git / catalog.file(__version__) not in catalog.files()
     command(__version__, **IMAGES, **pushed)
-    with pytest.raises(HackError, match="is recorded as a release, and not as this one"):
+    with pytest.raises(HackError, match="is recorded already, as a different release"):
         command(__version__, **{**IMAGES, "IMG": f"elsewhere@{DIGEST}"}, **pushed)
 
 

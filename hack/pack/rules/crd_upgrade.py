@@ -1,9 +1,9 @@
-"""Whether OLM v1 would upgrade the CRD of one release to that of the next.
+"""Checks whether OLM v1 would upgrade the CRD of one release to that of the next.
 
 https://operator-framework.github.io/operator-controller/concepts/crd-upgrade-safety/ lists what it
-refuses; so does this. It applies https://github.com/kubernetes-sigs/crdify, which refuses every
-change that it has no rule for. `tests/bundle/test_olmv1.py` holds the CRD against that of the last
-release.
+refuses. OLM v1 uses https://github.com/kubernetes-sigs/crdify, which refuses every change for which
+it has no rule, and so does this module. `tests/bundle/test_olmv1.py` compares the CRD with that of
+the last release.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ Schema = dict[str, Any]
 _LEAST = ("minimum", "minLength", "minProperties", "minItems")
 _MOST = ("maximum", "maxLength", "maxProperties", "maxItems")
 
-#: What may change, or has a rule of its own.
+#: Keywords that may change or that have a rule of their own.
 _RULED = {
     *("description", "type", "default", "required", "enum", *_LEAST, *_MOST),
     *("properties", "items"),
@@ -22,7 +22,7 @@ _RULED = {
 
 
 def unsafe(old: Schema, new: Schema) -> Iterator[str]:
-    """Yield what is refused, a sentence each that begins with the field."""
+    """Yield a sentence for each change that is refused; it begins with the field."""
     if old["spec"]["scope"] != new["spec"]["scope"]:
         yield f"spec.scope: {old['spec']['scope']} may not become {new['spec']['scope']}"
     versions = {version["name"]: version for version in new["spec"]["versions"]}
@@ -37,7 +37,7 @@ def unsafe(old: Schema, new: Schema) -> Iterator[str]:
 
 
 def _fields(old: Schema, new: Schema, where: str) -> Iterator[str]:
-    """Yield what is refused of a field and of those below it."""
+    """Yield the refused changes of a field and of the fields below it."""
     yield from _field(old, new, where)
     before, after = _below(old), _below(new)
     for name, field in before.items():
@@ -57,7 +57,7 @@ def _below(schema: Schema) -> dict[str, Schema]:
 
 
 def _field(old: Schema, new: Schema, where: str) -> Iterator[str]:
-    """Yield what is refused of a field itself."""
+    """Yield the refused changes of the field itself."""
     if old.get("type") != new.get("type"):
         yield f"{where}: type {old.get('type')} may not become {new.get('type')}"
     if old.get("default") != new.get("default"):
@@ -76,7 +76,7 @@ def _field(old: Schema, new: Schema, where: str) -> Iterator[str]:
 
 
 def _others(old: Schema, new: Schema, where: str) -> Iterator[str]:
-    """Yield the changes of a field that no other rule is about."""
+    """Yield the changes of a field that no other rule covers."""
     for key in sorted((old.keys() | new.keys()) - _RULED):
         values = [old.get(key), new.get(key)]
         schemas = key == "additionalProperties" and all(isinstance(each, dict) for each in values)

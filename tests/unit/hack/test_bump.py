@@ -106,10 +106,9 @@ def test_releases_that_are_tagged_must_be_recorded_before_the_next(
         catalog.check_records("0.1.1")
 
     assert str(error.value) == (
-        "catalog/bundles/ has no record of these releases, which are tagged: v0.2.0, v0.10.0; "
-        "without them 0.1.1 would not take its place among the releases. Take the records from the "
-        "branch that has them (git checkout main -- catalog/bundles), or make them as docs/olm.md "
-        "says"
+        "catalog/bundles/ has no record of these tagged releases: v0.2.0, v0.10.0. Without "
+        "them, 0.1.1 would replace the wrong release. Take the records from the branch that has "
+        "them (git checkout main -- catalog/bundles), or create them as docs/olm.md describes"
     )
     write_both(tmp_path, "0.1.0", "0.2.0", "0.10.0")
     catalog.check_records("0.1.1")
