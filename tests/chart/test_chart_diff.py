@@ -75,7 +75,7 @@ def test_objects_that_come_and_go_are_named(newer: Path) -> None:
     report = lines(CHART, newer)
 
     assert "- CustomResourceDefinition/messages.myorg.dev" in report
-    assert any("every object of" in line for line in report)
+    assert any("with all its objects" in line for line in report)
     as_it_is = Path(shutil.copytree(CHART, newer.parent / "as-it-is"))
     assert "+ CustomResourceDefinition/messages.myorg.dev" in lines(newer, as_it_is)
 
