@@ -96,6 +96,10 @@ docs-serve: $(READY) ## serve the site, and build it again after each change (PO
 docs-check: $(READY) ## the site's links, pages and search, in a real Chromium
 	@$(PY) -m pytest tests/site $(ARGS)
 
+.PHONY: docs-test
+docs-test: $(READY) ## type the commands of the pages on the tests' cluster (ARGS="-k tutorial")
+	@$(PY) -m pytest tests/docs $(ARGS)
+
 # The packages that draw the benchmark's picture and those that build the site have their own locks.
 lock: lock-others
 

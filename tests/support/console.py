@@ -1,10 +1,62 @@
-"""The commands of a guide's console blocks, so that a test types what a reader types."""
+"""The console blocks of a page, so that a test types what a reader types, and sees what they see.
+
+A block is fenced by ```console. A line after "$ " is a command; what follows is its output, up to
+the next command. A comment keeps the blocks below it from being run, and says why:
+
+    <!-- not run: it takes an hour -->
+
+It counts up to the end of the section that it is in: below the title of a page, it counts for the
+whole page.
+"""
 
 import re
+import textwrap
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PARTS = re.compile(
+    r"^(?P<level>#+) (?P<heading>[^\n]+)$"
+    r"|^ *<!-- not run: (?P<reason>.+?) -->$"
+    r"|^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$",
+    re.MULTILINE | re.DOTALL,
+)
 _HERE_DOCUMENT = re.compile(r"<<-?['\"]?(\w+)['\"]?")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command, and the output that the page shows of it; empty if it shows none."""
+
+    command: str
+    output: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """A console block: its line in the page, and the second-level heading that it is below."""
+
+    line: int
+    section: str
+    steps: tuple[Step, ...]
+    #: Why it is not run; empty if it is.
+    reason: str
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """Return the console blocks of a page, in order."""
+    section, level = "", 0
+    reasons: dict[int, str] = {}  # of the sections that we are in, by the level of their heading
+    for part in _PARTS.finditer(text):
+        if part["level"]:
+            level = len(part["level"])
+            section = part["heading"] if level == 2 else section
+            reasons = {outer: reason for outer, reason in reasons.items() if outer < level}
+        elif part["reason"]:
+            reasons[level] = " ".join(part["reason"].split())
+        elif part["language"] == "console":
+            line = text.count("\n", 0, part.start()) + 1
+            steps = tuple(_steps(textwrap.dedent(part["text"])))
+            yield Block(line, section, steps, next(iter(reasons.values()), ""))
 
 
 def section(guide: str, heading: str) -> str:
@@ -16,23 +68,27 @@ def section(guide: str, heading: str) -> str:
 
 
 def commands(text: str) -> list[str]:
-    """Return all commands in order: each line after "$ ", with its continuation lines.
+    """Return all commands of a page in order, those that are not run among them."""
+    return [step.command for block in blocks(text) for step in block.steps]
 
-    A command continues after a backslash at the end of a line, and in a here-document. All other
-    lines of a console block are output.
+
+def _steps(block: str) -> Iterator[Step]:
+    """Return the commands of a block, each with its further lines and its output.
+
+    A command continues after a backslash at the end of a line, and in a here-document.
     """
-    return [command for block in _BLOCK.findall(text) for command in _commands(block)]
-
-
-def _commands(block: str) -> Iterator[str]:
-    lines = iter(block.splitlines())
-    for line in lines:
+    lines = block.splitlines()
+    while lines:
+        line = lines.pop(0)
         if not line.startswith("$ "):
             continue
         command = [line.removeprefix("$ ")]
         while command[-1].endswith("\\"):
-            command.append(next(lines))
+            command.append(lines.pop(0))
         if here := _HERE_DOCUMENT.search("\n".join(command)):
             while command[-1] != here[1]:
-                command.append(next(lines))
-        yield "\n".join(command)
+                command.append(lines.pop(0))
+        output = []
+        while lines and not lines[0].startswith("$ "):
+            output.append(lines.pop(0))
+        yield Step("\n".join(command), "\n".join(output).strip("\n"))

@@ -1,8 +1,9 @@
-"""The commands of a guide are found as a reader would type them."""
+"""The commands of a guide are found as a reader would type them, and their output is compared."""
 
 import pytest
 
-from tests.support.console import commands, section
+from tests.support.console import Step, blocks, commands, section
+from tests.support.output import matches
 
 GUIDE = """\
 # Guide
@@ -47,3 +48,60 @@ def test_the_last_section_ends_with_the_guide() -> None:
 def test_a_section_that_is_not_there_is_named() -> None:
     with pytest.raises(LookupError, match="no section Third"):
         section(GUIDE, "Third")
+
+
+def test_a_command_has_the_output_below_it_also_in_a_list() -> None:
+    page = "1. Look:\n\n   ```console\n   $ one\n   first\n     second\n\n   $ two\n   ```\n"
+
+    (block,) = blocks(page)
+
+    assert block.steps == (Step("one", "first\n  second"), Step("two", ""))
+
+
+def test_a_comment_counts_up_to_the_end_of_its_section() -> None:
+    block = "```console\n# no heading\n$ x\n```\n"
+    reason = "<!-- not run: so\nit is -->\n"
+    page = f"# A\n{block}## B\n{block}{reason}{block}### C\n{block}## D\n{block}"
+
+    assert [block.reason for block in blocks(page)] == ["", "", "so it is", "so it is", ""]
+    assert {block.reason for block in blocks(page.replace("# A\n", f"# A\n{reason}", 1))} == {
+        "so it is"
+    }
+
+
+SHOWN = """\
+NAME                   READY   AGE
+web-5c8f4d9d6b-9nb2x   1/1     4s
+
+[2026-11-22 10:42:07,412] started"""
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        (SHOWN, SHOWN.replace("   ", " ").replace("4s", "2m31s").replace("10:42", "11:00")),
+        (SHOWN, SHOWN.replace("5c8f4d9d6b-9nb2x", "6d4cf56db6-tq7vr")),
+        ("one\n…", "one"),
+        ("one\n…", "one\ntwo\nthree\n"),
+        ("…\ntwo\n…\nfour", "one\ntwo\nthree\nfour"),
+        ("image: …@sha256", "image: localhost/a@sha256"),
+        ("hello", "bash: line 38:  6668 Killed                  sleep 100\nhello\n"),
+    ],
+)
+def test_what_differs_from_run_to_run_is_equal(shown: str, printed: str) -> None:
+    assert matches(shown, printed)
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        (SHOWN, SHOWN.replace("1/1", "0/1")),
+        (SHOWN, SHOWN.replace("web", "db")),
+        (SHOWN, f"{SHOWN}\nmore"),
+        ("one\n…\nthree", "one\ntwo"),
+        ("No resources found", ""),
+        ("a.b", "axb"),
+    ],
+)
+def test_anything_else_is_not(shown: str, printed: str) -> None:
+    assert not matches(shown, printed)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs import readings
 from tests.support.console import commands
 
 CHECKOUT = Path(__file__).parents[2]
@@ -52,6 +53,20 @@ def test_both_languages_have_the_same_commands(korean: Path) -> None:
         return [re.sub(r"\s+#.*", "", command) for command in commands(document.read_text())]
 
     assert typed(korean) == typed(english)
+
+
+def test_each_console_block_is_run_or_says_why_not() -> None:
+    assert readings.unread() == []
+
+
+@pytest.mark.parametrize("page", ["tutorial.md", "tutorial.ko.md"])
+def test_the_naive_operator_is_shown_as_it_is_run(page: str) -> None:
+    program = (CHECKOUT / "docs" / "tutorial" / "naive.py").read_text()
+    text = (CHECKOUT / "docs" / page).read_text()
+
+    (shown,) = re.findall(r"^```python\n(.+?)^```$", text, re.MULTILINE | re.DOTALL)
+
+    assert program.endswith(shown)
 
 
 @pytest.mark.parametrize("korean", KOREAN, ids=relative)

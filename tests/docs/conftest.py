@@ -1,0 +1,109 @@
+"""What the pages' readers have: the tests' own cluster, with the operator or without it."""
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hack.rig import base_images, engine, golang, kind, public_images, tools
+from hack.rig import cluster as hack_cluster
+from tests.docs.reader import CHECKOUT, Reader
+from tests.docs.readings import not_run
+from tests.e2e import release
+from tests.e2e.kube import Cluster, Kube
+from tests.e2e.shared import cluster
+from tests.make.commands import Make
+
+__all__ = ["cluster"]
+
+#: The namespaces that pages and their situations make.
+_NAMESPACES = ("tutorial", "team", "team-a", "team-b", "blue", "blue-operator")
+#: kubectl waits for half a minute by default, which is little on a busy machine.
+_KUBECTL = """\
+#!/bin/sh
+case " $* " in *" wait "*) set -- "$@" --timeout=5m ;; esac
+exec {kubectl} "$@"
+"""
+
+
+@pytest.fixture(scope="session")
+def hack_made() -> hack_cluster.Cluster:
+    """The tests' own kind cluster."""
+    return hack_cluster.up(hack_cluster.TEST_NAME)
+
+
+@pytest.fixture(scope="session")
+def kube(hack_made: hack_cluster.Cluster, cluster: Cluster) -> Kube:
+    """The cluster, to talk to."""
+    return Kube(cluster, tools.path("helm3"))
+
+
+@pytest.fixture(scope="session")
+def make() -> Make:
+    """The commands, on the tests' own cluster."""
+    return Make(CHECKOUT, KIND_CLUSTER_NAME=hack_cluster.TEST_NAME)
+
+
+@pytest.fixture
+def reader(hack_made: hack_cluster.Cluster, tmp_path: Path) -> Iterator[Reader]:
+    """Somebody with a shell, and the programs of the pages."""
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(_KUBECTL.format(kubectl=hack_made.kubectl))
+    kubectl.chmod(kubectl.stat().st_mode | stat.S_IXUSR)
+    for program in ("helm", "kind"):
+        (tmp_path / program).symlink_to(tools.path(program))
+    (tmp_path / "kubeconform").symlink_to(golang.program("kubeconform"))
+    with Reader(
+        tmp_path,
+        KUBECONFIG=str(hack_made.kubeconfig),
+        KIND_CLUSTER_NAME=hack_made.name,
+    ) as somebody:
+        yield somebody
+
+
+@pytest.fixture
+def without_operator(hack_made: hack_cluster.Cluster, kube: Kube) -> Iterator[None]:
+    """A cluster with neither an operator nor the CRD, before and after."""
+    _clean(kube)
+    if not public_images.are_in_reach():
+        _name_busybox(kind.node(hack_made.name))
+    yield
+    _clean(kube)
+
+
+@pytest.fixture(scope="session")
+def demo(kube: Kube, make: Make) -> Iterator[str]:
+    """What `make demo` prints, on a cluster that had neither an operator nor the CRD."""
+    _clean(kube)
+    yield make("demo")
+    _clean(kube)
+
+
+def _name_busybox(node: str) -> None:
+    """Give the node the image that message Pods run by default, which it cannot pull."""
+    image = base_images.busybox()
+    command = ("exec", node, "ctr", "--namespace=k8s.io", "images")
+    engine.docker(*command, "pull", "--hosts-dir=/etc/containerd/certs.d", image)
+    engine.docker(*command, "tag", "--force", image, public_images.BUSYBOX)
+
+
+def _clean(kube: Kube) -> None:
+    kube.kubectl("uncordon", "--selector=kubernetes.io/os=linux")
+    if kube.get("CustomResourceDefinition", release.CRD):
+        for message in kube.objects("Message")[0]:  # a reading that ended early left finalizers
+            where = message["metadata"]
+            nobody = {"metadata": {"finalizers": None}}
+            kube.patch("Message", where["name"], nobody, where["namespace"])
+    release.clean(kube, ours=True)
+    kube.kubectl("delete", "crd", release.CRD, "--ignore-not-found")
+    roles = [f"{release.CRD}-{role}" for role in ("view", "edit", "admin")]
+    kube.kubectl("delete", "clusterrole", *roles, "--ignore-not-found")
+    kube.kubectl("delete", "namespace", "message-operator", *_NAMESPACES, "--ignore-not-found")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List the blocks that are not run, with their reasons."""
+    terminalreporter.section("console blocks that are not run")
+    for page, block in not_run():
+        terminalreporter.line(f"{page}:{block.line}: {block.reason}")

@@ -1,0 +1,41 @@
+"""Every command of the pages succeeds, in the page's order, and prints what the page shows."""
+
+import pytest
+
+from tests.docs.reader import CHECKOUT, Reader, named_as_of_the_user
+from tests.docs.readings import AFTER_DEMO, WITHOUT_OPERATOR, Reading
+from tests.support import output
+from tests.support.console import blocks
+
+
+def follow(reader: Reader, reading: Reading) -> None:
+    reader.prepares(*reading.given)
+    try:
+        for block in reading.blocks():
+            reader.follows(reading.page, block, reading.words)
+    finally:
+        reader.prepares(*reading.afterwards)
+
+
+@pytest.mark.usefixtures("without_operator")
+@pytest.mark.parametrize("reading", WITHOUT_OPERATOR, ids=str)
+def test_a_page_that_installs_the_operator_is_as_it_says(reader: Reader, reading: Reading) -> None:
+    follow(reader, reading)
+
+
+@pytest.mark.usefixtures("demo")
+@pytest.mark.parametrize("reading", AFTER_DEMO, ids=str)
+def test_a_page_is_as_it_says(reader: Reader, reading: Reading) -> None:
+    follow(reader, reading)
+
+
+def test_the_first_page_shows_what_the_demo_prints(demo: str) -> None:
+    (transcript,) = (
+        block
+        for block in blocks((CHECKOUT / "README.md").read_text())
+        if block.steps[0].command == "make demo"
+    )
+    first, *others = transcript.steps
+    shown = [first.output, *(f"$ {step.command}\n{step.output}" for step in others)]
+
+    assert output.matches("\n".join(shown), named_as_of_the_user(demo)), demo
