@@ -1,4 +1,4 @@
-"""`kubectl message explain`: prints what a reason or an alert means; it needs no cluster."""
+"""`kubectl message explain`: prints what a reason, Event or alert means; it needs no cluster."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from kubectl_message import knowledge
 from kubectl_message.findings import UNKNOWN, Finding, complain, lines
 from kubectl_message.knowledge.alerts import ALERTS, BY_NAME
 from kubectl_message.knowledge.entry import Entry
+from kubectl_message.knowledge.events import BY_REASON
 from kubectl_message.text import Cell, Text, paint, table
 
 #: Words to fill into the sentences of an entry if there is no Message.
@@ -14,17 +15,22 @@ ANY = Text("any other reason", "그 밖의 이유")
 
 
 def one(word: str) -> int:
-    """Print the meaning of a reason or an alert; return the exit code."""
+    """Print the meaning of a reason, an Event or an alert; return the exit code."""
     alert = BY_NAME.get(word)
     if alert is not None:
         print(paint(f"{alert.says}.", "bold"))
         print(*lines(Finding(UNKNOWN, alert.says, alert.todo, runbook=alert.name)), sep="\n")
         return 0
     entries = knowledge.about(word)
+    event = BY_REASON.get(word)
+    if not entries and event is not None:
+        print(paint(f"{event.says}.", "bold"))
+        print(*lines(Finding(UNKNOWN, event.says, event.todo.format(**WORDS))), sep="\n")
+        return 0
     if not entries:
         says = Text(
-            "{word} is no reason or alert that is known",
-            "{word}은(는) 알려진 이유나 알림이 아닙니다",
+            "{word} is no reason, Event or alert that is known",
+            "{word}은(는) 알려진 이유나 이벤트, 알림이 아닙니다",
         )
         todo = Text(
             "`kubectl message explain` lists them.",

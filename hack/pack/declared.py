@@ -31,7 +31,7 @@ metadata:
 
 def files() -> dict[Path, str]:
     """Return the texts of the generated files, by path."""
-    manager, templates = _of_the_project(), PROJECT.chart / "templates"
+    manager, templates = of_the_project(), PROJECT.chart / "templates"
     return {
         templates / "crd.yaml": chart_crd(manager, PROJECT.name),
         templates / "_rules.tpl": chart_rules(manager, PROJECT.name),
@@ -53,7 +53,7 @@ def scaled() -> set[str]:
     """Return the names of PROJECT's CRDs that have a scale subresource."""
     return {
         crd["metadata"]["name"]
-        for crd in definitions(_of_the_project())
+        for crd in definitions(of_the_project())
         for version in crd["spec"]["versions"]
         if "scale" in version["subresources"]
     }
@@ -90,7 +90,7 @@ def _literal(text: str) -> str:
     return text.replace("{{", '{{ "{{" }}')
 
 
-def _of_the_project() -> Manager[Any]:
+def of_the_project() -> Manager[Any]:
     """Return the operator that PROJECT names; raise `HackError` if it serves other kinds."""
     manager: Manager[Any] = PROJECT.module(PROJECT.manager).manager
     served = {str(controller.kind) for controller in manager.controllers}

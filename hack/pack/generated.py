@@ -29,21 +29,21 @@ def _of_the_chart_s_sources() -> dict[Path, str]:
         **dockerfile.files(),
         **chart_docs.files(chart_docs.CHART),
         chart_dashboard.FILE: chart_dashboard.dashboard(),
-        **_of_the_plugin(),
+        **_of("plugin"),
     }
 
 
-def _of_the_plugin() -> dict[Path, str]:
-    """Return the pages of the kubectl plugin; repositories that `make new` wrote have none."""
-    name = "hack.pack.plugin"
-    if importlib.util.find_spec(name) is None:
+def _of(module: str) -> dict[Path, str]:
+    """Return the pages of a module of this package that only the reference's checkout has."""
+    name = f"hack.pack.{module}"
+    if importlib.util.find_spec(name) is None:  # in a repository that `make new` wrote
         return {}
     pages: dict[Path, str] = importlib.import_module(name).files()
     return pages
 
 
 def _of_the_charts() -> dict[Path, str]:
-    made = chart_docs.files(crds_chart.CHART)
+    made = {**chart_docs.files(crds_chart.CHART), **_of("reference")}
     if PROJECT.olm.is_dir():
         made |= {**bundle.files(), **catalog.files(), **manifests.files(), **olmv1.files()}
     return made

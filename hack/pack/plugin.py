@@ -16,6 +16,7 @@ from hack.rig import paths
 from kubectl_message import knowledge
 from kubectl_message.knowledge.alerts import ALERTS
 from kubectl_message.knowledge.entry import HOME, Entry
+from kubectl_message.knowledge.events import EVENTS
 
 PACKAGE = PROJECT.root / "kubectl_message"
 #: kubectl finds a plugin by its program's name.
@@ -88,22 +89,26 @@ _PAGES = {
     "en": (
         "docs/reasons.md",
         "Reasons and alerts",
-        "Each reason of a Message's `Ready` condition, and each alert of the chart, with what to "
-        "do about it. `kubectl message why NAME` and `kubectl message explain REASON` "
-        "([the plugin](plugin.md)) print the same. Where a reason has several causes, the "
-        "condition's message tells them apart.",
+        "Each reason of a Message's `Ready` condition, each of its Events, and each alert of the "
+        "chart, with what to do about it. While the Pod prints the text as declared, the "
+        "condition is `True` with the reason `PodRunning`. `kubectl message why NAME` and "
+        "`kubectl message explain REASON` ([the plugin](plugin.md)) print the same. Where a "
+        "reason has several causes, the condition's message tells them apart.",
         ("Reasons", "reason", "what it is", "what to do"),
+        ("Events", "Event", "type", "what it is", "what to do"),
         ("Alerts", "alert", "what it is", "what to do"),
         "any",
     ),
     "ko": (
         "docs/reasons.ko.md",
         "이유와 알림",
-        "Message의 `Ready` 컨디션에 나오는 이유(reason)와 차트의 알림마다 무엇을 해야 하는지 "
-        "설명합니다. `kubectl message why NAME`과 `kubectl message explain REASON`"
-        "([플러그인](plugin.ko.md))이 출력하는 내용과 같습니다. 원인이 여러 가지인 이유는 컨디션의 "
-        "메시지로 구별합니다.",
+        "Message의 `Ready` 컨디션에 나오는 이유(reason)와 Message의 이벤트, 차트의 알림마다 "
+        "무엇을 해야 하는지 설명합니다. 파드가 선언한 대로 텍스트를 출력하는 동안 컨디션은 "
+        "`True`이고 이유는 `PodRunning`입니다. `kubectl message why NAME`과 `kubectl message "
+        "explain REASON`([플러그인](plugin.ko.md))이 출력하는 내용과 같습니다. 원인이 여러 가지인 "
+        "이유는 컨디션의 메시지로 구별합니다.",
         ("이유", "이유", "뜻", "할 일"),
+        ("이벤트", "이벤트", "유형", "뜻", "할 일"),
         ("알림", "알림", "뜻", "할 일"),
         "그 밖의 이유",
     ),
@@ -118,7 +123,7 @@ def files() -> dict[Path, str]:
 
 
 def _page(language: str) -> str:
-    _, title, about, reasons, alerts, other = _PAGES[language]
+    _, title, about, reasons, events, alerts, other = _PAGES[language]
     translation, called = {"en": ("ko", "한국어"), "ko": ("en", "English")}[language]
     lines = [
         f"# {title}",
@@ -127,6 +132,9 @@ def _page(language: str) -> str:
         *("", f"[{called}]({Path(_PAGES[translation][0]).name})", "", about, ""),
         *_heads(*reasons),
         *(_row(_names(entry, other), entry, language) for entry in knowledge.ENTRIES),
+        "",
+        *_heads(*events),
+        *(_row(f"`{event.reason}` | {event.type}", event, language) for event in EVENTS),
         "",
         *_heads(*alerts),
         *(_row(f"[{alert.name}](runbooks/{alert.name}.md)", alert, language) for alert in ALERTS),

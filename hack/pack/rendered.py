@@ -20,11 +20,16 @@ Manifest = dict[str, Any]
 @functools.cache
 def template(*options: str | Path) -> tuple[Manifest, ...]:
     """Return the objects that Helm installs with these options; do not change them."""
-    text = output(
+    objects = yaml.load_all(text(*options), yaml.CSafeLoader)
+    return tuple(manifest for manifest in objects if manifest)
+
+
+def text(*options: str | Path) -> str:
+    """Return the manifests that Helm installs with these options, with the chart's comments."""
+    return output(
         [tools.path("helm3"), "template", NAME, PROJECT.chart, "--namespace", NAME, *options],
         timeout=60,
     )
-    return tuple(manifest for manifest in yaml.load_all(text, yaml.CSafeLoader) if manifest)
 
 
 def for_olm(*namespaces: str) -> tuple[Manifest, ...]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from hack.pack import site_reference, site_text
+from hack.pack import reference, site_text
 from hack.rig import paths
 from hack.rig.run import HackError, answer
 from kubectl_message.knowledge.entry import HOME
@@ -80,15 +80,13 @@ class Page:
 
     def text(self, language: str) -> str:
         """Return the text in a language, or the original where it is not translated."""
-        if self.source in site_reference.PAGES:
-            return site_reference.PAGES[self.source][0]()
         file = self.file(language)
         return (file if file.is_file() else self.file(ORIGINAL)).read_text()
 
     def edited(self, language: str) -> str:
         """Return the file to edit, by its name in the repository."""
-        if self.source in site_reference.PAGES:
-            return _name(site_reference.PAGES[self.source][1])
+        if source := reference.source(self.file(ORIGINAL)):
+            return _name(source)
         return _name(self.file(language)) if self.file(language).is_file() else self.source
 
 
@@ -107,8 +105,6 @@ def site() -> Site:
 
 
 def _matching(pattern: str) -> list[Page]:
-    if pattern in site_reference.PAGES:
-        return [Page(pattern)]
     files = sorted(_name(file) for file in paths.CHECKOUT.glob(pattern))
     pages = [Page(name) for name in files if name.count(".") == 1]  # a translation has two
     if not pages:

@@ -21,7 +21,8 @@ _LEFT = (
         f"hack/commands/{name}.py"
         for name in ("demo", "docs", "matrix", "new", "plugin", "release")
     ),
-    *(f"hack/pack/{name}.py" for name in ("plugin", "site", "site_reference", "site_text")),
+    *(f"hack/pack/{name}.py" for name in ("plugin", "site", "site_text")),
+    *(f"hack/pack/reference{part}.py" for part in ("", "_rights", "_tables")),
     *("hack/pack/publication", "hack/scaffold"),
 )
 #: Where the rig and the pack look for it there.

@@ -4,6 +4,7 @@ import ast
 import re
 import string
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from kubectl_message import knowledge, rights
 from kubectl_message.knowledge import refusals
 from kubectl_message.knowledge.alerts import ALERTS, BY_NAME
 from kubectl_message.knowledge.entry import HOME, Entry
+from kubectl_message.knowledge.events import BY_REASON, EVENTS
 from kubectl_message.text import Text
 from message_operator import messages
 from tests.chart import helm
@@ -18,6 +20,7 @@ from tests.support.rights import Right, bound_roles, granted
 
 CHECKOUT = Path(__file__).parents[3]
 RUNBOOKS = CHECKOUT / "docs" / "runbooks"
+RUNTIME = CHECKOUT / "operator" / "kopf_runtime"
 
 
 def operators_own() -> set[str]:
@@ -55,6 +58,35 @@ def test_each_reason_has_an_entry() -> None:
     said = operators_own() | messages.STUCK | API_SERVER
 
     assert {reason for reason in said - OTHERS if not knowledge.about(reason)} == set()
+
+
+def events_of_the_operator() -> set[str]:
+    """Return the reasons of all Events that the operator's code records about a Message."""
+    final = {
+        call.args[0].value
+        for call in calls("troubles.py", "_stop")
+        if any(keyword.arg == "final" for keyword in call.keywords)
+    }
+    planned = {call.args[1].value for call in calls("plan.py", "Plan") if len(call.args) > 1}
+    recorded = {call.args[1].value for call in calls("telling.py", "_record") if constant(call)}
+    (refused,) = re.findall(
+        r'event="(\w+)" if error.final else "(\w+)"', (RUNTIME / "troubles.py").read_text()
+    )
+    return {*final, *planned, *recorded, *refused}
+
+
+def calls(module: str, name: str) -> list[Any]:
+    """Return the calls of a function in a module of the runtime."""
+    nodes = ast.walk(ast.parse((RUNTIME / module).read_text()))
+    return [node for node in nodes if isinstance(node, ast.Call) and name_of(node.func) == name]
+
+
+def constant(call: Any) -> bool:
+    return isinstance(call.args[1], ast.Constant)
+
+
+def test_each_event_has_an_entry() -> None:
+    assert set(BY_REASON) == events_of_the_operator()
 
 
 def test_each_reason_that_a_document_names_has_an_entry() -> None:
@@ -96,7 +128,14 @@ def words(text: str) -> set[str]:
 
 def sentences() -> list[Text]:
     """Return all sentences of the knowledge."""
-    known = (*knowledge.ENTRIES, *ALERTS, *refusals.REFUSALS, refusals.MISSING, refusals.SLOW)
+    known = (
+        *knowledge.ENTRIES,
+        *EVENTS,
+        *ALERTS,
+        *refusals.REFUSALS,
+        refusals.MISSING,
+        refusals.SLOW,
+    )
     return [sentence for one in known for sentence in (one.says, one.todo)]
 
 

@@ -1,0 +1,115 @@
+"""The Events that the operator records about a Message, and what to do about each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kubectl_message.text import Text
+
+
+class Event(NamedTuple):
+    """The entry for an Event; `type` is Kubernetes' own word for how bad it is."""
+
+    reason: str
+    type: str
+    says: Text
+    todo: Text
+
+
+_NOTHING = Text("Nothing.", "할 일은 없습니다.")
+_CONDITION = Text(
+    "See the reason of the same name: `kubectl message why {name}`.",
+    "같은 이름의 이유를 참고하십시오: `kubectl message why {name}`.",
+)
+
+EVENTS = (
+    Event(
+        "Created",
+        "Normal",
+        Text("the operator created the Message's first Pod", "오퍼레이터가 첫 파드를 만들었습니다"),
+        _NOTHING,
+    ),
+    Event(
+        "Replaced",
+        "Normal",
+        Text(
+            "the operator replaced the Pod, because the Message was edited or the Pod's template "
+            "changed, as after an upgrade",
+            "Message가 수정되었거나, 업그레이드 등으로 파드의 템플릿이 바뀌어 파드를 교체했습니다",
+        ),
+        _NOTHING,
+    ),
+    Event(
+        "Healed",
+        "Normal",
+        Text(
+            "the Pod was gone, had ended or was altered, so the operator created it again",
+            "파드가 없어지거나 종료되거나 변경되어 오퍼레이터가 다시 만들었습니다",
+        ),
+        Text(
+            "Nothing, unless it is repeated: then find who deletes or alters the Pod. The Event "
+            "names the manager of the fields.",
+            "되풀이되지 않으면 할 일은 없습니다. 되풀이되면 누가 파드를 삭제하거나 변경하는지 "
+            "찾으십시오. 필드를 바꾼 관리자가 이벤트에 나옵니다.",
+        ),
+    ),
+    Event(
+        "Refused",
+        "Warning",
+        Text(
+            "the API server refused a request for the Pod, and would refuse it again",
+            "API 서버가 파드에 대한 요청을 거부했고, 다시 요청해도 거부합니다",
+        ),
+        Text(
+            "The Event quotes the API server: `kubectl message why {name}` says what to do.",
+            "API 서버의 답이 이벤트에 그대로 나옵니다. 할 일은 `kubectl message why {name}`로 "
+            "확인하십시오.",
+        ),
+    ),
+    Event(
+        "Delayed",
+        "Warning",
+        Text(
+            "the API server failed or was busy, so a request for the Pod has to be repeated",
+            "API 서버가 실패하거나 바빠서 파드에 대한 요청을 되풀이해야 합니다",
+        ),
+        Text(
+            "Nothing, unless it stays: the operator tries again by itself.",
+            "계속되지 않으면 할 일은 없습니다. 오퍼레이터가 자동으로 다시 시도합니다.",
+        ),
+    ),
+    Event(
+        "Conflict",
+        "Warning",
+        Text(
+            "somebody else's object has the Pod's name",
+            "다른 오브젝트가 파드의 이름을 쓰고 있습니다",
+        ),
+        _CONDITION,
+    ),
+    Event(
+        "AdmissionChanged",
+        "Warning",
+        Text(
+            "a webhook or policy took from the Pod what the operator knows it by",
+            "웹훅이나 정책이 오퍼레이터가 파드를 식별하는 표시를 제거했습니다",
+        ),
+        _CONDITION,
+    ),
+    Event(
+        "InvalidPlan",
+        "Warning",
+        Text(
+            "the operator planned a Pod that cannot exist",
+            "오퍼레이터가 만들 수 없는 파드를 계획했습니다",
+        ),
+        _CONDITION,
+    ),
+    Event(
+        "Unreadable",
+        "Warning",
+        Text("the Pod is not what its kind says", "파드가 종류의 정의와 맞지 않습니다"),
+        _CONDITION,
+    ),
+)
+BY_REASON = {event.reason: event for event in EVENTS}
