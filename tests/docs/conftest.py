@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.rig import base_images, engine, golang, kind, public_images, tools
+from hack.rig import base_images, engine, golang, kind, oci, public_images, registry, tools
 from hack.rig import cluster as hack_cluster
 from tests.docs.reader import CHECKOUT, Reader
 from tests.docs.readings import not_run
@@ -81,11 +81,16 @@ def demo(kube: Kube, make: Make) -> Iterator[str]:
 
 
 def _name_busybox(node: str) -> None:
-    """Give the node the image that message Pods run by default, which it cannot pull."""
-    image = base_images.busybox()
+    """Give the node the image that message Pods run by default, which it cannot pull.
+
+    The kubelet remembers by its digest what it pulled itself, and would pull it again under
+    another name. So the digest has to be another one.
+    """
+    image = f"{registry.ADDRESS}/library/busybox"
+    oci.crane("mutate", base_images.busybox(), "--label=of=docs-test", "-t", image)
     command = ("exec", node, "ctr", "--namespace=k8s.io", "images")
-    engine.docker(*command, "pull", "--hosts-dir=/etc/containerd/certs.d", image)
-    engine.docker(*command, "tag", "--force", image, public_images.BUSYBOX)
+    engine.docker(*command, "pull", "--hosts-dir=/etc/containerd/certs.d", f"{image}:latest")
+    engine.docker(*command, "tag", "--force", f"{image}:latest", public_images.BUSYBOX)
 
 
 def _clean(kube: Kube) -> None:

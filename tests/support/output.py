@@ -13,7 +13,7 @@ _VARIES = (
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*Z?", "TIME"),
     (r"sha256:[0-9a-f]{64}", "DIGEST"),
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UID"),
-    (rf"(?<=-){_RANDOM}{{5,10}}-{_RANDOM}{{5}}\b", "RANDOM"),  # a Deployment's Pod
+    (rf"(?<=-){_RANDOM}{{5,10}}-{_RANDOM}{{5}}(?![a-z0-9])", "RANDOM"),  # a Deployment's Pod
     (r"\b\d{1,3}(?:\.\d{1,3}){3}\b", "IP"),
     (r"\bv1\.\d+\.\d+\b", "VERSION"),
     (r"\(x\d+ over ", "(xN over "),

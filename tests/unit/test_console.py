@@ -81,6 +81,7 @@ web-5c8f4d9d6b-9nb2x   1/1     4s
     [
         (SHOWN, SHOWN.replace("   ", " ").replace("4s", "2m31s").replace("10:42", "11:00")),
         (SHOWN, SHOWN.replace("5c8f4d9d6b-9nb2x", "6d4cf56db6-tq7vr")),
+        ("리더는 web-5c8f4d9d6b-9nb2x입니다", "리더는 web-6d4cf56db6-tq7vr입니다"),
         ("one\n…", "one"),
         ("one\n…", "one\ntwo\nthree\n"),
         ("…\ntwo\n…\nfour", "one\ntwo\nthree\nfour"),
