@@ -257,14 +257,14 @@ async def book(
     ticket: FlightTicket, session: aiohttp.ClientSession, settings: Settings
 ) -> Booking | Refusal:
     """Look for the booking, and make it only if it was never made."""
-    known, refusal = ticket.status.get("booking"), ticket.status.get("refusal")
-    if refusal:
-        return Refusal(str(refusal))
     service = Service(session, settings, ticket.metadata.uid)
-    booking = await service.find()
-    if booking is None and known:  # it was booked: to book again could be twice
+    if booking := await service.find():
+        return booking
+    if refusal := ticket.status.get("refusal"):  # it is final
+        return Refusal(str(refusal))
+    if known := ticket.status.get("booking"):  # it was booked: to book again could be twice
         return Booking(reference=str(known), state="cancelled")
-    return booking or await service.book(ticket.spec)
+    return await service.book(ticket.spec)
 
 
 @controller.cleanup(timeout=TIMEOUT)

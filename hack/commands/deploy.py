@@ -40,8 +40,8 @@ def _deploy(_: argparse.Namespace) -> None:
     )
 
 
-def install(cluster: Cluster) -> None:
-    """Install the operator by Helm, or upgrade it, and wait until it is ready."""
+def install(cluster: Cluster, *options: str) -> None:
+    """Install the operator by Helm, or upgrade it, with these options; wait until it is ready."""
     operators.refuse_others(cluster, f"two would act on the same {PROJECT.many}")
     crd.wait_while_deleted(cluster)
     if (owner := crd.release(cluster)) not in ("", f"{NAMESPACE}/{RELEASE}"):
@@ -54,7 +54,7 @@ def install(cluster: Cluster) -> None:
         if _is_half_done(cluster):
             # Helm refuses to touch a release that an interrupted run left. The CRD is kept.
             work.run(_helm_uninstall(cluster), timeout=240)
-        work.run(_helm_upgrade(cluster, published), timeout=240)
+        work.run([*_helm_upgrade(cluster, published), *options], timeout=240)
 
 
 def undeploy() -> None:

@@ -6,6 +6,7 @@ machine's platform, or for those that PLATFORMS lists.
 
 import os
 import re
+from pathlib import Path
 
 from hack.pack import dockerfile
 from hack.pack.project import PROJECT
@@ -30,20 +31,20 @@ def reference() -> str:
     return check_form(given, "IMG") if given else default
 
 
-def build(ref: str | None = None) -> str:
-    """Build the image and return its name."""
+def build(ref: str | None = None, file: Path = dockerfile.FILE) -> str:
+    """Build the image, or that of another Dockerfile, and return its name."""
     ref = ref or reference()
     names = platforms.requested()
     public_images.choice()
     engine.up()
     arguments = {"VERSION": PROJECT.version, "REVISION": _revision()}
     if public_images.are_in_reach():
-        for base in public_bases():
+        for base in public_bases(file):
             public_images.pull(base)
     else:
         arguments["BUILD_BASE"], arguments["RUNTIME_BASE"] = base_images.python(names)
     with step(f"Image {ref}") as work:
-        dockerfiles.build(work, ref, paths.CHECKOUT, dockerfile.FILE, names, **arguments)
+        dockerfiles.build(work, ref, paths.CHECKOUT, file, names, **arguments)
     return ref
 
 
@@ -64,9 +65,9 @@ def push(ref: str | None = None) -> str:
     return ref
 
 
-def public_bases() -> list[str]:
+def public_bases(file: Path = dockerfile.FILE) -> list[str]:
     """Return the Dockerfile's default base images."""
-    text = dockerfile.FILE.read_text()
+    text = file.read_text()
     return re.findall(r"^ARG \w+_BASE=(\S+)$", text, re.MULTILINE)
 
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from examples.flightticket import flighttickets
@@ -188,7 +189,40 @@ async def test_a_refusal_is_final_and_told_in_the_service_s_words(
     async with operating(server, controller(), settings=settings(service)):
         await until_reason(server, "Booked", "two")
 
-    assert await service.calls(uid(server)) == ["GET", "POST"]
+    assert (await service.calls(uid(server))).count("POST") == 1
+
+
+async def test_a_refusal_stays_final_after_a_restart(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(FLIGHT_TICKET, ticket(to="Atlantis"))
+    async with operating(server, controller(), settings=settings(service)):
+        await until_reason(server, "Refused")
+    async with operating(server, controller(every=0.1), settings=settings(service)):
+        await until_it_is(lambda: has_calls(service, 5))
+
+    assert (await service.calls()).count("POST") == 1
+    assert told(server)["reason"] == "Refused"
+
+
+async def test_a_refusal_that_somebody_writes_into_the_status_hides_no_booking(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(FLIGHT_TICKET, ticket())
+    async with operating(server, controller(every=0.1), settings=settings(service)):
+        await until_reason(server, "Booked")
+        server.edit(FLIGHT_TICKET, KEY, lambda raw: raw["status"].update(refusal="not by us"))
+        await service.cancel(uid(server))
+        await until_reason(server, "Cancelled")
+
+    assert (server.get(FLIGHT_TICKET, KEY) or {})["status"].get("refusal") is None
+
+
+async def test_the_port_of_the_clients_is_not_the_counter(service: BookingService) -> None:
+    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as session:
+        for method, path in (("PUT", "faults"), ("GET", "events"), ("PUT", "bookings/one")):
+            async with session.request(method, f"{service.url}/{path}", json=[]) as answer:
+                assert answer.status == 404
 
 
 # --- what fails ---------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """The booking service of examples/flightticket, as a process of its own."""
 
 import asyncio
+import re
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,23 +18,25 @@ TOKEN = "s3cr3t-t0k3n"
 class BookingService:
     """A running service, and what a test tells and asks it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, port: int) -> None:
         self.tokens, self._database = folder / "tokens", folder / "bookings.sqlite"
         self.tokens.write_text(TOKEN)
-        self.url = ""
+        self._port, self._counter = port, ""
+        self.url = f"http://127.0.0.1:{port}"
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Start it on a free port, or on its former one, and wait until it listens."""
+        """Start it, and wait until it listens."""
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-SE", SERVER, "--host=127.0.0.1"),
-            *(f"--port={self.url.rpartition(':')[2] or 0}", f"--database={self._database}"),
-            f"--tokens={self.tokens}",
+            *(sys.executable, "-SE", SERVER, "--host=127.0.0.1", f"--port={self._port}"),
+            *("--counter-port=0", f"--database={self._database}", f"--tokens={self.tokens}"),
             stdout=asyncio.subprocess.PIPE,
         )
         assert self._process.stdout is not None
-        self.url = (await self._process.stdout.readline()).decode().strip()
-        assert self.url, "the booking service has ended"
+        said = (await self._process.stdout.readline()).decode()
+        counter = re.search(r"counter: port (\d+)", said)
+        assert counter, f"the booking service has ended: {said}"
+        self._counter = f"http://127.0.0.1:{counter[1]}"
 
     async def kill(self) -> None:
         """End it as a crash does."""
@@ -46,7 +50,7 @@ class BookingService:
 
     async def cancel(self, key: str) -> None:
         """Cancel a booking at the counter."""
-        await self._ask("DELETE", f"counter/{key}")
+        await self._ask("DELETE", f"bookings/{key}")
 
     async def change(self, key: str, **wanted: Any) -> None:
         """Change a booking at the counter."""
@@ -65,7 +69,7 @@ class BookingService:
     async def _ask(self, method: str, path: str, body: Any = None) -> Any:
         async with (
             aiohttp.ClientSession() as session,
-            session.request(method, f"{self.url}/{path}", json=body) as answer,
+            session.request(method, f"{self._counter}/{path}", json=body) as answer,
         ):
             answer.raise_for_status()
             return await answer.json(content_type=None) if answer.status != 204 else None
@@ -73,10 +77,17 @@ class BookingService:
 
 @asynccontextmanager
 async def booking_service(folder: Path) -> AsyncIterator[BookingService]:
-    """Have the service run while the block lasts."""
-    service = BookingService(folder)
-    await service.start()
-    try:
-        yield service
-    finally:
-        await service.kill()
+    """Have the service run while the block lasts; also when it starts again, its port is its own.
+
+    A socket that is bound, and does not listen, keeps everybody else off the port. The service may
+    bind it, too, because both allow that by SO_REUSEADDR.
+    """
+    with socket.socket() as reserved:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        service = BookingService(folder, reserved.getsockname()[1])
+        await service.start()
+        try:
+            yield service
+        finally:
+            await service.kill()

@@ -1,7 +1,11 @@
 """A small booking service: an HTTP server with a database, which can be told to fail.
 
 The operator of examples/flightticket is tried with it; README.md describes its API. Its database is
-SQLite: what it has answered survives its end. It needs Python and nothing else.
+SQLite, so that what it has answered survives a crash. It needs Python and nothing else.
+
+Clients use one port, with a token. A second port is the counter, where people change and cancel
+bookings, and where tests ask for faults. It needs no token and is only for those on the same host:
+in a Pod, for those who may use `kubectl port-forward`.
 """
 
 import argparse
@@ -10,6 +14,7 @@ import signal
 import sqlite3
 import sys
 import threading
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,6 +36,7 @@ CREATE TABLE IF NOT EXISTS events (
 _UNKNOWN = "Atlantis"
 #: The reference of what was cancelled before it was booked.
 _NEVER = "never-booked"
+_NOTHING: Answer = (404, "Here is nothing.")
 
 
 class Database:
@@ -128,7 +134,7 @@ class Faults:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._faults: list[Fault] = []
-        self._calls: list[dict[str, str]] = []
+        self._calls: deque[dict[str, str]] = deque(maxlen=100_000)
 
     def set(self, faults: list[dict[str, Any]]) -> Answer:
         """Put these faults in the place of the former ones, which end."""
@@ -155,19 +161,29 @@ class Faults:
             return 200, list(self._calls)
 
 
-class Service(ThreadingHTTPServer):
-    """The server: its database, its faults, and the file with the tokens that it accepts."""
+@dataclass(frozen=True)
+class Office:
+    """What both servers work on."""
+
+    database: Database
+    #: The file with the tokens that are accepted, each a word; it may change at any time.
+    tokens: Path
+    faults: Faults = field(default_factory=Faults)
+
+    def accepts(self, authorization: str) -> bool:
+        """Tell whether a header has one of the tokens."""
+        return authorization in [f"Bearer {token}" for token in self.tokens.read_text().split()]
+
+
+class Server(ThreadingHTTPServer):
+    """Serves one port."""
 
     daemon_threads = True
     request_queue_size = 1024
 
-    def __init__(self, address: tuple[str, int], database: Database, tokens: Path) -> None:
-        self.database, self.tokens, self.faults = database, tokens, Faults()
-        super().__init__(address, Handler)
-
-    def accepts(self, authorization: str) -> bool:
-        """Tell whether a header has one of the tokens; they may change while it runs."""
-        return authorization in [f"Bearer {t}" for t in self.tokens.read_text().split()]
+    def __init__(self, address: tuple[str, int], handler: "type[Handler]", office: Office) -> None:
+        self.office = office
+        super().__init__(address, handler)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -175,71 +191,27 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     timeout = 300
-    server: Service
+    server: Server
 
     def do_GET(self) -> None:
         """Answer a request."""
-        self._serve()
+        parts = urlsplit(self.path)
+        try:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            answer = self._reply(parts.path, parse_qs(parts.query), json.loads(body or b"null"))
+        except (ValueError, TypeError) as error:
+            answer = 400, f"The request makes no sense: {error}"
+        if answer is not None:
+            self._answer(*answer)
 
     do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815 (as BaseHTTPRequestHandler wants them)
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Log nothing: a request may have a token in it."""
 
-    def _serve(self) -> None:
-        parts = urlsplit(self.path)
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        try:
-            given = json.loads(body or b"null")
-            answer = self._of_tests(parts.path, given) or self._of_clients(
-                parts.path, parse_qs(parts.query), given
-            )
-        except (ValueError, TypeError) as error:
-            answer = 400, f"The request makes no sense: {error}"
-        if answer is not None:
-            self._answer(*answer)
-
-    def _of_tests(self, path: str, given: Any) -> Answer | None:
-        """Do what a test asks for: it needs no token, and meets no fault."""
-        match [self.command, *path.strip("/").split("/")]:
-            case ["GET", "healthz"]:
-                return 200, "well"
-            case ["PUT", "faults"]:
-                return self.server.faults.set(given)
-            case ["GET", "calls"]:
-                return self.server.faults.calls()
-            case ["GET", "events"]:
-                return self.server.database.events()
-            case ["PUT", "bookings", key]:
-                return self.server.database.change(key, given)
-            case ["DELETE", "counter", key]:
-                return self.server.database.cancel(key)
-        return None
-
-    def _of_clients(self, path: str, query: dict[str, list[str]], given: Any) -> Answer | None:
-        """Return the answer for a client; None if it gets none, or got another one."""
-        database, method = self.server.database, self.command
-        key = self.headers.get("Idempotency-Key") or query.get("key", [""])[0]
-        key = key or path.removeprefix("/bookings").strip("/")
-        fault = self.server.faults.meet(method, key)
-        if fault is not None and fault.kind == "hold":
-            fault.over.wait()
-        if fault is not None and fault.kind == "answer":
-            self._answer(fault.status, fault.text, fault.headers)
-            return None
-        answer: Answer = 404, "Here is nothing."
-        if not self.server.accepts(self.headers.get("Authorization", "")):
-            answer = 401, "This token is not accepted."
-        elif (method, path) == ("GET", "/bookings"):
-            answer = database.find(key)
-        elif (method, path) == ("POST", "/bookings"):
-            answer = database.book(key, given)
-        elif (method, path) == ("DELETE", f"/bookings/{key}"):
-            answer = database.cancel(key)
-        if fault is not None and fault.kind == "lose":
-            self.close_connection = True
-            return None
-        return answer
+    def _reply(self, path: str, query: dict[str, list[str]], given: Any) -> Answer | None:
+        """Return the answer; None if there is none, or another one was given."""
+        raise NotImplementedError
 
     def _answer(self, status: int, content: Any, headers: Mapping[str, str] | None = None) -> None:
         body = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
@@ -252,20 +224,75 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(payload)
 
 
+class Counter(Handler):
+    """Does what people at the counter and tests ask for: it meets no fault."""
+
+    def _reply(self, path: str, query: dict[str, list[str]], given: Any) -> Answer | None:
+        database, faults = self.server.office.database, self.server.office.faults
+        match [self.command, *path.strip("/").split("/")]:
+            case ["PUT", "faults"]:
+                return faults.set(given)
+            case ["GET", "calls"]:
+                return faults.calls()
+            case ["GET", "events"]:
+                return database.events()
+            case ["PUT", "bookings", key]:
+                return database.change(key, given)
+            case ["DELETE", "bookings", key]:
+                return database.cancel(key)
+        return _NOTHING
+
+
+class Clients(Handler):
+    """Answers those who have a token."""
+
+    def _reply(self, path: str, query: dict[str, list[str]], given: Any) -> Answer | None:
+        office, method = self.server.office, self.command
+        if (method, path) == ("GET", "/healthz"):
+            return 200, "well"
+        key = self.headers.get("Idempotency-Key") or query.get("key", [""])[0]
+        key = key or path.removeprefix("/bookings").strip("/")
+        fault = office.faults.meet(method, key)
+        if fault is not None and fault.kind == "hold":
+            fault.over.wait()
+        if fault is not None and fault.kind == "answer":
+            self._answer(fault.status, fault.text, fault.headers)
+            return None
+        answer = _NOTHING
+        if not office.accepts(self.headers.get("Authorization", "")):
+            answer = 401, "This token is not accepted."
+        elif (method, path) == ("GET", "/bookings"):
+            answer = office.database.find(key)
+        elif (method, path) == ("POST", "/bookings"):
+            answer = office.database.book(key, given)
+        elif (method, path) == ("DELETE", f"/bookings/{key}"):
+            answer = office.database.cancel(key)
+        if fault is not None and fault.kind == "lose":
+            self.close_connection = True
+            return None
+        return answer
+
+
 def main() -> None:
     """Serve until a signal comes."""
     parser = argparse.ArgumentParser(description="A small booking service.")
     parser.add_argument("--host", default="0.0.0.0")  # noqa: S104 (it is for a container)
     parser.add_argument("--port", type=int, default=8080)
+    parser.add_argument("--counter-host", default="127.0.0.1")
+    parser.add_argument("--counter-port", type=int, default=8081)
     parser.add_argument("--database", default=":memory:", metavar="FILE")
     parser.add_argument("--tokens", type=Path, required=True, metavar="FILE")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with Service(
-        (options.host, options.port), Database(options.database), options.tokens
-    ) as service:
-        print(f"http://{options.host}:{service.server_port}", flush=True)  # noqa: T201
-        service.serve_forever()
+    office = Office(Database(options.database), options.tokens)
+    with (
+        Server((options.host, options.port), Clients, office) as clients,
+        Server((options.counter_host, options.counter_port), Counter, office) as counter,
+    ):
+        ports = clients.server_port, counter.server_port
+        print("clients: port {}, counter: port {}".format(*ports), flush=True)  # noqa: T201
+        threading.Thread(target=counter.serve_forever, daemon=True).start()
+        clients.serve_forever()
 
 
 if __name__ == "__main__":
