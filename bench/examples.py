@@ -89,7 +89,7 @@ async def flightticket(count: int, rate: float) -> Numbers:
     spec = {"from": "Seoul", "to": "Busan", "number": 1}
     async with (
         _observed("FlightTicket", crd, names, _TICKETS, spec) as (plane, progress),
-        _booking_service(plane) as (url, tokens),
+        _booking_service(plane) as (url, counter, tokens),
     ):
         audit = Audit(environment.audit_log(plane), environment.OPERATOR)
         flags = (
@@ -100,8 +100,8 @@ async def flightticket(count: int, rate: float) -> Numbers:
             done = await progress.until(lambda: not progress.unwell, patience)
             taken = progress.last_status - process.started
             async with aiohttp.ClientSession() as session:
-                calls = await _ask(session, f"{url}/calls")
-                events = await _ask(session, f"{url}/events")
+                calls = await _ask(session, f"{counter}/calls")
+                events = await _ask(session, f"{counter}/events")
             booked = [event for event in events if event["event"] == "booked"]
             await stage.quiet(process)
             return {
@@ -136,22 +136,26 @@ async def _observed(
 
 
 @contextlib.asynccontextmanager
-async def _booking_service(plane: ControlPlane) -> AsyncIterator[tuple[str, Path]]:
-    """Run the booking service during the block; yield its address and the file with its token."""
+async def _booking_service(plane: ControlPlane) -> AsyncIterator[tuple[str, str, Path]]:
+    """Run the booking service during the block; yield its addresses, and the file of its token.
+
+    The first address is for clients, the second one tells what happened.
+    """
     tokens = plane.folder / "tokens"
     tokens.write_text("a-token")
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, _EXAMPLES / "flightticket" / "booking" / "server.py"),
-        *("--host=127.0.0.1", "--port=0", f"--tokens={tokens}"),
+        *("--host=127.0.0.1", "--port=0", "--counter-port=0", f"--tokens={tokens}"),
         stdout=asyncio.subprocess.PIPE,
         preexec_fn=end_with_parent,
     )
     assert process.stdout is not None
     try:
-        url = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().strip()
-        if not url:
+        addresses = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().split()
+        if not addresses:
             raise HackError("the booking service has ended before it listened")
-        yield url, tokens
+        url, counter = addresses
+        yield url, counter, tokens
     finally:
         if process.returncode is None:
             process.kill()

@@ -1,7 +1,6 @@
 """The booking service of examples/flightticket, as a process of its own."""
 
 import asyncio
-import re
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -33,10 +32,9 @@ class BookingService:
             stdout=asyncio.subprocess.PIPE,
         )
         assert self._process.stdout is not None
-        said = (await self._process.stdout.readline()).decode()
-        counter = re.search(r"counter: port (\d+)", said)
-        assert counter, f"the booking service has ended: {said}"
-        self._counter = f"http://127.0.0.1:{counter[1]}"
+        addresses = (await self._process.stdout.readline()).decode().split()
+        assert addresses, "the booking service has ended"
+        _, self._counter = addresses
 
     async def kill(self) -> None:
         """End it as a crash does."""

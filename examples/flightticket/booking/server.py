@@ -289,8 +289,8 @@ def main() -> None:
         Server((options.host, options.port), Clients, office) as clients,
         Server((options.counter_host, options.counter_port), Counter, office) as counter,
     ):
-        ports = clients.server_port, counter.server_port
-        print("clients: port {}, counter: port {}".format(*ports), flush=True)  # noqa: T201
+        desk = f"http://{options.counter_host}:{counter.server_port}"
+        print(f"http://{options.host}:{clients.server_port}", desk, flush=True)  # noqa: T201
         threading.Thread(target=counter.serve_forever, daemon=True).start()
         clients.serve_forever()
 
