@@ -1,4 +1,4 @@
-"""A booking service in this process: what is outside the cluster for examples/ticket."""
+"""A booking service in this process: what is outside the cluster for a Ticket."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -13,15 +13,16 @@ import pytest
 import yaml
 
 from kopf_runtime.kinds import CONFIG_MAP, Kind
-from tests.runtime.booking import BookingService
 from tests.runtime.widgets import ready
 from tests.support.api_server import ApiServer
+from tests.support.booking_service import booking_service
 from tests.support.waiting import until
 
 CHECKOUT = Path(__file__).parents[2]
 EXAMPLE = CHECKOUT / "examples" / "greeting" / "greetings.py"
+FLIGHT_TICKETS = CHECKOUT / "examples" / "flightticket" / "flighttickets.py"
 GREETING = Kind("example.dev", "v1", "greetings", "Greeting")
-TICKET = Kind("example.dev", "v1", "tickets", "Ticket")
+FLIGHT_TICKET = Kind("flights.com", "v1", "flighttickets", "FlightTicket")
 KEY, CHILD = ("ns", "one"), ("ns", "greeting-one")
 
 PYTHON = (sys.executable,)
@@ -30,7 +31,7 @@ KOPF = (sys.executable, "-m", "kopf", "run", "--standalone", "--all-namespaces")
 
 @pytest.fixture
 async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(GREETING, TICKET).running() as one:
+    async with ApiServer(GREETING, FLIGHT_TICKET).running() as one:
         yield one
 
 
@@ -51,7 +52,7 @@ async def process(
         "PYTHONPATH": f"{CHECKOUT / 'operator'}{os.pathsep}{CHECKOUT}",
         **{
             f"{name}_OPERATOR_{server}_BIND_ADDRESS": "0"
-            for name in ("GREETING", "TICKET") for server in ("METRICS", "HEALTH_PROBE")
+            for name in ("GREETING", "FLIGHTTICKET") for server in ("METRICS", "HEALTH_PROBE")
         },
         **more,
     }  # fmt: skip
@@ -107,29 +108,34 @@ async def test_a_kopf_handler_beside_the_runtime_is_called(
 
 
 async def test_the_operator_that_calls_what_is_outside(server: ApiServer, tmp_path: Path) -> None:
-    example = CHECKOUT / "examples" / "ticket" / "tickets.py"
-    server.put(TICKET, {
-        "metadata": {"namespace": "ns", "name": "one"}, "spec": {"route": "ICN-CJU"},
+    server.put(FLIGHT_TICKET, {
+        "metadata": {"namespace": "ns", "name": "one"},
+        "spec": {"from": "Mumbai", "to": "London", "number": 2},
     })  # fmt: skip
-    async with (
-        BookingService().running() as service,
-        process(server, tmp_path, *PYTHON, str(example), TICKET_OPERATOR_BOOKING_URL=service.url),
-    ):
-        await until(lambda: ready(server.get(TICKET, KEY)).get("reason") == "Booked", seconds=60)
-        held = (server.get(TICKET, KEY) or {})["metadata"]["finalizers"]
-        assert held == ["example.dev/ticket-operator"]
-        server.delete(TICKET, KEY)
-        await until(lambda: server.get(TICKET, KEY) is None)
-        assert service.bookings == {}
+    async with booking_service(tmp_path) as service:
+        variables = {
+            "FLIGHTTICKET_OPERATOR_BOOKING_URL": service.url,
+            "FLIGHTTICKET_OPERATOR_BOOKING_TOKEN_PATH": str(service.tokens),
+        }
+        async with process(server, tmp_path, *PYTHON, str(FLIGHT_TICKETS), **variables):
+            await until(lambda: told(server).get("reason") == "Booked", seconds=60)
+            held = (server.get(FLIGHT_TICKET, KEY) or {})["metadata"]["finalizers"]
+            assert held == ["flights.com/flightticket-operator"]
+            server.delete(FLIGHT_TICKET, KEY)
+            await until(lambda: server.get(FLIGHT_TICKET, KEY) is None)
+        assert await service.events() == ["booked", "cancelled"]
+
+
+def told(server: ApiServer) -> Any:
+    return ready(server.get(FLIGHT_TICKET, KEY))
 
 
 def test_the_page_shows_the_examples_as_they_are() -> None:
     page = (CHECKOUT / "docs" / "runtime.md").read_text()
     shown = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    tickets = (CHECKOUT / "examples" / "ticket" / "tickets.py").read_text()
-
     memcacheds = (CHECKOUT / "examples" / "memcached" / "memcacheds.py").read_text()
+    flight_tickets = FLIGHT_TICKETS.read_text()
 
     assert EXAMPLE.read_text() in shown
     assert len([part for part in shown if part in memcacheds]) == 2
-    assert [part for part in shown if "async def book(" in part and part in tickets]
+    assert [part for part in shown if "async def book(" in part and part in flight_tickets]

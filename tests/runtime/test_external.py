@@ -10,10 +10,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from examples.ticket import tickets
 from kopf_runtime.controller import Controller
 from kopf_runtime.kinds import CONFIG_MAP, Kind
-from tests.runtime import booking, widgets
+from tests.runtime import booking, tickets, widgets
 from tests.runtime.booking import BookingService
 from tests.runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
 from tests.support.api_server import ApiServer, RefusedError
@@ -40,7 +39,7 @@ async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BookingServi
 
 
 def controller(timeout: float = 5.0, every: float = 60.0) -> Controller:
-    """Return the example's controller, with other times."""
+    """Return the Tickets' controller, with other times."""
     one = Controller(TICKET, tickets.Ticket, lambda _: None)
     one.sync(every=every, timeout=timeout)(tickets.book)
     one.cleanup(timeout=timeout)(tickets.cancel)

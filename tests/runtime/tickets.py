@@ -1,6 +1,6 @@
-"""An operator that calls what is outside the cluster: a Ticket books seats, and gives them back.
+"""A kind that calls what is outside the cluster: a Ticket books seats, and gives them back.
 
-docs/runtime.md explains it.
+`tests.runtime.booking` is the service that it calls.
 """
 
 from dataclasses import dataclass
@@ -88,7 +88,3 @@ def status(seen: kr.Observed) -> kr.Status:
     if booking.problem:
         return kr.Status(False, "Refused", booking.problem, Status(booking=None))
     return kr.Status(True, "Booked", "The seats are booked.", Status(booking=booking.number))
-
-
-if __name__ == "__main__":
-    raise SystemExit(manager.run())
