@@ -207,12 +207,14 @@ def rendered(page: Page, language: str) -> str:
 
 
 def _is_outdated(page: Page, language: str) -> bool:
-    """Tell whether a commit has changed the original since the last one of its translation."""
+    """Tell whether a commit changed the original's text after its translation's last commit."""
     git = ("git", "-C", paths.CHECKOUT)
     last = answer([*git, "log", "-1", "--format=%H", "--", page.file(language)])
     if not last:  # not committed yet, or no repository
         return False
-    return answer([*git, "rev-list", "-1", f"{last}..HEAD", "--", page.file(ORIGINAL)]) != ""
+    original = page.file(ORIGINAL).relative_to(paths.CHECKOUT)
+    then, now = (answer([*git, "show", f"{commit}:./{original}"]) for commit in (last, "HEAD"))
+    return site_text.without_comments(then or "") != site_text.without_comments(now or "")
 
 
 def _link(link: str, page: Page, language: str) -> str:

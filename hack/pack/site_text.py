@@ -26,6 +26,11 @@ def without_language(text: str) -> str:
     return _LANGUAGE.sub("", text, count=1)
 
 
+def without_comments(text: str) -> str:
+    """Return the text without the comments, which no reader sees."""
+    return re.sub(r"<!--.*?-->\n*", "", text, flags=re.DOTALL)
+
+
 def with_notice(text: str, kind: str, notice: str) -> str:
     """Return the text with an admonition below its title."""
     return re.sub(

@@ -19,7 +19,7 @@ QUERIES = {
     "소유자로": "tutorial/",
     "레지스트리에만": "install/",
     "벤치마크와": "",
-    "클러스터에서도": "development/",
+    "클러스터에서도": "namespaces/",
     "취약점을": "",
     "플러그인으로": "plugin/",
     "로그까지": "plugin/",
@@ -27,7 +27,7 @@ QUERIES = {
     "테스트는": "development/",
     "간격으로만": "messages/",
     "문제의 해결": "messages/",
-    "권한이": "reasons/",
+    "권한이": "reference/rights/",
     "네임스페이스처럼": "namespaces/",
     "런북은": "runbooks/",
 }

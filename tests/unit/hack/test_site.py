@@ -71,6 +71,14 @@ def test_a_translation_that_is_older_than_its_original_says_so(repository: Path)
     assert "!!!" not in rendered(repository)
 
 
+def test_a_comment_in_the_original_makes_no_translation_old(repository: Path) -> None:
+    commit(repository, "install.md", "# Install\n\nAll.\n")
+    commit(repository, "install.ko.md", "# 설치하기\n\n전부.\n")
+    commit(repository, "install.md", "# Install\n\n<!-- not run: why -->\n\nAll.\n")
+
+    assert "!!!" not in rendered(repository)
+
+
 def test_where_nothing_is_translated_the_original_stands_and_says_so(repository: Path) -> None:
     commit(repository, "olm.md", "# OLM\n\nText.\n")
 
