@@ -1,6 +1,7 @@
-"""Compares the chart of the last release with the current one, for each scenario.
+"""Compares the charts of two releases, or of a release and the checkout, for each scenario.
 
-`make chart-diff` prints the result. A release is a git tag v*.
+`make chart-diff` prints the result. A release is a git tag v*, or a chart in a registry, such as
+oci://registry.example.com/you/charts/message-operator:0.1.0.
 """
 
 import io
@@ -17,10 +18,12 @@ import yaml
 from hack.pack.history import git
 from hack.pack.project import PROJECT
 from hack.rig import paths, tools, versions
-from hack.rig.run import HackError
+from hack.rig.run import HackError, output
+
+_OCI = "oci://"
 
 #: These fields differ in every release and tell a user nothing.
-_NOISE = re.compile(r"\.(helm\.sh/chart|app\.kubernetes\.io/version)$")
+_NOISE = re.compile(r"\.(helm\.sh/chart|app\.kubernetes\.io/version|runbook_url)$")
 
 #: Fields that Kubernetes refuses to change, as (kind, path); such an upgrade would fail.
 _IMMUTABLE = (
@@ -138,8 +141,27 @@ def render(chart: Path, values: Path | None) -> str:
     return done.stdout
 
 
+def get(release: str, folder: Path) -> Path:
+    """Return a release's chart, which is put into a folder; raise HackError if there is none."""
+    return _pull(release, folder) if release.startswith(_OCI) else extract(release, folder)
+
+
+def _pull(ref: str, folder: Path) -> Path:
+    name = ref.rpartition("/")[2].partition("@")[0].partition(":")[0]
+    plain = ("--plain-http",) if ref.startswith(f"{_OCI}localhost:") else ()
+    command = (tools.path("helm3"), "pull", ref, "--untar", "--untardir", folder, *plain)
+    try:
+        output(command, timeout=300)
+    except HackError as error:
+        raise HackError(
+            f"{ref} cannot be pulled; name a chart with its version, for example "
+            f"{_OCI}registry.example.com/you/charts/{PROJECT.name}:{PROJECT.version}:\n{error}"
+        ) from error
+    return folder / name
+
+
 def extract(tag: str, folder: Path, repository: Path = paths.CHECKOUT) -> Path:
-    """Extract the chart of a release into a folder; raise HackError if there is none."""
+    """Extract the chart of a tag into a folder; raise HackError if there is none."""
     if git(repository, "rev-parse", "--verify", "--quiet", f"{tag}^{{commit}}").returncode:
         raise HackError(
             f"there is no tag or commit {tag}; `git tag --list 'v*'` lists the releases"
@@ -153,12 +175,12 @@ def extract(tag: str, folder: Path, repository: Path = paths.CHECKOUT) -> Path:
     return folder / chart
 
 
-def report(old: Path, new: Path) -> Iterator[str]:
+def report(old: Path, new: Path, scenarios: Path = PROJECT.chart / "ci") -> Iterator[str]:
     """Yield the changes of an upgrade from one chart to another, line by line."""
     if found := values_changes(old, new):
         yield "values.yaml"
         yield from map(str, found)
-    for scenario in sorted((new / "ci").glob("*-values.yaml")):
+    for scenario in sorted(scenarios.glob("*-values.yaml")):
         name = scenario.name.removesuffix("-values.yaml")
         after = render(new, scenario)
         try:

@@ -30,7 +30,7 @@ def lines(old: Path, new: Path) -> list[str]:
     for scenario in (new / "ci").glob("*-values.yaml"):
         if scenario.name != "defaults-values.yaml":
             scenario.unlink()
-    return list(chart_diff.report(old, new))
+    return list(chart_diff.report(old, new, new / "ci"))
 
 
 def test_nothing_changes_between_a_chart_and_itself(newer: Path) -> None:
