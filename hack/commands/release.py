@@ -113,7 +113,8 @@ def _publish(destination: str, keys: Keys) -> Mapping[str, str]:
     for package in packages:
         with step(f"Chart {package.name} into {collection}"):
             name = package.name.removesuffix(f"-{version}.tgz")
-            published[f"charts/{name}"] = charts.push(package, collection, version)
+            chart = published[f"charts/{name}"] = charts.push(package, collection, version)
+            published[f"charts/{name}:{charts.OWNERS}"] = charts.push_owners(chart)
     with step(f"Bundle {made.bundle_image}"):
         made = images.publish_bundle(made, date)
     _record(made)

@@ -18,6 +18,7 @@ from hack.rig import golang
 from hack.rig.run import Argument, HackError, output
 
 _ABSENT = re.compile(r"MANIFEST_UNKNOWN|NAME_UNKNOWN|status code 404")
+_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _SECONDS = 300
 
 
@@ -67,6 +68,11 @@ def platforms(ref: str) -> dict[str, str]:
     }
 
 
+def listed(ref: str) -> list[str]:
+    """Return all that an index lists, by its digest; an image lists nothing."""
+    return [f"{repository(ref)}@{each['digest']}" for each in manifest(ref).get("manifests", [])]
+
+
 def labels(ref: str) -> Mapping[str, str]:
     """Return the labels of an image, or of the first that an index lists."""
     first = next(iter(platforms(ref).values()))
@@ -93,7 +99,7 @@ def push_layer(layer: Path, ref: str) -> str:
     """
     if there := pinned(ref):
         content = next(iter(platforms(there).values()))
-        if json.loads(crane("config", content))["rootfs"]["diff_ids"] != [_sum(layer)]:
+        if json.loads(crane("config", content))["rootfs"]["diff_ids"] != [_digest(layer.read_bytes())]:
             raise HackError(
                 f"{ref} is in the registry already, and holds something else; a version is "
                 "released once: raise it, or delete that if nobody was told of it"
@@ -119,8 +125,42 @@ def push_for(names: Sequence[str], layer: Path, ref: str, image_labels: Mapping[
     return pushed
 
 
-def _sum(file: Path) -> str:
-    return f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
+def push_file(file: Path, ref: str, *, kind: str, media_type: str) -> str:
+    """Push an artifact of one file, unless the registry has it; return it by its digest.
+
+    `kind` is the media type of the artifact's configuration, which is empty.
+    """
+    title = {"org.opencontainers.image.title": file.name}
+    content = {
+        "schemaVersion": 2,
+        "mediaType": _MANIFEST,
+        "config": _described(b"{}", kind),
+        "layers": [{**_described(file.read_bytes(), media_type), "annotations": title}],
+    }
+    written = json.dumps(content).encode()
+    described = _described(written, _MANIFEST)
+    pushed = f"{repository(ref)}@{described['digest']}"
+    if pinned(ref) == pushed:
+        return pushed
+    with tempfile.TemporaryDirectory() as folder:
+        blobs = Path(folder, "blobs", "sha256")
+        blobs.mkdir(parents=True)
+        for blob in (b"{}", file.read_bytes(), written):
+            (blobs / hashlib.sha256(blob).hexdigest()).write_bytes(blob)
+        Path(folder, "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+        index = {"schemaVersion": 2, "manifests": [described]}
+        Path(folder, "index.json").write_text(json.dumps(index))
+        crane("push", folder, ref)
+    return pushed
+
+
+def _described(blob: bytes, media_type: str) -> dict[str, Any]:
+    """Return how a manifest names a blob."""
+    return {"mediaType": media_type, "digest": _digest(blob), "size": len(blob)}
+
+
+def _digest(blob: bytes) -> str:
+    return f"sha256:{hashlib.sha256(blob).hexdigest()}"
 
 
 def archive(files: Mapping[str, bytes], date: datetime, programs: Collection[str] = ()) -> bytes:

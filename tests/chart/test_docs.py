@@ -14,7 +14,7 @@ ROWS = [[cell.strip() for cell in row.strip("|").split(" | ")] for row in TABLE.
 def test_every_row_names_a_test_that_there_is(row: list[str]) -> None:
     assert len(row) == 4
     named = re.fullmatch(
-        r"`(?:(e2e(?:/chart)?|faults|platforms)/)?(test_\w+\.py)::(test_\w+)`", row[3]
+        r"`(?:(e2e(?:/chart)?|faults|platforms|release)/)?(test_\w+\.py)::(test_\w+)`", row[3]
     )
     assert named, f"{row[3]} names no test"
 

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hack.pack.publication import signatures
 from hack.pack.publication.signatures import PASSPHRASE, Keys
@@ -23,6 +24,7 @@ PAGES = [CHECKOUT / "docs" / name for name in ("verify.md", "verify.ko.md")]
 TAGS = (
     f"message-operator:{__version__}",
     f"message-operator-bundle:v{__version__}",
+    f"message-operator-catalog:v{__version__}",
     f"message-operator-release:v{__version__}",
     f"charts/message-operator:{__version__}",
 )
@@ -143,6 +145,28 @@ def test_a_file_that_was_changed_is_told_by_the_checksums(stranger: Stranger) ->
 
     assert done.returncode != 0
     assert "operator.cdx.json: FAILED" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["message-operator", "message-operator-crds"])
+def test_artifact_hub_finds_the_owners_of_a_chart_and_the_key_that_signs_it(
+    released: Released, keys: Keys, name: str
+) -> None:
+    chart = f"{released.prefix}/charts/{name}"
+
+    (layer,) = oci.manifest(f"{chart}:artifacthub.io")["layers"]
+
+    assert layer["mediaType"].endswith("artifacthub.repository-metadata.layer.v1.yaml")
+    owners = oci.crane("blob", f"{chart}@{layer['digest']}")
+    assert owners == (CHECKOUT / "artifacthub-repo.yml").read_text()
+    shown = subprocess.run(
+        [tools.path("helm4"), "show", "chart", f"oci://{chart}:{__version__}", "--plain-http"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    sign_key = yaml.safe_load(yaml.safe_load(shown.stdout)["annotations"]["artifacthub.io/signKey"])
+    assert sign_key["fingerprint"] == keys.fingerprint()
+    assert sign_key["url"].endswith(f"/v{__version__}/charts.gpg")
 
 
 @pytest.mark.parametrize("tampered", ["the package", "the key"])

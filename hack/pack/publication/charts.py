@@ -17,11 +17,14 @@ from hack.pack.project import PROJECT
 from hack.pack.publication import signatures, statements
 from hack.pack.publication.signatures import Keys
 from hack.pack.release import Release
-from hack.rig import oci, tools
+from hack.rig import oci, paths, tools
 from hack.rig.run import HackError, output
 
 _CONTENT = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 _PROVENANCE = "application/vnd.cncf.helm.chart.provenance.v1.prov"
+#: The tag at which Artifact Hub looks for the owners of a chart:
+#: https://artifacthub.io/docs/topics/repositories/helm-charts
+OWNERS = "artifacthub.io"
 _SECONDS = 300
 
 
@@ -64,6 +67,16 @@ def push(package: Path, collection: str, version: str) -> str:
     pushed = oci.pinned(ref)
     assert pushed, f"{ref} was pushed"
     return pushed
+
+
+def push_owners(chart: str) -> str:
+    """Push what tells Artifact Hub who owns a chart's repository; return it by its digest."""
+    return oci.push_file(
+        paths.CHECKOUT / "artifacthub-repo.yml",
+        f"{oci.repository(chart)}:{OWNERS}",
+        kind="application/vnd.cncf.artifacthub.config.v1+yaml",
+        media_type="application/vnd.cncf.artifacthub.repository-metadata.layer.v1.yaml",
+    )
 
 
 def _layers(ref: str) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from hack.pack.project import REFERENCE
-from hack.rig import golang
+from hack.rig import golang, oci
 from hack.rig.run import HackError, output
 
 #: The variable that has the passphrase of both keys; cosign reads it itself.
@@ -73,17 +73,20 @@ class Keys:
 
 
 def sign(keys: Keys, ref: str) -> None:
-    """Sign what a registry has by its digest, with each image that an index lists."""
-    if signed(keys, ref):
-        return
-    _cosign(
-        *("sign", "--yes", "--recursive", "--key", keys.private, *_OFFLINE),
-        *("--allow-http-registry", ref),
-    )
+    """Sign what a registry has by its digest, and each image that an index lists.
+
+    cosign would sign them all at once, the index first: a release that ends in between would not
+    find out what is left.
+    """
+    if unsigned := [each for each in (ref, *oci.listed(ref)) if not signed(keys, each)]:
+        _cosign(
+            *("sign", "--yes", "--key", keys.private, *_OFFLINE),
+            *("--allow-http-registry", *unsigned),
+        )
 
 
 def signed(keys: Keys, ref: str) -> bool:
-    """Tell whether something in a registry is signed with the key."""
+    """Tell whether something in a registry is signed with the key, apart from what it lists."""
     return _verifies("verify", "--key", keys.public, "--allow-http-registry", ref)
 
 
