@@ -59,8 +59,8 @@ matrix-oldest: $(READY) ## run the tests of `make matrix` on the oldest supporte
 	@$(PY) -m hack matrix --oldest -- $(ARGS)
 
 .PHONY: e2e-olm
-e2e-olm: $(READY) ## the end-to-end tests by OLM alone, on the cluster (ARGS="-k upgrade")
-	@$(PY) -m hack e2e-olm -- $(ARGS)
+e2e-olm: $(READY) ## the end-to-end tests by OLM alone, on the cluster (ARGS="-k upgrade" PROJECT=…)
+	@PROJECT=$(PROJECT) $(PY) -m hack e2e-olm -- $(ARGS)
 
 .PHONY: test-online
 test-online: $(READY) ## the demo on a machine that pulls its images: not as root, with Helm 3 and 4

@@ -3,7 +3,8 @@
 The tests of Helm run first, then those of OLM, then those of the Makefile's commands; each group
 installs the operator and removes it again. OLM's programs are compiled at low priority during the
 first tests, which mostly wait. On an existing cluster only the tests of Helm run. The tests of an
-operator that PROJECT names are in its own folder, and all use Helm.
+operator that PROJECT names are in its own folder: for `make e2e` Helm installs the operator, for
+`make e2e-olm` a Subscription does.
 """
 
 from pathlib import Path
@@ -54,7 +55,13 @@ def run(arguments: list[str]) -> int:
 def run_olm(arguments: list[str]) -> int:
     """Run only the tests of OLM."""
     cluster = olm.up(clusters.TEST_NAME)
-    return _pytest(_TESTS / "olm", cluster.kubeconfig, arguments)
+    if PROJECT.root == REFERENCE.root:
+        return _pytest(_TESTS / "olm", cluster.kubeconfig, arguments)
+    shared, own = _TESTS / "projects" / "test_olm.py", PROJECT.root / "tests" / "e2e"
+    codes = [
+        _pytest(tests, cluster.kubeconfig, arguments, INSTALLED_BY="olm") for tests in (shared, own)
+    ]
+    return pytest_runs.result(codes)
 
 
 def _refuse_users_crd(cluster: Cluster) -> None:
@@ -70,6 +77,6 @@ def _refuse_users_crd(cluster: Cluster) -> None:
     )
 
 
-def _pytest(folder: Path, kubeconfig: Path, arguments: list[str]) -> int:
-    say(f"==> End-to-end tests in {folder.relative_to(paths.CHECKOUT)}")
-    return pytest_runs.run(str(folder), *arguments, KUBECONFIG=str(kubeconfig))
+def _pytest(tests: Path, kubeconfig: Path, arguments: list[str], **environment: str) -> int:
+    say(f"==> End-to-end tests in {tests.relative_to(paths.CHECKOUT)}")
+    return pytest_runs.run(str(tests), *arguments, KUBECONFIG=str(kubeconfig), **environment)

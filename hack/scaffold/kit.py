@@ -24,6 +24,7 @@ _LEFT = (
     *(f"hack/pack/{name}.py" for name in ("plugin", "site", "site_text")),
     *(f"hack/pack/reference{part}.py" for part in ("", "_rights", "_tables")),
     *("hack/pack/publication", "hack/scaffold"),
+    "tests/projects/test_olm.py",  # it stands on the tests of this repository's own operator
 )
 #: Where the rig and the pack look for it there.
 _REFERENCE = Path("hack", "reference")

@@ -4,7 +4,7 @@
 operator and its CRD again.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -25,6 +25,8 @@ from tests.olm.subscription import NAME, Catalog, Subscription
 __all__ = ["cluster"]
 
 MakeNamespace = Callable[[str], Namespace]
+#: The operator's image, and those of its Pods by their names in PROJECT.
+Images = tuple[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -59,16 +61,16 @@ def published(hack_made: hack_cluster.Cluster, kube: Kube) -> Published:
 
 
 @pytest.fixture(scope="session")
-def images(published: Published) -> tuple[str, str]:
-    """The operator's image and the message Pods', in the registry."""
+def images(published: Published) -> Images:
+    """The operator's image and those of its Pods, in the registry."""
     assert published.image is not None
-    return published.image, published.pod_images["message"]
+    return published.image, published.pod_images
 
 
 @pytest.fixture(scope="session")
-def offers(images: tuple[str, str]) -> Offers:
+def offers(images: Images) -> Offers:
     """The catalogs that the tests offer."""
-    image, message_image = images
+    image, pod_images = images
     missing = f"{image.partition('@')[0]}:missing"
     made: list[Release] = []
     programs = olm.image()
@@ -79,7 +81,7 @@ def offers(images: tuple[str, str]) -> Offers:
         (releases.BROKEN, missing),
         (releases.MENDED, image),
     ):
-        made.append(releases.publish_bundle(version, of, message_image))
+        made.append(releases.publish_bundle(version, of, pod_images))
         catalogs.append(releases.publish_catalog(made, programs))
     return Offers(*catalogs)
 

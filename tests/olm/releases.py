@@ -4,36 +4,40 @@ Each is made by the project's own generator, of the operator's real image; the b
 catalog are pulled as a user's cluster pulls them, so that OLM unpacks them by its Job.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import yaml
 
 from hack.pack import bundle, catalog, olm_images
-from hack.pack.bundle import Release
+from hack.pack.bundle import Manifest, Release
+from hack.pack.project import PROJECT
 from hack.rig import registry
-from message_operator import __version__
 
 #: The release before this one, this one, and some that come later.
-FORMER, PRESENT, STRICT, BROKEN, MENDED = "0.0.9", __version__, "98.0.0", "99.0.0", "99.0.1"
-
-_CRD = "manifests/myorg.dev_messages.yaml"
+FORMER, PRESENT, STRICT, BROKEN, MENDED = "0.0.9", PROJECT.version, "98.0.0", "99.0.0", "99.0.1"
 
 
 def publish_bundle(
-    version: str, image: str, message_image: str, *, longest: int | None = None
+    version: str,
+    image: str,
+    pod_images: Mapping[str, str],
+    *,
+    alter: Callable[[Manifest], None] | None = None,
 ) -> Release:
     """Put a release's bundle image into the registry; return the release, which names it.
 
-    With `longest`, its CRD takes no text that has more characters.
+    `pod_images` are those of the operator's Pods, by their names in PROJECT. `alter` changes the
+    CRD of the first kind.
     """
-    ref = f"{registry.ADDRESS}/message-operator-bundle:v{version}"
-    release = Release(version, image, {"message": message_image}, ref)
+    ref = f"{registry.ADDRESS}/{PROJECT.name}-bundle:v{version}"
+    release = Release(version, image, dict(pod_images), ref)
     files = bundle.bundle(release)
-    if longest is not None:
-        definition = yaml.safe_load(files[_CRD])
-        schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-        schema["properties"]["spec"]["properties"]["text"]["maxLength"] = longest
-        files[_CRD] = bundle.dump(definition)
+    if alter is not None:
+        kind = PROJECT.kinds[0]
+        path = f"manifests/{kind.qualified_group}_{kind.plural}.yaml"
+        definition = yaml.safe_load(files[path])
+        alter(definition)
+        files[path] = bundle.dump(definition)
     return olm_images.push_bundle(release, files)
 
 
@@ -43,5 +47,5 @@ def publish_catalog(releases: Sequence[Release], programs: str, tag: str = "") -
     `programs` is the image that has `opm`.
     """
     tag = tag or "-".join(release.version for release in releases)
-    ref = f"{registry.ADDRESS}/message-operator-catalog:{tag}"
+    ref = f"{registry.ADDRESS}/{PROJECT.name}-catalog:{tag}"
     return olm_images.push_catalog(ref, catalog.catalog(releases), programs)

@@ -4,13 +4,14 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from hack.pack.project import PROJECT
 from hack.rig import olm
 from tests.e2e.kube import CommandError, Kube, Object
 from tests.e2e.messages import Namespace, ready
 from tests.e2e.waiting import wait_until
 
-NAME = "message-operator"
-CRD = "messages.myorg.dev"
+NAME = PROJECT.name
+CRD = PROJECT.kinds[0].crd
 #: OLM and a cold cluster: pulling, unpacking, installing. Only what never comes runs into it.
 BOUND = 600.0
 

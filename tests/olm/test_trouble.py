@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from hack.rig import engine, olm, registry
+from tests.e2e.kube import Object
 from tests.e2e.messages import Namespace, uid
 from tests.e2e.waiting import wait_until
 from tests.olm import releases
+from tests.olm.conftest import Images
 from tests.olm.subscription import BOUND, Catalog, Subscription, csv_name
 
 
@@ -62,10 +64,15 @@ def wait_for_catalog_operator(home: Namespace, said: str) -> None:
 
 
 @pytest.fixture
-def strict(images: tuple[str, str]) -> str:
+def strict(images: Images) -> str:
     """A catalog with the former release, and one whose CRD takes 20 characters at most."""
+
+    def shorten(crd: Object) -> None:
+        spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        spec["properties"]["text"]["maxLength"] = 20
+
     former = releases.publish_bundle(releases.FORMER, *images)
-    strict = releases.publish_bundle(releases.STRICT, *images, longest=20)
+    strict = releases.publish_bundle(releases.STRICT, *images, alter=shorten)
     return releases.publish_catalog([former, strict], olm.image())
 
 
@@ -125,7 +132,7 @@ def test_an_operator_with_too_little_memory_is_killed_until_it_is_given_more(
 
 
 @pytest.fixture
-def late(home: Namespace, images: tuple[str, str]) -> Catalog:
+def late(home: Namespace, images: Images) -> Catalog:
     """A catalog with a release whose bundle image is not in the registry yet."""
     ref = f"{registry.ADDRESS}/message-operator-bundle:late-{home.name}"
     made = releases.publish_bundle(releases.PRESENT, *images)

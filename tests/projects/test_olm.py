@@ -1,0 +1,72 @@
+"""An operator by OLM: a Subscription installs it, and what it serves outlives its removal.
+
+`make e2e-olm PROJECT=examples/memcached` runs it, on the tests' own cluster, before the operator's
+own end-to-end tests, for which a Subscription installs the operator, too. The Message's are all in
+tests/olm.
+"""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from hack.pack.project import PROJECT, Kind
+from tests.e2e.kube import Object
+from tests.e2e.messages import Namespace, make_namespace, ready, uid
+from tests.e2e.waiting import wait_until
+from tests.olm import releases
+from tests.olm.installation import by_olm
+from tests.olm.subscription import Subscription
+
+
+@pytest.fixture
+def subscription() -> Iterator[Subscription]:
+    with by_olm() as subscription:
+        yield subscription
+
+
+@pytest.fixture
+def theirs(subscription: Subscription) -> Iterator[Namespace]:
+    yield from make_namespace(subscription.kube, "theirs")
+
+
+def test_uninstalled_it_leaves_the_objects_and_installed_again_it_serves_others(
+    subscription: Subscription, theirs: Namespace
+) -> None:
+    kube = subscription.kube
+    kept = [(kind, uid(declare(theirs, kind, "kept"))) for kind in PROJECT.kinds]
+    assert len(subscription.made()) > 5
+
+    subscription.uninstall()
+
+    wait_until("all of OLM's making to be gone", subscription.made, lambda made: not made)
+    for kind, identity in kept:
+        assert kube.get("CustomResourceDefinition", kind.crd) is not None
+        left = get(theirs, kind, "kept")
+        assert uid(left) == identity
+        assert "deletionTimestamp" not in left["metadata"]
+
+    subscription.subscribe()
+    subscription.wait_until_installed(releases.PRESENT)
+
+    for kind, identity in kept:
+        declare(theirs, kind, "another")
+        assert uid(get(theirs, kind, "kept")) == identity
+
+
+def declare(theirs: Namespace, kind: Kind, name: str) -> Object:
+    """Declare a kind's sample under a name; return it once the operator has told how it is."""
+    sample = yaml.safe_load(PROJECT.samples[kind.kind].read_text())
+    sample["metadata"]["name"] = name
+    theirs.kubectl("create", "-f", "-", stdin=json.dumps(sample))
+    return wait_until(
+        f"the operator to tell of the {kind.kind} {name}",
+        lambda: get(theirs, kind, name),
+        lambda found: ready(found.get("status") or {}).get("observedGeneration") == 1,
+    )
+
+
+def get(theirs: Namespace, kind: Kind, name: str) -> Object:
+    found: Object = json.loads(theirs.kubectl("get", kind.crd, name, "-o", "json"))
+    return found
