@@ -70,7 +70,7 @@ def promtool(*arguments: str | Path) -> None:
     """Run promtool; fail with what it says."""
     done = subprocess.run(
         [prometheus.path("promtool"), *arguments],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
 
