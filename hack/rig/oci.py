@@ -99,7 +99,8 @@ def push_layer(layer: Path, ref: str) -> str:
     """
     if there := pinned(ref):
         content = next(iter(platforms(there).values()))
-        if json.loads(crane("config", content))["rootfs"]["diff_ids"] != [_digest(layer.read_bytes())]:
+        layers = json.loads(crane("config", content))["rootfs"]["diff_ids"]
+        if layers != [_digest(layer.read_bytes())]:
             raise HackError(
                 f"{ref} is in the registry already, and holds something else; a version is "
                 "released once: raise it, or delete that if nobody was told of it"
