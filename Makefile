@@ -71,7 +71,7 @@ test-platforms: $(READY) ## the images of every platform that the bundle promise
 	@$(PY) -m pytest tests/platforms $(ARGS)
 
 .PHONY: test-new
-test-new: $(READY) ## what `make new` writes: its own `make check`, in a virtual environment of its own
+test-new: $(READY) ## what `make new` writes: its own `make check`, and a newer kit (`make kit-update`)
 	@$(PY) -m pytest tests/new $(ARGS)
 
 .PHONY: test-release

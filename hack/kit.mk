@@ -108,6 +108,11 @@ chart-diff: $(READY) ## what an upgrade from the last release changes (ARGS="OLD
 scan: $(READY) ## look up known vulnerabilities of the locked packages; asks api.osv.dev
 	@$(PY) -m hack scan -- $(ARGS)
 
+.PHONY: kit-update
+kit-update: $(READY) ## bring a newer kit into this repository (FROM=checkout or FROM=URL#REF)
+	@$(PY) -m hack kit-update "$(FROM)"
+	@$(MAKE) generate
+
 .PHONY: fmt
 fmt: $(READY) ## format the Python code
 	@$(VENV)/bin/ruff check --fix .

@@ -9,6 +9,7 @@ generate        writes the generated files; verify: finds mistakes
 bump            raises the version
 changelog       writes the changes of a version
 new             writes the repository of a new operator
+kit_update      brings a newer kit into such a repository
 chart_diff      shows what an upgrade from the last release changes
 plugin          packs and installs the kubectl plugin
 docs            builds or serves the documentation site

@@ -35,5 +35,7 @@ site                the documentation site's pages, arranged for its generator
 site_text           Markdown as GitHub shows it, rewritten for the site
 rules               the rules for bundle and catalog
 release_folder      the files for community-operators
+kit_record          which version of the kit a repository has
+kit_changes         what a newer kit changes in a repository
 publication         the other files of a release, and their signatures
 """

@@ -41,6 +41,15 @@ class Answers:
         """The operator's Python package."""
         return _package(self.name)
 
+    def check_free(self) -> None:
+        """Raise HackError where Python has a package of the operator's name already."""
+        if importlib.util.find_spec(self.package) is not None:
+            raise HackError(
+                f"NAME={self.name} would be the operator's Python package, and there is a package "
+                f"{self.package} already; use for example "
+                f"NAME={self.name.removesuffix('-operator')}-controller"
+            )
+
     @property
     def plural(self) -> str:
         """The kind in the plural, as English has it mostly: caches, proxies, buses."""
@@ -96,11 +105,6 @@ def _check_name(name: str) -> None:
         raise HackError(
             f"NAME={name} would be the operator's Python package, and {package} is a keyword of "
             f"Python; use for example NAME={name}-operator"
-        )
-    if importlib.util.find_spec(package) is not None:
-        raise HackError(
-            f"NAME={name} would be the operator's Python package, and there is a package {package} "
-            f"already; use for example NAME={name.removesuffix('-operator')}-controller"
         )
 
 

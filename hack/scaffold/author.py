@@ -6,6 +6,7 @@ import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hack.pack import kit_changes
 from hack.pack.project import REFERENCE
 from hack.rig import paths, versions
 from hack.rig.run import HackError
@@ -15,6 +16,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 #: This repository's, with the new operator's name in them.
 _RENAMED = ("docs/icon.svg", ".devcontainer/devcontainer.json")
 _WORKFLOW = ".github/workflows/check.yaml"
+#: What the kit has a part in, such as its dependencies; `make kit-update` merges newer versions.
+_MERGED = ("pyproject.toml", ".dockerignore", ".devcontainer/devcontainer.json", _WORKFLOW)
 #: What the workflow runs of the new repository's Makefile.
 _PARTS = "[check, e2e]"
 
@@ -29,7 +32,7 @@ def files(answers: Answers) -> dict[Path, str]:
     """Return the texts of the author's files, by their paths in the new repository."""
     words = {**answers.words, **_of_this_repository()}
     templates = sorted(file for file in TEMPLATES.rglob("*.in") if file.is_file())
-    return {
+    texts = {
         **{
             _path(file, answers): _Template(file.read_text()).substitute(words)
             for file in templates
@@ -37,6 +40,12 @@ def files(answers: Answers) -> dict[Path, str]:
         **{Path(name): _renamed(name, answers) for name in _RENAMED},
         Path(_WORKFLOW): _workflow(),
     }
+    return texts | {kit_changes.AUTHOR / name: texts[Path(name)] for name in _MERGED}
+
+
+def references() -> list[Path]:
+    """Return where a new repository has what `make kit-update` compares the author's files with."""
+    return [kit_changes.AUTHOR / name for name in _MERGED]
 
 
 def _path(template: Path, answers: Answers) -> Path:

@@ -49,6 +49,12 @@ def files() -> dict[Path, Path]:
     }
 
 
+def version() -> str:
+    """Return what git calls the commit that the kit is taken from."""
+    describe = ("git", "describe", "--tags", "--always", "--dirty")
+    return output(describe, cwd=paths.CHECKOUT).strip()
+
+
 def _is_in(path: Path, those: tuple[str, ...]) -> bool:
     """Tell whether a path is one of those, or in a folder of them."""
     return any(path.is_relative_to(one) for one in those)

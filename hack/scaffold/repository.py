@@ -6,6 +6,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from hack.pack import kit_record
+from hack.pack.kit_record import Record
 from hack.rig import paths
 from hack.rig.run import HackError, output
 from hack.scaffold import author, kit
@@ -14,6 +16,7 @@ from hack.scaffold.answers import Answers
 
 def write(answers: Answers, folder: Path) -> None:
     """Write the repository; raise HackError where the folder is not for it."""
+    answers.check_free()
     _check(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     # What fails or is interrupted leaves nothing in the folder.
@@ -38,16 +41,25 @@ def _check(folder: Path) -> None:
 
 
 def _fill(folder: Path, answers: Answers) -> None:
+    lay_out(folder, answers)
+    # What git ignores has no licence to be named, and is no part of a release.
+    output(["git", "init", "--quiet", "--initial-branch=main"], cwd=folder)
+    generate(folder)
+    output(["git", "add", "."], cwd=folder)
+
+
+def lay_out(folder: Path, answers: Answers) -> None:
+    """Write all but what is generated."""
     for name, source in kit.files().items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source, folder / name)
     for name, text in author.files(answers).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    # What git ignores has no licence to be named, and is no part of a release.
-    output(["git", "init", "--quiet", "--initial-branch=main"], cwd=folder)
-    generate(folder)
-    output(["git", "add", "."], cwd=folder)
+    of_the_kit = [*kit.files(), *author.references()]
+    ids = {name.as_posix(): kit_record.identify(folder / name) for name in sorted(of_the_kit)}
+    record = Record(kit.version(), answers.name, answers.kind, answers.group, ids)
+    kit_record.write(folder, record)
 
 
 def generate(folder: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.make.commands import CHECKOUT, Make
+from tests.new.repositories import Repository, kit_in
 
 
 @pytest.fixture(scope="module")
@@ -37,3 +38,16 @@ def test_an_edit_of_the_kind_reaches_everything(repository: Make) -> None:
     ):
         assert f"{generated} written" in said
         assert "maxLength: 2048" in Path(repository.folder, generated).read_text()
+
+
+def test_a_newer_kit_reaches_everything(repository: Make, tmp_path: Path) -> None:
+    Repository(repository.folder).begin()
+    kit = kit_in(tmp_path / "kit")
+    template = "templates/service.yaml"
+    kit.edit(f"charts/message-operator/{template}", "kind: Service", "# newer\nkind: Service")
+
+    said = repository("kit-update", f"FROM={kit.folder}", timeout=1500)
+
+    assert f"hack/reference/charts/message-operator/{template} updated" in said
+    assert f"charts/cache-operator/{template} written" in said
+    repository("verify", timeout=1500)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hack.pack import project
+from hack.pack import kit_record, project
 from hack.pack.project import REFERENCE
 from hack.rig.run import HackError
 from hack.scaffold import author, kit, repository
@@ -45,10 +45,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("c" * 45, "has 45 characters; use at most 44"),
         ("class", "class is a keyword of Python; use for example NAME=class-operator"),
         ("match", "match is a keyword of Python"),
-        ("operator", "there is a package operator already"),
-        ("kopf", "there is a package kopf already"),
-        ("kopf-runtime", "there is a package kopf_runtime already"),
-        ("hack", "there is a package hack already"),
     ],
 )
 def test_a_name_that_cannot_be_is_refused(name: str, sentence: str) -> None:
@@ -202,7 +198,7 @@ def test_a_program_can_be_run_there_as_it_can_here(folder: Path) -> None:
 def test_git_knows_all_files(folder: Path) -> None:
     listed = subprocess.check_output(["git", "ls-files"], cwd=folder, text=True).splitlines()
 
-    assert set(map(Path, listed)) == {*kit.files(), *author.files(CACHE)}
+    assert set(map(Path, listed)) == {*kit.files(), *author.files(CACHE), kit_record.FILE}
 
 
 def test_a_folder_that_is_empty_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,6 +218,14 @@ def test_a_folder_with_something_in_it_is_refused_and_left_alone(tmp_path: Path)
         repository.write(CACHE, tmp_path / "mine")
 
     assert [file.name for file in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("name", ["operator", "kopf", "kopf-runtime", "hack"])
+def test_a_name_that_python_has_already_is_refused(name: str, tmp_path: Path) -> None:
+    package = name.replace("-", "_")
+
+    with pytest.raises(HackError, match=f"there is a package {package} already"):
+        repository.write(Answers(name, "Cache", "cache.example.com"), tmp_path)
 
 
 def test_a_folder_in_this_checkout_is_refused() -> None:

@@ -1,0 +1,136 @@
+"""What a newer kit changes in a repository, file by file, beside what the author has changed.
+
+Each file is compared in three versions: as the kit had it when it was brought in, as it is
+committed, and as the newer kit has it. The author's own files are compared only where the kit has a
+part in them (`hack/reference/author` has them as the kit wrote them).
+"""
+
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hack.pack import kit_record
+from hack.rig.run import HackError, output
+
+#: Where a repository has those of its author's files that the kit has a part in, as the kit wrote
+#: them.
+AUTHOR = Path("hack", "reference", "author")
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a newer kit changes in a repository, by the paths of the files."""
+
+    added: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    #: The texts that have the author's changes and those of the newer kit.
+    merged: dict[str, str] = field(default_factory=dict)
+    #: What the author changed or removed, and the newer kit has as before.
+    kept: list[str] = field(default_factory=list)
+    #: Why a file can be neither the author's nor the newer kit's.
+    conflicts: dict[str, str] = field(default_factory=dict)
+
+
+class _Comparison:
+    """A repository, a newer one as the kit writes it, and where former texts are found."""
+
+    def __init__(self, repository: Path, newer: Path, origin: Path) -> None:
+        self._newer = newer
+        self._git = (repository, origin)
+        self.former = kit_record.read(repository).files
+        self.theirs = kit_record.read(newer).files
+        self.ours = _committed(repository)
+        self.changes = Changes()
+
+    def compare(self, path: str) -> None:
+        """Compare a file of the kit."""
+        former, ours, theirs = (ids.get(path) for ids in (self.former, self.ours, self.theirs))
+        if ours == theirs:
+            return
+        if theirs == former or (ours is None and former is not None):
+            self.changes.kept.append(path)
+        elif ours == former:
+            self._list(former, theirs).append(path)
+        elif former is None:
+            self.changes.conflicts[path] = "the newer kit adds it, and you have another file there"
+        elif theirs is None:
+            self.changes.conflicts[path] = "you have changed it, and the newer kit has removed it"
+        else:
+            self._merge(path, former, Path(path))
+
+    def compare_author_s(self, path: str) -> None:
+        """Compare a file of the author's that the kit has a part in."""
+        reference = (AUTHOR / path).as_posix()
+        former, theirs = self.former.get(reference), self.theirs[reference]
+        ours = self.ours.get(path)
+        if ours in (None, theirs) or theirs == former:
+            return
+        if former is None:
+            self.changes.conflicts[path] = "the newer kit has a part in it, and yours has none"
+        elif ours == former:
+            self.changes.merged[path] = (self._newer / reference).read_text()
+        else:
+            self._merge(path, former, Path(reference))
+
+    def _list(self, former: str | None, theirs: str | None) -> list[str]:
+        if theirs is None:
+            return self.changes.removed
+        return self.changes.added if former is None else self.changes.updated
+
+    def _merge(self, path: str, former: str, newer: Path) -> None:
+        ours = self._text(self.ours[path])
+        base = self._text(former)
+        if ours is None or base is None:
+            self.changes.conflicts[path] = (
+                "you and the newer kit have changed it, and the text that both began with is "
+                "neither in this repository's history nor in that of FROM"
+            )
+            return
+        merged = _merged(ours, base, (self._newer / newer).read_text())
+        if merged is None:
+            self.changes.conflicts[path] = "you and the newer kit have changed the same lines"
+        else:
+            self.changes.merged[path] = merged
+
+    def _text(self, blob: str) -> str | None:
+        for repository in self._git:
+            try:
+                return output(["git", "-C", repository, "cat-file", "blob", blob])
+            except HackError:
+                continue
+        return None
+
+
+def between(repository: Path, newer: Path, origin: Path) -> Changes:
+    """Return what a newer kit changes in a repository.
+
+    `newer` is a repository as that kit writes it with the same answers, and `origin` the checkout
+    that the kit is from.
+    """
+    comparison = _Comparison(repository, newer, origin)
+    for path in sorted(comparison.former.keys() | comparison.theirs.keys()):
+        comparison.compare(path)
+    for path in sorted(comparison.theirs):
+        if Path(path).is_relative_to(AUTHOR):
+            comparison.compare_author_s(Path(path).relative_to(AUTHOR).as_posix())
+    return comparison.changes
+
+
+def _committed(repository: Path) -> dict[str, str]:
+    """Return git's ids of all committed files, by their paths."""
+    listed = output(["git", "-C", repository, "ls-tree", "-r", "-z", "HEAD"])
+    lines = (line.split("\t", 1) for line in listed.split("\0") if line)
+    return {path: columns.split()[2] for columns, path in lines}
+
+
+def _merged(ours: str, base: str, theirs: str) -> str | None:
+    """Return a text with two changes of it; None where they meet."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, name) for name in ("ours", "base", "theirs")]
+        for file, text in zip(files, (ours, base, theirs), strict=True):
+            file.write_text(text)
+        try:
+            return output(["git", "merge-file", "--stdout", *files])
+        except HackError:
+            return None

@@ -1,0 +1,221 @@
+"""`make kit-update`: a newer kit reaches a repository, and its author's changes stay."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.new.repositories import Repository, kit_in
+
+ANSWERS = ("cache-operator", "Cache", "cache.example.com")
+#: What an author and the makers of the kit change in these tests.
+RUNTIME, MAKEFILE = "operator/kopf_runtime/backoff.py", "hack/kit.mk"
+OPERATOR = "operator/cache_operator/operator.py"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Repository, Repository]:
+    """The kit as it is checked out, in a repository of its own, and what an author has of it."""
+    folder = tmp_path_factory.mktemp("kit-update")
+    kit, author = kit_in(folder / "kit"), Repository(folder / "author")
+    ended = kit.run("hack.scaffold", *ANSWERS, str(author.folder))
+    assert ended.returncode == 0, ended.stderr
+    author.begin()
+    return kit, author
+
+
+@pytest.fixture
+def kit(made: tuple[Repository, Repository], tmp_path: Path) -> Repository:
+    return made[0].clone(tmp_path / "kit")
+
+
+@pytest.fixture
+def author(made: tuple[Repository, Repository], tmp_path: Path) -> Repository:
+    return made[1].clone(tmp_path / "author")
+
+
+def test_a_newer_kit_is_there_and_the_author_s_files_stay(
+    kit: Repository, author: Repository
+) -> None:
+    author.edit(OPERATOR, "Hello!", "Good morning!")
+    author.edit("README.md", "# cache-operator", "# Our caches")
+    kit.edit(RUNTIME, '"""', '"""Newer. ')
+    kit.edit("hack/rig/newer.py", "", '"""A new module."""\n')
+    kit.remove("tests/projects/kubeconform.py")
+    kit.edit("hack/scaffold/templates/README.md.in", "# ", "# Newer ")
+
+    said = author.update(kit.folder)
+
+    assert author.changed() == {
+        f"M  {RUNTIME}",
+        "A  hack/rig/newer.py",
+        "D  tests/projects/kubeconform.py",
+        "M  hack/kit.yaml",
+    }
+    assert author.read(RUNTIME) == kit.read(RUNTIME)
+    for line in (
+        f"{RUNTIME} updated",
+        "hack/rig/newer.py added",
+        "tests/projects/kubeconform.py removed",
+    ):
+        assert f"  {line}\n" in said
+
+
+def test_a_program_of_the_kit_can_be_run(kit: Repository, author: Repository) -> None:
+    program = "hack/rig/node/kind/setup"
+    kit.edit(program, "\n", "\n# newer\n")
+
+    author.update(kit.folder)
+
+    assert os.access(author.folder / program, os.X_OK)
+
+
+def test_the_author_s_changes_of_the_kit_are_kept_and_merged(
+    kit: Repository, author: Repository
+) -> None:
+    author.edit(RUNTIME, '"""', '"""Ours. ')
+    author.edit(MAKEFILE, ".DEFAULT_GOAL := help", ".DEFAULT_GOAL := check")
+    author.remove("tests/projects/kubeconform.py")
+    kit.edit(MAKEFILE, "touch $@", "touch $@ # newer")
+    kit.edit("tests/projects/kubeconform.py", '"""', '"""Newer. ')
+
+    said = author.update(kit.folder)
+
+    assert author.changed() == {f"M  {MAKEFILE}", "M  hack/kit.yaml"}
+    assert ".DEFAULT_GOAL := check" in author.read(MAKEFILE)
+    assert "# newer" in author.read(MAKEFILE)
+    assert f"  {MAKEFILE} merged with your changes\n" in said
+    assert f"  {RUNTIME} left as you have it\n" in said
+    assert "  tests/projects/kubeconform.py left as you have it\n" in said
+
+
+def test_they_are_merged_again_with_the_next_kit(kit: Repository, author: Repository) -> None:
+    author.edit(MAKEFILE, ".DEFAULT_GOAL := help", ".DEFAULT_GOAL := check")
+    kit.edit(MAKEFILE, "touch $@", "touch $@ # newer")
+    author.update(kit.folder)
+    author.commit()
+    kit.edit(MAKEFILE, "# newer", "# newest")
+
+    author.update(kit.folder)
+
+    assert ".DEFAULT_GOAL := check" in author.read(MAKEFILE)
+    assert "touch $@ # newest" in author.read(MAKEFILE)
+
+
+def test_a_dependency_of_the_kit_comes_beside_those_of_the_author(
+    kit: Repository, author: Repository
+) -> None:
+    author.edit(
+        "pyproject.toml", "[project.scripts]", "[project.urls]\na = 'b'\n\n[project.scripts]"
+    )
+    kit.edit("pyproject.toml", '    "hypothesis', '    "newer>=1",\n    "hypothesis')
+
+    said = author.update(kit.folder)
+
+    assert "a = 'b'" in author.read("pyproject.toml")
+    assert '    "newer>=1",\n' in author.read("pyproject.toml")
+    assert "  pyproject.toml merged with your changes\n" in said
+
+
+def test_a_conflict_is_told_and_nothing_is_changed(kit: Repository, author: Repository) -> None:
+    author.edit(RUNTIME, '"""', '"""Ours. ')
+    author.edit("tests/projects/kubeconform.py", '"""', '"""Ours. ')
+    author.edit("hack/rig/newer.py", "", "ours\n")
+    kit.edit(RUNTIME, '"""', '"""Newer. ')
+    kit.remove("tests/projects/kubeconform.py")
+    kit.edit("hack/rig/newer.py", "", "newer\n")
+    kit.edit(MAKEFILE, "touch $@", "touch $@ # newer")
+
+    said = author.refused(kit.folder)
+
+    assert f"  {RUNTIME}: you and the newer kit have changed the same lines\n" in said
+    assert (
+        "  tests/projects/kubeconform.py: you have changed it, and the newer kit has removed it\n"
+        in said
+    )
+    assert "  hack/rig/newer.py: the newer kit adds it, and you have another file there\n" in said
+    assert MAKEFILE not in said
+
+
+def test_what_a_conflict_says_to_do_ends_it(kit: Repository, author: Repository) -> None:
+    author.edit(RUNTIME, '"""', '"""Ours. ')
+    kit.edit(RUNTIME, '"""', '"""Newer. ')
+    (restore,) = re.findall("git cat-file blob .*", author.refused(kit.folder))
+
+    subprocess.run(["sh", "-c", restore], cwd=author.folder, check=True)
+    author.commit()
+    author.update(kit.folder)
+
+    assert author.read(RUNTIME) == kit.read(RUNTIME)
+
+
+def test_a_change_that_is_older_than_the_first_commit_is_merged_with_the_kit_s_history(
+    kit: Repository, author: Repository
+) -> None:
+    author.edit(MAKEFILE, ".DEFAULT_GOAL := help", ".DEFAULT_GOAL := check")
+    author.begin()
+    kit.edit(MAKEFILE, "touch $@", "touch $@ # newer")
+
+    author.update(kit.folder)
+
+    assert ".DEFAULT_GOAL := check" in author.read(MAKEFILE)
+    assert "# newer" in author.read(MAKEFILE)
+
+
+def test_where_that_text_is_lost_it_is_a_conflict(kit: Repository, author: Repository) -> None:
+    author.edit(MAKEFILE, ".DEFAULT_GOAL := help", ".DEFAULT_GOAL := check")
+    author.begin()
+    kit.edit(MAKEFILE, "touch $@", "touch $@ # newer")
+
+    kit.begin()
+
+    said = author.refused(kit.folder)
+
+    assert f"  {MAKEFILE}: you and the newer kit have changed it, and the text that both" in said
+
+
+def test_a_url_and_a_tag_name_a_kit(kit: Repository, author: Repository) -> None:
+    kit.edit(RUNTIME, '"""', '"""Newer. ')
+    kit.git("tag", "v9.0.0")
+    kit.edit(RUNTIME, '"""Newer. ', '"""Newest. ')
+
+    said = author.update(f"{kit.folder.as_uri()}#v9.0.0")
+
+    assert '"""Newer. ' in author.read(RUNTIME)
+    assert "==> The kit v9.0.0, in place of " in said
+
+
+def test_the_kit_that_is_there_changes_nothing(kit: Repository, author: Repository) -> None:
+    said = author.update(kit.folder)
+
+    assert author.changed() == set()
+    assert re.search("The kit is .* already", said)
+
+
+def test_changes_that_are_not_committed_are_refused(kit: Repository, author: Repository) -> None:
+    (author.folder / "README.md").write_text("ours")
+
+    assert "README.md differs from what is committed; commit it, or" in author.refused(kit.folder)
+
+
+@pytest.mark.parametrize(
+    ("origin", "sentence"),
+    [
+        ("", "FROM is missing: say for example FROM=../message-operator, a checkout, or FROM=http"),
+        ("/nowhere", "FROM=/nowhere is neither a checkout nor a URL that git can clone"),
+        ("{author}", "FROM={author} has no kit that `make kit-update` can bring"),
+        ("{kit}#v9", "FROM={kit}#v9 is neither a checkout nor a URL"),
+    ],
+)
+def test_what_is_no_kit_is_refused(
+    kit: Repository, author: Repository, origin: str, sentence: str
+) -> None:
+    folders = {"kit": kit.folder, "author": author.folder}
+
+    assert sentence.format(**folders) in author.refused(origin.format(**folders))
+
+
+def test_the_kit_s_own_repository_refuses_it(kit: Repository, author: Repository) -> None:
+    assert "this repository is where the kit is made" in kit.refused(author.folder)
