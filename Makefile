@@ -38,14 +38,6 @@ release-keys: $(READY) ## make the keys that releases are signed with (KEYS=fold
 
 ##@ Test and measure
 
-.PHONY: faults
-faults: $(READY) ## the operator under faults, on a control plane of plain processes (ARGS="-k frozen")
-	@$(PY) -m pytest tests/faults -m "not long and not soak" -n 3 --dist worksteal $(ARGS)
-
-.PHONY: faults-long
-faults-long: $(READY) ## the slow fault tests: 10,000 Messages, all faults on the example operators
-	@$(PY) -m pytest tests/faults -m long -s $(ARGS)
-
 .PHONY: soak
 soak: $(READY) ## an hour of churn: the memory of two replicas stays (MINUTES=10)
 	@$(PY) -m pytest tests/faults -m soak -s $(ARGS)

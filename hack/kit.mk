@@ -166,6 +166,16 @@ undeploy: $(READY) ## remove the operator; the objects stay
 e2e: $(READY) ## end-to-end tests on the cluster (ARGS="-k create")
 	@PROJECT=$(PROJECT) $(PY) -m hack e2e -- $(ARGS)
 
+##@ Test under faults
+
+.PHONY: faults
+faults: $(READY) ## the operator under faults, on a control plane of plain processes (ARGS="-k frozen")
+	@$(PY) -m pytest tests/faults -m "not long and not soak" -n 3 --dist worksteal $(ARGS)
+
+.PHONY: faults-long
+faults-long: $(READY) ## the slow fault tests: thousands of objects, all faults on further operators
+	@$(PY) -m pytest tests/faults -m long -s $(ARGS)
+
 ##@ Image
 
 .PHONY: docker-build

@@ -33,4 +33,4 @@ What you edit then, before `make generate`:
   PROJECT, examples/sample.yaml   kinds, images of its Pods, a manifest to try
   charts/{answers.name}/   Chart.yaml: whose it is; templates/_operator.tpl: flags, alerts
   olm/csv.yaml, olm/description.md   what OLM and OperatorHub.io show
-  tests/unit/, tests/e2e/, README.md   what the operator does""")
+  tests/unit/, tests/e2e/, tests/faults/subjects.py, README.md   what the operator does""")

@@ -11,7 +11,14 @@ from hack.rig.run import output
 SAME = (
     *("operator/kopf_runtime", "operator/bytecode.py", "hack", "tests/projects"),
     *("tests/conftest.py", "tests/chart/helm.py", "tests/chart/pod_security.py"),
-    "tests/bundle/package.py",
+    *("tests/bundle/package.py", "tests/support/faults"),
+    *(
+        f"tests/faults/{name}.py"
+        for name in (
+            *("conftest", "each"),
+            *("test_every_write", "test_replicas", "test_walks", "test_watches"),
+        )
+    ),
     *(f"requirements/{lock}.txt" for lock in ("dev", "go", "operator", "uv")),
     *(".gitignore", "LICENSE", "LICENSES"),
 )

@@ -8,7 +8,7 @@ import pytest
 from hack.rig import versions
 from hack.rig.control_plane import ControlPlane, chosen
 from hack.rig.run import HackError
-from tests.faults.subjects import MESSAGE, SUBJECTS
+from tests.faults.subjects import SUBJECTS
 from tests.support.faults import control_plane
 from tests.support.faults.cluster import Cluster, connected
 from tests.support.faults.subject import Subject, prepare
@@ -51,8 +51,8 @@ async def cluster(plane: ControlPlane) -> AsyncIterator[Cluster]:
 
 @pytest.fixture
 def subject() -> Subject:
-    """The operator under faults: the Message's, unless the test is one of `subjects.on_each`."""
-    return MESSAGE
+    """The operator under faults: the first one, unless the test is one of `each.on_each`."""
+    return SUBJECTS[0]
 
 
 @pytest.fixture

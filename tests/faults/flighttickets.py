@@ -4,7 +4,6 @@ It has no children, so it is none of `subjects`; tests/faults/test_flightticket.
 """
 
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -21,7 +20,7 @@ class FlightTickets(Subject):
 
     program = (str(EXAMPLE / "flighttickets.py"),)
     kind = Kind("flights.com", "v1", "flighttickets", "FlightTicket")
-    child = Kind("", "v1", "events", "Event")  # all that it creates in the cluster
+    creates = Kind("", "v1", "events", "Event")
     well = "Booked"
 
     def install(self) -> list[Raw]:
@@ -32,15 +31,3 @@ class FlightTickets(Subject):
 
     def spec(self, text: str) -> Raw:
         return {"from": "Mumbai", "to": text, "number": 2}
-
-    def child_of(self, name: str) -> str:
-        raise NotImplementedError("a FlightTicket has no children")
-
-    def foreign(self, name: str) -> Raw:
-        raise NotImplementedError("a FlightTicket has no children")
-
-    def facts(self, found: Raw, child: Raw, text: str) -> dict[str, tuple[Any, Any]]:
-        raise NotImplementedError("a FlightTicket has no children")
-
-    def essence(self, child: Raw) -> Raw:
-        raise NotImplementedError("a FlightTicket has no children")

@@ -9,7 +9,7 @@ import yaml
 from kopf_runtime.kinds import CONFIG_MAP, Kind
 from tests.support.faults.cluster import Cluster, Raw
 from tests.support.faults.rights import granted
-from tests.support.faults.subject import Subject, lose
+from tests.support.faults.subject import Parent, lose
 
 _CHECKOUT = Path(__file__).parents[2]
 _EXAMPLE = _CHECKOUT / "examples" / "greeting"
@@ -27,7 +27,7 @@ async def alter(cluster: Cluster, config_map: str) -> None:
     await cluster.patch(config_map, {"data": {"text": "altered"}})
 
 
-class Greetings(Subject):
+class Greetings(Parent):
     """The operator of docs/runtime.md, run from the page."""
 
     program = ("-c", listing())

@@ -8,7 +8,7 @@ import yaml
 from kopf_runtime.kinds import DEPLOYMENT, Kind
 from tests.support.faults.cluster import Cluster, Raw
 from tests.support.faults.rights import granted
-from tests.support.faults.subject import Subject, lose
+from tests.support.faults.subject import Parent, lose
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "memcached"
 #: What a text of the suite's stands for.
@@ -20,7 +20,7 @@ async def scale(cluster: Cluster, deployment: str) -> None:
     await cluster.patch(deployment, {"spec": {"replicas": 2}})
 
 
-class Memcacheds(Subject):
+class Memcacheds(Parent):
     """The operator of examples/memcached, with the rights that it declares."""
 
     program = (str(EXAMPLE / "memcacheds.py"),)

@@ -9,7 +9,7 @@ from kopf_runtime.kinds import POD
 from message_operator.messages import Message
 from tests.chart import helm
 from tests.support.faults.cluster import Cluster, Raw
-from tests.support.faults.subject import Subject, lose
+from tests.support.faults.subject import Parent, lose
 
 #: What Pod Security asks of a container in the tests' namespaces.
 STRICT = {
@@ -43,7 +43,7 @@ def foreign_pod(name: str, owner: Raw | None = None) -> Raw:
     }
 
 
-class Messages(Subject):
+class Messages(Parent):
     """The operator of this repository, with the rights that its chart gives it."""
 
     program = ("-m", "message_operator")

@@ -9,7 +9,7 @@ from tests.faults.subjects import SUBJECTS
 from tests.support.faults import calls, scenarios
 from tests.support.faults.calls import Call, Forward
 from tests.support.faults.cluster import Cluster
-from tests.support.faults.subject import Subject
+from tests.support.faults.subject import Parent
 from tests.support.faults.world import World, world
 
 AT_ONCE = 5  # operators that start at once; most of their time is waiting
@@ -31,7 +31,7 @@ def of_each_subject(*, least: int = 0) -> pytest.MarkDecorator:
 
 @of_each_subject(least=1)
 async def test_killed_after_every_single_write(
-    cluster: Cluster, subject: Subject, scenario: str
+    cluster: Cluster, subject: Parent, scenario: str
 ) -> None:
     """SIGKILL when the server has committed the write, before the operator hears of it."""
     writes, limit = subject.writes[scenario], asyncio.Semaphore(AT_ONCE)
@@ -47,7 +47,7 @@ async def test_killed_after_every_single_write(
     assert not killed[-1], "it takes more writes than were tried"
 
 
-async def _killed_after(cluster: Cluster, subject: Subject, scenario: str, number: int) -> bool:
+async def _killed_after(cluster: Cluster, subject: Parent, scenario: str, number: int) -> bool:
     what, writes = scenarios.of(subject, scenario), subject.writes[scenario]
     async with world(cluster, subject) as here:
         await here.start()
@@ -81,7 +81,7 @@ FAULTS = {
 
 
 @of_each_subject()
-async def test_a_fault_at_every_single_write(here: World, subject: Subject, scenario: str) -> None:
+async def test_a_fault_at_every_single_write(here: World, subject: Parent, scenario: str) -> None:
     """One object for each pair of fault and write; all of them at once, with one operator."""
     what, writes = scenarios.of(subject, scenario), subject.writes[scenario]
     cases = {

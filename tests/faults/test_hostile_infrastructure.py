@@ -130,7 +130,7 @@ def sent_again(_: calls.Call, line: bytes) -> bytes:
 
 
 async def test_events_that_come_twice_change_nothing(here: World) -> None:
-    here_only = (here.subject.kind.plural, here.subject.child.plural)
+    here_only = (here.subject.kind.plural, here.parent.child.plural)
     await here.start(
         harm=lambda one: one.arm_events(
             lambda call, _: call.plural in here_only, sent_again, float("inf")

@@ -141,7 +141,7 @@ async def test_who_fights_over_the_status_is_not_outwritten(here: World) -> None
     await here.start()
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
-    before, wrong = len(here.relevant()), {"status": here.subject.wrong_status}
+    before, wrong = len(here.relevant()), {"status": here.parent.wrong_status}
 
     for _ in range(50):
         await here.cluster.patch(f"{here.object()}/status", wrong)

@@ -8,7 +8,7 @@ from signal import Signals
 
 import pytest
 
-from tests.faults.subjects import on_each_in_time
+from tests.faults.each import on_each_in_time
 from tests.support.faults import calls
 from tests.support.faults.calls import Answer, Call, Forward, Match, Write
 from tests.support.faults.cluster import Raw
@@ -169,7 +169,7 @@ def nth_child(here: World, number: int) -> Match:
     """Match the n-th child that is made."""
     made = itertools.count(1)
     return lambda call: (
-        call.writes and call.plural == here.subject.child.plural and next(made) == number
+        call.writes and call.plural == here.parent.child.plural and next(made) == number
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.faults.subjects import on_each_in_time
+from tests.faults.each import on_each_in_time
 from tests.support.faults import scenarios
 from tests.support.faults.cluster import RefusedError
 from tests.support.faults.world import World
@@ -39,14 +39,14 @@ async def test_there_and_back_again(here: World) -> None:
     await here.start()
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
-    before = here.subject.essence(await here.cluster.ask("GET", here.child()))
+    before = here.parent.essence(await here.cluster.ask("GET", here.child()))
 
     await here.edit("둘")
     await here.converges({"hello": "둘"}, quiet=0.1)
     await here.edit("하나")
     await here.converges({"hello": "하나"})
 
-    assert here.subject.essence(await here.cluster.ask("GET", here.child())) == before
+    assert here.parent.essence(await here.cluster.ask("GET", here.child())) == before
 
 
 @on_each_in_time
@@ -71,7 +71,7 @@ async def test_any_walk_ends_as_a_fresh_start_does(here: World, walk: list[Any])
     await here.create(text, fresh)
     await here.is_right(fresh, text)
     children = [await here.cluster.ask("GET", here.child(one)) for one in (name, fresh)]
-    there = [here.subject.essence(child) for child in children]
+    there = [here.parent.essence(child) for child in children]
     assert there[0] == there[1]
 
 
@@ -88,8 +88,8 @@ async def take(here: World, name: str, text: str | None, step: str | Disturb | N
         await (here.create if text is None else here.edit)(step, name)
         return step
     try:
-        if step.name in here.subject.writes:
-            await scenarios.of(here.subject, step.name).act(here, name)
+        if step.name in here.parent.writes:
+            await scenarios.of(here.parent, step.name).act(here, name)
     except RefusedError as error:  # nothing there to disturb, or it has just changed
         if error.status not in (404, 409, 422):
             raise

@@ -8,7 +8,7 @@ from signal import Signals
 import pytest
 
 from kopf_runtime.kinds import Kind
-from tests.faults.subjects import on_each, on_each_in_time
+from tests.faults.each import on_each, on_each_in_time
 from tests.support.faults import calls, proxy
 from tests.support.faults.calls import Answer, Call, Cut, EventMatch, Forward
 from tests.support.faults.world import World
@@ -52,7 +52,7 @@ async def test_a_watch_breaks_in_mid_event(
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
 
-    for kind, text in ((here.subject.kind, "둘"), (here.subject.child, "셋")):
+    for kind, text in ((here.subject.kind, "둘"), (here.parent.child, "셋")):
         here.proxy.arm_events(of(kind), harm)
         await here.edit(text)
         await here.converges({"hello": text})
@@ -66,7 +66,7 @@ async def test_410_hides_a_deletion_and_the_sweep_finds_the_ghost(here: World) -
     await here.converges({"hello": "하나"}, quiet=0.1)
 
     # The list that follows has it no more.
-    here.proxy.arm_events(of(here.subject.child, '"DELETED"'), gone)
+    here.proxy.arm_events(of(here.parent.child, '"DELETED"'), gone)
     await here.cluster.remove(here.child(), grace=0)
 
     await here.converges({"hello": "하나"})
@@ -79,7 +79,7 @@ async def test_events_that_never_come_are_found_by_the_sweep(here: World) -> Non
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
 
-    for kind in (here.subject.kind, here.subject.child):
+    for kind in (here.subject.kind, here.parent.child):
         here.proxy.arm_events(of(kind), never, float("inf"))
     await here.create("둘", "two")
     await here.cluster.remove(here.child(), grace=0)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from tests.support.faults.subject import Subject
+from tests.support.faults.subject import Parent
 from tests.support.faults.world import World
 
 Act = Callable[[World, str], Awaitable[None]]
@@ -42,12 +42,12 @@ async def recreate(world: World, name: str) -> None:
 
 
 async def alter_the_status(world: World, name: str) -> None:
-    wrong = {"status": world.subject.wrong_status}
+    wrong = {"status": world.parent.wrong_status}
     await world.cluster.patch(f"{world.object(name)}/status", wrong)
 
 
 async def a_foreign_child(world: World, name: str) -> None:
-    await world.cluster.ask("POST", world.children, world.subject.foreign(name))
+    await world.cluster.ask("POST", world.children, world.parent.foreign(name))
 
 
 async def conflict(world: World, name: str) -> None:
@@ -80,7 +80,7 @@ _COMMON = {
 }
 
 
-def of(subject: Subject, name: str) -> Scenario:
+def of(subject: Parent, name: str) -> Scenario:
     """Return a scenario by its name, with the subject's number of writes."""
     if name in _COMMON:
         return _COMMON[name]

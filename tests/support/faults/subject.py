@@ -1,7 +1,8 @@
-"""A `Subject` describes an operator to the fault suite, in about thirty lines.
+"""A `Subject` describes an operator to the fault suite, and a `Parent` one with children.
 
-The suite creates an object, edits it, breaks it and its child, and checks that it recovers. The
-`Subject` says how to do this for one operator; tests/faults/subjects.py lists them.
+A `Parent` has about thirty lines. The suite creates an object, edits it, breaks it and its child,
+and checks that it recovers. The `Parent` says how to do this for one operator;
+tests/faults/subjects.py lists them.
 """
 
 from abc import ABC, abstractmethod
@@ -22,17 +23,51 @@ async def lose(cluster: Cluster, child: str) -> None:
 
 
 class Subject(ABC):
-    """An operator under test, and its kind, whose objects have one child each.
-
-    A user sets a text; the suite ignores all other fields.
-    """
+    """An operator under test, and its kind."""
 
     #: The arguments for Python that run it.
     program: tuple[str, ...]
     kind: Kind
-    child: Kind
     #: The Ready condition's reason of a healthy object.
     well: str
+
+    def __str__(self) -> str:
+        return self.kind.kind
+
+    @property
+    @abstractmethod
+    def creates(self) -> Kind:
+        """A kind whose objects it creates in the cluster, so it must be allowed to."""
+
+    @abstractmethod
+    def install(self) -> list[Raw]:
+        """Return the objects that a cluster needs first: the CRD."""
+
+    @abstractmethod
+    def rights(self, namespace: str | None) -> list[Raw]:
+        """Return the roles and bindings for one namespace and its Lease, or for all."""
+
+    @abstractmethod
+    def spec(self, text: str) -> Raw:
+        """Return the spec of an object with a text; the suite ignores all other fields."""
+
+    @property
+    def crd(self) -> str:
+        """The path of the kind's CRD."""
+        return f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{self.kind}"
+
+    def manifest(self, text: str, name: str) -> Raw:
+        """Return an object with a text."""
+        return {
+            "apiVersion": self.kind.api_version, "kind": self.kind.kind,
+            "metadata": {"name": name}, "spec": self.spec(text),
+        }  # fmt: skip
+
+
+class Parent(Subject):
+    """An operator whose objects have one child each."""
+
+    child: Kind
     #: A wrong status, which somebody may write by hand.
     wrong_status: ClassVar[Raw]
     #: Functions that break a child, by the name of the scenario.
@@ -46,20 +81,9 @@ class Subject(ABC):
     #: How many additional writes a scenario may take, if not two.
     more_writes: ClassVar[Mapping[str, int]] = MappingProxyType({})
 
-    def __str__(self) -> str:
-        return self.kind.kind
-
-    @abstractmethod
-    def install(self) -> list[Raw]:
-        """Return the objects that a cluster needs first: the CRD."""
-
-    @abstractmethod
-    def rights(self, namespace: str | None) -> list[Raw]:
-        """Return the roles and bindings for one namespace and its Lease, or for all."""
-
-    @abstractmethod
-    def spec(self, text: str) -> Raw:
-        """Return the spec of an object with a text."""
+    @property
+    def creates(self) -> Kind:
+        return self.child
 
     @abstractmethod
     def child_of(self, name: str) -> str:
@@ -80,18 +104,6 @@ class Subject(ABC):
     def most(self, scenario: str) -> int:
         """Return the maximum number of writes that a scenario takes."""
         return self.writes[scenario] + self.more_writes.get(scenario, 2)
-
-    @property
-    def crd(self) -> str:
-        """The path of the kind's CRD."""
-        return f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{self.kind}"
-
-    def manifest(self, text: str, name: str) -> Raw:
-        """Return an object with a text."""
-        return {
-            "apiVersion": self.kind.api_version, "kind": self.kind.kind,
-            "metadata": {"name": name}, "spec": self.spec(text),
-        }  # fmt: skip
 
     def wrong(self, found: Raw, child: Raw, text: str) -> list[str]:
         """Return what is wrong with an object that should have a text, and with its child."""

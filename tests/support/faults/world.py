@@ -18,7 +18,7 @@ from tests.support.faults.cluster import Cluster, Raw
 from tests.support.faults.kubelet import Kubelet
 from tests.support.faults.process import Operator
 from tests.support.faults.proxy import Armed, Proxy, proxying
-from tests.support.faults.subject import Subject
+from tests.support.faults.subject import Parent, Subject
 
 LEASE = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 PATIENCE = 120.0  # timeout in seconds for convergence
@@ -49,6 +49,12 @@ class World:
     @property
     def proxy(self) -> Proxy:
         return self.proxies[0]
+
+    @property
+    def parent(self) -> Parent:
+        """The operator under test, whose objects have children."""
+        assert isinstance(self.subject, Parent), f"a {self.subject} has no child"
+        return self.subject
 
     @property
     def operator(self) -> Operator:
@@ -109,7 +115,7 @@ class World:
     async def allow(self, namespace: str | None) -> None:
         """Grant the operator its rights in a namespace, or in all, and those of the election."""
         await self.grant(self.subject.rights(namespace))
-        await self.cluster.until_allowed("create", self.subject.child, namespace or "default")
+        await self.cluster.until_allowed("create", self.subject.creates, namespace or "default")
         if namespace is not None:
             await self.cluster.until_allowed("create", LEASE, namespace)
 
@@ -137,7 +143,7 @@ class World:
     @property
     def children(self) -> str:
         """The path of their children."""
-        return self.subject.child.path(self.namespace)
+        return self.parent.child.path(self.namespace)
 
     def object(self, name: str = "hello") -> str:
         """Return the path of an object."""
@@ -145,7 +151,7 @@ class World:
 
     def child(self, name: str = "hello") -> str:
         """Return the path of its child."""
-        return f"{self.children}/{self.subject.child_of(name)}"
+        return f"{self.children}/{self.parent.child_of(name)}"
 
     async def create(self, text: str, name: str = "hello") -> Raw:
         return await self.create_in(self.namespace, text, name)
@@ -194,7 +200,7 @@ class World:
         return [
             write for write in self.relevant()
             if write.method == method
-            and write.path.rstrip("/").split("/")[place] == self.subject.child.plural
+            and write.path.rstrip("/").split("/")[place] == self.parent.child.plural
         ]  # fmt: skip
 
     def children_made(self) -> int:
@@ -234,7 +240,7 @@ class World:
             while True:
                 found = await self.cluster.find(self.object(name))
                 child = await self.cluster.find(self.child(name))
-                if found and child and not self.subject.wrong(found, child, text):
+                if found and child and not self.parent.wrong(found, child, text):
                     return
                 await asyncio.sleep(0.05)
 
@@ -256,13 +262,13 @@ class World:
         ]
         if {one["metadata"]["name"] for one in objects} != set(wanted):
             found.append(f"objects {[one['metadata']['name'] for one in objects]}")
-        if set(children) != {self.subject.child_of(name) for name in wanted}:
+        if set(children) != {self.parent.child_of(name) for name in wanted}:
             found.append(f"{len(children)} children for {len(wanted)}: {list(children)[:5]}")
         for one in objects:
             name = one["metadata"]["name"]
-            child = children.get(self.subject.child_of(name))
+            child = children.get(self.parent.child_of(name))
             if child is not None and name in wanted:
-                found += self.subject.wrong(one, child, wanted[name])
+                found += self.parent.wrong(one, child, wanted[name])
         return found[:5]
 
     def story(self, what: str) -> str:
