@@ -21,7 +21,7 @@ preflight         what a machine must have, and how to install it
 engine            the Docker engine
 dockerfiles       builds images from Dockerfiles, for one platform or several
 public_images     public images, if a registry can be reached
-registry          the registry beside the cluster, on localhost:5001
+registry          the registry beside the cluster
 base_images       the base images of the operator's image, and BusyBox
 node_image        the image of the kind node (node/), if no registry can be reached
 kind              the kind cluster: its health, its creation and deletion

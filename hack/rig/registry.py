@@ -1,4 +1,4 @@
-"""The image registry beside the cluster, which is localhost:5001 here and in the nodes.
+"""The image registry beside the cluster, which has one address here and in the nodes.
 
 Images, charts and bundles are therefore pulled as users pull them, not loaded into the node. Used
 by `hack.rig.cluster`, `hack.pack.image` and `hack.rig.base_images`.
@@ -9,6 +9,7 @@ import json
 import time
 import urllib.error
 import urllib.request
+import zlib
 from http.client import HTTPMessage
 
 from hack.rig import cache, engine, names, public_images, versions
@@ -16,8 +17,17 @@ from hack.rig.debian import RootFs
 from hack.rig.run import HackError, answer, tail
 from hack.rig.steps import step
 
+
+def port(operator: str, kit: str) -> int:
+    """Return the port of an operator's registry: 5001 for the kit's own operator.
+
+    Other operators have ports of their own, so that their registries can run on one machine.
+    """
+    return 5001 if operator == kit else 5100 + zlib.crc32(operator.encode()) % 900
+
+
 NAME = names.registry()
-PORT = 5001
+PORT = port(names.prefix(), names.kit())
 ADDRESS = f"localhost:{PORT}"
 _NETWORK = "kind"
 
@@ -41,7 +51,7 @@ _ROOT = RootFs(
     ),
 )
 
-# Tells containerd, in a node, where localhost:5001 really is: Docker resolves the name.
+# Tells containerd, in a node, where that address really is: Docker resolves the name.
 _HOSTS = f'[host."http://{NAME}:5000"]\n'
 
 
