@@ -137,11 +137,13 @@ def _owned(definition: Manifest, written: Manifest, display_name: str) -> Manife
 def _described(written: list[Manifest], schema: Manifest, where: str) -> list[Manifest]:
     """Return descriptors with the schema's descriptions; raise HackError if the fields differ."""
     properties = schema["properties"]
-    paths = [descriptor["path"] for descriptor in written]
-    if odd := set(paths) ^ set(properties):
-        raise HackError(
-            f"olm/csv.yaml: {where}: {', '.join(sorted(odd))} must be both here and in the CRD"
-        )
+    paths = {descriptor["path"] for descriptor in written}
+    changes = {
+        "add {}, which the CRD has": properties.keys() - paths,
+        "remove {}, which the CRD does not have": paths - properties.keys(),
+    }
+    if todo := [text.format(", ".join(sorted(odd))) for text, odd in changes.items() if odd]:
+        raise HackError(f"olm/csv.yaml: {where}: {'; '.join(todo)}")
     return [
         descriptor | {"description": properties[descriptor["path"]]["description"]}
         for descriptor in written

@@ -247,14 +247,15 @@ def test_a_field_that_nobody_describes_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = yaml.safe_load((bundle.WRITTEN / "csv.yaml").read_text())
-    del written["kinds"]["Message"]["specDescriptors"][1]
+    written["kinds"]["Message"]["specDescriptors"][1]["path"] = "pause"
     (tmp_path / "csv.yaml").write_text(yaml.safe_dump(written))
     for name in ("values.yaml", "description.md"):
         (tmp_path / name).write_text((bundle.WRITTEN / name).read_text())
     monkeypatch.setattr(service_version, "WRITTEN", tmp_path)
 
     sentence = (
-        "olm/csv.yaml: Message: specDescriptors: intervalSeconds must be both here and in the CRD"
+        "olm/csv.yaml: Message: specDescriptors: add intervalSeconds, which the CRD has; "
+        "remove pause, which the CRD does not have"
     )
     with pytest.raises(HackError, match=re.escape(sentence)):
         list(generate.problems())
