@@ -4,6 +4,7 @@
 its own operator needs is tested elsewhere: the Message's in tests/chart.
 """
 
+import dataclasses
 import functools
 import json
 import re
@@ -14,6 +15,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+import kopf_runtime as kr
 from hack.pack import rights
 from hack.pack.project import REFERENCE, Project
 from hack.rig import versions
@@ -93,6 +95,17 @@ def test_the_operator_takes_the_arguments(project: Project, values: Values) -> N
         where = functools.reduce(lambda part, name: part[name], image.values.split("."), where)
         named = f"{where['registry']}/{where['repository']}:{where['tag']}"
         assert getattr(found, image.flag.replace("-", "_")) == named
+
+
+@every_project
+def test_each_image_that_the_operator_names_is_in_its_project(project: Project) -> None:
+    declared = dataclasses.fields(project.module(project.manager).Settings)
+    flags = {
+        flag.name.replace("_", "-") for flag in declared if flag.metadata.get("parse") is kr.image
+    }
+
+    # The project's are pushed with a release, named by digest, and built where nothing is pulled.
+    assert {image.flag for image in project.images} == flags, f"see `images` in {project.root}"
 
 
 @every_project
