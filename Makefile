@@ -66,6 +66,10 @@ test-platforms: $(READY) ## the images of every platform that the bundle promise
 test-new: $(READY) ## what `make new` writes: its own `make check`, and a newer kit (`make kit-update`)
 	@$(PY) -m pytest tests/new $(ARGS)
 
+.PHONY: test-author
+test-author: $(READY) ## "Write your own operator", done as the page says (ARGS="-k without_a_cluster")
+	@$(PY) -m pytest tests/author $(ARGS)
+
 .PHONY: test-release
 test-release: $(READY) ## whole releases into a registry, verified as a stranger would, tampered with
 	@$(PY) -m pytest tests/release $(ARGS)

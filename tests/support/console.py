@@ -17,7 +17,7 @@ from dataclasses import dataclass
 _PARTS = re.compile(
     r"^(?P<level>#+) (?P<heading>[^\n]+)$"
     r"|^ *<!-- not run: (?P<reason>.+?) -->$"
-    r"|^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$",
+    r"|^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,
 )
 _HERE_DOCUMENT = re.compile(r"<<-?['\"]?(\w+)['\"]?")

@@ -1,0 +1,52 @@
+"""docs/write-your-own-operator.md leads to the code of examples/memcached, in both languages."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.support.console import Step
+from tests.support.walkthrough import changed, listings, steps
+
+CHECKOUT = Path(__file__).parents[2]
+PAGE = (CHECKOUT / "docs" / "write-your-own-operator.md").read_text()
+KOREAN = (CHECKOUT / "docs" / "write-your-own-operator.ko.md").read_text()
+OPERATOR = "operator/memcached_operator/operator.py"
+
+
+def code(text: str) -> list[str]:
+    """Return the statements, without what depends on where the module is."""
+    return [
+        ast.unparse(statement)
+        for statement in ast.parse(text).body[1:]  # after the docstring
+        if "__version__ =" not in (line := ast.unparse(statement))
+        and "import __version__" not in line
+        and "__main__" not in line
+    ]
+
+
+def test_the_listings_are_the_code_of_the_example() -> None:
+    parts = [listing.text for listing in listings(PAGE) if listing.file == OPERATOR]
+    example = (CHECKOUT / "examples" / "memcached" / "memcacheds.py").read_text()
+
+    assert code("\n\n".join(parts)) == code(example)
+
+
+def test_both_languages_have_the_same_commands_outputs_and_listings() -> None:
+    assert steps(KOREAN) == steps(PAGE)
+
+
+def test_the_steps_are_in_the_order_of_the_page() -> None:
+    page = '```console\n$ a \\\n  b\n1\n$ c\n```\n```yaml title="f"\nx: 1\n```\n```text\n$ d\n```\n'
+    (first, second, listing) = steps(page)
+
+    assert first == Step("a \\\n  b", "1")
+    assert second == Step("c", "")
+    assert listings(page) == [listing]
+
+
+def test_a_diff_changes_the_lines_that_it_names() -> None:
+    assert changed("a:\n  b\n  c\n", " a:\n-  b\n+  d\n") == "a:\n  d\n  c\n"
+
+    with pytest.raises(AssertionError, match="0 times"):
+        changed("a\n", " b\n+c\n")
