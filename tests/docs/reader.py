@@ -19,7 +19,7 @@ CHECKOUT = Path(__file__).parents[2]
 #: Commands that only look, and are repeated until they show what the page shows.
 _LOOK = re.compile(r"^(kubectl (-n \S+ )?(get|logs|describe|events|message|auth)|cat|grep|tail) ")
 #: Programs that answer by the exit code 1: nothing is found, or something is wrong.
-_ANSWER = re.compile(r"\| grep [^|]+$|^kubectl (message|auth can-i) ")
+_ANSWER = re.compile(r"\| grep .+$|^kubectl (message|auth can-i) ")
 #: Seconds that a command may take, and that a look is repeated.
 _TIMEOUT = 600.0
 _PATIENCE = 300.0

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hack.rig import registry
 from tests.support.console import Block, blocks
 
 CHECKOUT = Path(__file__).parents[2]
@@ -85,13 +86,13 @@ _WORDS = {
     "NAME": "broken",
     "POD": "$(kubectl -n message-operator get pods -o name | head -n 1)",
 }
-_INSTALL = """\
+_INSTALL = f"""\
 make docker-build docker-push
 helm install message-operator charts/message-operator --wait --timeout=5m \\
     --namespace message-operator --create-namespace \\
-    --set image.registry=localhost:5001,image.repository=message-operator"""
+    --set image.registry={registry.ADDRESS},image.repository=message-operator"""
 _RUNS = "kubectl -n message-operator rollout status deployment/message-operator --timeout=5m"
-_REGISTRY = {"registry.example.com": "localhost:5001"}
+_REGISTRY = {"registry.example.com": registry.ADDRESS}
 
 
 def _runbook(page: str) -> Reading:
