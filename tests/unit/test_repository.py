@@ -130,6 +130,26 @@ class Posture(Closed):
     tools: list[Tool] = []
 
 
+class Link(Closed):
+    uri: str
+    comment: str
+
+
+class Attestation(Closed):
+    name: str
+    location: Url
+    predicate_uri: str
+    comment: str = ""
+
+
+class Releases(Closed):
+    automated_pipeline: bool
+    distribution_points: Annotated[list[Link], msgspec.Meta(min_length=1)]
+    changelog: Url | None = None
+    license: License | None = None
+    attestations: list[Attestation] = []
+
+
 class Repository(Closed):
     url: Url
     status: Literal["active"]
@@ -140,6 +160,7 @@ class Repository(Closed):
     core_team: Contacts
     license: License
     documentation: RepositoryDocumentation
+    release: Releases
     security: Posture
 
 
