@@ -17,7 +17,7 @@ from hack.commands import Subparsers, bump
 from hack.pack import catalog, references
 from hack.pack.project import PROJECT
 from hack.pack.publication import charts, files, images, signatures, source, statements
-from hack.pack.publication.signatures import Keys
+from hack.pack.publication.signatures import Keys, Signer, Workflow
 from hack.pack.release import NAME, Release
 from hack.rig import oci, paths, registry
 from hack.rig.run import HackError, output
@@ -41,6 +41,12 @@ def _keys() -> Keys:
     return Keys(Path(given).expanduser().resolve() if given else paths.BUILD / "keys")
 
 
+def signer() -> Signer:
+    """Return the workflow of GitHub that runs, where it may sign and KEYS names no keys."""
+    may_sign = "ACTIONS_ID_TOKEN_REQUEST_TOKEN" in os.environ
+    return Workflow() if may_sign and not os.environ.get("KEYS") else _keys()
+
+
 def _make_keys() -> None:
     keys = _keys()
     keys.make()
@@ -49,17 +55,19 @@ def _make_keys() -> None:
 
 def release(version: str) -> None:
     """Do `make release`; raise HackError where something is in its way."""
-    destination, keys = references.prefix(), _keys()
-    _check(version, keys, destination)
+    destination, who = references.prefix(), signer()
+    _check(version, who, destination)
     if version != PROJECT.version:
         _raise(version)
     try:
-        published = _publish(destination, keys)
-        _sign(published, keys)
+        published = _publish(destination, who)
+        _sign(published, who)
     except HackError as error:
+        log = paths.log("release")
+        log.write_text(f"{error}\n")
         raise HackError(
-            f"{version} is not complete in {destination}: what was published stays there, and the "
-            f"same command goes on from there. What happened:\n{error}"
+            f"{version} is not complete in {destination} ({error.reason}): what was published "
+            f"stays there, and the same command goes on from there; {log} has all that was said"
         ) from error
     if source.tagged(version) is None:
         source.tag(version)
@@ -69,7 +77,7 @@ def release(version: str) -> None:
     say(f"Next: git push origin HEAD v{version}")
 
 
-def _check(version: str, keys: Keys, destination: str) -> None:
+def _check(version: str, signer: Signer, destination: str) -> None:
     """Raise HackError with what would end the release later, before anything is changed."""
     tagged = source.tagged(version) if version else None
     if tagged and tagged != source.head():
@@ -81,15 +89,15 @@ def _check(version: str, keys: Keys, destination: str) -> None:
         bump.check(version)
     catalog.check_records(version)
     source.check_clean()
-    keys.check()
+    signer.check()
     if registry.is_local(destination):
         registry.up()
     try:
         oci.digest(_files(destination, version))
     except HackError as error:
         raise HackError(
-            f"REGISTRY={destination} cannot be asked what it has; log in (docker login), or name "
-            f"another one:\n{error}"
+            f"REGISTRY={destination} cannot be asked what it has ({error.reason}); log in "
+            "(docker login), or name another one"
         ) from error
 
 
@@ -103,12 +111,13 @@ def _raise(version: str) -> None:
     os.execv(sys.executable, [sys.executable, "-m", "hack", "release", version])  # noqa: S606
 
 
-def _publish(destination: str, keys: Keys) -> Mapping[str, str]:
+def _publish(destination: str, signer: Signer) -> Mapping[str, str]:
     """Put all of a release into a registry; return what is there, by its digest."""
     version, date = PROJECT.version, source.date()
     folder, collection = FOLDER / version, f"{destination}/charts"
     made = images.publish(destination)
-    packages = charts.pack(_emptied(FOLDER / f"{version}-charts"), made, collection, keys, date)
+    packed = _emptied(FOLDER / f"{version}-charts")
+    packages = charts.pack(packed, made, collection, signer.charts_key, date)
     published = {}
     for package in packages:
         with step(f"Chart {package.name} into {collection}"):
@@ -117,7 +126,8 @@ def _publish(destination: str, keys: Keys) -> Mapping[str, str]:
             published[f"charts/{name}:{charts.OWNERS}"] = charts.push_owners(chart)
     with step(f"Bundle {made.bundle_image}"):
         made = images.publish_bundle(made, date)
-    _record(made)
+    if source.tagged(version) is None:
+        _record(made)
     published |= {
         NAME: made.image,
         **made.pod_images,
@@ -125,8 +135,7 @@ def _publish(destination: str, keys: Keys) -> Mapping[str, str]:
         f"{NAME}-catalog": images.publish_catalog(made, destination),
     }
     with step(f"Files {_files(destination, version)}"):
-        public = (keys.public, keys.charts_public)
-        files.write(folder, made, published, source.commit(), date, public)
+        files.write(folder, made, published, source.commit(), date, signer.public)
         carrier = files.push(folder, _files(destination, version), date)
     return {**published, f"{NAME}-release": carrier}
 
@@ -140,24 +149,24 @@ def _record(made: Release) -> None:
             (root / catalog.CATALOG.relative_to(PROJECT.root) / path).write_text(text)
 
 
-def _sign(published: Mapping[str, str], keys: Keys) -> None:
+def _sign(published: Mapping[str, str], signer: Signer) -> None:
     """Sign all that is published; attest what is built here, and the operator's image in full."""
     version, date = PROJECT.version, source.date()
     provenance = files.provenance(version, source.commit(), date)
     pods = {each.name for each in PROJECT.images}
     for name, ref in published.items():
         with step(f"Signature of {ref}"):
-            signatures.sign(keys, ref)
+            signatures.sign(signer, ref)
             if name not in pods:
-                signatures.attest(keys, ref, "slsaprovenance1", provenance)
+                signatures.attest(signer, ref, "slsaprovenance1", provenance)
     image = published[NAME]
     with step(f"Attestations of {image}"):
         vex = statements.vulnerabilities(image, version, date)
-        signatures.attest(keys, image, "openvex", vex)
+        signatures.attest(signer, image, "openvex", vex)
         for each in oci.platforms(image).values():
             materials = files.image_materials(each, version, date)
-            signatures.attest(keys, each, "cyclonedx", materials)
-    signatures.sign_file(keys, FOLDER / version / files.CHECKSUMS)
+            signatures.attest(signer, each, "cyclonedx", materials)
+    signatures.sign_file(signer, FOLDER / version / files.CHECKSUMS)
 
 
 def _files(destination: str, version: str) -> str:

@@ -18,7 +18,6 @@ from hack.rig import golang
 from hack.rig.run import Argument, HackError, output
 
 _ABSENT = re.compile(r"MANIFEST_UNKNOWN|NAME_UNKNOWN|status code 404")
-_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _SECONDS = 300
 
 
@@ -99,8 +98,8 @@ def push_layer(layer: Path, ref: str) -> str:
     """
     if there := pinned(ref):
         content = next(iter(platforms(there).values()))
-        layers = json.loads(crane("config", content))["rootfs"]["diff_ids"]
-        if layers != [_digest(layer.read_bytes())]:
+        held = json.loads(crane("config", content))["rootfs"]["diff_ids"]
+        if held != [_digest(layer.read_bytes())]:
             raise HackError(
                 f"{ref} is in the registry already, and holds something else; a version is "
                 "released once: raise it, or delete that if nobody was told of it"
@@ -131,27 +130,37 @@ def push_file(file: Path, ref: str, *, kind: str, media_type: str) -> str:
 
     `kind` is the media type of the artifact's configuration, which is empty.
     """
-    title = {"org.opencontainers.image.title": file.name}
-    content = {
-        "schemaVersion": 2,
-        "mediaType": _MANIFEST,
-        "config": _described(b"{}", kind),
-        "layers": [{**_described(file.read_bytes(), media_type), "annotations": title}],
-    }
+    content = file.read_bytes()
+    layer = _described(content, media_type)
+    layer["annotations"] = {"org.opencontainers.image.title": file.name}
+    return _push_manifest(
+        {
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "config": _described(b"{}", kind),
+            "layers": [layer],
+        },
+        [b"{}", content],
+        ref,
+    )
+
+
+def _push_manifest(content: dict[str, Any], blobs: Sequence[bytes], ref: str) -> str:
+    """Push a manifest with those of its blobs that the registry lacks; return it by its digest."""
     written = json.dumps(content).encode()
-    described = _described(written, _MANIFEST)
+    described = _described(written, content["mediaType"])
     pushed = f"{repository(ref)}@{described['digest']}"
     if pinned(ref) == pushed:
         return pushed
     with tempfile.TemporaryDirectory() as folder:
-        blobs = Path(folder, "blobs", "sha256")
-        blobs.mkdir(parents=True)
-        for blob in (b"{}", file.read_bytes(), written):
-            (blobs / hashlib.sha256(blob).hexdigest()).write_bytes(blob)
-        Path(folder, "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+        layout = Path(folder)
+        (layout / "blobs" / "sha256").mkdir(parents=True)
+        for blob in (*blobs, written):
+            (layout / "blobs" / "sha256" / hashlib.sha256(blob).hexdigest()).write_bytes(blob)
+        (layout / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
         index = {"schemaVersion": 2, "manifests": [described]}
-        Path(folder, "index.json").write_text(json.dumps(index))
-        crane("push", folder, ref)
+        (layout / "index.json").write_text(json.dumps(index))
+        crane("push", layout, ref)
     return pushed
 
 

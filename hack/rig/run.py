@@ -25,6 +25,21 @@ Argument = str | Path
 class HackError(Exception):
     """An error for people: it says what happened, where, and what to do next."""
 
+    @property
+    def reason(self) -> str:
+        """What the command said last that failed, or else the message itself; one line."""
+        cause = self.__cause__
+        return cause.reason if isinstance(cause, HackError) else str(self).splitlines()[0]
+
+
+class CommandError(HackError):
+    """A command that failed, with the end of its output."""
+
+    @property
+    def reason(self) -> str:
+        """The last line of the output."""
+        return str(self).splitlines()[-1].strip()
+
 
 def elapsed(seconds: float) -> str:
     """Return a duration for people: 7s, 1m52s."""
@@ -139,7 +154,7 @@ def output(
         stdin=stdin,
     )
     if code:
-        raise HackError(_failure(argv, code, err or out))
+        raise CommandError(_failure(argv, code, err or out))
     return out.decode(errors="replace")
 
 
@@ -177,7 +192,7 @@ def run(
             stdin=stdin,
         )
     if code:
-        raise HackError(_failure(argv, code, log.read_bytes()[start:]))
+        raise CommandError(_failure(argv, code, log.read_bytes()[start:]))
 
 
 def _failure(argv: Sequence[Argument], code: int, said: bytes) -> str:

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hack.pack.publication.signatures import PASSPHRASE as VARIABLE
 from hack.pack.publication.signatures import Keys
 from hack.rig import environment
 from message_operator import __version__
 from tests.release import registry, releasing
-from tests.release.releasing import CHECKOUT, PASSPHRASE, Clone
+from tests.release.releasing import CHECKOUT, Clone
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,9 @@ class Released:
 
 @pytest.fixture(scope="session", autouse=True)
 def _environment() -> None:
-    environment.scrub_for_tests(("MESSAGE_", "IMG", "KEYS", "COSIGN_", "CATALOG_IMG"))
+    environment.scrub_for_tests(
+        ("MESSAGE_", "IMG", "KEYS", "COSIGN_", "CATALOG_IMG", "ACTIONS_ID_TOKEN_")
+    )
 
 
 @pytest.fixture(scope="session")
@@ -40,21 +41,13 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def keys(scratch: Path) -> Keys:
     """The keys of the maintainers."""
-    return _keys(scratch / "keys")
+    return releasing.make_keys(scratch / "keys")
 
 
 @pytest.fixture(scope="session")
 def other_keys(scratch: Path) -> Keys:
     """The keys of somebody else, who has the same passphrase."""
-    return _keys(scratch / "other-keys")
-
-
-def _keys(folder: Path) -> Keys:
-    made = Keys(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, PASSPHRASE)
-        made.make()
-    return made
+    return releasing.make_keys(scratch / "other-keys")
 
 
 @pytest.fixture(scope="session")

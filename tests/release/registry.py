@@ -53,6 +53,9 @@ class Door(ThreadingHTTPServer):
     def name(self) -> str:
         return f"localhost:{self.server_port}"
 
+    def handle_error(self, *_: object) -> None:
+        """Say nothing of a client that was killed."""
+
     @contextmanager
     def open(self) -> Iterator["Door"]:
         threading.Thread(target=self.serve_forever, daemon=True).start()

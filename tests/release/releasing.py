@@ -1,13 +1,19 @@
 """Releases of a clone of the checkout, as `make release` does them."""
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from hack.pack.project import PROJECT
+from hack.pack.publication import signatures
+from hack.pack.publication.signatures import Keys
 from hack.pack.release import in_registry
 from hack.rig import oci
 
@@ -46,8 +52,14 @@ class Clone:
         return done.stdout.strip()
 
     def hack(self, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-        """Run a command of the Makefile, with this environment's packages and the clone's code."""
-        return subprocess.run(
+        """Run a command of the Makefile to its end."""
+        process = self.start(*arguments, **environment)
+        out, err = process.communicate(timeout=600)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def start(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
+        """Start a command of the Makefile, with the packages that are here and the clone's code."""
+        return subprocess.Popen(
             [sys.executable, "-m", "hack", *arguments],
             cwd=self.folder,
             env={
@@ -58,10 +70,9 @@ class Clone:
                 **environment,
             },
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=600,
-            check=False,
         )
 
     def release(self, version: str, **environment: str) -> str:
@@ -76,10 +87,43 @@ class Clone:
         assert done.returncode == 1, done.stdout + done.stderr
         assert "Traceback" not in done.stderr, done.stderr
         _, _, sentence = done.stderr.partition("error: ")
+        assert len(sentence.strip().splitlines()) == 1, sentence
         return sentence.strip()
 
     def files(self, version: str) -> Path:
         return self.folder / "build" / "release" / version
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return all files in a folder, by their paths in it."""
+    return {
+        file.relative_to(folder).as_posix(): file.read_bytes()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+
+
+def kill(process: "subprocess.Popen[str]") -> None:
+    """End a command with all that it started, as a machine does that loses its power."""
+    listed = subprocess.run(
+        ["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True
+    )
+    parents = [tuple(map(int, line.split())) for line in listed.stdout.splitlines()]
+    family = [process.pid]
+    for member in family:
+        family += [pid for pid, parent in parents if parent == member]
+    for pid in family:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def make_keys(folder: Path) -> Keys:
+    """Make keys that the passphrase of these tests opens."""
+    made = Keys(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(signatures.PASSPHRASE, PASSPHRASE)
+        made.make()
+    return made
 
 
 def push_images(prefix: str, scratch: Path, commit: str) -> dict[str, str]:

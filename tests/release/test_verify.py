@@ -35,7 +35,7 @@ class Stranger:
 
     def __init__(self, folder: Path, keys: Keys, prefix: str) -> None:
         self.folder = folder
-        for key in (keys.public, keys.charts_public):
+        for key in (keys.cosign_public, keys.charts_public):
             shutil.copy(key, folder)
         programs = folder / "bin"
         programs.mkdir()

@@ -7,7 +7,7 @@ goes into the registry with the chart, where `helm pull --verify` finds it. Used
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from hack.pack.publication import signatures, statements
 from hack.pack.publication.signatures import Keys
 from hack.pack.release import Release
 from hack.rig import oci, paths, tools
-from hack.rig.run import HackError, output
+from hack.rig.run import Argument, HackError, output
 
 _CONTENT = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 _PROVENANCE = "application/vnd.cncf.helm.chart.provenance.v1.prov"
@@ -28,18 +28,20 @@ OWNERS = "artifacthub.io"
 _SECONDS = 300
 
 
-def pack(folder: Path, release: Release, collection: str, keys: Keys, date: datetime) -> list[Path]:
+def pack(
+    folder: Path, release: Release, collection: str, keys: Keys | None, date: datetime
+) -> list[Path]:
     """Write the packages of the charts, with their signatures beside them; return their paths."""
     packages = []
     for chart in chart_package.write(folder / "charts", release, collection):
-        _name_key(chart, keys, release.version)
+        if keys:
+            _name_key(chart, keys, release.version)
         for file in (chart, *chart.rglob("*")):
             os.utime(file, (date.timestamp(), date.timestamp()))
         output(
             [
                 *(tools.path("helm4"), "package", chart, "--destination", folder),
-                *("--sign", "--key", keys.owner, "--keyring", keys.charts_private),
-                *("--passphrase-file", "-"),
+                *(_signing(keys) if keys else ()),
             ],
             stdin=os.environ.get(signatures.PASSPHRASE, "").encode() + b"\n",
             timeout=_SECONDS,
@@ -54,7 +56,10 @@ def push(package: Path, collection: str, version: str) -> str:
     Raises HackError where the registry has another chart of that version.
     """
     ref = f"{collection}/{package.name.removesuffix(f'-{version}.tgz')}:{version}"
-    if (there := oci.pinned(ref)) is None or _PROVENANCE not in (layers := _layers(there)):
+    is_signed = package.with_name(f"{package.name}.prov").exists()
+    there = oci.pinned(ref)
+    layers = _layers(there) if there else {}
+    if there is None or (is_signed and _PROVENANCE not in layers):
         plain = ("--plain-http",) if collection.startswith("localhost:") else ()
         output(
             [tools.path("helm4"), "push", package, f"oci://{collection}", *plain], timeout=_SECONDS
@@ -67,6 +72,14 @@ def push(package: Path, collection: str, version: str) -> str:
     pushed = oci.pinned(ref)
     assert pushed, f"{ref} was pushed"
     return pushed
+
+
+def _signing(keys: Keys) -> Sequence[Argument]:
+    """Return the options that Helm signs with."""
+    return (
+        *("--sign", "--key", keys.owner, "--keyring", keys.charts_private),
+        *("--passphrase-file", "-"),
+    )
 
 
 def push_owners(chart: str) -> str:

@@ -9,7 +9,7 @@ gets them where there is a registry alone. The same commit makes the same files.
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def write(
     published: Mapping[str, str],
     commit: str,
     date: datetime,
-    public_keys: tuple[Path, ...],
+    public_keys: Sequence[Path],
 ) -> None:
     """Write the files of a release into a folder, in the place of what is there.
 

@@ -1,16 +1,19 @@
-"""The keys of a release, and what is signed and attested with them; by cosign, without internet.
+"""Who signs a release, and what is signed and attested in that name, by cosign.
 
-cosign writes to no transparency log and requests no certificate: the public key alone is enough to
-verify. It does not sign again what is signed already. Used by `hack.commands.release`.
+`Keys` sign without internet: cosign writes to no transparency log and requests no certificate, so
+the public key alone is enough to verify. `Workflow` signs without keys, as the workflow of GitHub
+that runs. Nothing is signed again that is signed already. Used by `hack.commands.release`.
 """
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from hack.pack.project import REFERENCE
 from hack.rig import golang, oci
-from hack.rig.run import HackError, output
+from hack.rig.run import Argument, HackError, output
 
 #: The variable that has the passphrase of both keys; cosign reads it itself.
 PASSPHRASE = "COSIGN_PASSWORD"  # noqa: S105 -- the variable's name
@@ -20,15 +23,78 @@ _OFFLINE = ("--use-signing-config=false", "--tlog-upload=false")
 _SECONDS = 300
 
 
+class Signer(Protocol):
+    """Who signs a release."""
+
+    @property
+    def signing(self) -> Sequence[Argument]:
+        """The options that cosign signs with."""
+        ...
+
+    @property
+    def verifying(self) -> Sequence[Argument]:
+        """The options that cosign verifies with."""
+        ...
+
+    @property
+    def charts_key(self) -> "Keys | None":
+        """The keys that sign charts as Helm checks them; None where Helm cannot."""
+        ...
+
+    @property
+    def public(self) -> Sequence[Path]:
+        """The files that a release publishes, for those who verify it."""
+        ...
+
+    def check(self) -> None:
+        """Raise HackError where nothing can be signed."""
+        ...
+
+
+class Workflow:
+    """The workflow of GitHub that runs: cosign has a certificate made in its name, and no key.
+
+    https://docs.sigstore.dev/cosign/signing/overview
+    """
+
+    signing: Sequence[Argument] = ()
+    public: Sequence[Path] = ()
+    #: Helm verifies with keys alone.
+    charts_key = None
+
+    @property
+    def verifying(self) -> Sequence[Argument]:
+        """The options that cosign verifies with."""
+        server, workflow = (os.environ[f"GITHUB_{name}"] for name in ("SERVER_URL", "WORKFLOW_REF"))
+        issuer = "https://token.actions.githubusercontent.com"
+        return (
+            f"--certificate-identity={server}/{workflow}",
+            f"--certificate-oidc-issuer={issuer}",
+        )
+
+    def check(self) -> None:
+        """Do nothing: GitHub gives a token whenever it is asked for one."""
+
+
 class Keys:
     """The folder of the keys; the private ones are encrypted with one passphrase."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         #: Of cosign: it signs all that is in the registry.
-        self.private, self.public = folder / "cosign.key", folder / "cosign.pub"
+        self.private, self.cosign_public = folder / "cosign.key", folder / "cosign.pub"
         #: Of OpenPGP: they sign the charts as Helm checks them.
         self.charts_private, self.charts_public = folder / "charts.key", folder / "charts.gpg"
+        self.signing: Sequence[Argument] = ("--key", self.private, *_OFFLINE)
+        self.verifying: Sequence[Argument] = (
+            *("--key", self.cosign_public, "--insecure-ignore-tlog=true"),
+        )
+        self.public: Sequence[Path] = (self.cosign_public, self.charts_public)
+
+    @property
+    def charts_key(self) -> "Keys":
+        """The keys that sign charts as Helm checks them."""
+        return self
 
     @property
     def owner(self) -> str:
@@ -49,7 +115,7 @@ class Keys:
 
     def check(self) -> None:
         """Raise HackError where a key is missing, or the passphrase does not open them."""
-        every = (self.private, self.public, self.charts_private, self.charts_public)
+        every = (self.private, self.cosign_public, self.charts_private, self.charts_public)
         if missing := [file.name for file in every if not file.is_file()]:
             raise HackError(
                 f"{self.folder} lacks {', '.join(missing)}; `make release-keys` makes the keys, "
@@ -63,8 +129,10 @@ class Keys:
                 f"the passphrase in {PASSPHRASE} does not open {self.private}; set that variable "
                 "to the one that the key was made with"
             ) from error
-        if said.strip() != self.public.read_text().strip():
-            raise HackError(f"{self.public} is not the public key of {self.private}; replace it")
+        if said.strip() != self.cosign_public.read_text().strip():
+            raise HackError(
+                f"{self.cosign_public} is not the public key of {self.private}; replace it"
+            )
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the charts' key, as Artifact Hub shows it."""
@@ -72,52 +140,44 @@ class Keys:
         return output([pgp, "--fingerprint", self.charts_public]).strip()
 
 
-def sign(keys: Keys, ref: str) -> None:
+def sign(signer: Signer, ref: str) -> None:
     """Sign what a registry has by its digest, and each image that an index lists.
 
     cosign would sign them all at once, the index first: a release that ends in between would not
     find out what is left.
     """
-    if unsigned := [each for each in (ref, *oci.listed(ref)) if not signed(keys, each)]:
-        _cosign(
-            *("sign", "--yes", "--key", keys.private, *_OFFLINE),
-            *("--allow-http-registry", *unsigned),
-        )
+    if unsigned := [each for each in (ref, *oci.listed(ref)) if not signed(signer, each)]:
+        _cosign("sign", "--yes", *signer.signing, "--allow-http-registry", *unsigned)
 
 
-def signed(keys: Keys, ref: str) -> bool:
-    """Tell whether something in a registry is signed with the key, apart from what it lists."""
-    return _verifies("verify", "--key", keys.public, "--allow-http-registry", ref)
+def signed(signer: Signer, ref: str) -> bool:
+    """Tell whether something in a registry is signed, apart from what it lists."""
+    return _verifies("verify", *signer.verifying, "--allow-http-registry", ref)
 
 
-def attest(keys: Keys, ref: str, kind: str, predicate: str) -> None:
+def attest(signer: Signer, ref: str, kind: str, predicate: str) -> None:
     """State something of what a registry has by its digest; a kind of statement is made once."""
-    if _verifies(
-        *("verify-attestation", "--key", keys.public, "--type", kind),
-        *("--allow-http-registry", ref),
-    ):
+    options = ("--type", kind, "--allow-http-registry")
+    if _verifies("verify-attestation", *signer.verifying, *options, ref):
         return
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         file.write(predicate)
         file.flush()
-        _cosign(
-            *("attest", "--yes", "--key", keys.private, *_OFFLINE, "--allow-http-registry"),
-            *("--type", kind, "--predicate", file.name, ref),
-        )
+        _cosign("attest", "--yes", *signer.signing, *options, "--predicate", file.name, ref)
 
 
-def sign_file(keys: Keys, file: Path) -> Path:
+def sign_file(signer: Signer, file: Path) -> Path:
     """Sign a file; return the signature, which lies beside it."""
     bundle = file.with_name(f"{file.name}.sigstore.json")
-    known = ("verify-blob", "--key", keys.public, "--bundle", bundle, file)
-    if not (bundle.is_file() and _verifies(*known)):
-        _cosign("sign-blob", "--yes", "--key", keys.private, *_OFFLINE, "--bundle", bundle, file)
+    options: Sequence[Argument] = ("--bundle", bundle, file)
+    if not (bundle.is_file() and _verifies("verify-blob", *signer.verifying, *options)):
+        _cosign("sign-blob", "--yes", *signer.signing, *options)
     return bundle
 
 
-def _verifies(command: str, *arguments: str | Path) -> bool:
+def _verifies(*arguments: Argument) -> bool:
     try:
-        _cosign(command, "--insecure-ignore-tlog=true", *arguments)
+        _cosign(*arguments)
     except HackError as error:
         if _is_refusal(str(error)):
             return False
@@ -133,5 +193,5 @@ def _is_refusal(said: str) -> bool:
     )
 
 
-def _cosign(*arguments: str | Path, env: dict[str, str] | None = None) -> str:
+def _cosign(*arguments: Argument, env: dict[str, str] | None = None) -> str:
     return output([golang.program("cosign"), *arguments], timeout=_SECONDS, env=env)

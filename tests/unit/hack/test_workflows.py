@@ -51,6 +51,25 @@ def test_a_step_is_a_command_of_the_makefile(script: str, env: dict[str, str]) -
     assert "python -m" in done.stdout
 
 
+def test_a_tag_releases_the_version_that_it_names() -> None:
+    job = yaml.safe_load((WORKFLOWS[0].parent / "release.yaml").read_text())["jobs"]["release"]
+    (step,) = (step for step in job["steps"] if "run" in step)
+
+    done = subprocess.run(
+        ["bash", "-euc", step["run"]],
+        cwd=CHECKOUT,
+        env={"PATH": os.environ["PATH"], "MAKEFLAGS": "n", **step["env"], "TAG": "v1.2.3-rc.1"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+
+    assert step["env"]["TAG"] == "${{ github.ref_name }}"
+    assert 'hack release "1.2.3-rc.1"' in done.stdout
+    assert job["permissions"]["id-token"] == "write"
+
+
 def test_the_workflows_run_all_that_must_pass_before_a_change_lands() -> None:
     """`make test` in parts, which run beside each other there."""
     makefile = (CHECKOUT / "Makefile").read_text()
