@@ -74,6 +74,10 @@ test-author: $(READY) ## "Write your own operator", done as the page says (ARGS=
 test-release: $(READY) ## whole releases into a registry, verified as a stranger would, tampered with
 	@$(PY) -m pytest tests/release $(ARGS)
 
+.PHONY: test-release-images
+test-release-images: $(READY) ## a release that builds its images itself, twice: they are the same
+	@$(PY) -m pytest tests/built $(ARGS)
+
 .PHONY: bench
 bench: $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)
 	@$(PY) -m bench $(ARGS)

@@ -115,7 +115,7 @@ def _publish(destination: str, signer: Signer) -> Mapping[str, str]:
     """Put all of a release into a registry; return what is there, by its digest."""
     version, date = PROJECT.version, source.date()
     folder, collection = FOLDER / version, f"{destination}/charts"
-    made = images.publish(destination)
+    made = images.publish(destination, date)
     packed = _emptied(FOLDER / f"{version}-charts")
     packages = charts.pack(packed, made, collection, signer.charts_key, date)
     published = {}

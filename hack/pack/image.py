@@ -31,13 +31,18 @@ def reference() -> str:
     return check_form(given, "IMG") if given else default
 
 
-def build(ref: str | None = None, file: Path = dockerfile.FILE) -> str:
-    """Build the image, or that of another Dockerfile, and return its name."""
+def build(
+    ref: str | None = None, file: Path = dockerfile.FILE, *, revision: str | None = None
+) -> str:
+    """Build the image, or that of another Dockerfile, and return its name.
+
+    Its label tells the commit that is checked out, or else the revision.
+    """
     ref = ref or reference()
     names = platforms.requested()
     public_images.choice()
     engine.up()
-    arguments = {"VERSION": PROJECT.version, "REVISION": _revision()}
+    arguments = {"VERSION": PROJECT.version, "REVISION": revision or _revision()}
     if public_images.are_in_reach():
         for base in public_bases(file):
             public_images.pull(base)

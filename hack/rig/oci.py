@@ -118,11 +118,9 @@ def push_for(names: Sequence[str], layer: Path, ref: str, image_labels: Mapping[
     for name in names:
         aside = f"{ref}-{name.rpartition('/')[2]}"
         bare = push_layer(layer, f"{aside}-bare")
-        images.append(crane("mutate", bare, f"--set-platform={name}", *options, "-t", aside))
-    crane("index", "append", *(f"--manifest={image.strip()}" for image in images), "-t", ref)
-    pushed = pinned(ref)
-    assert pushed, f"{ref} was pushed"
-    return pushed
+        mutated = crane("mutate", bare, f"--set-platform={name}", *options, "-t", aside)
+        images.append(mutated.strip())
+    return push_index(images, ref)
 
 
 def push_file(file: Path, ref: str, *, kind: str, media_type: str) -> str:
@@ -143,6 +141,27 @@ def push_file(file: Path, ref: str, *, kind: str, media_type: str) -> str:
         [b"{}", content],
         ref,
     )
+
+
+def date(ref: str, when: datetime) -> str:
+    """Date an image in a registry as its sources, whenever it was built; return it by its digest.
+
+    Its layers stay as they are.
+    """
+    image, config = manifest(ref), json.loads(crane("config", ref))
+    for dated in (config, *config.get("history", [])):
+        dated["created"] = f"{when:%Y-%m-%dT%H:%M:%SZ}"
+    written = json.dumps(config, sort_keys=True).encode()
+    image["config"] = _described(written, image["config"]["mediaType"])
+    return _push_manifest(image, [written], ref)
+
+
+def push_index(images: Sequence[str], ref: str) -> str:
+    """Push an index of images that its registry has; return it by its digest."""
+    crane("index", "append", *(f"--manifest={image}" for image in images), "-t", ref)
+    pushed = pinned(ref)
+    assert pushed, f"{ref} was pushed"
+    return pushed
 
 
 def _push_manifest(content: dict[str, Any], blobs: Sequence[bytes], ref: str) -> str:

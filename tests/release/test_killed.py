@@ -118,10 +118,17 @@ def _outcome(clone: Clone, door: Door) -> dict[str, object]:
     unlike = {name for name in tags if ":sha256-" in name} | charts | {carrier}
     return {
         **{name: digest for name, digest in tags.items() if name not in unlike},
-        **{name: oci.manifest(f"{door.name}/{name}")["layers"][0] for name in charts},
+        **{name: _package(f"{door.name}/{name}") for name in charts},
         **{
             name: content
             for name, content in releasing.contents(clone.files(__version__)).items()
             if name != "images.txt" and not name.startswith("checksums.txt")
         },
     }
+
+
+def _package(chart: str) -> str:
+    """Return the digest of a chart's package, which lies beside its signature."""
+    layers = oci.manifest(chart)["layers"]
+    (package,) = (each["digest"] for each in layers if "chart.content" in each["mediaType"])
+    return str(package)

@@ -14,13 +14,14 @@ from hack.pack import bundle, image, olm_images, references
 from hack.pack.project import PROJECT, Image
 from hack.pack.publication import source
 from hack.pack.release import NAME, Release, current, in_registry
-from hack.rig import base_images, engine, oci, platforms
+from hack.rig import base_images, dockerfiles, engine, oci, platforms
 from hack.rig.run import HackError
+from hack.rig.steps import step
 
 _REVISION = "org.opencontainers.image.revision"
 
 
-def publish(destination: str) -> Release:
+def publish(destination: str, date: datetime) -> Release:
     """Put the images of the operator and of its Pods into a registry; return them by digest.
 
     IMG and such as MESSAGE_IMG name images that are in a registry already.
@@ -32,7 +33,7 @@ def publish(destination: str) -> Release:
         each.name: _given(each.variable) or _copied(each, public[each.name], destination)
         for each in PROJECT.images
     }
-    return replace(ours, image=_given("IMG") or _built(ours.image), pod_images=pods)
+    return replace(ours, image=_given("IMG") or _built(ours.image, date), pod_images=pods)
 
 
 def publish_bundle(release: Release, date: datetime) -> Release:
@@ -79,8 +80,11 @@ def _given(variable: str) -> str | None:
     )
 
 
-def _built(ref: str) -> str:
-    """Return the operator's image; raise HackError where another source's has its name."""
+def _built(ref: str, date: datetime) -> str:
+    """Return the operator's image; raise HackError where another source's has its name.
+
+    Its name comes last: an image that has it is complete, and is dated as its sources.
+    """
     if there := oci.pinned(ref):
         revision = oci.labels(there).get(_REVISION, "")
         if not source.is_same(revision):
@@ -90,7 +94,12 @@ def _built(ref: str) -> str:
                 "a version is released once: raise it"
             )
         return there
-    return _pushed(ref, image.push(image.build(ref)))
+    image.build(ref, revision=source.commit())
+    names = platforms.images(ref, platforms.requested()).values()
+    with step(f"Push {ref}") as work:
+        for name in names:
+            dockerfiles.push(work, name)
+        return oci.push_index([oci.date(name, date) for name in names], ref)
 
 
 def _copied(pods: Image, public: str, destination: str) -> str:
