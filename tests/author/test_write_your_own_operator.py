@@ -35,6 +35,8 @@ def author(folder: Path) -> Reader:
     chosen = ("CLUSTER", "IMG", "KIND_CLUSTER_NAME", "PROJECT")
     environment = {name: value for name, value in os.environ.items() if name not in chosen}
     ours = {
+        **{f"GIT_{who}_NAME": "Author" for who in ("AUTHOR", "COMMITTER")},
+        **{f"GIT_{who}_EMAIL": "author@example.com" for who in ("AUTHOR", "COMMITTER")},
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": f"url.{CHECKOUT}.insteadOf",
         "GIT_CONFIG_VALUE_0": "https://github.com/myorg/message-operator",
