@@ -216,7 +216,7 @@ async def test_the_leader_is_cut_off_and_stops_before_the_other_begins(here: Wor
 
 async def test_the_clocks_are_moved_by_an_hour(here: World) -> None:
     """Both at once, apart from each other, and then the other way round."""
-    duration = 2 * DURATION  # on a slow machine, too, the leader is to renew it in time
+    duration = 4 * DURATION  # on a slow machine, too, the leader is to renew it in time
     longer = (f"--lease-duration={duration}", f"--lease-renew-deadline={duration - 1}")
     leader, standby = await two(here, elect=(*ELECT, *longer))
     await here.create("하나")
