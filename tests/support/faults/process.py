@@ -71,6 +71,8 @@ class Operator:
                 return
             await asyncio.sleep(0.05)
             await self._spawn()
+            if not self.supervised:  # it was stopped or closed when there was no process to end
+                self.send(Signals.SIGKILL)
 
     @property
     def log(self) -> Path:
