@@ -81,7 +81,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "catalog",
     ):
         shutil.copytree(paths.CHECKOUT / part, folder / part)
-    for part in ("README.md", "README.ko.md"):
+    for part in ("Makefile", "README.md", "README.ko.md"):
         shutil.copy(paths.CHECKOUT / part, folder)
     operator = folder / "operator" / "message_operator" / "operator.py"
     operator.write_text(operator.read_text() + LETTER)
