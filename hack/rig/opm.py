@@ -1,8 +1,8 @@
 """The base image of catalogs for several platforms, if the public one cannot be reached.
 
-It contains BusyBox and opm, which is compiled here for each platform. Used by
-`hack.pack.olm_images`; a catalog for this machine only is based on the image of `hack.rig.olm`,
-which the cluster has anyway.
+It contains BusyBox, opm and the program with which OLM probes a catalog's Pod; both programs are
+compiled here for each platform. Used by `hack.pack.olm_images`; a catalog for this machine only is
+based on the image of `hack.rig.olm`, which the cluster has anyway.
 """
 
 import shutil
@@ -23,11 +23,12 @@ from hack.rig import (
 )
 from hack.rig.steps import step
 
+_PROGRAMS = ("opm", "grpc_health_probe")
 _DOCKERFILE = """\
 ARG BASE
 FROM ${BASE}
 ARG TARGETARCH
-COPY opm-${TARGETARCH} /bin/opm
+COPY ${TARGETARCH} /bin
 USER 1001
 """
 
@@ -35,27 +36,33 @@ USER 1001
 def image(targets: Sequence[str]) -> str:
     """Return the name of the image for this machine and for the platforms' names, as an index."""
     wanted = sorted({platforms.host(), *targets})
-    tag = f"opm:{versions.OPM}-{cache.digest(_DOCKERFILE, golang.recipe('opm'), *wanted)}"
+    recipe = cache.digest(_DOCKERFILE, *map(golang.recipe, _PROGRAMS), *wanted)
+    tag = f"opm:{versions.OPM}-{recipe}"
     reference = f"{registry.ADDRESS}/{tag}"
     registry.up()
     if not registry.has(tag):
-        programs = {platforms.architecture(name): _program(name) for name in wanted}
+        programs = {platforms.architecture(name): _programs(name) for name in wanted}
         base = base_images.busybox_for(wanted)
         with (
             step(f"opm for {', '.join(wanted)}") as work,
             tempfile.TemporaryDirectory(dir=paths.cache(), prefix=".opm.") as folder,
         ):
-            for architecture, program in programs.items():
-                shutil.copy2(program, Path(folder, f"opm-{architecture}"))
+            for architecture, compiled in programs.items():
+                Path(folder, architecture).mkdir()
+                for name, program in compiled.items():
+                    shutil.copy2(program, Path(folder, architecture, name))
             dockerfile = _DOCKERFILE.encode()
             dockerfiles.build(work, reference, Path(folder), dockerfile, wanted, BASE=base)
             dockerfiles.push(work, reference, wanted)
     return reference
 
 
-def _program(name: str) -> Path:
-    """Return opm for a platform; cross-compile it if the platform is not ours."""
-    program = golang.PROGRAMS["opm"]
-    if name != platforms.host():
-        program = replace(program, architecture=platforms.architecture(name))
-    return golang.program("opm", {"opm": program})
+def _programs(platform: str) -> dict[str, Path]:
+    """Return the programs for a platform, by name; cross-compile them if it is not ours."""
+    wanted = {name: golang.PROGRAMS[name] for name in _PROGRAMS}
+    if platform != platforms.host():
+        architecture = platforms.architecture(platform)
+        wanted = {
+            name: replace(program, architecture=architecture) for name, program in wanted.items()
+        }
+    return dict(zip(wanted, golang.programs(list(wanted), wanted), strict=True))
