@@ -101,7 +101,7 @@ release-bundle: $(READY) ## record a release, lay out what community-operators g
 	@$(PY) -m hack release-bundle "$(VERSION)"
 
 .PHONY: chart-diff
-chart-diff: $(READY) ## what an upgrade from the last release changes (ARGS="OLD NEW", each v0.1.0 or oci://…)
+chart-diff: $(READY) ## what an upgrade from the last release changes (ARGS="OLD NEW", each v1.2.3 or oci://…)
 	@$(PY) -m hack chart-diff $(ARGS)
 
 .PHONY: scan

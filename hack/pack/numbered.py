@@ -30,6 +30,9 @@ _BEFORE = (
     *('^VERSION = "', f"/{PROJECT.name}/blob/v"),
     *(rf"{PROJECT.name} \(", rf"{PROJECT.kinds[0].crd}/v1 \("),
     *(r"\?ref=v", "newTag: ", r"REGISTRY=\S+ VERSION=", rf"{PROJECT.name}\.v"),
+    # The chart, as Argo CD, Terraform and Helm name it.
+    *("targetRevision: ", '^  version += "'),
+    rf"--version (?=\S+ --namespace {PROJECT.name}\b)",
 )
 _VERSION = r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]*[0-9A-Za-z])?"
 _NAMED = re.compile(rf"({'|'.join(_BEFORE)}){_VERSION}", re.MULTILINE)
