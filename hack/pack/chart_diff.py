@@ -142,7 +142,7 @@ def render(chart: Path, values: Path | None) -> str:
 
 
 def get(release: str, folder: Path) -> Path:
-    """Return a release's chart, which is put into a folder; raise HackError if there is none."""
+    """Put a release's chart into a folder and return it; raise HackError without one."""
     return _pull(release, folder) if release.startswith(_OCI) else extract(release, folder)
 
 
@@ -161,7 +161,7 @@ def _pull(ref: str, folder: Path) -> Path:
 
 
 def extract(tag: str, folder: Path, repository: Path = paths.CHECKOUT) -> Path:
-    """Extract the chart of a tag into a folder; raise HackError if there is none."""
+    """Extract a tag's chart into a folder and return it; raise HackError without one."""
     if git(repository, "rev-parse", "--verify", "--quiet", f"{tag}^{{commit}}").returncode:
         raise HackError(
             f"there is no tag or commit {tag}; `git tag --list 'v*'` lists the releases"

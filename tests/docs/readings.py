@@ -57,7 +57,7 @@ kubectl -n team wait --for=jsonpath='{.status.phase}'=Failed message/broken"""
 _NO_TEAM = "kubectl delete namespace team --ignore-not-found"
 #: A user of the team, with a home folder of their own and a kubeconfig for the team's namespace.
 _USER = """\
-XDG_CACHE_HOME=${XDG_CACHE_HOME:-$HOME/.cache} HOME=$(mktemp -d /tmp/home-of-you.XXXXXX)
+XDG_CACHE_HOME=${XDG_CACHE_HOME:-$HOME/.cache} HOME=$(mktemp -d -t home-of-you.XXXXXX)
 cp "$KUBECONFIG" "$HOME/config"
 export HOME XDG_CACHE_HOME PATH="$PATH:$HOME/.local/bin" KUBECONFIG="$HOME/config"
 kubectl config set-context --current --namespace=team"""

@@ -14,6 +14,7 @@ import signal
 import sqlite3
 import sys
 import threading
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -209,9 +210,9 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *arguments: Any) -> None:
         """Log nothing: a request may have a token in it."""
 
+    @abstractmethod
     def _reply(self, path: str, query: dict[str, list[str]], given: Any) -> Answer | None:
-        """Return the answer; None if there is none, or another one was given."""
-        raise NotImplementedError
+        """Return the answer to send; None to send nothing more."""
 
     def _answer(self, status: int, content: Any, headers: Mapping[str, str] | None = None) -> None:
         body = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
