@@ -11,11 +11,11 @@ from hack.rig import cluster as hack_cluster
 from tests.docs.reader import CHECKOUT, Reader
 from tests.docs.readings import not_run
 from tests.e2e import release
-from tests.e2e.kube import Cluster, Kube
-from tests.e2e.shared import cluster
+from tests.e2e.kube import Kube
+from tests.e2e.shared import cluster, hack_made, kube
 from tests.make.commands import Make
 
-__all__ = ["cluster"]
+__all__ = ["cluster", "hack_made", "kube"]
 
 #: The namespaces that pages and their situations make.
 _NAMESPACES = ("tutorial", "team", "team-a", "team-b", "blue", "blue-operator")
@@ -25,18 +25,6 @@ _KUBECTL = """\
 case " $* " in *" wait "*) set -- "$@" --timeout=5m ;; esac
 exec {kubectl} "$@"
 """
-
-
-@pytest.fixture(scope="session")
-def hack_made() -> hack_cluster.Cluster:
-    """The tests' own kind cluster."""
-    return hack_cluster.up(hack_cluster.TEST_NAME)
-
-
-@pytest.fixture(scope="session")
-def kube(hack_made: hack_cluster.Cluster, cluster: Cluster) -> Kube:
-    """The cluster, to talk to."""
-    return Kube(cluster, tools.path("helm3"))
 
 
 @pytest.fixture(scope="session")

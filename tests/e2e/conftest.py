@@ -10,29 +10,16 @@ import pytest
 
 from hack.pack import artifacts
 from hack.rig import cluster as hack_cluster
-from hack.rig import tools
 from tests.e2e import release
 from tests.e2e.kube import Cluster, CommandError, Kube
 from tests.e2e.messages import LABELS, Namespace, make_namespace
 from tests.e2e.release import Operator
-from tests.e2e.shared import cluster
+from tests.e2e.shared import cluster, hack_made, kube
 from tests.support.plugin import Plugin
 
-__all__ = ["cluster"]
+__all__ = ["cluster", "hack_made", "kube"]
 
 _BEGAN = pytest.StashKey[str]()
-
-
-@pytest.fixture(scope="session")
-def hack_made() -> hack_cluster.Cluster:
-    """The tests' own kind cluster, or an existing one, as the project's tools give it."""
-    return hack_cluster.up(hack_cluster.TEST_NAME)
-
-
-@pytest.fixture(scope="session")
-def kube(hack_made: hack_cluster.Cluster, cluster: Cluster) -> Kube:
-    """The cluster, to talk to."""
-    return Kube(cluster, tools.path("helm3"))
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The fixture that the tests by Helm, here, share with those by OLM, in tests/olm."""
+"""The fixtures that tests on a cluster share: by Helm, by OLM, by `make`, and of the pages."""
 
 from typing import cast
 
@@ -6,7 +6,14 @@ import pytest
 from pytest_kind import KindCluster
 
 from hack.rig import cluster as hack_cluster
-from tests.e2e.kube import Cluster, ExistingCluster
+from hack.rig import tools
+from tests.e2e.kube import Cluster, ExistingCluster, Kube
+
+
+@pytest.fixture(scope="session")
+def hack_made() -> hack_cluster.Cluster:
+    """The tests' own kind cluster, or an existing one, as the project's tools give it."""
+    return hack_cluster.up(hack_cluster.TEST_NAME)
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +29,9 @@ def cluster(hack_made: hack_cluster.Cluster) -> Cluster:
     )
     kind.create()
     return cast("Cluster", kind)
+
+
+@pytest.fixture(scope="session")
+def kube(cluster: Cluster) -> Kube:
+    """The cluster, to talk to."""
+    return Kube(cluster, tools.path("helm3"))

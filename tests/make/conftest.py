@@ -10,26 +10,13 @@ import pytest
 from hack.pack import artifacts
 from hack.pack.artifacts import Published
 from hack.rig import cluster as hack_cluster
-from hack.rig import tools
 from tests.e2e import release
-from tests.e2e.kube import Cluster, Kube
+from tests.e2e.kube import Kube
 from tests.e2e.messages import Namespace, make_namespace
-from tests.e2e.shared import cluster
+from tests.e2e.shared import cluster, hack_made, kube
 from tests.make.commands import CHECKOUT, Make
 
-__all__ = ["cluster"]
-
-
-@pytest.fixture(scope="session")
-def hack_made() -> hack_cluster.Cluster:
-    """The tests' own kind cluster."""
-    return hack_cluster.up(hack_cluster.TEST_NAME)
-
-
-@pytest.fixture(scope="session")
-def kube(hack_made: hack_cluster.Cluster, cluster: Cluster) -> Kube:
-    """The cluster, to talk to."""
-    return Kube(cluster, tools.path("helm3"))
+__all__ = ["cluster", "hack_made", "kube"]
 
 
 @pytest.fixture(scope="session")
