@@ -58,16 +58,24 @@ async def speed(peer: Peer, count: int, creates: int) -> Numbers:
     return found
 
 
-async def writes(peer: Peer, count: int, idle: float) -> tuple[Numbers, dict[str, dict[str, int]]]:
+async def writes(
+    peer: Peer, count: int, idle: float, turn: asyncio.Lock
+) -> tuple[Numbers, dict[str, dict[str, int]]]:
     """Count the operator's writes in the audit log, at each stage of the Messages' life.
 
     Ours runs with leader election, as in a cluster, so that the writes of its Lease are visible.
+    The peers idle at the same time, and work in turn: on a busy machine a Pod takes longer than
+    a second, which is worth a status of its own.
     """
     counts: dict[str, dict[str, int]] = {}
-    async with stage.observed(peer, audited=True) as (plane, api, world):
-        audit = Audit(environment.audit_log(plane), environment.OPERATOR)
-        elected = _ELECTED if peer is OURS else ()
-        async with peers.running(plane, peer, *elected, name="writes") as process:
+    elected = _ELECTED if peer is OURS else ()
+    async with contextlib.AsyncExitStack() as stack:
+        async with turn:
+            plane, api, world = await stack.enter_async_context(stage.observed(peer, audited=True))
+            audit = Audit(environment.audit_log(plane), environment.OPERATOR)
+            process = await stack.enter_async_context(
+                peers.running(plane, peer, *elected, name="writes")
+            )
             await stage.quiet(process)
             audit.writes()
             for verb, say in (("create", "안녕"), ("edit", "새 글")):
@@ -78,14 +86,14 @@ async def writes(peer: Peer, count: int, idle: float) -> tuple[Numbers, dict[str
                     raise HackError(f"{peer.title}: the {verb} of {count} Messages never ended")
                 await asyncio.sleep(5)
                 counts[verb] = dict(audit.writes())
-            await asyncio.sleep(idle)
-            counts["idle"] = dict(audit.writes())
-            world.want({})
-            await api.each(texts, lambda name: api.request("DELETE", f"{MESSAGES}/{name}"))
-            if not await world.until_empty(120):
-                raise HackError(f"{peer.title}: the deletion of {count} Messages never ended")
-            await asyncio.sleep(5)
-            counts["delete"] = dict(audit.writes())
+        await asyncio.sleep(idle)
+        counts["idle"] = dict(audit.writes())
+        world.want({})
+        await api.each(texts, lambda name: api.request("DELETE", f"{MESSAGES}/{name}"))
+        if not await world.until_empty(120):
+            raise HackError(f"{peer.title}: the deletion of {count} Messages never ended")
+        await asyncio.sleep(5)
+        counts["delete"] = dict(audit.writes())
     found: Numbers = {}
     for verb, seen in counts.items():
         total = sum(n for what, n in seen.items() if not what.endswith("leases"))

@@ -203,9 +203,10 @@ async def _flightticket(plan: _Plan, _: list[Peer], record: _Record) -> None:
 
 async def _writes(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
     record.begin("writes")
-    say(f"==> Writes, all peers at once, with {plan.idle:g} idle seconds")
+    say(f"==> Writes, with {plan.idle:g} idle seconds for all peers at once")
+    turn = asyncio.Lock()
     found = await asyncio.gather(
-        *(measures.writes(peer, plan.writes, plan.idle) for peer in chosen)
+        *(measures.writes(peer, plan.writes, plan.idle, turn) for peer in chosen)
     )
     for peer, (numbers, counts) in zip(chosen, found, strict=True):
         record.keep("writes", peer.name, 0, numbers, counts=counts)
@@ -227,9 +228,9 @@ async def _churn(plan: _Plan, _: list[Peer], record: _Record) -> None:
 #: Measurements that need the machine for themselves, and those that mostly wait.
 _ALONE = {
     "speed": _speed, "lost": _lost, "fairness": _fairness, "scale": _scale, "large": _large,
-    "memcached": _memcached, "flightticket": _flightticket,
+    "memcached": _memcached, "flightticket": _flightticket, "churn": _churn,
 }  # fmt: skip
-_TOGETHER = {"writes": _writes, "failover": _failover, "churn": _churn}
+_TOGETHER = {"writes": _writes, "failover": _failover}
 MEASURES = (*_ALONE, *_TOGETHER)
 
 

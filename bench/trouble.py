@@ -84,7 +84,9 @@ async def _losing(plane: ControlPlane) -> AsyncIterator[tuple[str, list[str]]]:
 
         application = web.Application(client_max_size=2**24)
         application.router.add_route("*", "/{path:.*}", handle)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+        runner = web.AppRunner(
+            application, access_log=None, shutdown_timeout=0.1, handler_cancellation=True
+        )
         await runner.setup()
         certificates = plane.folder / "certificates"
         trust = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

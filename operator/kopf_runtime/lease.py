@@ -88,9 +88,12 @@ class Election:
             working.cancel()
 
     def _pause(self) -> float:
-        """Return the seconds until the next try: when the Lease expires, if that is sooner."""
+        """Return the seconds until the next look: when the Lease expires, if that is sooner.
+
+        A standby looks twice in a period, so that it has a released Lease within one.
+        """
         left = self._changed + self._duration() - clock()
-        period = self._settings.lease_retry_period
+        period = self._settings.lease_retry_period / 2
         return min(period, left + 0.001) if left > 0 else period
 
     def _duration(self) -> float:

@@ -62,7 +62,10 @@ class Settings:
         "10", "seconds until a leader that cannot renew stops", at_least(0.5), "SECONDS"
     )
     lease_retry_period: float = flag(
-        "2", "seconds between two attempts at the Lease", at_least(0.1), "SECONDS"
+        "2",
+        "seconds between two renewals of the Lease; a standby looks twice as often",
+        at_least(0.1),
+        "SECONDS",
     )
     metrics_bind_address: Address | None = flag(
         ":8080", "where /metrics is served; 0 turns it off", parsers.address, "[HOST]:PORT"
