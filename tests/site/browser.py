@@ -16,7 +16,11 @@ class Browser:
 
     def __init__(self, driver: str) -> None:
         self._session = driver
-        capabilities = {"browserName": "chrome", "goog:chromeOptions": {"args": _OPTIONS}}
+        capabilities = {
+            "browserName": "chrome",
+            "goog:chromeOptions": {"args": _OPTIONS},
+            "goog:loggingPrefs": {"performance": "ALL"},
+        }
         answer = self._post("/session", {"capabilities": {"alwaysMatch": capabilities}})
         self._session = f"{driver}/session/{answer['sessionId']}"
 
@@ -27,6 +31,16 @@ class Browser:
     def run(self, script: str, *arguments: Any) -> Any:
         """Run JavaScript in the page; return what it returns, awaited."""
         return self._post("/execute/sync", {"script": script, "args": list(arguments)})
+
+    def requested(self) -> list[str]:
+        """Return the addresses that were asked for since the last call, by pages and scripts."""
+        entries = self._post("/se/log", {"type": "performance"})
+        events = [json.loads(entry["message"])["message"] for entry in entries]
+        return [
+            event["params"]["request"]["url"]
+            for event in events
+            if event["method"] == "Network.requestWillBeSent"
+        ]
 
     def close(self) -> None:
         """End the browser; a driver that ends alone leaves it running."""

@@ -1,7 +1,6 @@
 """The site as its reader gets it: served by `make docs-serve`, seen in a browser."""
 
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hack.commands import docs
+from hack.rig import debian
 from tests.site.browser import Browser, browser
 
 CHECKOUT = Path(__file__).parents[2]
@@ -39,10 +39,7 @@ def folder(address: str) -> Path:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    """A browser; Debian's packages of it are chromium and chromium-driver."""
-    assert shutil.which("chromedriver"), (
-        "chromedriver is missing: install Chromium and its driver "
-        "(Debian: apt-get install chromium chromium-driver)"
-    )
+    """A browser; on Debian it is installed where it is missing, elsewhere the error says how."""
+    debian.install("Chromium", ["chromium", "chromium-driver"], needs=("chromedriver",))
     with browser() as started:
         yield started

@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from hack.pack import site
 from kubectl_message.knowledge.entry import HOME
+from tests.site.browser import Browser
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -87,3 +88,16 @@ def test_what_github_shows_as_code_is_code_here(folder: Path) -> None:
     fences = [page for page in pages(folder) if "```" in page.read_text()]
 
     assert fences == []
+
+
+def test_no_page_loads_anything_from_elsewhere(
+    chromium: Browser, address: str, folder: Path
+) -> None:
+    chromium.requested()  # those of other tests
+    asked = []
+    for page in folder.rglob("*.html"):
+        chromium.open(f"{address}{page.relative_to(folder)}")
+        asked += chromium.requested()
+
+    assert f"{address}icon.svg" in asked
+    assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
