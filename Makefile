@@ -100,6 +100,10 @@ docs-check: $(READY) ## the site's links, pages and search, in a real Chromium
 docs-test: $(READY) ## type the commands of the pages on the tests' cluster (ARGS="-k tutorial")
 	@$(PY) -m pytest tests/docs $(ARGS)
 
+.PHONY: recording
+recording: $(READY) ## record `make demo`, on a cluster of its own, as docs/demo.svg
+	@$(PY) -m hack recording
+
 # The packages that draw the benchmark's picture and those that build the site have their own locks.
 lock: lock-others
 

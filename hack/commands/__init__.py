@@ -21,6 +21,7 @@ pytest_runs     not a command: runs pytest several times, with one exit code
 crd, deploy     install the CRD, or the whole operator, and remove it
 run             runs the operator on this machine
 demo            runs the main job from start to end
+recording       records the demo as an animated picture
 e2e             runs the end-to-end tests
 matrix          tests what depends on the API server, on each Kubernetes
 """

@@ -37,5 +37,6 @@ rules               the rules for bundle and catalog
 release_folder      the files for community-operators
 kit_record          which version of the kit a repository has
 kit_changes         what a newer kit changes in a repository
+recording           a recording of a terminal, as a picture that moves
 publication         the other files of a release, and their signatures
 """

@@ -26,9 +26,9 @@ SAME = (
 _LEFT = (
     *(
         f"hack/commands/{name}.py"
-        for name in ("demo", "docs", "matrix", "new", "plugin", "release")
+        for name in ("demo", "docs", "matrix", "new", "plugin", "recording", "release")
     ),
-    *(f"hack/pack/{name}.py" for name in ("plugin", "site", "site_text")),
+    *(f"hack/pack/{name}.py" for name in ("plugin", "recording", "site", "site_text")),
     *(f"hack/pack/reference{part}.py" for part in ("", "_rights", "_tables")),
     *("hack/pack/publication", "hack/scaffold"),
     "tests/projects/test_olm.py",  # it stands on the tests of this repository's own operator

@@ -30,6 +30,12 @@ def matches(shown: str, printed: str) -> bool:
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in _plain(printed))) is not None
 
 
+def includes(shown: str, printed: str) -> bool:
+    """Tell whether a command printed these lines in this order, perhaps with others in between."""
+    rest = iter(_plain(printed))
+    return all(line in rest for line in _plain(shown))
+
+
 def _plain(text: str) -> list[str]:
     text = _JOB.sub("", text)
     for pattern, word in _VARIES:
