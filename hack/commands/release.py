@@ -99,6 +99,7 @@ def _check(version: str, signer: Signer, destination: str) -> None:
             f"REGISTRY={destination} cannot be asked what it has ({error.reason}); log in "
             "(docker login), or name another one"
         ) from error
+    images.check()
 
 
 def _raise(version: str) -> None:

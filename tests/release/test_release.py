@@ -3,6 +3,7 @@
 import functools
 import http.server
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,32 @@ def test_the_next_version_is_raised_and_recorded_in_commits_of_their_own(
     assert clone.git("status", "--porcelain") == ""
     assert f"replaces: message-operator.v{__version__}" in images[0].read_text()
     assert ours["message-operator"] in (clone.files("9.8.7") / "install.yaml").read_text()
+
+
+def test_a_release_for_fewer_platforms_than_the_bundle_promises_is_refused(
+    clone: Clone, address: str
+) -> None:
+    sentence = clone.refused(__version__, PLATFORMS="linux/amd64")
+
+    assert sentence == (
+        "PLATFORMS=linux/amd64: a release has images for linux/amd64 and linux/arm64, as its "
+        "bundle promises; leave PLATFORMS out"
+    )
+    assert clone.environment["REGISTRY"].partition("/")[2] not in oci.crane("catalog", address)
+
+
+@pytest.mark.parametrize("variable", ["IMG", "MESSAGE_IMG", "BUNDLE_IMG", "CATALOG_IMG"])
+def test_an_image_for_fewer_platforms_than_the_bundle_promises_is_refused(
+    clone: Clone, address: str, tmp_path: Path, variable: str
+) -> None:
+    layer = tmp_path / "layer.tar"
+    layer.write_bytes(oci.archive({"file": b""}, datetime.fromtimestamp(0, UTC)))
+    image = oci.push_for(("linux/arm64",), layer, f"{address}/arm64-only/image:1", {})
+
+    sentence = clone.refused(__version__, **{variable: image})
+
+    assert sentence.startswith(f"{variable}={image} is not for linux/amd64 and linux/arm64")
+    assert clone.environment["REGISTRY"].partition("/")[2] not in oci.crane("catalog", address)
 
 
 @pytest.mark.parametrize(

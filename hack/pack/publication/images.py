@@ -21,13 +21,30 @@ from hack.rig.steps import step
 _REVISION = "org.opencontainers.image.revision"
 
 
+def check() -> None:
+    """Raise HackError where an image would lack a platform that the bundle and chart promise."""
+    requested, promised = platforms.requested(), " and ".join(platforms.SUPPORTED)
+    if requested and set(requested) != set(platforms.SUPPORTED):
+        raise HackError(
+            f"PLATFORMS={','.join(requested)}: a release has images for {promised}, as its bundle "
+            "promises; leave PLATFORMS out"
+        )
+    pods = (each.variable for each in PROJECT.images)
+    for variable in ("IMG", *pods, "BUNDLE_IMG", "CATALOG_IMG"):
+        given = _given(variable)
+        if given and not set(platforms.SUPPORTED) <= oci.platforms(given).keys():
+            raise HackError(
+                f"{variable}={os.environ[variable]} is not for {promised}, as the bundle promises "
+                f"of all images; push one for both, or leave {variable} out"
+            )
+
+
 def publish(destination: str, date: datetime) -> Release:
     """Put the images of the operator and of its Pods into a registry; return them by digest.
 
     IMG and such as MESSAGE_IMG name images that are in a registry already.
     """
-    if not platforms.requested():
-        os.environ["PLATFORMS"] = ",".join(platforms.SUPPORTED)
+    os.environ["PLATFORMS"] = ",".join(platforms.SUPPORTED)
     ours, public = in_registry(destination), current().pod_images
     pods = {
         each.name: _given(each.variable) or _copied(each, public[each.name], destination)
