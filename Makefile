@@ -1,6 +1,7 @@
 # The commands of this project; `make` without a target lists them. hack/kit.mk has the commands and
 # the variables of every operator's repository. These variables are only for this repository:
-# KUBERNETES=1.35      the Kubernetes version for `make faults` and `make matrix`
+# KUBERNETES=1.35      the Kubernetes version for `make faults` and `make matrix`, and of the kind
+#                      cluster, if images can be pulled
 # MESSAGE_IMG=…        a release's image for the message Pods; CATALOG_IMG=… its OLM catalog image
 # KEYS=…               the folder with the keys that sign a release, by default build/keys;
 #                      COSIGN_PASSWORD is their passphrase

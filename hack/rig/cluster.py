@@ -87,6 +87,7 @@ def up(name: str = NAME) -> Cluster:
     public_images.choice()
     with steps.plan(durations.CLUSTER), cache.lock("cluster"):
         engine.up()
+        kind.check_version()
         if not kind.is_well(name):
             _prepare()
             kind.create(name)

@@ -1,5 +1,6 @@
 """The kind cluster: its health, its creation and deletion; used by `hack.rig.cluster`."""
 
+import os
 import shutil
 import tempfile
 import time
@@ -8,8 +9,8 @@ from pathlib import Path
 
 import yaml
 
-from hack.rig import engine, node_image, paths, public_images, tools
-from hack.rig.run import answer, output
+from hack.rig import control_plane, engine, node_image, paths, public_images, tools, versions
+from hack.rig.run import HackError, answer, output
 from hack.rig.steps import Step, say, step
 
 #: Seconds that a cluster may take to answer before it is recreated; a busy machine is slow.
@@ -40,6 +41,16 @@ def kubeconfig(name: str) -> Path:
     return paths.BUILD / f"{name}.kubeconfig"
 
 
+def check_version() -> None:
+    """Raise HackError if KUBERNETES names a version of which no node can be had here."""
+    minor = control_plane.chosen()
+    if minor != versions.NEWEST and not public_images.are_in_reach():
+        raise HackError(
+            f"KUBERNETES={minor}: a cluster of that version is made of kind's image, which cannot "
+            f"be pulled here; leave KUBERNETES out, for a cluster of {versions.NEWEST}"
+        )
+
+
 def is_well(name: str) -> bool:
     """Return whether the cluster exists and answers; print why not if it existed before.
 
@@ -59,7 +70,7 @@ def is_well(name: str) -> bool:
     if pause > timedelta(minutes=1):
         say(f"    the cluster {name} was stopped with its engine; it is created again")
         return False
-    if node_image.is_outdated(image):
+    if node_image.is_outdated(image) or _is_other_version(image):
         say(f"    the cluster {name} runs {image}; it is created again")
         return False
     if not engine.docker("exec", node(name), "find", "/kind", "-path", _COMPLETE).strip():
@@ -74,6 +85,13 @@ def is_well(name: str) -> bool:
         time.sleep(1)
     say(f"    the cluster {name} does not answer; it is created again")
     return False
+
+
+def _is_other_version(image: str) -> bool:
+    """Tell whether a node runs another Kubernetes than the variable KUBERNETES chooses."""
+    if os.environ.get("KUBERNETES"):
+        return f":v{control_plane.chosen()}." not in image
+    return image in versions.NODES.values()
 
 
 def create(name: str) -> None:
@@ -122,14 +140,20 @@ def _keep_in_services(name: str, work: Step) -> None:
 
 
 def _configuration() -> dict[str, object]:
-    """Return kind's configuration: its defaults, or a node with the image built here."""
+    """Return kind's configuration: its defaults, or another image of the node.
+
+    That is the one that KUBERNETES chooses, or the one that is built here.
+    """
     networking: dict[str, object] = {"serviceSubnet": _SERVICES}
     # A machine may have only cgroups v1, which still works.
     kubelet: dict[str, object] = {"kind": "KubeletConfiguration", "failCgroupV1": False}
     # kubeadm gives the API server a minute to come up, which is little on a busy machine.
     init = {"kind": "InitConfiguration", "timeouts": {"kubernetesAPICall": "5m0s"}}
     node: dict[str, object] = {"role": "control-plane"}
-    if not public_images.are_in_reach():
+    if public_images.are_in_reach():
+        if os.environ.get("KUBERNETES"):
+            node["image"] = versions.NODES[control_plane.chosen()]
+    else:
         networking["disableDefaultCNI"] = True  # the node image brings a simple one
         # The node's own resolver is Docker's, on a loopback address that no Pod can reach.
         kubelet["resolvConf"] = _RESOLV_CONF

@@ -28,7 +28,8 @@ def minor(version: str) -> str:
     return ".".join(version.removeprefix("v").split(".")[:2])
 
 
-#: The cluster's Kubernetes if the node image is built here; otherwise kind chooses it.
+#: The cluster's Kubernetes if the node image is built here. Otherwise kind chooses it, unless the
+#: variable KUBERNETES does.
 KUBERNETES = _module("k8s.io/kubernetes")
 #: The Kubernetes versions that the operator is proved on: those that upstream supports, by their
 #: minor version, the oldest first. Charts, bundles and tests take their range from here.
@@ -41,6 +42,15 @@ PROVED = {
 }
 OLDEST, *_, NEWEST = PROVED
 KIND = _module("sigs.k8s.io/kind")
+#: kind's node image of each of them, from the notes of that release of kind.
+NODES = {
+    "1.35": "docker.io/kindest/node:v1.35.8@sha256:"
+    "07b2536e30b803ed61d1677a79df6115f798ce64c80f9e22f6ed45afd09323c0",
+    "1.36": "docker.io/kindest/node:v1.36.4@sha256:"
+    "099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed",
+    "1.37": "docker.io/kindest/node:v1.37.0@sha256:"
+    "a1ed56cfb0e7b93589bdf97c8cd566405a265939e3620fc4f5de89adff580ae5",
+}
 HELM = _module("helm.sh/helm/v3")
 HELM4 = _module("helm.sh/helm/v4")
 ETCD = _module("go.etcd.io/etcd/server/v3")
