@@ -33,6 +33,10 @@ plugin: $(READY) ## pack `kubectl message`, and install it into ~/.local/bin
 release: $(READY) ## do the whole of a release, and sign it (VERSION=x.y.z REGISTRY=… KEYS=…)
 	@$(PY) -m hack release "$(VERSION)"
 
+.PHONY: release-page
+release-page: $(READY) ## make the page of a release on GitHub, with its files (VERSION=x.y.z)
+	@$(PY) -m hack release-page "$(VERSION)"
+
 .PHONY: release-keys
 release-keys: $(READY) ## make the keys that releases are signed with (KEYS=folder)
 	@$(PY) -m hack release-keys

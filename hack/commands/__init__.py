@@ -16,6 +16,7 @@ docs            builds or serves the documentation site
 scan            looks up known vulnerabilities of the locked packages
 release_bundle  writes the files for community-operators
 release         makes a whole release, or the keys that sign it
+release_page    makes the page of a release on GitHub
 operators       not a command: the operators in a cluster
 pytest_runs     not a command: runs pytest several times, with one exit code
 crd, deploy     install the CRD, or the whole operator, and remove it

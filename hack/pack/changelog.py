@@ -72,14 +72,19 @@ def section(version: str, repository: Path = PROJECT.root) -> str:
     return run.output(command, env={"HOME_PAGE": home}, cwd=repository).strip() + "\n"
 
 
+def below_heading(text: str, version: str) -> str:
+    """Return what a changelog says of a version, without the heading; empty if it says nothing."""
+    section = next((match[0] for match in _SECTION.finditer(text) if match[1] == version), "")
+    return section.partition("\n")[2].strip()
+
+
 def changes(text: str, version: str) -> list[dict[str, str]]:
     """Return what Artifact Hub shows as the changes of a version in a changelog.
 
     https://artifacthub.io/docs/topics/annotations/helm
     """
-    below = next((match[0] for match in _SECTION.finditer(text) if match[1] == version), "")
     heading, found = "", []
-    for line in below.splitlines():
+    for line in below_heading(text, version).splitlines():
         if line.startswith("### "):
             heading = line.removeprefix("### ")
         elif line.startswith("- "):

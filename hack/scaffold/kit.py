@@ -26,7 +26,10 @@ SAME = (
 _LEFT = (
     *(
         f"hack/commands/{name}.py"
-        for name in ("demo", "docs", "matrix", "new", "plugin", "recording", "release")
+        for name in (
+            *("demo", "docs", "matrix", "new", "plugin", "recording"),
+            *("release", "release_page", "upgrades"),
+        )
     ),
     *(f"hack/pack/{name}.py" for name in ("plugin", "recording", "site", "site_text")),
     *(f"hack/pack/reference{part}.py" for part in ("", "_rights", "_tables")),

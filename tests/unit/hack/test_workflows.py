@@ -51,8 +51,9 @@ def test_a_step_is_a_command_of_the_makefile(script: str, env: dict[str, str]) -
     assert "python -m" in done.stdout
 
 
-def test_a_tag_releases_the_version_that_it_names() -> None:
-    job = yaml.safe_load((WORKFLOWS[0].parent / "release.yaml").read_text())["jobs"]["release"]
+@pytest.mark.parametrize(("name", "command"), [("release", "release"), ("page", "release-page")])
+def test_a_tag_releases_the_version_that_it_names(name: str, command: str) -> None:
+    job = yaml.safe_load((WORKFLOWS[0].parent / "release.yaml").read_text())["jobs"][name]
     (step,) = (step for step in job["steps"] if "run" in step)
 
     done = subprocess.run(
@@ -66,8 +67,21 @@ def test_a_tag_releases_the_version_that_it_names() -> None:
     )
 
     assert step["env"]["TAG"] == "${{ github.ref_name }}"
-    assert 'hack release "1.2.3-rc.1"' in done.stdout
-    assert job["permissions"]["id-token"] == "write"
+    assert f'hack {command} "1.2.3-rc.1"' in done.stdout
+
+
+def test_what_builds_a_release_signs_it_and_only_its_page_is_written_to_the_repository() -> None:
+    jobs = {
+        (file.stem, name): job
+        for file in WORKFLOWS
+        for name, job in yaml.safe_load(file.read_text())["jobs"].items()
+    }
+    writing = {at for at, job in jobs.items() if job["permissions"].get("contents") == "write"}
+
+    assert jobs["release", "release"]["permissions"]["id-token"] == "write"
+    assert writing == {("release", "page")}
+    assert jobs["release", "page"]["permissions"] == {"contents": "write"}
+    assert jobs["release", "page"]["needs"] == "release"
 
 
 def test_the_workflows_run_all_that_must_pass_before_a_change_lands() -> None:
@@ -86,7 +100,8 @@ def test_the_workflows_run_all_that_must_pass_before_a_change_lands() -> None:
 def test_each_supported_kubernetes_has_a_job_of_its_own() -> None:
     jobs = yaml.safe_load((WORKFLOWS[0].parent / "check.yaml").read_text())["jobs"]
 
-    assert jobs["kubernetes"]["strategy"]["matrix"]["kubernetes"] == list(versions.PROVED)
+    for name in ("kubernetes", "e2e"):
+        assert jobs[name]["strategy"]["matrix"]["kubernetes"] == list(versions.PROVED)
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda file: file.stem)
