@@ -83,6 +83,10 @@ test-release: $(READY) ## whole releases into a registry, verified as a stranger
 test-release-images: $(READY) ## a release that builds its images itself, twice: they are the same
 	@$(PY) -m pytest tests/built $(ARGS)
 
+.PHONY: test-upgrades
+test-upgrades: $(READY) ## rehearse releases: each is installed, and upgraded by Helm and OLM (ARGS="-k olm")
+	@$(PY) -m hack test-upgrades -- -s --timeout=5400 $(ARGS)
+
 .PHONY: bench
 bench: $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)
 	@$(PY) -m bench $(ARGS)

@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -37,7 +38,7 @@ class Clone:
     environment: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, origin: Path, folder: Path, **environment: str) -> "Clone":
+    def of(cls, origin: Path, folder: Path, **environment: str) -> Self:
         subprocess.run(["git", "clone", "--quiet", "--no-tags", origin, folder], check=True)
         return cls(folder, {"COSIGN_PASSWORD": PASSPHRASE, **environment})
 
@@ -51,6 +52,15 @@ class Clone:
         )
         return done.stdout.strip()
 
+    def variables(self) -> dict[str, str]:
+        """Return the environment of a command that takes the clone's code."""
+        return {
+            **os.environ,
+            **_NOBODY,
+            "PYTHONPATH": f"{self.folder}:{self.folder / 'operator'}",
+            **self.environment,
+        }
+
     def hack(self, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
         """Run a command of the Makefile to its end."""
         process = self.start(*arguments, **environment)
@@ -62,13 +72,7 @@ class Clone:
         return subprocess.Popen(
             [sys.executable, "-m", "hack", *arguments],
             cwd=self.folder,
-            env={
-                **os.environ,
-                **_NOBODY,
-                "PYTHONPATH": f"{self.folder}:{self.folder / 'operator'}",
-                **self.environment,
-                **environment,
-            },
+            env={**self.variables(), **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
