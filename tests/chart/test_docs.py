@@ -1,24 +1,45 @@
-"""docs/chart.md promises nothing that no test holds."""
+"""docs/chart.md and docs/releases.md promise nothing that no test holds."""
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.chart.helm import CHECKOUT
 
-TABLE = (CHECKOUT / "docs" / "chart.md").read_text().partition("|---|---|---|---|\n")[2]
-ROWS = [[cell.strip() for cell in row.strip("|").split(" | ")] for row in TABLE.splitlines()]
+#: A page, and the folder of the tests that it names without one.
+PAGES = {"chart.md": "chart", "releases.md": ""}
+#: What no test can hold, by the first cell of its row.
+UNTESTED = {"OpenSSF Best Practices badge"}
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0].strip("| "))
-def test_every_row_names_a_test_that_there_is(row: list[str]) -> None:
-    assert len(row) == 4
-    named = re.fullmatch(
-        r"`(?:(e2e(?:/chart)?|faults|platforms|release)/)?(test_\w+\.py)::(test_\w+)`", row[3]
-    )
-    assert named, f"{row[3]} names no test"
+def rows() -> Iterator[Any]:
+    """Yield each row of the pages' tables, with the folder of the page."""
+    for page, folder in PAGES.items():
+        lines = (CHECKOUT / "docs" / page).read_text().splitlines()
+        for line, following in zip(lines, [*lines[1:], ""], strict=True):
+            if line.startswith("| ") and not following.startswith("|--"):
+                cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
+                yield pytest.param(cells, folder, id=f"{page}: {cells[0]}")
 
-    folder, file, test = named.groups()
-    source = (CHECKOUT / "tests" / (folder or "chart") / file).read_text()
+
+@pytest.mark.parametrize(("row", "folder"), list(rows()))
+def test_every_row_names_a_test_that_there_is(row: list[str], folder: str) -> None:
+    if row[0] in UNTESTED:
+        assert row[-1] == "–"
+        return
+    named = re.fullmatch(r"`((?:[a-z0-9]+/)*)(test_\w+\.py)::(test_\w+)`", row[-1])
+    assert named, f"{row[-1]} names no test"
+
+    within, file, test = named.groups()
+    source = (CHECKOUT / "tests" / (within or folder) / file).read_text()
 
     assert re.search(rf"^(async )?def {test}\(", source, re.MULTILINE)
+
+
+def test_a_row_of_the_chart_s_page_tells_of_others_and_of_ours() -> None:
+    of_the_chart = [param.values[0] for param in rows() if param.id.startswith("chart.md")]
+
+    assert len(of_the_chart) > 40
+    assert {len(row) for row in of_the_chart} == {4}
