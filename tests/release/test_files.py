@@ -1,0 +1,72 @@
+"""The files of a release: all that it promises, of its own version, and what each is made of."""
+
+import json
+
+import pytest
+import yaml
+
+from message_operator import __version__
+from tests.release import releasing
+from tests.release.conftest import Released
+from tests.release.releasing import CHECKOUT
+
+
+@pytest.fixture(scope="module")
+def files(released: Released) -> dict[str, bytes]:
+    """The files of the release, by their paths."""
+    return releasing.contents(released.clone.files(__version__))
+
+
+def test_it_has_all_that_the_page_of_releases_promises(files: dict[str, bytes]) -> None:
+    schemas = {file.name for file in (CHECKOUT / "deploy").rglob("*.json")}
+    runbooks = {f"runbooks/{file.name}" for file in (CHECKOUT / "docs" / "runbooks").glob("*.md")}
+
+    assert schemas
+    assert files.keys() >= {
+        *("install.yaml", "crds.yaml", "monitoring.yaml", *schemas, *runbooks),
+        *(f"kopf_runtime-{__version__}-py3-none-any.whl", f"kopf_runtime-{__version__}.tar.gz"),
+        *("operator.cdx.json", "dev.cdx.json", "LICENSE"),
+        *("image-linux-amd64.cdx.json", "image-linux-arm64.cdx.json"),
+        *("provenance.json", "openvex.json", "images.txt"),
+        *("checksums.txt", "checksums.txt.sigstore.json", "cosign.pub", "charts.gpg"),
+    }
+
+
+def test_it_says_where_it_comes_from_and_which_image_it_is_about(
+    released: Released, files: dict[str, bytes]
+) -> None:
+    provenance, vex = (json.loads(files[name]) for name in ("provenance.json", "openvex.json"))
+    images = dict(line.split() for line in files["images.txt"].decode().splitlines())
+
+    (source,) = (
+        each
+        for each in provenance["buildDefinition"]["resolvedDependencies"]
+        if each.get("uri", "").endswith(f"@refs/tags/v{__version__}")
+    )
+    changing = ("origin/HEAD", "--", ".", ":!catalog")
+    assert source["digest"]["gitCommit"] == released.clone.git(
+        "log", "-1", "--format=%H", *changing
+    )
+    digest = images["message-operator"].partition("@")[2].replace(":", "%3A")
+    assert vex["@id"].endswith(f"/v{__version__}")
+    for statement in vex["statements"]:
+        assert digest in statement["products"][0]["@id"]
+
+
+def test_every_package_that_it_locks_has_a_licence(files: dict[str, bytes]) -> None:
+    parts = json.loads(files["operator.cdx.json"])["components"]
+
+    assert {part["name"] for part in parts} >= {"kopf", "aiohttp", "prometheus-client"}
+    unknown = {"license": {"name": "unknown"}}
+    assert [each["name"] for each in parts if unknown in (each.get("licenses") or [unknown])] == []
+
+
+def test_what_it_installs_names_images_by_their_digests(files: dict[str, bytes]) -> None:
+    images = dict(line.split() for line in files["images.txt"].decode().splitlines())
+    objects = list(yaml.safe_load_all(files["install.yaml"]))
+
+    (deployment,) = (each for each in objects if each["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == images["message-operator"]
+    assert f"--message-image={images['message']}" in container["args"]
+    assert all("@sha256:" in ref for ref in images.values())
