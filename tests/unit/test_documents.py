@@ -17,6 +17,10 @@ DOCUMENTS = sorted(
 )
 KOREAN = [file for file in DOCUMENTS if file.name.endswith(".ko.md")]
 
+#: What people read in their own language; everything else in a block is for a machine.
+_COMMENT = re.compile(r"[ \t]+#.*|^#.*\n", re.MULTILINE)
+_CODE = re.compile(r"^ *```(?!console|mermaid)(\w+)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_TEST = re.compile(r"`((?:[\w/]+\.py::)?test_\w+(?:\[\w+\])?)`")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -53,6 +57,18 @@ def test_both_languages_have_the_same_commands(korean: Path) -> None:
         return [re.sub(r"\s+#.*", "", command) for command in commands(document.read_text())]
 
     assert typed(korean) == typed(english)
+
+
+@pytest.mark.parametrize("korean", KOREAN, ids=relative)
+def test_both_languages_show_the_same_code_and_name_the_same_tests(korean: Path) -> None:
+    english = korean.with_name(korean.name.replace(".ko.md", ".md"))
+
+    def shown(document: Path) -> list[tuple[str, str]]:
+        listings = _CODE.findall(document.read_text())
+        return [(language, _COMMENT.sub("", code)) for language, code in listings]
+
+    assert shown(korean) == shown(english)
+    assert _TEST.findall(korean.read_text()) == _TEST.findall(english.read_text())
 
 
 def test_each_console_block_is_run_or_says_why_not() -> None:
