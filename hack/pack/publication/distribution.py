@@ -4,18 +4,23 @@ The same sources make the same bytes: uv's own builder gives every file one date
 `hack.pack.publication.files`.
 """
 
+import functools
 import json
 import shutil
 import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urljoin
 
+from hack.pack import site_text
 from hack.pack.project import REFERENCE
+from hack.pack.publication import statements
 from hack.rig import paths
 from hack.rig.run import output
 
 _RUNTIME = "kopf_runtime"
+_PAGE = "docs/runtime.md"
 _DESCRIPTION = "Level-triggered reconciling for operators on kopf"
 
 
@@ -29,7 +34,7 @@ def build(folder: Path) -> list[Path]:
         ignore=shutil.ignore_patterns("__pycache__"),
     )
     shutil.copy(paths.CHECKOUT / "LICENSE", sources)
-    shutil.copy(paths.CHECKOUT / "docs" / "runtime.md", sources / "README.md")
+    (sources / "README.md").write_text(readme())
     (sources / "pyproject.toml").write_text(_pyproject())
     output(
         [
@@ -43,6 +48,13 @@ def build(folder: Path) -> list[Path]:
     for scratch in (sources, folder / ".built"):
         shutil.rmtree(scratch)
     return built
+
+
+def readme() -> str:
+    """Return the runtime's page, with links that lead to the files of this version."""
+    address = f"{statements.home()}/blob/v{REFERENCE.version}/{_PAGE}"
+    text = (paths.CHECKOUT / _PAGE).read_text()
+    return site_text.with_links(text, functools.partial(urljoin, address))
 
 
 def _pyproject() -> str:
