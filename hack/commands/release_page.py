@@ -1,8 +1,8 @@
 """`make release-page VERSION=x.y.z`: the page of a release on GitHub, with the release's files.
 
 The workflow `release` runs it after `make release`, which wrote the files. `gh`, GitHub's own
-program, makes the page, with the token in GH_TOKEN. If the page is there already, its files are
-replaced, so the command can be repeated.
+program, makes the page, with the token in GH_TOKEN, and publishes it when it has all files. If the
+page is there already, even unpublished, it gets files and text again: the command can be repeated.
 """
 
 import shutil
@@ -34,6 +34,7 @@ def make(version: str) -> None:
     with step(f"Page of {tag} on GitHub"):
         if answer([gh, "release", "view", tag], timeout=_SECONDS) is not None:
             _run(gh, "upload", tag, "--clobber", *files)
+            _run(gh, "edit", tag, "--draft=false", *_options(version), notes=notes(version))
         else:
             _run(gh, "create", tag, *_options(version), *files, notes=notes(version))
     say(f"{statements.home()}/releases/tag/{tag} has {len(files)} files")

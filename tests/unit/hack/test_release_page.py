@@ -36,7 +36,7 @@ class Gh:
             "#!/bin/sh\n"
             f"cd {folder}\n"
             'if [ "$2" = view ]; then test -f page; exit; fi\n'
-            'printf "%s\\n" "$@" >told\n'
+            'printf "%s\\n" "$@" >"told-$2"\n'
             "cat >notes\n"
             "test ! -f refuses || { echo 'HTTP 403: no' >&2; exit 1; }\n"
         )
@@ -48,10 +48,9 @@ class Gh:
     def refuses(self) -> None:
         (self._folder / "refuses").touch()
 
-    @property
-    def told(self) -> list[str]:
-        """The arguments of the last call that changes something."""
-        return (self._folder / "told").read_text().splitlines()
+    def told(self, verb: str) -> list[str]:
+        """Return the arguments behind `gh release VERB`."""
+        return (self._folder / f"told-{verb}").read_text().splitlines()[2:]
 
     @property
     def notes(self) -> str:
@@ -91,6 +90,10 @@ def files(folder: Path, version: str) -> list[str]:
     return [*(str(folder / version / name) for name in names), str(chart)]
 
 
+def options(version: str, kind: str) -> list[str]:
+    return ["--verify-tag", "--title", f"v{version}", "--notes-file", "-", kind]
+
+
 @pytest.mark.parametrize(
     ("version", "kind"),
     [("1.0.1", "--latest=false"), ("1.1.0", "--latest=true"), ("1.2.0-rc.1", "--prerelease")],
@@ -100,10 +103,9 @@ def test_a_page_gets_all_files_and_says_whether_it_is_the_latest(
 ) -> None:
     release_page.make(version)
 
-    verb, options = gh.told[:3], gh.told[3:9]
-    assert verb == ["release", "create", f"v{version}"]
-    assert options == ["--verify-tag", "--title", f"v{version}", "--notes-file", "-", kind]
-    assert sorted(gh.told[9:]) == sorted(files(released, version))
+    told = gh.told("create")
+    assert told[:7] == [f"v{version}", *options(version, kind)]
+    assert sorted(told[7:]) == sorted(files(released, version))
 
 
 def test_a_page_says_what_changed_and_how_to_verify_it(gh: Gh) -> None:
@@ -114,13 +116,17 @@ def test_a_page_says_what_changed_and_how_to_verify_it(gh: Gh) -> None:
     assert "Do more" not in gh.notes
 
 
-def test_a_page_that_is_there_gets_its_files_again(gh: Gh, released: Path) -> None:
+def test_a_page_that_is_there_gets_its_files_again_and_is_published(gh: Gh, released: Path) -> None:
     gh.has_page()
 
     release_page.make("1.1.0")
 
-    assert gh.told[:4] == ["release", "upload", "v1.1.0", "--clobber"]
-    assert sorted(gh.told[4:]) == sorted(files(released, "1.1.0"))
+    uploaded = gh.told("upload")
+    assert uploaded[:2] == ["v1.1.0", "--clobber"]
+    assert sorted(uploaded[2:]) == sorted(files(released, "1.1.0"))
+    # An interrupted command left it as a draft.
+    assert gh.told("edit") == ["v1.1.0", "--draft=false", *options("1.1.0", "--latest=true")]
+    assert "Do more" in gh.notes
 
 
 def test_a_refusal_is_told_in_github_s_words(gh: Gh) -> None:
