@@ -109,9 +109,17 @@ docs-check: $(READY) ## the site's links, pages and search, in a real Chromium
 docs-test: $(READY) ## type the commands of the pages on the tests' cluster (ARGS="-k tutorial")
 	@$(PY) -m pytest tests/docs $(ARGS)
 
+.PHONY: docs-first
+docs-first: $(READY) ## of `make docs-test`, the first page and the tutorial
+	@$(PY) -m pytest tests/docs -k "first_page or tutorial or README and not charts" $(ARGS)
+
 .PHONY: recording
 recording: $(READY) ## record `make demo`, on a cluster of its own, as docs/demo.svg
 	@$(PY) -m hack recording
+
+.PHONY: dashboard
+dashboard: $(READY) ## draw the dashboard of an operator under faults as docs/dashboard.svg
+	@$(PY) -m pytest tests/dashboard $(ARGS)
 
 # The packages that draw the benchmark's picture and those that build the site have their own locks.
 lock: lock-others

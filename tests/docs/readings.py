@@ -7,13 +7,15 @@ from hack.rig import registry
 from tests.support.console import Block, blocks
 
 CHECKOUT = Path(__file__).parents[2]
-#: The first page, the tutorial, the guides and the runbooks. Korean pages have the same commands.
+#: The first page, the tutorial, the guides, the runbooks, and what charts, examples and OLM tell.
+#: Korean pages have the same commands, and the examples' charts are of the same template.
 PAGES = sorted(
     str(page.relative_to(CHECKOUT))
-    for pattern in ("*.md", "docs/*.md", "docs/runbooks/*.md")
+    for pattern in ("*.md", "docs/*.md", "docs/runbooks/*.md", "charts/*/*.md", "examples/*/*.md",
+                    "olm/*.md")
     for page in CHECKOUT.glob(pattern)
     if not page.name.endswith(".ko.md")
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,12 @@ kubectl -n team wait --for=jsonpath='{.status.phase}'=Failed message/broken"""
 _NO_TEAM = "kubectl delete namespace team --ignore-not-found"
 #: A user of the team, with a home folder of their own and a kubeconfig for the team's namespace.
 _USER = """\
-XDG_CACHE_HOME=${XDG_CACHE_HOME:-$HOME/.cache} HOME=$(mktemp -d -t home-of-you.XXXXXX)
-cp "$KUBECONFIG" "$HOME/config"
+XDG_CACHE_HOME=${XDG_CACHE_HOME:-$HOME/.cache} YOURS=$(mktemp -d /tmp/home-of-you.XXXXXX)
+cp "$KUBECONFIG" "$YOURS/config"
+HOME=$YOURS
 export HOME XDG_CACHE_HOME PATH="$PATH:$HOME/.local/bin" KUBECONFIG="$HOME/config"
 kubectl config set-context --current --namespace=team"""
+_NO_USER = 'rm -r "$YOURS"'
 #: The plugin is installed, and speaks Korean.
 _KOREAN = "make plugin && unset LC_ALL && export LANG=ko_KR.UTF-8"
 #: No node takes a Pod: a Message waits.
@@ -86,11 +90,19 @@ _WORDS = {
     "NAME": "broken",
     "POD": "$(kubectl -n message-operator get pods -o name | head -n 1)",
 }
+_IMAGE = "make docker-build docker-push"
+_OF_IMAGE = f"--set image.registry={registry.ADDRESS},image.repository=message-operator --wait"
 _INSTALL = f"""\
-make docker-build docker-push
-helm install message-operator charts/message-operator --wait --timeout=5m \\
-    --namespace message-operator --create-namespace \\
-    --set image.registry={registry.ADDRESS},image.repository=message-operator"""
+{_IMAGE}
+helm install message-operator charts/message-operator --timeout=5m \\
+    --namespace message-operator --create-namespace {_OF_IMAGE}"""
+#: The charts as they are here, with the image that is built here.
+_CHARTS = {
+    "oci://ghcr.io/myorg/charts/message-operator-crds": "charts/message-operator-crds",
+    "oci://ghcr.io/myorg/charts/message-operator": f"charts/message-operator {_OF_IMAGE}",
+}
+_ARGOCD = "kubectl create namespace argocd && kubectl -n argocd create configmap argocd-cm"
+_SCRAPERS = "message-operator.message-operator-metrics-reader"
 _RUNS = "kubectl -n message-operator rollout status deployment/message-operator --timeout=5m"
 _REGISTRY = {"registry.example.com": registry.ADDRESS}
 
@@ -129,21 +141,50 @@ WITHOUT_OPERATOR = (
         given=("kubectl apply -f deploy/install.yaml",),
         afterwards=("kubectl delete crd messages.myorg.dev",),
     ),
+    Reading(
+        "charts/message-operator/README.md",
+        ("Install", "Upgrade", "Uninstall"),
+        _CHARTS,
+        (_IMAGE, "kubectl create namespace other"),
+    ),
+    Reading(
+        "charts/message-operator/README.md",
+        ("GitOps", "Metrics that only some may read", "Namespaces that come and go"),
+        _CHARTS,
+        (_INSTALL, _ARGOCD, "kubectl create namespace team-a"),
+        (f"kubectl delete clusterrolebinding {_SCRAPERS}",),
+    ),
+    Reading(
+        "charts/message-operator-crds/README.md",
+        ("Install", "Upgrade", "Uninstall"),
+        _CHARTS,
+        (_IMAGE, "kubectl create namespace team-a"),
+    ),
+    Reading(
+        "charts/message-operator-crds/README.md",
+        ("Move the kind between releases",),
+        _CHARTS,
+        (_INSTALL,),
+    ),
 )
 #: On the cluster of `make demo`.
 AFTER_DEMO = (
     Reading("docs/messages.md"),
     Reading("docs/monitoring.md"),
     Reading("docs/gitops.md"),
-    Reading("docs/plugin.md", (), {}, (_TEAM, _USER), (_NO_TEAM,)),
+    Reading("docs/plugin.md", (), {}, (_TEAM, _USER), (_NO_TEAM, _NO_USER)),
     Reading(
         "docs/plugin.ko.md",
         ("모든 Message 보기", "출력하지 못하는 이유 알아보기", "오퍼레이터 점검하기"),
         {},
         (_TEAM, _USER, _KOREAN),
-        (_NO_TEAM,),
+        (_NO_TEAM, _NO_USER),
     ),
     *(_runbook(page) for page in PAGES if page.startswith("docs/runbooks/MessageOperator")),
+    Reading(
+        "olm/description.md", (), {"logs -f": "logs --tail=1"},
+        ("kubectl apply -f examples/hello.yaml",),
+    ),
     Reading("docs/tutorial.md"),
 )  # fmt: skip
 
