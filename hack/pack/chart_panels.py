@@ -129,7 +129,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (
                 (
                     _OPERATOR_LEGEND,
-                    f"time() - max by ({_OPERATOR}) (OWN_lease_renewed_timestamp_seconds{{OURS}})",
+                    f"time() - max by ({_OPERATOR}) "
+                    "(OWN_lease_renewed_timestamp_seconds{OURS} > 0)",
                 ),
             ),
             unit="s",
