@@ -104,6 +104,13 @@ _CHARTS = {
 _ARGOCD = "kubectl create namespace argocd && kubectl -n argocd create configmap argocd-cm"
 _SCRAPERS = "message-operator.message-operator-metrics-reader"
 _RUNS = "kubectl -n message-operator rollout status deployment/message-operator --timeout=5m"
+#: The same sources make the same image. The kubelet remembers by its digest what it pulled itself,
+#: and would pull it again under another name, so the one that is loaded has to be another one.
+_BUILD_DEV = "make docker-build IMG=message-operator:dev"
+_RELABEL = """\
+made=$(docker create message-operator:dev) \\
+    && docker commit --change 'LABEL of=docs-test' "$made" message-operator:dev \\
+    && docker rm "$made\""""
 _REGISTRY = {"registry.example.com": registry.ADDRESS}
 
 
@@ -129,7 +136,7 @@ WITHOUT_OPERATOR = (
     Reading(
         "docs/platforms.md",
         ("kind",),
-        {"--name kind": '--name "$KIND_CLUSTER_NAME"'},
+        {"--name kind": '--name "$KIND_CLUSTER_NAME"', _BUILD_DEV: f"{_BUILD_DEV} && {_RELABEL}"},
         afterwards=(_RUNS,),
     ),
     Reading("docs/upgrade.md", given=(_INSTALL,)),
