@@ -42,7 +42,7 @@ def lines(finding: Finding, reason: str = "") -> list[str]:
         (REASON, reason),
         (DETAILS, quoted(finding.detail)),
         (ADVICE, str(finding.todo or "")),
-        (MORE, url(finding.runbook, VERSION) if finding.runbook else ""),
+        (MORE, str(url(finding.runbook, VERSION)) if finding.runbook else ""),
     ]
     told = [(str(label), text) for label, text in said if text]
     room = max((width(label) for label, _ in told), default=0) + 2

@@ -170,7 +170,9 @@ def metrics(say: Say) -> Iterator[str]:
         yield f"\n## {title}"
         yield from table(*heads)
         for metric in listed:
-            alerts = (f"[{name}](../runbooks/{name}.md)" for name in _alerts(metric.name))
+            alerts = (
+                f"[{name}](../runbooks/{name}{say('', '.ko')}.md)" for name in _alerts(metric.name)
+            )
             labels = ", ".join(f"`{label}`" for label in metric.labels)
             yield row(f"`{metric.name}`", metric.type, labels, metric.meaning, ", ".join(alerts))
 

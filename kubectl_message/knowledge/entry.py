@@ -32,6 +32,7 @@ def again(en: str, ko: str) -> Text:
     )
 
 
-def url(alert: str, version: str) -> str:
-    """Return the URL of an alert's runbook."""
-    return f"{HOME}/blob/v{version}/docs/runbooks/{alert}.md"
+def url(alert: str, version: str) -> Text:
+    """Return the URL of an alert's runbook, in each language."""
+    page = f"{HOME}/blob/v{version}/docs/runbooks/{alert}"
+    return Text(f"{page}.md", f"{page}.ko.md")

@@ -148,18 +148,33 @@ def test_every_alert_can_be_disabled_by_its_name() -> None:
 @pytest.mark.parametrize("alert", ALERTS)
 def test_every_alert_has_a_runbook(alert: str) -> None:
     url = ALERTS[alert]["annotations"]["runbook_url"]
-    runbook = RUNBOOKS / url.rpartition("/")[2]
 
     assert url.endswith(f"/docs/runbooks/{alert}.md")
-    text = runbook.read_text()
+    assert (RUNBOOKS / url.rpartition("/")[2]).is_file()
+
+
+@pytest.mark.parametrize(
+    ("ending", "severity", "headings"),
+    [
+        (".md", "Severity", ["What it means", "What to look at", "What to do"]),
+        (".ko.md", "심각도", ["의미", "확인할 것", "할 일"]),
+    ],
+)
+@pytest.mark.parametrize("alert", ALERTS)
+def test_a_runbook_says_what_an_alert_means_and_what_to_do(
+    alert: str, ending: str, severity: str, headings: list[str]
+) -> None:
+    text = (RUNBOOKS / f"{alert}{ending}").read_text()
+
     assert text.startswith(f"# {alert}: ")
-    assert f"Severity: {ALERTS[alert]['labels']['severity']}\n" in text
-    for heading in ("What it means", "What to look at", "What to do"):
-        assert f"## {heading}\n" in text
+    assert f"\n{severity}: {ALERTS[alert]['labels']['severity']}\n" in text
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == headings
 
 
 def test_no_runbook_is_about_an_alert_that_is_gone() -> None:
-    assert {file.stem for file in RUNBOOKS.glob("Message*.md")} == ALERTS.keys()
+    named = {file.name.partition(".")[0] for file in RUNBOOKS.glob("Message*.md")}
+
+    assert named == ALERTS.keys()
 
 
 def test_the_runbooks_are_those_of_the_version_that_is_installed() -> None:

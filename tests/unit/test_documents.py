@@ -91,3 +91,12 @@ def test_each_language_leads_to_the_other(korean: Path) -> None:
 
     assert f"]({english.name})" in korean.read_text()
     assert f"]({korean.name})" in english.read_text()
+
+
+@pytest.mark.parametrize("korean", KOREAN, ids=relative)
+def test_a_korean_page_leads_to_pages_in_korean(korean: Path) -> None:
+    targets = [korean.parent / link.partition("#")[0] for link in _LINK.findall(korean.read_text())]
+    english = {target.resolve() for target in targets if not target.name.endswith(".ko.md")}
+
+    own = korean.with_name(korean.name.replace(".ko.md", ".md"))
+    assert {page for page in english if page.with_suffix(".ko.md").exists()} == {own}

@@ -11,7 +11,7 @@ import pytest
 from kubectl_message import knowledge, rights
 from kubectl_message.knowledge import refusals
 from kubectl_message.knowledge.alerts import ALERTS, BY_NAME
-from kubectl_message.knowledge.entry import HOME, Entry
+from kubectl_message.knowledge.entry import HOME, Entry, url
 from kubectl_message.knowledge.events import BY_REASON, EVENTS
 from kubectl_message.text import Text
 from message_operator import messages
@@ -105,11 +105,11 @@ def _messages_page() -> str:
     return (CHECKOUT / "docs" / "messages.md").read_text()
 
 
+def title(runbook: Path) -> str:
+    return runbook.read_text().partition("\n")[0].partition(": ")[2]
+
+
 def test_each_alert_has_an_entry_with_its_runbooks_title() -> None:
-    titles = {
-        file.stem: file.read_text().partition("\n")[0].partition(": ")[2]
-        for file in RUNBOOKS.glob("Message*.md")
-    }
     (rules,) = [
         manifest
         for manifest in helm.render({"metrics": {"prometheusRule": {"enabled": True}}})
@@ -117,8 +117,10 @@ def test_each_alert_has_an_entry_with_its_runbooks_title() -> None:
     ]
     alerts = {rule["alert"] for group in rules["spec"]["groups"] for rule in group["rules"]}
 
-    assert {alert.name: alert.says.en for alert in ALERTS} == titles
     assert set(BY_NAME) == alerts
+    for alert in ALERTS:
+        assert title(RUNBOOKS / f"{alert.name}.md") == alert.says.en
+        assert title(RUNBOOKS / f"{alert.name}.ko.md") == alert.says.ko
 
 
 def words(text: str) -> set[str]:
@@ -149,8 +151,13 @@ def test_everything_is_said_in_both_languages() -> None:
         )
 
 
-def test_the_runbook_that_an_entry_names_is_there() -> None:
-    assert {entry.runbook for entry in knowledge.ENTRIES} <= {f.stem for f in RUNBOOKS.iterdir()}
+def test_the_runbook_that_an_entry_names_is_there_in_both_languages() -> None:
+    for entry in knowledge.ENTRIES:
+        for language, link in url(entry.runbook, "0.1.0")._asdict().items():
+            runbook = RUNBOOKS / link.rpartition("/")[2]
+
+            assert f"/docs/runbooks/{runbook.name}" in link
+            assert ("## 할 일" in runbook.read_text()) == (language == "ko")
 
 
 def test_its_home_is_the_charts() -> None:
