@@ -177,7 +177,7 @@ def unserved(operators: list[Operator], namespace: str) -> Finding:
         FAILS,
         Text(
             "no operator serves the namespace {it}",
-            "네임스페이스 {it}을(를) 처리하는 오퍼레이터가 없습니다",
+            "{it} 네임스페이스를 처리하는 오퍼레이터가 없습니다",
         ).format(it=namespace),
         todo,
         runbook="MessageOperatorUnserved",

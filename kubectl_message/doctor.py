@@ -117,7 +117,7 @@ def _kind(kubectl: Kubectl) -> tuple[Finding, str]:
     lacking = refusals.refusal("no matches for kind")
     missing = Finding(
         FAILS,
-        Text("the CRD {kind} is missing", "CRD {kind}이(가) 없습니다").format(kind=KIND),
+        Text("the CRD {kind} is missing", "{kind} CRD가 없습니다").format(kind=KIND),
         lacking.todo,
         runbook="MessageOperatorUnserved",
     )
@@ -138,7 +138,7 @@ def _kind(kubectl: Kubectl) -> tuple[Finding, str]:
     ]
     served = [v["name"] for v in crd["spec"]["versions"] if v.get("served")]
     if wrong or VERSION not in served:
-        says = Text("the CRD {kind} is not served", "CRD {kind}이(가) 제공되지 않습니다")
+        says = Text("the CRD {kind} is not served", "{kind} CRD가 제공되지 않습니다")
         return missing._replace(says=says.format(kind=KIND), detail="; ".join(wrong)), version
     installed = f"{KIND}/{VERSION} ({version or '?'})"
     return Finding(WELL, Text(installed, installed)), version
@@ -189,7 +189,9 @@ def _namespaces(
 ) -> Finding:
     gone = sorted({name for operator in operators for name in operator.namespaces} - there)
     if gone:
-        says = Text("{gone} is to be served and is gone", "처리하도록 지정된 {gone}이(가) 없습니다")
+        says = Text(
+            "{gone} is to be served and is gone", "처리하도록 지정된 {gone} 네임스페이스가 없습니다"
+        )
         todo = Text(
             "Create it, or take it out of the chart's value watchNamespaces.",
             "만들거나 차트의 값 watchNamespaces에서 빼십시오.",

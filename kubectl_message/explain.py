@@ -30,7 +30,7 @@ def one(word: str) -> int:
     if not entries:
         says = Text(
             "{word} is no reason, Event or alert that is known",
-            "{word}은(는) 알려진 이유나 이벤트, 알림이 아닙니다",
+            "{word}에 해당하는 이유나 이벤트, 알림이 없습니다",
         )
         todo = Text(
             "`kubectl message explain` lists them.",

@@ -109,7 +109,7 @@ def _known(now: State, level: str) -> Finding:
 
 def _printing(kubectl: Kubectl, now: State) -> Finding:
     """Check that the Pod exists if the status says that the Message prints."""
-    says = Text("its text, every {s} s, by Pod {pod}", "파드 {pod}가 {s}초마다 출력합니다")
+    says = Text("its text, every {s} s, by Pod {pod}", "파드 {pod}에서 {s}초마다 출력합니다")
     well = Finding(WELL, says.format(s=now.interval, pod=now.pod))
     try:
         pod = kubectl.get("pods", now.pod, now.namespace)
@@ -204,7 +204,7 @@ def _unknown_name(kubectl: Kubectl, name: str) -> Finding:
     close = difflib.get_close_matches(name, names, 3)
     says = Text(
         "there is no Message {name} in the namespace {here}",
-        "네임스페이스 {here}에 Message {name}이(가) 없습니다",
+        "네임스페이스 {here}에 이름이 {name}인 Message가 없습니다",
     )
     todo = Text(
         "Did the API server refuse it? `kubectl message why -f FILE` tries a manifest. In another "

@@ -10,7 +10,7 @@ ENTRIES = (
         ("Conflict",),
         Text(
             "somebody else's Pod has the name {pod} already",
-            "다른 누군가의 파드가 이미 {pod}(이)라는 이름을 쓰고 있습니다",
+            "이름이 {pod}인 다른 누군가의 파드가 이미 있습니다",
         ),
         again(
             "Delete that Pod (`kubectl -n {namespace} delete pod {pod}`), or give the Message "

@@ -36,7 +36,7 @@ ENTRIES = (
         ),
         Text(
             f"{_DESCRIBE} names the gate; ask its owner.",
-            f"{_DESCRIBE}로 게이트를 확인하고 담당자에게 문의하십시오.",
+            f"{_DESCRIBE} 명령으로 게이트를 확인하고 담당자에게 문의하십시오.",
         ),
         runbook=PENDING,
     ),

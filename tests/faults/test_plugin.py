@@ -67,10 +67,10 @@ async def test_why_tells_what_is_in_the_way_and_what_to_do(
     assert taken.part("More").endswith("/docs/runbooks/MessageOperatorMessagesFailed.md")
     korean = await run("why", "taken", LANG=KOREAN)
     assert korean.first == (
-        "taken: 출력하지 못합니다. "
-        "다른 누군가의 파드가 이미 msg-taken(이)라는 이름을 쓰고 있습니다."
+        "taken: 출력하지 못합니다. 이름이 msg-taken인 다른 누군가의 파드가 이미 있습니다."
     )
     assert "그 파드를 삭제하거나" in korean.part("할 일")
+    assert korean.part("더 보기").endswith("/docs/runbooks/MessageOperatorMessagesFailed.ko.md")
 
     none = await quota(here)
     await here.create("둘", "no-room")

@@ -1,11 +1,20 @@
-"""The tables are straight in Korean, too, and colours go to terminals only."""
+"""Sentences and tables are right in Korean, too, and colours go to terminals only."""
 
+import ast
 import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from kubectl_message import text
 from kubectl_message.text import Cell, Text
+
+#: Particles whose form depends on how the word before them ends, right behind a value.
+PARTICLE = re.compile(
+    r"\}[`'\")]*\(?(이|가|은|는|을|를|과|와|으?로|이?라는|이?라고|이?나|이?며|이?고)(?![가-힣])"
+)
 
 
 class Terminal(io.StringIO):
@@ -88,3 +97,37 @@ def test_ages_are_as_kubectl_writes_them(seconds: float, age: str) -> None:
 
 def test_what_would_steer_the_terminal_is_left_out() -> None:
     assert text.printable("a\x1b[31m\nb") == "a [31m b"
+
+
+def strings(folder: Path) -> Iterator[str]:
+    """Yield all strings of the modules in a folder, with {} for each value of an f-string."""
+    for file in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                parts = (p.value if isinstance(p, ast.Constant) else "{}" for p in node.values)
+                yield "".join(map(str, parts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+@pytest.mark.parametrize(
+    ("sentence", "depends"),
+    [
+        ("파드 {pod}가 출력합니다", True),
+        ("Message {name}이(가) 없습니다", True),
+        ("{pod}(이)라는 이름", True),
+        ("`kubectl message why {name}`로 확인하십시오", True),
+        ("파드 {pod}에서 출력합니다", False),
+        ("이름이 {name}인 Message", False),
+        ("{it} 네임스페이스를 처리합니다", False),
+    ],
+)
+def test_a_particle_that_depends_on_a_name_is_known(sentence: str, depends: bool) -> None:
+    assert bool(PARTICLE.search(sentence)) == depends
+
+
+def test_no_sentence_has_a_particle_that_depends_on_a_name() -> None:
+    found = [*strings(Path(text.__file__).parent)]
+
+    assert "파드 {pod}에서 {s}초마다 출력합니다" in found
+    assert [sentence for sentence in found if PARTICLE.search(sentence)] == []
