@@ -1,7 +1,7 @@
 """The benchmark: compares this operator with its peers, with a watch and the audit log.
 
-`make bench` measures and writes docs/benchmarks.{json,md,svg}; docs/benchmarks.md says how and
-why. The modules, lowest first:
+`make bench` measures and writes docs/benchmarks.{json,md,ko.md,svg}; docs/benchmarks.md says how
+and why. The modules, lowest first:
 
     api           requests to the API server, for the benchmark itself
     environment   a control plane per measurement, with one node simulated by kwok
@@ -16,6 +16,8 @@ why. The modules, lowest first:
     bare, floor   the floor: a bare client, and its process
     audit         counts writes in the API server's audit log
     report        the tables and the verdicts, from the data
+    korean        the Korean of their labels
+    pages         the pages with the tables, in both languages
     picture       the picture, from the data
     run           the command: runs all of it in order
 """

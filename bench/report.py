@@ -1,6 +1,7 @@
-"""The tables and the verdicts, computed from the data; used by `run`.
+"""The tables and the verdicts, computed from the data; used by `pages`.
 
-Each ratio compares two runs of the same repeat, so other load on the machine affects both.
+Each ratio compares two runs of the same repeat, so other load on the machine affects both. A
+`Say` translates labels, which may contain {settings}.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,6 +12,7 @@ from typing import Any
 from bench.peers import DEFAULT, FLIGHTTICKET, MEMCACHEDS, OURS, PEERS, TUNED
 
 Data = dict[str, Any]
+Say = Callable[[str], str]
 FLOOR = "floor"
 _TITLES = {
     **{peer.name: peer.title for peer in (*PEERS, *MEMCACHEDS, FLIGHTTICKET)},
@@ -54,53 +56,56 @@ class Goal:
     met: bool | None  # None: not measured
 
 
-def _ratio(measure: str, name: str, limits: dict[str, float]) -> Callable[[Data], Iterable[Goal]]:
-    def goals(data: Data) -> Iterable[Goal]:
+_Goals = Callable[[Data, Say], Iterable[Goal]]
+
+
+def _ratio(measure: str, name: str, limits: dict[str, float]) -> _Goals:
+    def goals(data: Data, say: Say) -> Iterable[Goal]:
         for peer, limit in limits.items():
             found = ratios(data, name, peer)
             yield Goal(
-                measure, f"{limit} × {_TITLES[peer]}", spread(found, 2, " ×"),
+                say(measure), f"{limit} × {say(_TITLES[peer])}", spread(found, 2, " ×"),
                 median(found) <= limit if found else None,
             )  # fmt: skip
 
     return goals
 
 
-def _limit(
-    measure: str, name: str, limit: float, unit: str, digits: int = 1
-) -> Callable[[Data], Iterable[Goal]]:
-    def goals(data: Data) -> Iterable[Goal]:
+def _limit(measure: str, name: str, limit: float, unit: str, digits: int = 1) -> _Goals:
+    def goals(data: Data, say: Say) -> Iterable[Goal]:
         found = list(values(data, OURS.name, name).values())
         yield Goal(
-            measure, f"{limit:g}{unit}", spread(found, digits, unit),
+            say(measure), f"{limit:g}{say(unit)}", spread(found, digits, say(unit)),
             max(found) <= limit if found else None,
         )  # fmt: skip
 
     return goals
 
 
-def _linear(data: Data) -> Iterable[Goal]:
+def _linear(data: Data, say: Say) -> Iterable[Goal]:
     """Judge the growth from 10,000 Messages to 100,000, per additional Message."""
     for title, name, unit, factor in (
-        ("memory per additional Message", "rss", "KiB", 1024),
-        ("start time per additional Message", "start_ready", "ms", 1000),
+        ("memory per additional Message, from 10,000 to 100,000", "rss", "KiB", 1024),
+        ("start time per additional Message, from 10,000 to 100,000", "start_ready", "ms", 1000),
     ):
         few = values(data, OURS.name, f"{name}_10000").get(0)
         many = values(data, OURS.name, f"{name}_100000").get(0)
         found = "—" if few is None or many is None else (
-            f"{factor * (many - few) / 90_000:.2f} {unit} (of the first 10,000: "
-            f"{factor * few / 10_000:.2f} {unit})"
+            say("{more:.2f} {unit} (of the first 10,000: {first:.2f} {unit})").format(
+                more=factor * (many - few) / 90_000, first=factor * few / 10_000, unit=unit
+            )
         )  # fmt: skip
         met = None if few is None or many is None else (many - few) / 90_000 <= few / 10_000
-        yield Goal(f"{title}, from 10,000 to 100,000", "as for the first 10,000", found, met)
+        yield Goal(say(title), say("as for the first 10,000"), found, met)
 
 
-def _churn(data: Data) -> Iterable[Goal]:
+def _churn(data: Data, say: Say) -> Iterable[Goal]:
     first = values(data, OURS.name, "churn_first")
     last = values(data, OURS.name, "churn_last")
     grown = [last[repeat] / first[repeat] - 1 for repeat in first if repeat in last]
     yield Goal(
-        f"memory after {data['settings']['churn']:g} min of churn", "5% more than before",
+        say("memory after {churn:g} min of churn").format(**data["settings"]),
+        say("5% more than before"),
         spread([100 * one for one in grown], 1, "%"),
         max(grown) <= 0.05 if grown else None,
     )  # fmt: skip
@@ -110,7 +115,7 @@ def _either(one: float, ten: float, **more: float) -> dict[str, float]:
     return {DEFAULT.name: one, TUNED.name: ten, **more}
 
 
-_GOALS: tuple[Callable[[Data], Iterable[Goal]], ...] = (
+_GOALS: tuple[_Goals, ...] = (
     _ratio("backlog, to the last Pod", "backlog_pod", _either(0.45, 0.7, floor=1.5)),
     _ratio("backlog, to the last status", "backlog_status", _either(1.0, 1.1)),
     _ratio("live edits, to the last correct Pod", "edit_pod", _either(0.75, 1.0)),
@@ -197,34 +202,35 @@ _FLIGHTTICKET_ROWS: tuple[_Row, ...] = (
 )
 
 
-def goals(data: Data) -> list[Goal]:
+def goals(data: Data, say: Say = str) -> list[Goal]:
     """Return the verdict on every goal."""
-    return [goal for of in _GOALS for goal in of(data)]
+    return [goal for of in _GOALS for goal in of(data, say)]
 
 
-def tables(data: Data) -> str:
+def tables(data: Data, say: Say = str) -> str:
     """Return all tables as Markdown; those of the examples only once they were measured."""
+    heads = ("measure", "goal: at most", "median (spread)", "verdict")
     verdicts = {True: "met", False: "**missed**", None: "not measured"}
-    lines = ["| measure | goal: at most | median (spread) | verdict |", "|---|---|---|---|"]
+    lines = [f"| {' | '.join(map(say, heads))} |", "|---|---|---|---|"]
     lines += [
-        f"| {goal.measure} | {goal.at_most} | {goal.found} | {verdicts[goal.met]} |"
-        for goal in goals(data)
+        f"| {goal.measure} | {goal.at_most} | {goal.found} | {say(verdicts[goal.met])} |"
+        for goal in goals(data, say)
     ]
-    lines += _table(data, [*(peer.name for peer in PEERS), FLOOR], _ROWS)
+    lines += _table(data, [*(peer.name for peer in PEERS), FLOOR], _ROWS, say)
     for measure, names, rows in (
         ("memcached", [peer.name for peer in MEMCACHEDS], _MEMCACHED_ROWS),
         ("flightticket", [FLIGHTTICKET.name], _FLIGHTTICKET_ROWS),
     ):
         if measure in data["measured"]:
-            lines += _table(data, names, rows)
+            lines += _table(data, names, rows, say)
     return "\n".join(lines)
 
 
-def _table(data: Data, names: list[str], rows: tuple[_Row, ...]) -> list[str]:
+def _table(data: Data, names: list[str], rows: tuple[_Row, ...], say: Say) -> list[str]:
     """Return the lines of a table that compares operators, after an empty line."""
     lines = [
         "",
-        f"| | {' | '.join(_TITLES[name] for name in names)} |",
+        f"| | {' | '.join(say(_TITLES[name]) for name in names)} |",
         "|---|" + "---|" * len(names),
     ]
     for name, title, unit, digits, factor in rows:
@@ -232,24 +238,24 @@ def _table(data: Data, names: list[str], rows: tuple[_Row, ...]) -> list[str]:
         for peer in names:
             found = [one * factor for one in values(data, peer, name).values()]
             cells.append(spread(found, digits, f" {unit}" if unit else ""))
-        titled = title.format(n=f"{data['settings']['messages']:,}", **data["settings"])
+        titled = say(title).format(n=f"{data['settings']['messages']:,}", **data["settings"])
         lines.append(f"| {titled} | {' | '.join(cells)} |")
     return lines
 
 
-def _when(measured: dict[str, Any]) -> str:
+def _when(name: str, measured: dict[str, Any], say: Say) -> str:
     """Return when a measurement was made, and the machine's load."""
     load = ", ".join(f"{one:.1f}" for one in measured["load"])
-    return f"{measured['when']} (load average {load})" if load else str(measured["when"])
+    label = "{name} on {when} (load average {load})" if load else "{name} on {when}"
+    return say(label).format(name=name, when=measured["when"], load=load)
 
 
-def told(data: Data) -> str:
+def told(data: Data, say: Say = str) -> str:
     """Return where, when and how the data were measured, as Markdown."""
-    where, how = data["machine"], data["settings"]
     versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
-    taken = "; ".join(f"{name} on {_when(one)}" for name, one in data["measured"].items())
-    return (
-        f"Measured by `make bench`, {how['repeats']} repeats, on {where['processors']} processors "
-        f"({where['cpu']}), {where['memory']}, {where['system']}: {taken}.\n\n"
-        f"Versions: {versions}."
-    )
+    taken = "; ".join(_when(name, one, say) for name, one in data["measured"].items())
+    measured = say(
+        "Measured by `make bench`, {repeats} repeats, on {processors} processors ({cpu}), "
+        "{memory}, {system}: {taken}."
+    ).format(taken=taken, **data["machine"], **data["settings"])
+    return f"{measured}\n\n{say('Versions')}: {versions}."

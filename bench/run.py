@@ -17,17 +17,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import bare, examples, measures, peers, report, shipped, stage, trouble
+from bench import bare, examples, measures, pages, peers, report, shipped, stage, trouble
 from bench.peers import FLIGHTTICKET, MEMCACHEDS, OURS, PEERS, Peer
 from hack.rig import golang, paths, pythons, versions
-from hack.rig.run import HackError, output
+from hack.rig.run import output
 from hack.rig.steps import say, step
 from message_operator import __version__
 
 #: The data so far, in case the run is interrupted.
 UNFINISHED = paths.BUILD / "bench" / "unfinished.json"
-_PICTURE = "![Six measures: this operator and its peers](benchmarks.svg)"
-_BEGIN, _END = "<!-- begin: written by `make bench` -->", "<!-- end -->"
 
 
 @dataclass(frozen=True)
@@ -273,20 +271,11 @@ def _module(name: str) -> str:
 
 
 def _write(data: report.Data, target: Path) -> None:
-    """Write the data, the page and the picture."""
+    """Write the data, the pages and the picture."""
     source = target / "benchmarks.json"
     source.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
-    page = target / "benchmarks.md"
-    template = (paths.CHECKOUT / "docs" / "benchmarks.md").read_text()
-    head, found, rest = template.partition(_BEGIN)
-    _, ended, foot = rest.partition(_END)
-    if not found or not ended:
-        raise HackError(
-            f"docs/benchmarks.md lacks the lines {_BEGIN!r} and {_END!r}: put them back"
-        )
-    page.write_text(
-        f"{head}{_BEGIN}\n{_PICTURE}\n\n{report.told(data)}\n\n{report.tables(data)}\n{_END}{foot}"
-    )
+    for name, text in pages.written(data).items():
+        (target / name).write_text(text)
     plotting = pythons.python("plotting-python", paths.CHECKOUT / "requirements" / "bench.txt")
     with step("The picture") as work:
         work.run(
@@ -295,4 +284,5 @@ def _write(data: report.Data, target: Path) -> None:
             cwd=paths.CHECKOUT,
         )
     say(report.tables(data))
-    say(f"Written: {page}, {source}, {target / 'benchmarks.svg'}")
+    names = ", ".join([*pages.PAGES, "benchmarks.json", "benchmarks.svg"])
+    say(f"Written to {target}: {names}")

@@ -1,10 +1,14 @@
 """The benchmark's bookkeeping: what it watches, and how it judges."""
 
+import json
 from typing import Any
 
-from bench import report
+from bench import korean, pages, report
 from bench.examples import Progress
 from bench.world import World
+from hack.rig import paths
+
+DOCS = paths.CHECKOUT / "docs"
 
 
 def _message(name: str, generation: int = 1, **status: Any) -> dict[str, Any]:
@@ -98,6 +102,33 @@ def test_the_examples_have_tables_once_they_were_measured() -> None:
     assert "| backlog of 1,000 Memcacheds: start to last Deployment | — | — |" in tables
     assert "| writes per Memcached | 3.00 | 7.50 |" in tables
     assert "FlightTicket" not in tables
+
+
+def test_each_label_of_the_tables_has_its_korean() -> None:
+    asked: list[str] = []
+
+    def say(label: str) -> str:
+        asked.append(label)
+        return korean.said(label)
+
+    data = json.loads((DOCS / "benchmarks.json").read_text())
+    for example in ("memcached", "flightticket"):
+        data["measured"][example] = {"when": "2026-11-22", "load": [1.0]}
+    grown = {"rss_10000": 1.0, "rss_100000": 9.0, "start_ready_10000": 1, "start_ready_100000": 9}
+    data["runs"].append({"peer": "ours", "repeat": 0, "numbers": grown})
+
+    assert "FlightTicket" in report.tables(data, say)
+    assert "부하 평균" in report.told(data, say)
+    examples = {"examples/memcached", "examples/flightticket"}
+    same = {label for label in asked if korean.said(label) == label}
+    assert same == {"", " s", " MB", "… p99", "… CPU", "message-operator", *examples}
+
+
+def test_the_pages_have_the_tables_of_the_data() -> None:
+    data = json.loads((DOCS / "benchmarks.json").read_text())
+
+    for name, text in pages.written(data).items():
+        assert (DOCS / name).read_text() == text
 
 
 def _data(**numbers: dict[str, list[float]]) -> report.Data:
