@@ -9,9 +9,9 @@ import pytest
 from tests.chart.helm import CHECKOUT
 
 #: A page, and the folder of the tests that it names without one.
-PAGES = {"chart.md": "chart", "releases.md": ""}
+PAGES = {"chart.md": "chart", "releases.md": "", "releases.ko.md": ""}
 #: What no test can hold, by the first cell of its row.
-UNTESTED = {"OpenSSF Best Practices badge"}
+UNTESTED = {"OpenSSF Best Practices badge", "OpenSSF Best Practices 배지"}
 
 
 def rows() -> Iterator[Any]:
