@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,25 @@ VALUES: dict[str, Values] = {
 }  # fmt: skip
 
 
+#: An object in a text for people: up to the end of its listing or of a shell's here-document.
+_OBJECT = re.compile(r"^apiVersion: .*?(?=^(?:```|[A-Z]+)$)", re.MULTILINE | re.DOTALL)
+
 all_values = pytest.mark.parametrize("values", VALUES.values(), ids=list(VALUES))
 
 
 def rendered(project: Project, values: Values) -> list[Manifest]:
     return helm.render(values, chart=project.chart, release=RELEASE)
+
+
+def walkthrough(project: Project, folder: Path) -> str:
+    """Return the walkthrough of the notes, which Helm prints only if it installs into a cluster."""
+    chart = folder / "chart"
+    shutil.copytree(project.chart, chart)
+    text = f'{{{{ include "{project.name}.walkthrough" "team-a" | toJson }}}}'
+    shown = f"kind: Walkthrough\nmetadata: {{name: walkthrough}}\ntext: {text}\n"
+    (chart / "templates" / "walkthrough.yaml").write_text(shown)
+    (notes,) = of_kind(helm.render({}, chart=chart), "Walkthrough")
+    return str(notes["text"])
 
 
 def of_kind(manifests: list[Manifest], kind: str) -> list[Manifest]:
@@ -161,6 +176,22 @@ def test_kubeconform_takes_the_samples_and_finds_a_typo(project: Project, tmp_pa
         typo = tmp_path / f"{kind}.yaml"
         typo.write_text(yaml.safe_dump(manifest))
         assert "nosuchfield" in kubeconform.findings(project, typo)
+
+
+@every_project
+def test_the_objects_that_notes_and_catalog_show_fit_the_schemas(
+    project: Project, tmp_path: Path
+) -> None:
+    texts = {
+        "notes": walkthrough(project, tmp_path),
+        "catalog": (project.olm / "description.md").read_text(),
+    }
+    for where, text in texts.items():
+        shown = tmp_path / f"{where}.yaml"
+        shown.write_text("---\n".join(_OBJECT.findall(text)))
+
+        assert "kind: " in shown.read_text()
+        assert kubeconform.findings(project, shown) == ""
 
 
 @every_project
