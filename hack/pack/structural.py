@@ -32,6 +32,8 @@ _NOT_IN_GO = re.compile(r"\(\?(?:[=!(#]|<[=!]|P=)|\\[1-9Z]")
 #: Keywords that restrict no value (title, examples), or that `convert` replaces.
 _ELSEWHERE = ("title", "examples", "required")
 _INT32 = 2**31
+#: msgspec's words for a limit that not all types of a union have, or that is put on the union.
+_CONSTRAINED_UNION = re.compile(r"Can only set .* \| ")
 _ANY_KEY = inspect.StrType(), inspect.AnyType()
 #: Types that decoding reads in another format than the API server validates, and the alternative.
 _OTHERWISE_READ: dict[type[inspect.Type], tuple[str, str]] = {
@@ -54,10 +56,25 @@ def structural(type_: type, path: str = "") -> Schema:
     try:
         (schema,), components = msgspec.json.schema_components([type_])
     except TypeError as error:
-        reason = " ".join(str(error).split())
-        raise DeclarationError(f"{path or type_.__name__} has no schema: {reason}") from error
+        where, reason = _without_schema(type_, path) or (path, str(error))
+        text = f"{where or type_.__name__} has no schema: {' '.join(reason.split())}"
+        if _CONSTRAINED_UNION.search(text):
+            text += "; put Meta on the type that it limits, as in Annotated[str, Meta(…)] | None"
+        raise DeclarationError(text) from error
     _refuse_otherwise_read(inspect.type_info(type_), path, ())
     return _Converter(components).convert(schema, path, ())
+
+
+def _without_schema(type_: type, path: str) -> tuple[str, str] | None:
+    """Return the first field for which msgspec has no schema, and why, or None."""
+    for field in msgspec.structs.fields(type_) if issubclass(type_, msgspec.Struct) else ():
+        name = f"{path}.{field.encode_name}"
+        try:
+            msgspec.json.schema_components([field.type])
+        except TypeError as error:
+            within = _without_schema(field.type, name) if isinstance(field.type, type) else None
+            return within or (name, str(error))
+    return None
 
 
 def _refuse_otherwise_read(type_: inspect.Type, path: str, within: tuple[Any, ...]) -> None:

@@ -148,6 +148,12 @@ class Tagged(msgspec.Struct, tag=True):
     """One of two."""
 
 
+class Limited(msgspec.Struct):
+    """Its name may be null, and only then it has no pattern."""
+
+    name: Annotated[str | None, Meta(pattern="^a")] = None
+
+
 class Other(msgspec.Struct, tag=True):
     """One of two."""
 
@@ -178,7 +184,8 @@ class Other(msgspec.Struct, tag=True):
         (set[str | None], ".spec.field is a set of objects"),
         (Annotated[str, Meta(pattern="^(?!a)")], ".spec.field has a pattern with `(?!`"),
         (Annotated[str, Meta(pattern=r"(a)\1")], r".spec.field has a pattern with `\1`"),
-        (object, ".spec has no schema: "),
+        (object, ".spec.field has no schema: "),
+        (Limited, ".spec.field.name has no schema: Can only set `pattern` on a str type"),
     ],
     ids=str,
 )
@@ -188,3 +195,10 @@ def test_what_no_definition_can_say_is_refused_in_a_sentence(type_: Any, complai
 
     assert str(error.value).startswith(complaint)
     assert "\n" not in str(error.value)
+
+
+def test_a_limit_on_a_union_is_refused_with_what_to_write_instead() -> None:
+    with pytest.raises(DeclarationError, match=r"as in Annotated\[str, Meta\(…\)\] \| None$"):
+        schema_of(Limited)
+
+    assert schema_of(Annotated[str, Meta(pattern="^a")] | None)["pattern"] == "^a"
