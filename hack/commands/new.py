@@ -31,6 +31,7 @@ Its ConfigMap holds the text of every {answers.kind}. Try it, and see that all i
 What you edit then, before `make generate`:
   operator/{answers.package}/operator.py   the kind, what an object should have, settings
   PROJECT, examples/sample.yaml   kinds, images of its Pods, a manifest to try
-  charts/{answers.name}/   Chart.yaml: whose it is; templates/_operator.tpl: flags, alerts
+  charts/{answers.name}/   Chart.yaml: whose it is; templates/_operator.tpl: flags, alerts;
+    values.own.yaml, if you write one: values that only this chart has
   olm/csv.yaml, olm/description.md   what OLM and OperatorHub.io show
   tests/unit/, tests/e2e/, tests/faults/subjects.py, README.md   what the operator does""")
