@@ -31,7 +31,7 @@ def pythons() -> list[str]:
     found += [str(file) for name in names for file in pyenv.glob(f"*/bin/{name}")]
     works = [sys.executable]
     for one in filter(None, found):
-        asked = subprocess.run([one, "-c", ""], capture_output=True, timeout=30, check=False)
+        asked = subprocess.run([one, "-c", ""], capture_output=True, timeout=300, check=False)
         works += [one] * (asked.returncode == 0)
     return works
 
