@@ -187,7 +187,8 @@ class Service:
         except TimeoutError:
             problem = f"The booking service did not answer within {PATIENCE:g} s."
         except aiohttp.ClientError as error:
-            problem = f"The booking service cannot be asked: {error}".replace(token, "***")
+            problem = f"The booking service cannot be asked: {kr.in_words(error)}"
+            problem = problem.replace(token, "***")
         else:
             problem = _problem(answer)
             if not problem:

@@ -28,6 +28,7 @@ from kopf_runtime.settings import Settings, flag
 from kopf_runtime.status import Observed, Status, by_default
 from kopf_runtime.templates import short_hash
 from kopf_runtime.troubles import Trouble
+from kopf_runtime.wording import in_words
 
 APPLY, REPLACE = Update.APPLY, Update.REPLACE
 
@@ -36,6 +37,6 @@ __all__ = [
     "Conditioned", "Controller", "Fields", "Kind", "Manager", "Meta", "Object", "Observed",
     "PlanError", "Primary", "Resource", "RetryError", "Rule", "Scale", "Settings", "Status",
     "Trouble",
-    "at_least", "by_default", "custom_resource", "flag", "image", "kinds", "one_of", "rules",
-    "short_hash", "truth",
+    "at_least", "by_default", "custom_resource", "flag", "image", "in_words", "kinds", "one_of",
+    "rules", "short_hash", "truth",
 ]  # fmt: skip

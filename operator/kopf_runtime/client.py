@@ -22,6 +22,7 @@ from yarl import URL
 from kopf_runtime.credentials import Credentials
 from kopf_runtime.metrics import Metrics
 from kopf_runtime.objects import Failure
+from kopf_runtime.wording import in_words
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +36,7 @@ SILENCE = 75.0
 PATIENT = 65.0
 #: Seconds between two readings of the API server's clock.
 _CLOCK = 10.0
-#: Bytes of the read buffer of each TLS connection. A record has at most 16 KiB; asyncio's default
-#: of 256 KiB took 4 MB for the operator's connections.
+#: Bytes that a TLS connection buffers. A record has 16 KiB at most; asyncio's 256 KiB took 4 MB.
 asyncio.sslproto.SSLProtocol.max_size = 32 * 1024
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class ApiError(Exception):
     def __init__(
         self, method: str, path: str, status: int, reason: str, message: str, after: float = 0.0
     ) -> None:
-        super().__init__(f"{method} {path}: {status or 'no answer'} {reason}: {message}")
+        super().__init__(f"{method} {path}: {f'{status} ' if status else ''}{reason}: {message}")
         #: The HTTP status, or 0 if there was no answer.
         self.status = status
         #: The machine-readable reason of the Status object, such as `AlreadyExists`.
@@ -164,7 +164,7 @@ class Client:
                     raise _error(method, path, r, payload)
                 return bytes(payload)
         except (aiohttp.ClientError, TimeoutError, RuntimeError, ValueError) as error:
-            raise await self._failed(method, path, code, error) from error
+            raise await self._failed(method, path, error) from error
         finally:
             self._metrics.api_requests.labels(method, str(code)).inc()
             self._metrics.api_time.labels(method).observe(time.monotonic() - started)
@@ -193,7 +193,7 @@ class Client:
                         if line:
                             yield line
         except (aiohttp.ClientError, TimeoutError, RuntimeError, ValueError) as error:
-            raise await self._failed("GET", path, code, error) from error
+            raise await self._failed("GET", path, error) from error
         finally:
             self._metrics.api_requests.labels("WATCH", str(code)).inc()
 
@@ -220,12 +220,12 @@ class Client:
         with _within(_fence, (leads, selected)):
             return await handler(request)
 
-    async def _failed(self, method: str, path: str, code: int, error: Exception) -> ApiError:
+    async def _failed(self, method: str, path: str, error: Exception) -> ApiError:
         """Return the error of a request without a usable answer."""
         if isinstance(error, aiohttp.ClientConnectorCertificateError) and self._credentials:
             await self._credentials.refresh()  # perhaps the CA was rotated
-        said = str(error) or "no answer in time"
-        return ApiError(method, path, 0, type(error).__name__.removesuffix("Error"), said)
+        reason = type(error).__name__.removesuffix("Error")
+        return ApiError(method, path, 0, reason, in_words(error))
 
     def _look_at_clock(self, response: aiohttp.ClientResponse) -> None:
         """Read the API server's time, which may differ from ours."""

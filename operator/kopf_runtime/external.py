@@ -24,6 +24,7 @@ from kopf_runtime.records import Outcome, Primary
 from kopf_runtime.source import Source
 from kopf_runtime.templates import Templates
 from kopf_runtime.troubles import StopError, outside_failed
+from kopf_runtime.wording import in_words
 
 logger = logging.getLogger(__name__)
 
@@ -176,7 +177,7 @@ class External:
         self, error: Exception, call: Call, primary: Primary, reason: str, hint: str
     ) -> StopError:
         """Remember a failed call, and double the pause before the next one."""
-        message = f"{type(error).__name__}: {error}"
+        message = f"{type(error).__name__}: {in_words(error)}"
         after = 0.0
         if isinstance(error, RetryError):
             message, after = str(error), max(error.after, error.pause)

@@ -1,10 +1,15 @@
 """The client against a real HTTP server that answers as an API server does."""
 
 import asyncio
+import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import aiohttp
 import certifi
 import kopf
 import pytest
@@ -15,6 +20,7 @@ from kopf_runtime import credentials
 from kopf_runtime.client import ApiError, Client
 from kopf_runtime.credentials import Credentials
 from kopf_runtime.metrics import Metrics
+from kopf_runtime.wording import in_words
 from tests.support.connecting import connecting_slowly
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -163,7 +169,27 @@ async def test_a_server_that_is_away_is_an_error_like_any_other() -> None:
         await client.request("GET", "/x")
 
     assert error.value.status == 0
+    told = "GET /x: ClientConnector: no connection to 127.0.0.1:9: Connection refused"
+    assert str(error.value) == told
     await client.close()
+
+
+def test_a_connection_that_fails_is_told_without_aiohttps_objects() -> None:
+    where: Any = SimpleNamespace(host="api", port=443, ssl=object())
+    unknown = socket.gaierror(-2, "Name or service not known")
+    untrusted = ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] failed")
+    untrusted.verify_message = "self-signed certificate"
+    plain = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number")
+
+    for error, why in (
+        (aiohttp.ClientConnectorDNSError(where, unknown), "Name or service not known"),
+        (aiohttp.ClientConnectorSSLError(where, plain), str(plain.strerror)),
+        (
+            aiohttp.ClientConnectorCertificateError(where, untrusted),
+            "its certificate is not trusted: self-signed certificate",
+        ),
+    ):
+        assert in_words(error) == f"no connection to api:443: {why}"
 
 
 async def test_before_the_session_is_open_and_after_it_is_closed_there_is_no_request() -> None:
