@@ -9,7 +9,9 @@ in a Pod, for those who may use `kubectl port-forward`.
 """
 
 import argparse
+import hmac
 import json
+import re
 import signal
 import sqlite3
 import sys
@@ -33,6 +35,8 @@ CREATE TABLE IF NOT EXISTS events (
     number INTEGER PRIMARY KEY, key TEXT NOT NULL, event TEXT NOT NULL
 );
 """
+#: What a fault may be.
+_KINDS = ("answer", "lose", "hold")
 #: No flight goes there.
 _UNKNOWN = "Atlantis"
 #: The reference of what was cancelled before it was booked.
@@ -85,7 +89,8 @@ class Database:
             self._connection.execute(
                 "UPDATE bookings SET wanted=? WHERE key=?", [json.dumps(wanted), key]
             )
-            return 200, self._find(key)
+            found = self._find(key)
+            return (200, found) if found else (404, "There is no booking with this key.")
 
     def events(self) -> Answer:
         """Return all that ever happened, in its order."""
@@ -126,7 +131,12 @@ class Fault:
     text: str = ""
     headers: dict[str, str] = field(default_factory=dict)
     #: Ends what is held.
-    over: threading.Event = field(default_factory=threading.Event)
+    over: threading.Event = field(default_factory=threading.Event, init=False)
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` if there is no such fault."""
+        if self.kind not in _KINDS:
+            raise ValueError(f"{self.kind!r} is not a kind of fault; use {', '.join(_KINDS)}")
 
 
 class Faults:
@@ -172,8 +182,10 @@ class Office:
     faults: Faults = field(default_factory=Faults)
 
     def accepts(self, authorization: str) -> bool:
-        """Tell whether a header has one of the tokens."""
-        return authorization in [f"Bearer {token}" for token in self.tokens.read_text().split()]
+        """Tell whether a header has one of the tokens; raise `OSError` if they cannot be read."""
+        given = authorization.encode("latin-1")  # as http.server decoded it
+        tokens = self.tokens.read_bytes().split()
+        return any(hmac.compare_digest(b"Bearer " + token, given) for token in tokens)
 
 
 class Server(ThreadingHTTPServer):
@@ -186,6 +198,11 @@ class Server(ThreadingHTTPServer):
         self.office = office
         super().__init__(address, handler)
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print the traceback of an error, unless a client has only hung up."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
 
 class Handler(BaseHTTPRequestHandler):
     """Answers one request after the other on a connection."""
@@ -193,15 +210,19 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 300
     server: Server
+    #: Bytes that a request's body may have.
+    most: int
 
     def do_GET(self) -> None:
         """Answer a request."""
         parts = urlsplit(self.path)
         try:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            answer = self._reply(parts.path, parse_qs(parts.query), json.loads(body or b"null"))
-        except (ValueError, TypeError) as error:
+            given = json.loads(self._body() or b"null")
+            answer = self._reply(parts.path, parse_qs(parts.query), given)
+        except (ValueError, TypeError, RecursionError) as error:
             answer = 400, f"The request makes no sense: {error}"
+        except sqlite3.Error as error:
+            answer = 500, f"The database failed: {error}"
         if answer is not None:
             self._answer(*answer)
 
@@ -209,6 +230,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Log nothing: a request may have a token in it."""
+
+    def _body(self) -> bytes:
+        """Read the body; raise `ValueError` if it has no length, or more bytes than it may have."""
+        length = self.headers.get("Content-Length") or "0"
+        is_told = "Transfer-Encoding" not in self.headers and re.fullmatch("[0-9]{1,9}", length)
+        if not is_told or int(length) > self.most:
+            self.close_connection = True  # where the next request begins is not known
+            raise ValueError(f"its body needs a Content-Length of at most {self.most}")
+        return self.rfile.read(int(length))
 
     @abstractmethod
     def _reply(self, path: str, query: dict[str, list[str]], given: Any) -> Answer | None:
@@ -221,12 +251,16 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in (headers or {}).items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(payload)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(payload)
 
 
 class Counter(Handler):
     """Does what people at the counter and tests ask for: it meets no fault."""
+
+    most = 2**20
 
     def _reply(self, path: str, query: dict[str, list[str]], given: Any) -> Answer | None:
         database, faults = self.server.office.database, self.server.office.faults
@@ -245,12 +279,19 @@ class Counter(Handler):
 
 
 class Clients(Handler):
-    """Answers those who have a token."""
+    """Answers those who have a token; who has none is not recorded and meets no fault."""
+
+    most = 2**16
 
     def _reply(self, path: str, query: dict[str, list[str]], given: Any) -> Answer | None:
         office, method = self.server.office, self.command
         if (method, path) == ("GET", "/healthz"):
             return 200, "well"
+        try:
+            if not office.accepts(self.headers.get("Authorization", "")):
+                return 401, "This token is not accepted."
+        except OSError as error:
+            return 503, f"The tokens cannot be read: {error.strerror}"
         key = self.headers.get("Idempotency-Key") or query.get("key", [""])[0]
         key = key or path.removeprefix("/bookings").strip("/")
         fault = office.faults.meet(method, key)
@@ -260,9 +301,7 @@ class Clients(Handler):
             self._answer(fault.status, fault.text, fault.headers)
             return None
         answer = _NOTHING
-        if not office.accepts(self.headers.get("Authorization", "")):
-            answer = 401, "This token is not accepted."
-        elif (method, path) == ("GET", "/bookings"):
+        if (method, path) == ("GET", "/bookings"):
             answer = office.database.find(key)
         elif (method, path) == ("POST", "/bookings"):
             answer = office.database.book(key, given)
