@@ -39,12 +39,12 @@ def update(origin: str) -> None:
         changes = kit_changes.between(paths.CHECKOUT, newer, checkout)
         if changes.conflicts:
             raise HackError(_conflicts(changes))
-        former, version = (kit_record.read(root).version for root in (paths.CHECKOUT, newer))
-        if former == version:
-            say(f"The kit is {version} already")
+        former, latter = (kit_record.read(root) for root in (paths.CHECKOUT, newer))
+        if former == latter:
+            say(f"The kit is {latter.version} already")
             return
         _carry_out(changes, newer, Path(scratch, "index"))
-        say(f"==> The kit {version}, in place of {former}")
+        say(f"==> The kit {latter.version}, in place of {former.version}")
         _tell(changes)
 
 
@@ -73,7 +73,7 @@ def _checkout(origin: str, folder: Path) -> Path:
     try:
         output(["git", "clone", "--quiet", "--", url, folder], timeout=600)
         if revision:
-            output(["git", "-C", folder, "checkout", "--quiet", "--detach", revision], timeout=120)
+            output(["git", "-C", folder, "checkout", "--quiet", revision, "--"], timeout=120)
     except HackError as error:
         raise HackError(
             f"FROM={origin} is neither a checkout nor a URL that git can clone; say for example "
@@ -144,9 +144,13 @@ def _carry_out(changes: Changes, newer: Path, index: Path) -> None:
     listed = "\n".join(str(newer / path) for path in written).encode()
     command = ["git", "hash-object", "-w", "--no-filters", "--stdin-paths"]
     ids = output(command, cwd=paths.CHECKOUT, stdin=listed).split()
+    within = _git("rev-parse", "--show-prefix").strip()  # a larger repository may have this one
     entries = [
-        *(f"0 {'0' * 40}\t{path}" for path in changes.removed),
-        *(f"{_mode(newer / path)} {one}\t{path}" for path, one in zip(written, ids, strict=True)),
+        *(f"0 {'0' * 40}\t{within}{path}" for path in changes.removed),
+        *(
+            f"{_mode(newer / path)} {one}\t{within}{path}"
+            for path, one in zip(written, ids, strict=True)
+        ),
     ]
     scratch = {"GIT_INDEX_FILE": str(index)}
     output(["git", "read-tree", "HEAD"], cwd=paths.CHECKOUT, env=scratch)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import yaml
 
-from hack.pack import declared
 from hack.pack.project import PROJECT, REFERENCE, Kind, Project
 from hack.rig import paths
 
@@ -78,6 +77,8 @@ def _common(file: Path) -> str:
 
 def _of_kind(text: str, kind: Kind) -> str:
     """Return the users' roles for a kind: editors may also scale, if the kind has a scale."""
+    from hack.pack import declared  # it imports the runtime, which `sources` does not need
+
     text = renamed(text, kind)
     if kind.crd in declared.scaled():
         whole = f"resources: [{kind.plural}]\n"

@@ -36,7 +36,7 @@ class _Comparison:
     """A repository, a newer one as the kit writes it, and where former texts are found."""
 
     def __init__(self, repository: Path, newer: Path, origin: Path) -> None:
-        self._newer = newer
+        self._repository, self._newer = repository, newer
         self._git = (repository, origin)
         self.former = kit_record.read(repository).files
         self.theirs = kit_record.read(newer).files
@@ -50,6 +50,10 @@ class _Comparison:
             return
         if theirs == former or (ours is None and former is not None):
             self.changes.kept.append(path)
+        elif ours is None and (self._repository / path).exists():
+            self.changes.conflicts[path] = (
+                "the newer kit adds it, and you have a file there that git ignores; move it away"
+            )
         elif ours == former:
             self._list(former, theirs).append(path)
         elif former is None:

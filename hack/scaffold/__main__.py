@@ -1,7 +1,7 @@
 """`python -m hack.scaffold NAME KIND GROUP FOLDER`: writes a repository without what is generated.
 
 `make kit-update` in another repository runs it, which may be older than this one: what it is called
-with stays as it is. It imports no package but msgspec and PyYAML.
+with stays as it is. It does not import the runtime, which may need packages that are not there yet.
 """
 
 import sys

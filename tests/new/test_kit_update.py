@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -63,6 +64,18 @@ def test_a_newer_kit_is_there_and_the_author_s_files_stay(
         assert f"  {line}\n" in said
 
 
+def test_a_runtime_that_needs_packages_which_are_not_here_yet_comes_too(
+    kit: Repository, author: Repository
+) -> None:
+    runtime = "operator/kopf_runtime/__init__.py"
+    first = "from kopf_runtime import kinds"
+    kit.edit(runtime, first, f"import newer\n{first}")
+
+    author.update(kit.folder)
+
+    assert "import newer\n" in author.read(runtime)
+
+
 def test_a_program_of_the_kit_can_be_run(kit: Repository, author: Repository) -> None:
     program = "hack/rig/node/kind/setup"
     kit.edit(program, "\n", "\n# newer\n")
@@ -117,6 +130,38 @@ def test_a_dependency_of_the_kit_comes_beside_those_of_the_author(
     assert "a = 'b'" in author.read("pyproject.toml")
     assert '    "newer>=1",\n' in author.read("pyproject.toml")
     assert "  pyproject.toml merged with your changes\n" in said
+
+
+def test_a_file_that_git_ignores_is_not_overwritten(kit: Repository, author: Repository) -> None:
+    author.edit(".gitignore", "\n", "\n/hack/rig/newer.py\n")
+    (author.folder / "hack" / "rig" / "newer.py").write_text("ours\n")
+    kit.edit("hack/rig/newer.py", "", "newer\n")
+
+    said = author.refused(kit.folder)
+
+    assert "  hack/rig/newer.py: the newer kit adds it, and you have a file there that git" in said
+    assert author.read("hack/rig/newer.py") == "ours\n"
+
+
+def test_in_a_folder_of_a_larger_repository_only_that_folder_changes(
+    kit: Repository, author: Repository, tmp_path: Path
+) -> None:
+    larger = Repository(tmp_path / "larger")
+    larger.folder.mkdir()
+    (larger.folder / "LICENSE").write_text("ours\n")
+    ours = Repository(author.folder.rename(larger.folder / "cache"))
+    shutil.rmtree(ours.folder / ".git")
+    larger.begin()
+    kit.edit(RUNTIME, '"""', '"""Newer. ')
+    kit.edit("LICENSE", "\n", "\nnewer\n")
+
+    ours.update(kit.folder)
+
+    assert larger.changed() == {
+        f"M  cache/{path}" for path in (RUNTIME, "LICENSE", "hack/kit.yaml")
+    }
+    assert ours.read(RUNTIME) == kit.read(RUNTIME)
+    assert larger.read("LICENSE") == "ours\n"
 
 
 def test_a_conflict_is_told_and_nothing_is_changed(kit: Repository, author: Repository) -> None:
@@ -176,12 +221,15 @@ def test_where_that_text_is_lost_it_is_a_conflict(kit: Repository, author: Repos
     assert f"  {MAKEFILE}: you and the newer kit have changed it, and the text that both" in said
 
 
-def test_a_url_and_a_tag_name_a_kit(kit: Repository, author: Repository) -> None:
+@pytest.mark.parametrize("name", ["a tag", "a branch", "a commit"])
+def test_a_url_and_a_reference_name_a_kit(kit: Repository, author: Repository, name: str) -> None:
     kit.edit(RUNTIME, '"""', '"""Newer. ')
     kit.git("tag", "v9.0.0")
+    kit.git("branch", "newer")
+    references = {"a tag": "v9.0.0", "a branch": "newer", "a commit": kit.git("rev-parse", "HEAD")}
     kit.edit(RUNTIME, '"""Newer. ', '"""Newest. ')
 
-    said = author.update(f"{kit.folder.as_uri()}#v9.0.0")
+    said = author.update(f"{kit.folder.as_uri()}#{references[name].strip()}")
 
     assert '"""Newer. ' in author.read(RUNTIME)
     assert "==> The kit v9.0.0, in place of " in said
@@ -192,6 +240,18 @@ def test_the_kit_that_is_there_changes_nothing(kit: Repository, author: Reposito
 
     assert author.changed() == set()
     assert re.search("The kit is .* already", said)
+
+
+def test_a_kit_that_is_changed_and_not_committed_is_brought_each_time(
+    kit: Repository, author: Repository
+) -> None:
+    for text in ("Newer.", "Newest."):
+        module = kit.folder / RUNTIME
+        module.write_text(module.read_text().replace('"""', f'"""{text} ', 1))
+        author.update(kit.folder)
+        author.commit()
+
+        assert text in author.read(RUNTIME)
 
 
 def test_changes_that_are_not_committed_are_refused(kit: Repository, author: Repository) -> None:
