@@ -1,6 +1,8 @@
 """`make release`: it goes on where it was interrupted, and refuses what cannot be a release."""
 
+import contextlib
 import functools
+import gzip
 import http.server
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -8,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from hack.pack.publication import signatures
+from hack.pack.publication import charts, signatures
 from hack.pack.publication.signatures import Keys
 from hack.rig import oci
+from hack.rig.run import HackError
 from message_operator import __version__
 from tests.release import registry, releasing
 from tests.release.conftest import Released
@@ -44,6 +47,35 @@ def test_a_release_that_is_complete_is_left_as_it_is(released: Released) -> None
         head,
     ]
     assert released.clone.git("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("is_the_same", [True, False])
+def test_a_chart_without_a_signature_gets_one_only_if_it_is_the_same(
+    released: Released, is_the_same: bool, tmp_path: Path
+) -> None:
+    collection = f"{released.registry}/{tmp_path.name}"
+    name = f"message-operator-crds-{__version__}.tgz"
+    package = released.clone.folder / "build" / "release" / f"{__version__}-charts" / name
+    there = tmp_path / name
+    there.write_bytes(package.read_bytes() if is_the_same else _repacked(package))
+    before = charts.push(there, collection, __version__)
+    expected = (
+        contextlib.nullcontext()
+        if is_the_same
+        else pytest.raises(HackError, match="is another chart than this")
+    )
+
+    with expected:
+        charts.push(package, collection, __version__)
+
+    after = oci.pinned(f"{collection}/message-operator-crds:{__version__}")
+    assert after is not None
+    assert (after == before) is not is_the_same
+
+
+def _repacked(package: Path) -> bytes:
+    """Return another package of the same chart."""
+    return gzip.compress(gzip.decompress(package.read_bytes()), 1)
 
 
 def test_a_release_goes_on_where_the_registry_refused_or_hung_up(

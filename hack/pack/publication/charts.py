@@ -59,15 +59,16 @@ def push(package: Path, collection: str, version: str) -> str:
     is_signed = package.with_name(f"{package.name}.prov").exists()
     there = oci.pinned(ref)
     layers = _layers(there) if there else {}
+    content = f"sha256:{hashlib.sha256(package.read_bytes()).hexdigest()}"
+    if there and layers.get(_CONTENT) != content:
+        raise HackError(
+            f"{ref} is in the registry already, and is another chart than this; a version is "
+            "released once: raise it, or delete that chart if nobody was told of it"
+        )
     if there is None or (is_signed and _PROVENANCE not in layers):
         plain = ("--plain-http",) if collection.startswith("localhost:") else ()
         output(
             [tools.path("helm4"), "push", package, f"oci://{collection}", *plain], timeout=_SECONDS
-        )
-    elif layers[_CONTENT] != f"sha256:{hashlib.sha256(package.read_bytes()).hexdigest()}":
-        raise HackError(
-            f"{ref} is in the registry already, and is another chart than this; a version is "
-            "released once: raise it, or delete that chart if nobody was told of it"
         )
     pushed = oci.pinned(ref)
     assert pushed, f"{ref} was pushed"
