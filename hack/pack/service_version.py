@@ -12,7 +12,7 @@ It differs from the chart only where OLM works differently:
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -125,29 +125,50 @@ def _owned(definition: Manifest, written: Manifest, display_name: str) -> Manife
         "resources": written["resources"],
         **{
             f"{part}Descriptors": _described(
-                written[f"{part}Descriptors"],
-                schema["properties"][part],
-                f"{kind}: {part}Descriptors",
+                written[f"{part}Descriptors"], schema["properties"][part]["properties"]
             )
             for part in ("spec", "status")
         },
     }
 
 
-def _described(written: list[Manifest], schema: Manifest, where: str) -> list[Manifest]:
-    """Return descriptors with the schema's descriptions; raise HackError if the fields differ."""
-    properties = schema["properties"]
-    paths = {descriptor["path"] for descriptor in written}
-    changes = {
-        "add {}, which the CRD has": properties.keys() - paths,
-        "remove {}, which the CRD does not have": paths - properties.keys(),
-    }
-    if todo := [text.format(", ".join(sorted(odd))) for text, odd in changes.items() if odd]:
-        raise HackError(f"olm/csv.yaml: {where}: {'; '.join(todo)}")
+def _described(written: list[Manifest], fields: Manifest) -> list[Manifest]:
+    """Return descriptors with the descriptions of the fields in the schema."""
     return [
-        descriptor | {"description": properties[descriptor["path"]]["description"]}
+        descriptor | {"description": fields[descriptor["path"]]["description"]}
         for descriptor in written
     ]
+
+
+def _check_kinds(written: Mapping[str, Manifest], definitions: list[Manifest]) -> None:
+    """Raise HackError with all that differs between the texts about the kinds and their CRDs."""
+    found = [
+        f"olm/csv.yaml: {mistake}"
+        for definition in definitions
+        for mistake in _mistakes(written, definition)
+    ]
+    if found:
+        raise HackError("\n".join(found))
+
+
+def _mistakes(kinds: Mapping[str, Manifest], definition: Manifest) -> Iterator[str]:
+    """Yield what is wrong with the texts about a kind."""
+    (version,) = definition["spec"]["versions"]
+    kind, schema = definition["spec"]["names"]["kind"], version["schema"]["openAPIV3Schema"]
+    written = kinds.get(kind) or {}
+    if missing := {"resources", "status", "specDescriptors", "statusDescriptors"} - written.keys():
+        yield f"kinds: {kind}: add {', '.join(sorted(missing))}"
+    for part in ("spec", "status"):
+        if (descriptors := written.get(f"{part}Descriptors")) is None:
+            continue
+        fields = schema["properties"][part]["properties"].keys()
+        paths = {descriptor["path"] for descriptor in descriptors}
+        changes = {
+            "add {}, which the CRD has": fields - paths,
+            "remove {}, which the CRD does not have": paths - fields,
+        }
+        if todo := [text.format(", ".join(sorted(odd))) for text, odd in changes.items() if odd]:
+            yield f"{kind}: {part}Descriptors: {'; '.join(todo)}"
 
 
 def csv(release: Release) -> Manifest:
@@ -155,6 +176,7 @@ def csv(release: Release) -> Manifest:
     chart = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())
     written = yaml.safe_load((WRITTEN / "csv.yaml").read_text())
     definitions = crds(release)
+    _check_kinds(written["kinds"], definitions)
     examples = _examples(chart, written["kinds"])
     shown = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
     titles = {listed["name"]: listed["displayName"] for listed in shown}

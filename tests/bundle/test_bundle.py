@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -243,19 +243,40 @@ def test_the_scorecard_s_configuration_lists_its_six_tests() -> None:
     assert len({test["entrypoint"][1] for test in stage["tests"]}) == 6
 
 
-def test_a_field_that_nobody_describes_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def rename_two_fields(kind: dict[str, Any]) -> None:
+    kind["specDescriptors"][1]["path"] = "pause"
+    kind["statusDescriptors"][0]["path"] = "stage"
+
+
+@pytest.mark.parametrize(
+    ("harm", "sentence"),
+    [
+        (
+            rename_two_fields,
+            "olm/csv.yaml: Message: specDescriptors: add intervalSeconds, which the CRD has; "
+            "remove pause, which the CRD does not have\n"
+            "olm/csv.yaml: Message: statusDescriptors: add phase, which the CRD has; "
+            "remove stage, which the CRD does not have",
+        ),
+        (
+            dict.clear,
+            "olm/csv.yaml: kinds: Message: add resources, specDescriptors, status, "
+            "statusDescriptors",
+        ),
+    ],
+)
+def test_all_that_nobody_describes_is_named(
+    harm: Callable[[dict[str, Any]], None],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     written = yaml.safe_load((bundle.WRITTEN / "csv.yaml").read_text())
-    written["kinds"]["Message"]["specDescriptors"][1]["path"] = "pause"
+    harm(written["kinds"]["Message"])
     (tmp_path / "csv.yaml").write_text(yaml.safe_dump(written))
     for name in ("values.yaml", "description.md"):
         (tmp_path / name).write_text((bundle.WRITTEN / name).read_text())
     monkeypatch.setattr(service_version, "WRITTEN", tmp_path)
 
-    sentence = (
-        "olm/csv.yaml: Message: specDescriptors: add intervalSeconds, which the CRD has; "
-        "remove pause, which the CRD does not have"
-    )
     with pytest.raises(HackError, match=re.escape(sentence)):
         list(generate.problems())
