@@ -6,7 +6,7 @@ from kubectl_message import knowledge
 from kubectl_message.findings import UNKNOWN, Finding, complain, lines
 from kubectl_message.knowledge.alerts import ALERTS, BY_NAME
 from kubectl_message.knowledge.entry import Entry
-from kubectl_message.knowledge.events import BY_REASON
+from kubectl_message.knowledge.events import BY_REASON, EVENTS
 from kubectl_message.text import Cell, Text, paint, table
 
 #: Words to fill into the sentences of an entry if there is no Message.
@@ -47,11 +47,16 @@ def one(word: str) -> int:
 
 
 def everything() -> int:
-    """Print all reasons and alerts, one per line; return the exit code."""
+    """Print all reasons, Events and alerts, one per line; return the exit code."""
     rows = [
         [Cell(name), Cell(str(entry.says.format(**WORDS)))]
         for entry in knowledge.ENTRIES
         for name in names(entry)
+    ]
+    rows += [
+        [Cell(event.reason), Cell(str(event.says))]
+        for event in EVENTS
+        if not knowledge.about(event.reason)
     ]
     rows += [[Cell(alert.name), Cell(str(alert.says))] for alert in ALERTS]
     print(*table([str(Text("REASON", "이유")), str(Text("MEANS", "뜻"))], rows), sep="\n")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubectl_message import knowledge, rights
+from kubectl_message import explain, knowledge, rights
 from kubectl_message.knowledge import refusals
 from kubectl_message.knowledge.alerts import ALERTS, BY_NAME
 from kubectl_message.knowledge.entry import HOME, Entry, url
@@ -87,6 +87,17 @@ def constant(call: Any) -> bool:
 
 def test_each_event_has_an_entry() -> None:
     assert set(BY_REASON) == events_of_the_operator()
+
+
+def test_explain_without_a_word_lists_every_reason_event_and_alert(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert explain.everything() == 0
+
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    reasons = {reason for entry in knowledge.ENTRIES for reason in entry.reasons}
+    assert {*reasons, *BY_REASON, *BY_NAME} <= {*listed}
+    assert all(listed.count(reason) == 1 for reason in BY_REASON.keys() - reasons)
 
 
 def test_each_reason_that_a_document_names_has_an_entry() -> None:
