@@ -28,7 +28,20 @@ def subscription() -> Iterator[Subscription]:
 
 @pytest.fixture
 def theirs(subscription: Subscription) -> Iterator[Namespace]:
-    yield from make_namespace(subscription.kube, "theirs")
+    for namespace in make_namespace(subscription.kube, "theirs"):
+        yield namespace
+        let_go(namespace)
+
+
+def let_go(theirs: Namespace) -> None:
+    """Delete the objects that have a finalizer: nothing outside the cluster needs a cleanup."""
+    nobody = '--patch={"metadata":{"finalizers":null}}'
+    for kind in PROJECT.kinds:
+        for found in json.loads(theirs.kubectl("get", kind.crd, "-o", "json"))["items"]:
+            if found["metadata"].get("finalizers"):
+                name = found["metadata"]["name"]
+                theirs.kubectl("delete", kind.crd, name, "--wait=false")
+                theirs.kubectl("patch", kind.crd, name, "--type=merge", nobody)
 
 
 def test_uninstalled_it_leaves_the_objects_and_installed_again_it_serves_others(
