@@ -182,13 +182,15 @@ def report(old: Path, new: Path, scenarios: Path = PROJECT.chart / "ci") -> Iter
         yield from map(str, found)
     for scenario in sorted(scenarios.glob("*-values.yaml")):
         name = scenario.name.removesuffix("-values.yaml")
-        after = render(new, scenario)
-        try:
-            before = render(old, scenario)
-        except HackError as error:
-            yield f"{name}: refused by the last release: {error}"
+        rendered = []
+        for which, chart in (("older", old), ("newer", new)):
+            try:
+                rendered.append(render(chart, scenario))
+            except HackError as error:
+                yield f"{name}: refused by the {which} chart: {error}"
+        if len(rendered) < 2:
             continue
-        found = changes(before, after)
+        found = changes(*rendered)
         yield f"{name}: {len(found) or 'no'} changes"
         yield from map(str, found)
         yield from sorted({f"  ! {effect}" for change in found for effect in change.effects()})
