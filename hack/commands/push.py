@@ -11,7 +11,7 @@ from hack.commands import Subparsers
 from hack.pack import catalog, chart_package, image, olm_images, references
 from hack.pack.project import PROJECT
 from hack.pack.release import NAME, Release, current, in_registry
-from hack.rig import base_images, dockerfiles, engine, platforms, public_images, registry
+from hack.rig import base_images, engine, oci, platforms, public_images, registry
 from hack.rig.run import HackError
 from hack.rig.steps import say
 
@@ -73,7 +73,7 @@ def _check_not_released(destination: str) -> None:
     """
     released = catalog.recorded_image(PROJECT.version) or ""
     ours = in_registry(destination).bundle_image
-    if dockerfiles.repository(released) == dockerfiles.repository(ours):
+    if oci.repository(released) == oci.repository(ours):
         raise HackError(
             f"{PROJECT.version} is released to {destination} "
             f"({catalog.file(PROJECT.version)} in catalog/ records it), and releases stay as they "

@@ -36,7 +36,7 @@ def build(
 ) -> str:
     """Build the image, or that of another Dockerfile, and return its name.
 
-    Its label tells the commit that is checked out, or else the revision.
+    Its label has the revision, by default the commit that is checked out.
     """
     ref = ref or reference()
     names = platforms.requested()

@@ -6,7 +6,7 @@ Used by every module that names images for an installation or a release.
 import os
 import re
 
-from hack.rig import dockerfiles, engine, registry
+from hack.rig import dockerfiles, engine, oci, registry
 from hack.rig.run import HackError, answer
 
 _PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
@@ -88,7 +88,7 @@ def pinned(ref: str) -> str:
     if index := dockerfiles.pushed_index(ref):
         return index
     digests = answer(["docker", "image", "inspect", "-f", '{{join .RepoDigests "\\n"}}', ref]) or ""
-    name = dockerfiles.repository(ref)
+    name = oci.repository(ref)
     called = {name, name.removeprefix("docker.io/").removeprefix("library/")}  # as Docker has it
     pushed = [each.split("@") for each in digests.splitlines()]
     known = [digest for each, digest in pushed if each in called]
@@ -120,7 +120,7 @@ def looked_up(ref: str, variable: str) -> str:
             f"it by its digest (name@sha256:…):\n{error}"
         ) from error
     (digest,) = re.findall(r"^Digest: (sha256:[0-9a-f]{64})$", printed, re.MULTILINE)
-    return f"{dockerfiles.repository(ref)}@{digest}"
+    return f"{oci.repository(ref)}@{digest}"
 
 
 def _local(ref: str) -> str | None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from hack.rig import engine, paths, platforms
+from hack.rig import engine, oci, paths, platforms
 from hack.rig.run import HackError, answer
 from hack.rig.steps import Step
 
@@ -72,13 +72,13 @@ def pushed_index(reference: str) -> str | None:
     earlier build for this machine's platform.
     """
     file = _index_file(reference)
-    return f"{repository(reference)}@{file.read_text()}" if file.is_file() else None
+    return f"{oci.repository(reference)}@{file.read_text()}" if file.is_file() else None
 
 
 def listed(reference: str) -> dict[str, str]:
     """Return the images that an index in a registry lists, by platform and named by digest."""
     index = json.loads(engine.docker("manifest", "inspect", *_plain_http(reference), reference))
-    name = repository(reference)
+    name = oci.repository(reference)
     return {
         f"{each['platform']['os']}/{each['platform']['architecture']}": (f"{name}@{each['digest']}")
         for each in index["manifests"]
@@ -100,12 +100,6 @@ def _keep_digest(reference: str, printed: str) -> None:
 
 def _index_file(reference: str) -> Path:
     return paths.BUILD / "indexes" / re.sub("[/:]", "_", reference)
-
-
-def repository(reference: str) -> str:
-    """Return an image's name without its tag and digest."""
-    folder, slash, name = reference.partition("@")[0].rpartition("/")
-    return f"{folder}{slash}{name.partition(':')[0]}"
 
 
 def _plain_http(reference: str) -> tuple[str, ...]:

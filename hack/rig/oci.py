@@ -55,7 +55,10 @@ def manifest(ref: str) -> dict[str, Any]:
 
 
 def platforms(ref: str) -> dict[str, str]:
-    """Return the image of each platform, by its digest; that without platforms is called any."""
+    """Return the image of each platform, by its digest; that without platforms is called any.
+
+    What buildx attests of an image is listed beside it, for the platform `unknown/unknown`.
+    """
     listed = manifest(ref).get("manifests")
     if listed is None:
         return {"any": ref}
@@ -64,6 +67,7 @@ def platforms(ref: str) -> dict[str, str]:
             f"{repository(ref)}@{each['digest']}"
         )
         for each in listed
+        if each.get("platform", {}).get("os", "unknown") != "unknown"
     }
 
 
