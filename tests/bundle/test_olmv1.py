@@ -141,7 +141,7 @@ def test_the_kind_can_be_upgraded_from_that_of_the_last_release() -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
 
     assert list(unsafe(yaml.safe_load(released.stdout), CRD)) == []

@@ -44,7 +44,7 @@ PROGRAMS = ("helm3", "helm4")
 def helm(*arguments: str | Path, stdin: str = "", program: str = "helm3") -> str:
     """Run Helm, return what it printed; raise `HelmError` with its error."""
     done = subprocess.run(
-        [tools.path(program), *arguments], input=stdin, capture_output=True, text=True, timeout=60
+        [tools.path(program), *arguments], input=stdin, capture_output=True, text=True, timeout=300
     )
     if done.returncode:
         raise HelmError(done.stdout + done.stderr)

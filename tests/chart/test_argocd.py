@@ -93,7 +93,7 @@ def test_the_readme_s_command_puts_it_where_argo_cd_looks(tmp_path: Path) -> Non
 
     done = subprocess.run(
         [tools.path("kubectl"), *shlex.split(in_place)],
-        env={"KUBECONFIG": str(tmp_path / "none")}, capture_output=True, text=True, timeout=60,
+        env={"KUBECONFIG": str(tmp_path / "none")}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr

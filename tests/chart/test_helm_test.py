@@ -134,7 +134,7 @@ def ask(
     for service_port in ("8080", "8081"):
         program = program.replace(f"{HOST}:{service_port}", f"127.0.0.1:{port}")
     return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False
     )
 
 

@@ -66,7 +66,7 @@ def test_nothing_in_it_is_helm_s() -> None:
 def kustomized(folder: Path) -> list[Manifest]:
     """Return what kubectl's kustomize makes of a folder."""
     done = subprocess.run(
-        [tools.path("kubectl"), "kustomize", folder], capture_output=True, text=True, timeout=60
+        [tools.path("kubectl"), "kustomize", folder], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return list(yaml.safe_load_all(done.stdout))

@@ -16,7 +16,7 @@ def findings(project: Project, *manifests: Path) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (ended.returncode == 0) == (ended.stdout == ""), ended.stdout

@@ -239,7 +239,7 @@ async def test_a_watch_that_fails_as_the_operator_ends_does_not_outlive_it(
         fails.set()
         task.cancel()
 
-        done, _ = await asyncio.wait({task}, timeout=10)
+        done, _ = await asyncio.wait({task}, timeout=60)
         task.cancel()
         assert done, "it has forgotten that it was cancelled"
 

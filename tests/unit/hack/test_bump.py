@@ -121,7 +121,7 @@ def test_the_tags_of_a_repository_are_not_those_of_an_example_in_it(tmp_path: Pa
         ["commit", "-q", "--allow-empty", "-m", "x"],
         ["tag", "v1.0.0"],
     ):
-        subprocess.run([*git, *command], check=True, timeout=30)
+        subprocess.run([*git, *command], check=True, timeout=300)
     (tmp_path / "example").mkdir()
 
     assert history.tagged(tmp_path) == ["1.0.0"]

@@ -23,7 +23,7 @@ class Repository:
 
     def git(self, *arguments: str) -> None:
         who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-        subprocess.run(["git", "-C", self.folder, *who, *arguments], check=True, timeout=30)
+        subprocess.run(["git", "-C", self.folder, *who, *arguments], check=True, timeout=300)
 
     def commit(self, *paragraphs: str) -> None:
         messages = (f"--message={paragraph}" for paragraph in paragraphs)

@@ -172,7 +172,7 @@ def test_a_command_tells_the_mistake_alone(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
 
     assert done.returncode == 1
@@ -205,7 +205,7 @@ def test_a_command_tells_what_another_project_lacks(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
 
     assert (done.returncode, done.stdout) == (1, "")

@@ -36,7 +36,7 @@ def documents(folder: Path) -> Iterator[tuple[str, Page]]:
 
 def git(folder: Path, *arguments: str) -> None:
     who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-    subprocess.run(["git", "-C", folder, *who, *arguments], check=True, timeout=30)
+    subprocess.run(["git", "-C", folder, *who, *arguments], check=True, timeout=300)
 
 
 def commit(folder: Path, name: str, text: str) -> None:

@@ -45,7 +45,7 @@ def test_a_step_is_a_command_of_the_makefile(script: str, env: dict[str, str]) -
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert "python -m" in done.stdout
@@ -63,7 +63,7 @@ def test_a_tag_releases_the_version_that_it_names(name: str, command: str) -> No
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
 
     assert step["env"]["TAG"] == "${{ github.ref_name }}"

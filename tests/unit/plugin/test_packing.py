@@ -47,10 +47,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("python", pythons())
 def test_each_python_runs_it(program: Path, python: str) -> None:
-    version = subprocess.check_output([python, program, "--version"], text=True, timeout=60)
+    version = subprocess.check_output([python, program, "--version"], text=True, timeout=300)
     # It reads every module, and all that is known.
     known = subprocess.check_output(
-        [python, program, "explain"], text=True, timeout=60, env={"LANG": "C.UTF-8"}
+        [python, program, "explain"], text=True, timeout=300, env={"LANG": "C.UTF-8"}
     )
 
     assert version == f"kubectl-message {__version__}\n"
