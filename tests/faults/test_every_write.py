@@ -84,8 +84,8 @@ FAULTS = {
 async def test_a_fault_at_every_single_write(here: World, subject: Parent, scenario: str) -> None:
     """One object for each pair of fault and write; all of them at once, with one operator."""
     what, writes = scenarios.of(subject, scenario), subject.writes[scenario]
-    cases = {
-        f"{fault}-{number:02}": (FAULTS[fault], number)
+    cases = {  # each name begins with a letter, as that of a Service has to
+        f"at-{fault}-{number:02}": (FAULTS[fault], number)
         for fault in FAULTS
         for number in range(1, subject.most(scenario) + 2)
     }
