@@ -13,7 +13,7 @@ include hack/kit.mk
 ##@ Start here
 
 .PHONY: demo
-demo: $(READY) ## run the main job: a cluster, the operator by Helm, a Message in Korean
+demo: no-other-project $(READY) ## run the main job: a cluster, the operator by Helm, a Message in Korean
 	@$(PY) -m hack demo
 
 .PHONY: test
@@ -24,13 +24,13 @@ new: $(READY) ## a repository for a new operator (NAME=cache-operator KIND=Cache
 	@$(PY) -m hack new -- "$(NAME)" "$(KIND)" "$(GROUP)" "$(DIR)"
 
 .PHONY: plugin
-plugin: $(READY) ## pack `kubectl message`, and install it into ~/.local/bin
+plugin: no-other-project $(READY) ## pack `kubectl message`, and install it into ~/.local/bin
 	@$(PY) -m hack plugin
 
 ##@ Release
 
 .PHONY: release
-release: $(READY) ## do the whole of a release, and sign it (VERSION=x.y.z REGISTRY=… KEYS=…)
+release: no-other-project $(READY) ## do the whole of a release, and sign it (VERSION=x.y.z REGISTRY=… KEYS=…)
 	@$(PY) -m hack release "$(VERSION)"
 
 .PHONY: release-page
@@ -44,16 +44,16 @@ release-keys: $(READY) ## make the keys that releases are signed with (KEYS=fold
 ##@ Test and measure
 
 .PHONY: soak
-soak: $(READY) ## an hour of churn: the memory of two replicas stays (MINUTES=10)
+soak: no-other-project $(READY) ## an hour of churn: the memory of two replicas stays (MINUTES=10)
 	@$(PY) -m pytest tests/faults -m soak -s $(ARGS)
 
 .PHONY: matrix
 matrix: $(READY) ## test what depends on the API server, on each Kubernetes (KUBERNETES=1.35)
-	@$(PY) -m hack matrix -- $(ARGS)
+	@PROJECT=$(PROJECT) $(PY) -m hack matrix -- $(ARGS)
 
 .PHONY: matrix-oldest
 matrix-oldest: $(READY) ## run the tests of `make matrix` on the oldest supported Kubernetes only
-	@$(PY) -m hack matrix --oldest -- $(ARGS)
+	@PROJECT=$(PROJECT) $(PY) -m hack matrix --oldest -- $(ARGS)
 
 .PHONY: e2e-olm
 e2e-olm: $(READY) ## the end-to-end tests by OLM alone, on the cluster (ARGS="-k upgrade" PROJECT=…)
@@ -88,7 +88,7 @@ test-upgrades: $(READY) ## rehearse releases: each is installed, and upgraded by
 	@$(PY) -m hack test-upgrades -- -s --timeout=5400 $(ARGS)
 
 .PHONY: bench
-bench: $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)
+bench: no-other-project $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)
 	@$(PY) -m bench $(ARGS)
 
 ##@ Documents

@@ -13,8 +13,8 @@ MAKEFLAGS += --no-print-directory
 # REGISTRY=…           where to push bundle, catalog, charts and the images that they name:
 #                      host[:port][/path]; default: the registry beside the kind cluster
 # PROJECT=examples/memcached
-#                      another operator of this repository. install, deploy, e2e, docker-build,
-#                      docker-push and their opposites then use it; generate, verify, chart and
+#                      another operator of this repository, for every command that is about an
+#                      operator; one that cannot be about it says so. generate, verify, chart and
 #                      bundle-check are limited to it, otherwise they cover all operators
 # PLATFORMS=…          build images for these: linux/amd64,linux/arm64; default: this machine's
 CLUSTER ?= kind
@@ -28,6 +28,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 ARGS ?=
+# The fault tests are chosen by an option: they know all operators, whichever is asked for.
+OF_PROJECT := $(addprefix --project=,$(filter-out .,$(PROJECT)))
 PROJECTS := $(or $(PROJECT),. $(patsubst %/PROJECT,%,$(wildcard examples/*/PROJECT)))
 
 ##@ Develop
@@ -38,6 +40,12 @@ help: ## list these commands
 	    if (colour) {bold = "\033[1m"; blue = "\033[36m"; plain = "\033[0m"}} \
 	  /^##@/ {printf "\n%s%s%s\n", bold, substr($$0, 5), plain} \
 	  /^[a-zA-Z0-9_-]+:.*## / {printf "  %s%-15s%s %s\n", blue, $$1, plain, $$2}' $(MAKEFILE_LIST)
+
+# The first thing that a command needs which is only for the operator of the repository itself.
+.PHONY: no-other-project
+no-other-project:
+	@case "$(PROJECT)" in ""|.) ;; *) \
+	  echo "make: PROJECT=$(PROJECT) cannot be asked for here: \`make $(MAKECMDGOALS)\` is about the repository's own operator; leave PROJECT out" >&2; exit 1;; esac
 
 .PHONY: preflight
 preflight: $(READY) ## tell what this machine lacks for `make test`, before anything is built
@@ -87,21 +95,21 @@ verify: $(READY) ## find generated files that are out of date, mistakes in bundl
 bundle: generate ## write the OLM bundle and catalog
 
 .PHONY: changelog
-changelog: $(READY) ## write what this version changes into CHANGELOG.md, from the commits
+changelog: no-other-project $(READY) ## write what this version changes into CHANGELOG.md, from the commits
 	@$(PY) -m hack changelog
 	@$(PY) -m hack generate
 
 .PHONY: bump
 bump: $(READY) ## raise the version, and with it all that names it (VERSION=x.y.z)
-	@$(PY) -m hack bump "$(VERSION)"
-	@$(PY) -m hack generate
+	@PROJECT=$(PROJECT) $(PY) -m hack bump "$(VERSION)"
+	@PROJECT=$(PROJECT) $(PY) -m hack generate
 
 .PHONY: release-bundle
 release-bundle: $(READY) ## record a release, lay out what community-operators gets (VERSION=… REGISTRY=…)
-	@$(PY) -m hack release-bundle "$(VERSION)"
+	@PROJECT=$(PROJECT) $(PY) -m hack release-bundle "$(VERSION)"
 
 .PHONY: chart-diff
-chart-diff: $(READY) ## what an upgrade from the last release changes (ARGS="OLD NEW", each v1.2.3 or oci://…)
+chart-diff: no-other-project $(READY) ## what an upgrade from the last release changes (ARGS="OLD NEW", each v1.2.3 or oci://…)
 	@$(PY) -m hack chart-diff $(ARGS)
 
 .PHONY: scan
@@ -120,7 +128,7 @@ fmt: $(READY) ## format the Python code
 
 .PHONY: run
 run: $(READY) ## run the operator here, against the cluster (ARGS="--namespace demo")
-	@$(PY) -m hack run -- $(ARGS)
+	@PROJECT=$(PROJECT) $(PY) -m hack run -- $(ARGS)
 
 .PHONY: lock
 lock: $(READY) ## write the hashed locks again, from pyproject.toml
@@ -170,11 +178,11 @@ e2e: $(READY) ## end-to-end tests on the cluster (ARGS="-k create")
 
 .PHONY: faults
 faults: $(READY) ## the operator under faults, on a control plane of plain processes (ARGS="-k frozen")
-	@$(PY) -m pytest tests/faults -m "not long and not soak" -n 3 --dist worksteal $(ARGS)
+	@$(PY) -m pytest tests/faults -m "not long and not soak" -n 3 --dist worksteal $(OF_PROJECT) $(ARGS)
 
 .PHONY: faults-long
 faults-long: $(READY) ## the slow fault tests: thousands of objects, all faults on further operators
-	@$(PY) -m pytest tests/faults -m long -s $(ARGS)
+	@$(PY) -m pytest tests/faults -m long -s $(OF_PROJECT) $(ARGS)
 
 ##@ Image
 
@@ -190,15 +198,15 @@ docker-push: $(READY) ## push the operator's image (IMG=… PLATFORMS=…)
 
 .PHONY: chart-push
 chart-push: $(READY) ## push the charts, and the images that they name (REGISTRY=…)
-	@$(PY) -m hack chart-push
+	@PROJECT=$(PROJECT) $(PY) -m hack chart-push
 
 .PHONY: bundle-push
 bundle-push: $(READY) ## push the OLM bundle, and the images that it names (REGISTRY=…)
-	@$(PY) -m hack bundle-push
+	@PROJECT=$(PROJECT) $(PY) -m hack bundle-push
 
 .PHONY: catalog-push
 catalog-push: bundle-push ## push the OLM catalog, with the bundle that it offers (REGISTRY=…)
-	@$(PY) -m hack catalog-push
+	@PROJECT=$(PROJECT) $(PY) -m hack catalog-push
 
 # The virtual environment, installed from the hashed lock and again whenever the lock changes. uv
 # needs half of pip's processor time; if it fails, pip is used, because uv ignores pip's settings for

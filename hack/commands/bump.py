@@ -34,7 +34,7 @@ def bump(version: str) -> None:
             PROJECT.version_file, r'^__version__ = ".*"$', f'__version__ = "{version}"'
         ),
         _CSV: _replaced(_CSV, r'^    createdAt: ".*"$', f'    createdAt: "{today}"'),
-        changelog.FILE: changelog.with_version(changelog.current(), version),
+        **changelog.files(version),
     }
     for file, text in texts.items():
         file.write_text(text)

@@ -1,8 +1,9 @@
 """`make matrix`: tests everything that depends on the API server, on each supported Kubernetes.
 
-The tests are those of tests/faults with the mark `api`. They run one version after the other, each
-on control planes of plain processes. The variable KUBERNETES picks one version; with --oldest it
-is only checked, because `make test` hands it to all of its targets.
+The tests are those of tests/faults with the mark `api`, or the quick ones of the operator that
+PROJECT names. They run one version after the other, each on control planes of plain processes. The
+variable KUBERNETES picks one version; with --oldest it is only checked, because `make test` hands
+it to all of its targets.
 """
 
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from hack.commands import Subparsers, pytest_runs
+from hack.pack.project import PROJECT, REFERENCE
 from hack.rig import control_plane, golang, paths, tools, versions
 from hack.rig.run import elapsed
 from hack.rig.steps import say
@@ -59,10 +61,14 @@ def _build(minor: str) -> None:
 
 def _pytest(minor: str, report: Path, arguments: list[str]) -> int:
     report.unlink(missing_ok=True)
+    project = PROJECT.root.relative_to(paths.CHECKOUT)
+    ours = PROJECT.root == REFERENCE.root
+    chosen = ("-m", "api and not long") if ours else ("-m", "not long", f"--project={project}")
     return pytest_runs.run(
-        *(str(_TESTS), "-m", "api and not long", "-n", "3", "--dist", "worksteal"),
+        *(str(_TESTS), *chosen, "-n", "3", "--dist", "worksteal"),
         *(f"--junit-xml={report}", *arguments),
         KUBERNETES=minor,
+        PROJECT="",
     )
 
 

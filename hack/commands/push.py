@@ -44,7 +44,7 @@ def push_catalog() -> str:
     if "@" not in release.bundle_image:
         raise HackError(
             f"{release.bundle_image} was not pushed from here; "
-            f"`make bundle-push catalog-push REGISTRY={destination}` pushes both"
+            f"`make bundle-push catalog-push REGISTRY={destination}{PROJECT.option}` pushes both"
         )
     ref = f"{destination}/{NAME}-catalog:v{PROJECT.version}"
     pushed = olm_images.push_catalog(ref, olm_images.catalog_with(release))
@@ -52,7 +52,7 @@ def push_catalog() -> str:
     if not registry.is_local(destination):
         say(
             "If this is a release, record it, so that the next one replaces it: "
-            f"make release-bundle VERSION={PROJECT.version} REGISTRY={destination}"
+            f"make release-bundle VERSION={PROJECT.version} REGISTRY={destination}{PROJECT.option}"
         )
     return pushed
 

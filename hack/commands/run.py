@@ -4,6 +4,7 @@ import os
 import sys
 
 from hack.commands import Subparsers, crd, operators
+from hack.pack import release
 from hack.pack.project import PROJECT
 from hack.rig import base_images
 from hack.rig import cluster as clusters
@@ -26,10 +27,16 @@ def run(arguments: list[str]) -> None:
     crd.install(cluster)
     for operator in operators.operators(cluster):
         say(f"note: the operator {operator} also runs, and both act on the same {PROJECT.many}.")
-    image_option = []
-    if cluster.registry is not None and PROJECT.images:
-        image_option = [f"--{PROJECT.images[0].flag}={base_images.busybox()}"]
+    options = []
+    if cluster.registry is not None:
+        public = release.current().pod_images
+        options = [
+            f"--{image.flag}={base_images.publish(public[image.name], image.packages)}"
+            for image in PROJECT.images
+        ]
     say("==> The operator runs here; press Ctrl-C to stop it")
     os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
-    command = [sys.executable, "-m", PROJECT.package, *image_option, *arguments]
+    search = (str(PROJECT.sources), os.environ.get("PYTHONPATH", ""))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, search))
+    command = [sys.executable, "-m", PROJECT.package, *options, *arguments]
     os.execv(command[0], command)  # noqa: S606 (it replaces this process, so signals reach it)

@@ -12,7 +12,8 @@ import yaml
 
 from hack.pack import catalog
 from hack.pack.project import PROJECT
-from hack.rig import run
+from hack.rig import paths, run
+from hack.rig.run import HackError
 
 FILE = PROJECT.root / "CHANGELOG.md"
 
@@ -44,6 +45,16 @@ def current() -> str:
     return FILE.read_text() if FILE.is_file() else ""
 
 
+def files(version: str) -> dict[Path, str]:
+    """Return the changelog with a section of a version.
+
+    An example in another operator's repository has none: the commits and tags are not its own.
+    """
+    if PROJECT.root != paths.CHECKOUT:
+        return {}
+    return {FILE: with_version(current(), version)}
+
+
 def with_version(text: str, version: str) -> str:
     """Return a changelog with a section of a version, which stays as it is where there is one."""
     if any(match[1] == version for match in _SECTION.finditer(text)):
@@ -63,6 +74,11 @@ def section(version: str, repository: Path = PROJECT.root) -> str:
 
     A release does not follow its own candidates: its users never had those.
     """
+    if run.answer(["git", "-C", repository, "rev-parse", "--verify", "--quiet", "HEAD"]) is None:
+        raise HackError(
+            f"{repository} has no commit yet, and a changelog is made of commits: commit what is "
+            "there (git commit), then repeat this command"
+        )
     command = [
         *(Path(sys.executable).with_name("git-cliff"), "--config", _CONFIGURATION),
         *("--offline", "--unreleased", "--tag", f"v{version}"),

@@ -191,6 +191,13 @@ class Project(msgspec.Struct, frozen=True):
         return importlib.import_module(name)
 
     @property
+    def option(self) -> str:
+        """What a command of `make` says more to be about it: nothing for the checkout's own."""
+        if self.root == paths.CHECKOUT:
+            return ""
+        return f" PROJECT={self.root.relative_to(paths.CHECKOUT)}"
+
+    @property
     def many(self) -> str:
         """The kinds in the plural, as sentences have them: `Messages`."""
         return " and ".join(kind.many for kind in self.kinds)
