@@ -8,6 +8,7 @@ kind owns, and registers two pure functions, `desired` and `status`. Two corouti
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from kopf_runtime import readiness
 from kopf_runtime import status as statuses
 from kopf_runtime.external import Call
 from kopf_runtime.kinds import Kind
@@ -33,15 +34,24 @@ class Behavior:
         self._cleanup: Call | None = None
 
     def owns(
-        self, kind: Kind, type_: type[Object] = Object, *, update: Update = Update.APPLY,
-        keep: Callable[[Any], Any] = lambda _: None, ended: Callable[[Any], str] = lambda _: "",
+        self, kind: Kind, type_: type[Object] | None = None, *, update: Update = Update.APPLY,
+        keep: Callable[[Any], Any] | None = None, ended: Callable[[Any], str] = lambda _: "",
+        unready: Callable[[Any], str] | None = None,
     ) -> None:  # fmt: skip
         """Declare a kind of children.
 
         `keep` returns the part of a child that `status` sees; it should be small. `ended` takes
         that part and returns why the child has ended, or an empty text while it may still run.
+        `unready` takes it and returns why the child is not ready, or an empty text if it is. If
+        neither a type nor one of them is given, a Deployment, StatefulSet, DaemonSet, Job or Pod
+        is ready as its own status says; any other child is ready if it exists.
         """
-        self.owned[kind] = Owned(kind, type_, update, keep, ended)
+        if (type_, keep, unready) == (None, None, None) and kind in readiness.UNREADY:
+            type_, keep, unready = readiness.Workload, readiness.UNREADY[kind], str
+        self.owned[kind] = Owned(
+            kind, type_ or Object, update, keep or (lambda _: None), ended,
+            unready or (lambda _: ""),
+        )  # fmt: skip
 
     def watches(
         self, kind: Kind, type_: type[Object] = Object, *, keep: Callable[[Any], Any]

@@ -71,6 +71,7 @@ class Reader:
                 parent = owner.name if group == self._kind.group else ""
             labels, annotations = meta.labels or {}, meta.annotations or {}
             uid = owner.uid if owner is not None else ""
+            view = owned.keep(thing)
             return Child(
                 key=known.key if known is not None else meta.key,
                 uid=meta.uid,
@@ -88,7 +89,8 @@ class Reader:
                 unlabelled=self._marks.missing(labels, uid or labels.get(self._marks.uid, "")),
                 altered=self._altered(meta, owned.kind, parent, uid),
                 editors=self._ownership.others(meta.managed_fields),
-                view=owned.keep(thing),
+                view=view,
+                unready=owned.unready(view),
             )
 
         return read

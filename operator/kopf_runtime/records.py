@@ -36,6 +36,8 @@ class Owned:
     keep: Callable[[Any], Any]
     #: Returns from the kept part why a child has ended; empty while it may still run.
     ended: Callable[[Any], str]
+    #: Returns from the kept part why a child is not ready; empty if it is.
+    unready: Callable[[Any], str] = lambda _: ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,8 @@ class Child:
     editors: str
     #: The part of it that the author keeps.
     view: Any
+    #: Why it is not ready; empty if it is.
+    unready: str = ""
 
     @property
     def watched(self) -> bool:

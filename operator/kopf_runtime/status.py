@@ -44,6 +44,8 @@ class Observed:
     now: float
     #: The objects of the kinds declared by `watches`, by kind, in the order of their names.
     grandchildren: Mapping[Kind, Sequence[Child]] = field(default_factory=dict)
+    #: Which children are not ready, and why, such as `Job load: it has not completed yet`.
+    unready: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> Any:
@@ -74,13 +76,16 @@ class Status:
 
 
 def by_default(seen: Observed) -> Status:
-    """Return the status of an object without an author's `status`: ready if all children exist."""
+    """Return the status of an object without an author's `status`: ready if all children are."""
     if seen.trouble is not None:
         trouble = seen.trouble
         return Status(False, trouble.reason, trouble.message, passing=not trouble.final)
     missing = len(seen.object.wanted) - len(seen.children)
     if missing:
         return Status(False, "Progressing", f"{missing} of its objects are missing.", passing=True)
+    if seen.unready:
+        text = "; ".join(one.rstrip(".") for one in seen.unready)
+        return Status(False, "NotReady", f"{text}.", passing=True)
     return Status(True, "Reconciled", "All of its objects are there.")
 
 

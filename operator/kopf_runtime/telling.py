@@ -129,13 +129,15 @@ class Teller:
         primary = self._primaries.cache.get(key)
         if primary is None:
             return None
-        children = (self._children[w.kind].cache.get(w.key) for w in primary.wanted)
-        mine = tuple(c for c in children if c is not None and c.owner == primary.uid)
+        children = ((w, self._children[w.kind].cache.get(w.key)) for w in primary.wanted)
+        mine = [(w, c) for w, c in children if c is not None and c.owner == primary.uid]
+        unready = tuple(f"{wanted}: {child.unready}" for wanted, child in mine if child.unready)
         further = {
             kind: sorted(source.owned(primary), key=lambda child: child.key)
             for kind, source in self._grandchildren.items()
         }
-        now = self._status(Observed(primary, mine, trouble, self._client.now(), further))
+        seen = tuple(child for _, child in mine)
+        now = self._status(Observed(primary, seen, trouble, self._client.now(), further, unready))
         try:
             wait, news = await self._writer.tell(primary, now, at_once=at_once)
         except ApiError as error:

@@ -40,7 +40,7 @@ def name_of(function: ast.expr) -> str:
 
 
 #: Said where all is well, or of kinds that have other children or an outside; a Message has none.
-OTHERS = {"PodRunning", "Reconciled", "Progressing"}
+OTHERS = {"PodRunning", "Reconciled", "Progressing", "NotReady"}
 #: What the API server says by the status of its answer, as client-go names them.
 API_SERVER = {
     "BadRequest", "Unauthorized", "Forbidden", "NotFound", "Conflict", "Invalid", "Timeout",
