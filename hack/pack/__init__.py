@@ -8,6 +8,7 @@ image, artifacts    the operator's image; images and charts in a registry
 chart_package       packages the charts with a registry's images, and pushes them
 olm_images          the bundle's and catalog's images, pushed to a registry
 chart_templates     the parts of a chart that all operators share
+pod_images          what a chart has of the images of the operator's Pods
 chart_docs          a chart's README and values.schema.json, from its values.yaml
 crds_chart          the chart with only the CRD, from the operator's chart
 chart_kinds         the kinds of values that values.yaml may name

@@ -1,10 +1,10 @@
-"""Generates the parts of a chart that all operators share, from the reference project's chart.
+"""Generates what the charts of all operators share, and their runbooks, from the reference's.
 
 The reference is this checkout's own project, or, in a repository that `make new` wrote, the one in
 hack/reference. Only its chart is edited by hand: other projects get its templates and values.yaml
 with their own names. A project has only these of its own: `templates/_operator.tpl`, the templates
-generated from its code (`hack.pack.declared`), and `values.own.yaml`, which replaces the values of
-the reference's Pods. docs/decisions/0023-one-source-for-the-charts.md explains why.
+generated from its code (`hack.pack.declared`), and the values of its Pods: their images, and what
+`values.own.yaml` says. docs/decisions/0023-one-source-for-the-charts.md explains why.
 """
 
 import re
@@ -12,12 +12,13 @@ from pathlib import Path
 
 import yaml
 
+from hack.pack import pod_images
 from hack.pack.project import PROJECT, REFERENCE, Kind, Project
 from hack.rig import paths
 
 _BY = "hack/pack/chart_templates.py of {}: do not edit, `make generate`"
 #: Templates that each project has of its own.
-_OWN = ("_operator.tpl", "_rules.tpl", "crd.yaml")
+_OWN = ("_operator.tpl", "_rules.tpl", "_images.tpl", "crd.yaml")
 #: Templates that are rendered once for each kind.
 _OF_A_KIND = ("aggregated-roles.yaml",)
 #: Files of the CRD's chart that are not generated from the operator's chart.
@@ -25,6 +26,11 @@ _OF_THE_CRDS_CHART = tuple(map(Path, (".helmignore", "README.md.in", "templates/
 #: The values with which the bundle renders the chart, and the settings of the catalog pipeline.
 _OF_OLM = tuple(map(Path, ("values.yaml", "monitoring-values.yaml", "ci.yaml")))
 _OWN_VALUES = "values.own.yaml"
+#: The template of the alerts, each of which has a runbook of its name.
+_ALERTS = Path("templates", "monitoring", "prometheusrule.yaml")
+_RUNBOOKS = Path("docs", "runbooks")
+#: The link to a page's translation, which only the reference has.
+_TRANSLATION = re.compile(r"^\[한국어\]\(.*\)\n\n", re.MULTILINE)
 
 
 def files() -> dict[Path, str]:
@@ -35,10 +41,11 @@ def files() -> dict[Path, str]:
         (REFERENCE.chart, PROJECT.chart),
         (REFERENCE.crds_chart, PROJECT.crds_chart),
         (REFERENCE.olm, PROJECT.olm),
+        (REFERENCE.root / _RUNBOOKS, PROJECT.root / _RUNBOOKS),
     )
     return {
         **{
-            ours / file.relative_to(theirs): _common(file)
+            ours / renamed(str(file.relative_to(theirs)), PROJECT.kinds[0]): _common(file)
             for theirs, ours in folders
             for file in _shared()
             if file.is_relative_to(theirs)
@@ -60,12 +67,18 @@ def _shared() -> list[Path]:
         *(file for file in sorted(templates) if file.is_file() and file.name not in _OWN),
         *(REFERENCE.crds_chart / name for name in _OF_THE_CRDS_CHART),
         *(REFERENCE.olm / name for name in _OF_OLM),
+        *(REFERENCE.root / _RUNBOOKS / f"{page}.md" for page in ("README", *_alerts())),
     ]
+
+
+def _alerts() -> list[str]:
+    """Return the names of the reference's alerts that all operators have."""
+    return re.findall(r"^- alert: (\w+)$", (REFERENCE.chart / _ALERTS).read_text(), re.MULTILINE)
 
 
 def _common(file: Path) -> str:
     """Return a file of the reference with the project's names and a line that names its source."""
-    text = renamed(file.read_text(), PROJECT.kinds[0])
+    text = renamed(_TRANSLATION.sub("", file.read_text()), PROJECT.kinds[0])
     if file.name in _OF_A_KIND:
         text = "---\n".join(_of_kind(file.read_text(), kind) for kind in PROJECT.kinds)
     if "templates" in file.parts:
@@ -104,7 +117,9 @@ def _values() -> str:
 def _own_values() -> str:
     """Return the values that only this project has, if any."""
     file = PROJECT.chart / _OWN_VALUES
-    return f"{file.read_text().strip()}\n\n" if file.is_file() else ""
+    written = file.read_text() if file.is_file() else ""
+    texts = (pod_images.values(yaml.safe_load(written) or {}), written)
+    return "".join(f"{text.strip()}\n\n" for text in texts if text)
 
 
 def renamed(text: str, kind: Kind) -> str:

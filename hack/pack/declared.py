@@ -7,7 +7,7 @@ from pathlib import Path
 from runpy import run_path
 from typing import Any
 
-from hack.pack import crds, documents, rights
+from hack.pack import crds, documents, pod_images, rights
 from hack.pack.project import PROJECT
 from hack.rig.run import HackError
 from kopf_runtime import Manager
@@ -35,6 +35,7 @@ def files() -> dict[Path, str]:
     return {
         templates / "crd.yaml": chart_crd(manager, PROJECT.name),
         templates / "_rules.tpl": chart_rules(manager, PROJECT.name),
+        templates / "_images.tpl": pod_images.template(),
         **{file.with_name("crd.yaml"): plain(_of(file)) for file in EXAMPLES.glob("*/*.py")},
     }
 

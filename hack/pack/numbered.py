@@ -14,6 +14,7 @@ import yaml
 
 from hack.pack import catalog, changelog, chart_docs
 from hack.pack.project import PROJECT
+from hack.pack.release import current
 
 _CHART = chart_docs.CHART / "Chart.yaml"
 _DOCUMENTS = (
@@ -39,6 +40,7 @@ _NAMED = re.compile(rf"({'|'.join(_BEFORE)}){_VERSION}", re.MULTILINE)
 _CHANNEL = re.compile(r"\bstable-v\d+\.\d+\b")
 _PRERELEASE = re.compile(r'(?<=artifacthub\.io/prerelease: )"\w+"')
 _CHANGES = re.compile(r"(?<=artifacthub\.io/changes: \|\n)(?: {4}.*\n)+")
+_IMAGES = re.compile(r"(?<=artifacthub\.io/images: \|\n)(?: {4}.*\n)+")
 _HOME = re.compile(r"^home: (\S+)$", re.MULTILINE)
 
 
@@ -47,7 +49,15 @@ def files() -> dict[Path, str]:
     version = PROJECT.version
     made = {file: named(file.read_text(), version) for file in _DOCUMENTS}
     chart = with_changes(made[_CHART], version, catalog.known(), changelog.current())
-    return {**made, _CHART: chart}
+    return {**made, _CHART: _IMAGES.sub(lambda _: _images(), chart)}
+
+
+def _images() -> str:
+    """Return the images of the operator and its Pods, as Artifact Hub shows them."""
+    release = current()
+    images = {PROJECT.name: release.image, **release.pod_images}
+    listed = (f"    - name: {name}\n      image: {ref}\n" for name, ref in images.items())
+    return "".join(listed)
 
 
 def named(text: str, version: str) -> str:

@@ -216,10 +216,25 @@ def test_alerts_and_dashboard_ask_for_metrics_of_this_operator(project: Project)
 
 
 @every_project
+def test_the_link_of_each_alert_leads_to_its_runbook(project: Project) -> None:
+    (rule,) = of_kind(rendered(project, VALUES["all"]), "PrometheusRule")
+    for alert in rule["spec"]["groups"][0]["rules"]:
+        page = Path("docs", "runbooks", f"{alert['alert']}.md")
+
+        url = alert["annotations"]["runbook_url"]
+        assert url.endswith(f"/{project.name}/blob/v{project.version}/{page}")
+        text = (project.root / page).read_text()
+        assert re.search(rf"^# {alert['alert']}: ", text, re.MULTILINE)
+        assert f"Severity: {alert['labels']['severity']}\n" in text
+
+
+@every_project
 def test_a_project_names_no_other(project: Project) -> None:
     if project.root == REFERENCE.root:
         return
-    text = "\n".join(map(str, rendered(project, VALUES["all"])))
+    pages = (project.root / "docs" / "runbooks").iterdir()
+    runbooks = [page.read_text().partition("\n")[2] for page in pages]  # without its source
+    text = "\n".join([*map(str, rendered(project, VALUES["all"])), *runbooks])
     kind = REFERENCE.kinds[0]
 
     for word in (REFERENCE.name, REFERENCE.metrics, REFERENCE.alerts, kind.crd, kind.many):

@@ -3,7 +3,6 @@ hack/pack/chart_templates.py writes them into the charts of others. */}}
 
 {{/* The flags that the operator adds to the runtime's. */}}
 {{- define "message-operator.arguments" -}}
-- --message-image={{ include "message-operator.image" (dict "image" .Values.messagePod.image "root" .) }}
 - --message-pull-policy={{ .Values.messagePod.image.pullPolicy }}
 {{- with include "message-operator.pullSecrets" (dict "root" . "secrets" .Values.messagePod.imagePullSecrets) | fromYamlArray }}
 {{- $names := list }}
@@ -37,7 +36,6 @@ that is left out would have the operator's default. Kubernetes makes $$ in an ar
 
 {{/* What cannot work among this operator's own values. */}}
 {{- define "message-operator.validateOwn" -}}
-{{- include "message-operator.validateImage" (dict "value" "messagePod.image" "image" .Values.messagePod.image "root" .) }}
 {{- $user := float64 .Values.messagePod.runAsUser }}
 {{- if gt $user 2147483647.0 }}
 {{- fail (printf "messagePod.runAsUser is %.0f, but 2147483647 is the highest user that Kubernetes accepts. Choose a lower one, auto or none." $user) }}

@@ -34,6 +34,7 @@ Each stops the installation with one sentence that says what is wrong and what t
 {{- include "message-operator.validatePod" . }}
 {{- include "message-operator.validateTolerations" (dict "value" "tolerations" "items" .Values.tolerations) }}
 {{- include "message-operator.validateImage" (dict "value" "image" "image" .Values.image "root" .) }}
+{{- include "message-operator.validateImages" . }}
 {{- include "message-operator.validateOwn" . }}
 {{- end }}
 

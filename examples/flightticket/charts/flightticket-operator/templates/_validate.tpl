@@ -35,6 +35,7 @@ Each stops the installation with one sentence that says what is wrong and what t
 {{- include "flightticket-operator.validatePod" . }}
 {{- include "flightticket-operator.validateTolerations" (dict "value" "tolerations" "items" .Values.tolerations) }}
 {{- include "flightticket-operator.validateImage" (dict "value" "image" "image" .Values.image "root" .) }}
+{{- include "flightticket-operator.validateImages" . }}
 {{- include "flightticket-operator.validateOwn" . }}
 {{- end }}
 

@@ -2,7 +2,6 @@
 
 {{/* The flags that the operator adds to the runtime's. */}}
 {{- define "memcached-operator.arguments" -}}
-- --node-image={{ include "memcached-operator.image" (dict "image" .Values.nodes.image "root" .) }}
 {{- end }}
 
 {{/* The volumes that the operator itself reads, and where. */}}
@@ -13,7 +12,6 @@
 
 {{/* What cannot work among this operator's own values. */}}
 {{- define "memcached-operator.validateOwn" -}}
-{{- include "memcached-operator.validateImage" (dict "value" "nodes.image" "image" .Values.nodes.image "root" .) }}
 {{- end }}
 
 {{/* The alerts beyond the runtime's, from (dict "ours" <selector of this operator's samples>). */}}

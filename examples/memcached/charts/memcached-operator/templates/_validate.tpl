@@ -35,6 +35,7 @@ Each stops the installation with one sentence that says what is wrong and what t
 {{- include "memcached-operator.validatePod" . }}
 {{- include "memcached-operator.validateTolerations" (dict "value" "tolerations" "items" .Values.tolerations) }}
 {{- include "memcached-operator.validateImage" (dict "value" "image" "image" .Values.image "root" .) }}
+{{- include "memcached-operator.validateImages" . }}
 {{- include "memcached-operator.validateOwn" . }}
 {{- end }}
 
