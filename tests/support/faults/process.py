@@ -93,8 +93,10 @@ class Operator:
         raise AssertionError(f"process {self.pid} is gone")
 
     def shift_clock(self, seconds: float) -> None:
-        """Move its wall clock."""
-        self._clock.write_text(str(seconds))
+        """Move its wall clock, at once: it may read the file at any moment."""
+        moved = self._folder / "moved"
+        moved.write_text(str(seconds))
+        moved.replace(self._clock)
 
     def send(self, number: Signals) -> None:
         """Send it a signal."""
