@@ -27,7 +27,7 @@ _PATIENCE = 300.0
 
 def named_as_of_the_user(printed: str) -> str:
     """Return an output with the names of the pages: the cluster of `make demo`, and /home/you."""
-    printed = re.sub(r"/tmp/home-of-you\.\w+", "/home/you", printed)
+    printed = re.sub(r"(/[\w.-]+)+/home-of-you\.\w+", "/home/you", printed)
     return printed.replace(f"{cluster.TEST_NAME}-", f"{cluster.NAME}-")
 
 

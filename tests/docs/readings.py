@@ -59,7 +59,7 @@ kubectl -n team wait --for=jsonpath='{.status.phase}'=Failed message/broken"""
 _NO_TEAM = "kubectl delete namespace team --ignore-not-found"
 #: A user of the team, with a home folder of their own and a kubeconfig for the team's namespace.
 _USER = """\
-XDG_CACHE_HOME=${XDG_CACHE_HOME:-$HOME/.cache} YOURS=$(mktemp -d /tmp/home-of-you.XXXXXX)
+XDG_CACHE_HOME=${XDG_CACHE_HOME:-$HOME/.cache} YOURS=$(mktemp -d -t home-of-you.XXXXXX)
 cp "$KUBECONFIG" "$YOURS/config"
 HOME=$YOURS
 export HOME XDG_CACHE_HOME PATH="$PATH:$HOME/.local/bin" KUBECONFIG="$HOME/config"
