@@ -34,7 +34,7 @@ release: no-other-project $(READY) ## do the whole of a release, and sign it (VE
 	@$(PY) -m hack release "$(VERSION)"
 
 .PHONY: release-page
-release-page: $(READY) ## make the page of a release on GitHub, with its files (VERSION=x.y.z)
+release-page: no-other-project $(READY) ## make the page of a release on GitHub, with its files (VERSION=x.y.z)
 	@$(PY) -m hack release-page "$(VERSION)"
 
 .PHONY: release-keys
@@ -114,11 +114,11 @@ docs-first: $(READY) ## of `make docs-test`, the first page and the tutorial
 	@$(PY) -m pytest tests/docs -k "first_page or tutorial or README and not charts" $(ARGS)
 
 .PHONY: recording
-recording: $(READY) ## record `make demo`, on a cluster of its own, as docs/demo.svg
+recording: no-other-project $(READY) ## record `make demo`, on a cluster of its own, as docs/demo.svg
 	@$(PY) -m hack recording
 
 .PHONY: dashboard
-dashboard: $(READY) ## draw the dashboard of an operator under faults as docs/dashboard.svg
+dashboard: no-other-project $(READY) ## draw the dashboard of an operator under faults as docs/dashboard.svg
 	@$(PY) -m pytest tests/dashboard $(ARGS)
 
 # The packages that draw the benchmark's picture and those that build the site have their own locks.

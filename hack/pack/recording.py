@@ -1,9 +1,9 @@
 """A recording of a terminal as an SVG picture that moves by CSS alone, with no script in it.
 
 `make recording` draws the demo with it. GitHub shows such a picture in a page, and so does every
-browser. Who asks for reduced motion sees the last screen at rest. The programs that record to SVG,
-termtosvg and svg-term-cli, are not kept any more; those that are make films and GIFs, whose text
-nobody can read out, search or compare.
+browser. With reduced motion, it shows the last screen at rest. The best-known program for this,
+svg-term-cli, seems abandoned: its issue 96 asks so since 2023, without an answer of its author.
+Films and GIFs have no text that can be read out, searched or compared.
 """
 
 import itertools

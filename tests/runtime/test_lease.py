@@ -102,6 +102,26 @@ async def test_of_two_replicas_one_works(
             assert (one.works, two.works) == (True, False)
 
 
+async def test_a_standby_looks_twice_while_a_leader_waits_to_renew(
+    server: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it has a released Lease within the period, however the two begin."""
+    sleep, waited = asyncio.sleep, []
+
+    async def at_once(seconds: float) -> None:
+        waited.append(seconds)
+        await sleep(0.01)
+
+    server.put(LEASE, held("somebody else"))
+    two = Candidate(client, "two", replace(QUICK, lease_retry_period=0.25))
+    monkeypatch.setattr("kopf_runtime.lease.asyncio.sleep", at_once)
+    async with two.running():
+        while len(waited) < 3:
+            await sleep(0.01)
+
+    assert waited[:3] == [0.125] * 3
+
+
 async def test_a_leader_that_stops_hands_over(server: ApiServer, client: Client) -> None:
     patient = replace(QUICK, lease_duration=3600.0)
     one, two = Candidate(client, "one", patient), Candidate(client, "two", patient)

@@ -20,7 +20,11 @@ def make(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.parametrize(
-    "goal", ["demo", "plugin", "release", "soak", "bench", "changelog", "chart-diff"]
+    "goal",
+    [
+        *("demo", "plugin", "release", "release-page", "soak", "bench", "changelog", "chart-diff"),
+        *("recording", "dashboard"),
+    ],
 )
 def test_a_command_that_cannot_be_about_another_operator_says_so(goal: str) -> None:
     ended = make(goal, f"PROJECT={MEMCACHED}")
