@@ -9,7 +9,7 @@ deleted Pod is gone at once. All of this is the same for each peer. Used by `mea
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -51,13 +51,19 @@ _PATIENCE = 60.0
 
 @contextlib.asynccontextmanager
 async def running(
-    *, audited: bool = False, crd: Crd | None = None, controllers: Sequence[str] = ()
+    *,
+    audited: bool = False,
+    crd: Crd | None = None,
+    controllers: Sequence[str] = (GARBAGE,),
+    variables: Mapping[str, str] | None = None,
 ) -> AsyncIterator[ControlPlane]:
     """Run a control plane with the namespace, the node and a CRD, by default the Message's.
 
-    `controllers` are further ones of Kubernetes' own, beside the garbage collector.
+    `controllers` are those of Kubernetes' own that run. `variables` are added to the environment of
+    the control plane, not of the operators.
     """
-    plane = ControlPlane(_GROUPS, _FLAGS + (_audit_flags() if audited else ()))
+    flags = _FLAGS + (_audit_flags() if audited else ())
+    plane = ControlPlane(_GROUPS, flags, variables=variables)
     if audited:
         (plane.folder / "audit-policy.yaml").write_text(json.dumps(_AUDIT))
     try:
@@ -65,7 +71,8 @@ async def running(
         await asyncio.to_thread(plane.wait)
         async with Api(plane.server) as api:
             await _furnish(api, await asyncio.to_thread(message_crd) if crd is None else crd)
-            plane.start_controllers(GARBAGE, *controllers)
+            if controllers:
+                plane.start_controllers(*controllers)
             plane.run(
                 "kwok", golang.program("kwok"),
                 f"--kubeconfig={plane.kubeconfig('kwok')}", f"--config={_STAGES}",
@@ -76,6 +83,15 @@ async def running(
         plane.check()
     finally:
         await asyncio.to_thread(plane.remove)
+
+
+def crowded(*, audited: bool = False) -> contextlib.AbstractAsyncContextManager[ControlPlane]:
+    """Run a control plane for very many Messages, which takes less time to fill.
+
+    Its garbage collector does not run, because nothing is deleted, and its parts, but not the
+    operators, let Go collect their memory less often.
+    """
+    return running(audited=audited, controllers=(), variables={"GOGC": "400", "GOMEMLIMIT": "6GiB"})
 
 
 def audit_log(plane: ControlPlane) -> Path:

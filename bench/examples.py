@@ -22,15 +22,15 @@ from bench.peers import FLIGHTTICKET, Peer
 from bench.stage import Numbers
 from bench.watched import Watched
 from hack.rig import paths
-from hack.rig.control_plane import ControlPlane, end_with_parent
+from hack.rig.control_plane import GARBAGE, ControlPlane, end_with_parent
 from hack.rig.run import HackError
 
 _EXAMPLES = paths.CHECKOUT / "examples"
 _MEMCACHEDS = f"/apis/cache.example.com/v1alpha1/namespaces/{NAMESPACE}/memcacheds"
 _TICKETS = f"/apis/flights.com/v1/namespaces/{NAMESPACE}/flighttickets"
 _DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
-#: What makes Pods of Deployments.
-_CONTROLLERS = ("deployment-controller", "replicaset-controller")
+#: Kubernetes' own controllers that it runs with: those that make Pods of Deployments, too.
+_CONTROLLERS = (GARBAGE, "deployment-controller", "replicaset-controller")
 #: The conditions that say that all is well: the runtime's, and the tutorial's.
 _WELL = ("Ready", "Available")
 

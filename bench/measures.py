@@ -20,8 +20,11 @@ from bench.stage import Numbers
 from bench.world import World
 from hack.rig.control_plane import ControlPlane
 from hack.rig.run import HackError
+from hack.rig.steps import say
 
 _LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{peers.LEASE}"
+#: More Messages than this need a control plane of their own kind, and some patience.
+_CROWD = 10_000
 _ELECTED = ("--leader-elect", f"--lease-namespace={NAMESPACE}")
 
 
@@ -105,7 +108,8 @@ async def scale(peer: Peer, steps: tuple[int, ...]) -> Numbers:
     """Measure the memory at each number of Messages, then a start with all of them correct."""
     found: Numbers = {}
     last = steps[-1]
-    async with stage.observed(peer, audited=True) as (plane, api, world):
+    crowded = last > _CROWD
+    async with stage.observed(peer, audited=True, crowded=crowded) as (plane, api, world):
         audit = Audit(environment.audit_log(plane), environment.OPERATOR)
         texts: dict[str, str] = {}
         async with peers.running(plane, peer, name="scale") as process:
@@ -113,7 +117,11 @@ async def scale(peer: Peer, steps: tuple[int, ...]) -> Numbers:
                 more = stage.texts(step - len(texts), "안녕", len(texts))
                 texts |= more
                 world.want(texts)
-                await stage.create(api, more)
+                for first in range(len(texts) - len(more), len(texts), _CROWD):
+                    part = list(texts)[first : first + _CROWD]
+                    await stage.create(api, {name: texts[name] for name in part})
+                    if crowded:
+                        say(f"    {peer.title}: {world.messages:,} of {last:,} Messages created")
                 if not await world.until_right(stage.PATIENCE * max(1, step / 1000)):
                     raise HackError(f"{peer.title}: {step} Messages never got their Pods")
                 await stage.quiet(process)

@@ -51,10 +51,14 @@ async def quiet(process: Process, patience: float = 60.0) -> None:
 
 @contextlib.asynccontextmanager
 async def observed(
-    peer: Peer = OURS, *, audited: bool = False
+    peer: Peer = OURS, *, audited: bool = False, crowded: bool = False
 ) -> AsyncIterator[tuple[ControlPlane, Api, World]]:
-    """Run a control plane for a peer, and watch its Messages and Pods."""
-    async with environment.running(audited=audited) as plane, Api(plane.server) as api:
+    """Run a control plane for a peer, and watch its Messages and Pods.
+
+    With `crowded` it is `environment.crowded`.
+    """
+    plane_of = environment.crowded if crowded else environment.running
+    async with plane_of(audited=audited) as plane, Api(plane.server) as api:
         world = World(tells_generation=peer.tells_generation)
         async with world.watched(api):
             yield plane, api, world

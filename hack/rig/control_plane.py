@@ -40,6 +40,7 @@ class ControlPlane:
 
     `users` maps the name of each further user to a group; the name is also the user's token.
     `flags` are further flags of the API server. `kubernetes` is one of `versions.PROVED`.
+    `variables` are added to the environment of the components.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class ControlPlane:
         users: Mapping[str, str],
         flags: Sequence[str] = (),
         kubernetes: str = versions.NEWEST,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         memory = _MEMORY if _MEMORY.is_dir() else None
         self.folder = Path(tempfile.mkdtemp(prefix=f"{names.prefix()}-", dir=memory))
@@ -54,6 +56,7 @@ class ControlPlane:
         self.data = self.folder / "etcd"
         self.kubernetes = kubernetes
         self._flags = tuple(flags)
+        self._variables = dict(variables or {})
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._etcd, self._peer, self._secure = _free_ports(3)
         self.server = f"https://127.0.0.1:{self._secure}"
@@ -123,7 +126,8 @@ class ControlPlane:
         with (self.folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 [program, *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                cwd=self.folder, start_new_session=True, preexec_fn=end_with_parent,
+                cwd=self.folder, env={**os.environ, **self._variables},
+                start_new_session=True, preexec_fn=end_with_parent,
             )  # fmt: skip
 
     def stop(self, name: str, how: signal.Signals = signal.SIGKILL) -> None:
