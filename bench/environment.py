@@ -11,6 +11,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -70,7 +71,8 @@ async def running(
         plane.start()
         await asyncio.to_thread(plane.wait)
         async with Api(plane.server) as api:
-            await _furnish(api, await asyncio.to_thread(message_crd) if crd is None else crd)
+            kind = await asyncio.to_thread(message_crd) if crd is None else crd
+            await _furnish(api, kind)
             if controllers:
                 plane.start_controllers(*controllers)
             plane.run(
@@ -78,7 +80,7 @@ async def running(
                 f"--kubeconfig={plane.kubeconfig('kwok')}", f"--config={_STAGES}",
                 f"--manage-single-node={NODE}", "--node-lease-duration-seconds=0", "-v=WARN",
             )  # fmt: skip
-            await _settled(api, plane)
+            await _settled(api, plane, kind)
         yield plane
         plane.check()
     finally:
@@ -169,8 +171,10 @@ async def _furnish(api: Api, crd: Crd) -> None:
     await api.request("POST", f"{_POLICIES}/mutatingadmissionpolicybindings", binding)
 
 
-async def _settled(api: Api, plane: ControlPlane) -> None:
-    """Wait until a Pod can be created, runs, and can be deleted."""
+async def _settled(api: Api, plane: ControlPlane, crd: Crd) -> None:
+    """Wait until the kind is served, and a Pod can be created, runs, and can be deleted."""
+    spec: Any = crd["spec"]
+    objects = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
     probe = {
         "metadata": {"name": "probe"},
         "spec": {"containers": [{"name": "probe", "image": "probe"}]},
@@ -181,6 +185,7 @@ async def _settled(api: Api, plane: ControlPlane) -> None:
     while loop.time() < deadline:
         plane.check()
         try:
+            await api.request("GET", objects)
             tried = await api.request("POST", f"{PODS}?dryRun=All", probe)
             if "nodeName" in tried["spec"]:
                 break
