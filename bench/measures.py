@@ -10,6 +10,7 @@ import signal
 import socket
 import time
 import urllib.request
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from bench import environment, peers, stage
@@ -23,7 +24,7 @@ from hack.rig.run import HackError
 from hack.rig.steps import say
 
 _LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{peers.LEASE}"
-#: More Messages than this need a control plane of their own kind, and some patience.
+#: More Messages than this are measured on a `crowded` control plane.
 _CROWD = 10_000
 _ELECTED = ("--leader-elect", f"--lease-namespace={NAMESPACE}")
 
@@ -108,8 +109,7 @@ async def scale(peer: Peer, steps: tuple[int, ...]) -> Numbers:
     """Measure the memory at each number of Messages, then a start with all of them correct."""
     found: Numbers = {}
     last = steps[-1]
-    crowded = last > _CROWD
-    async with stage.observed(peer, audited=True, crowded=crowded) as (plane, api, world):
+    async with stage.observed(peer, audited=True, crowded=last > _CROWD) as (plane, api, world):
         audit = Audit(environment.audit_log(plane), environment.OPERATOR)
         texts: dict[str, str] = {}
         async with peers.running(plane, peer, name="scale") as process:
@@ -117,13 +117,10 @@ async def scale(peer: Peer, steps: tuple[int, ...]) -> Numbers:
                 more = stage.texts(step - len(texts), "안녕", len(texts))
                 texts |= more
                 world.want(texts)
-                for first in range(len(texts) - len(more), len(texts), _CROWD):
-                    part = list(texts)[first : first + _CROWD]
-                    await stage.create(api, {name: texts[name] for name in part})
-                    if crowded:
-                        say(f"    {peer.title}: {world.messages:,} of {last:,} Messages created")
-                if not await world.until_right(stage.PATIENCE * max(1, step / 1000)):
-                    raise HackError(f"{peer.title}: {step} Messages never got their Pods")
+                async with _telling(world, f"{peer.title}, of {step:,}"):
+                    await stage.create(api, more)
+                    if not await world.until_right(stage.PATIENCE * max(1, step / 1000)):
+                        raise HackError(f"{peer.title}: {step} Messages never got their Pods")
                 await stage.quiet(process)
                 found[f"rss_{step}"] = process.rss()
         audit.writes()
@@ -146,6 +143,22 @@ async def scale(peer: Peer, steps: tuple[int, ...]) -> Numbers:
             # The writes for the new Message do not belong to the start.
             found[f"start_writes_{last}"] = max(0, sum(audit.writes().values()) - 3)
     return found
+
+
+@contextlib.asynccontextmanager
+async def _telling(world: World, what: str) -> AsyncIterator[None]:
+    """Say each minute how many Messages and Pods there are."""
+
+    async def tell() -> None:
+        while True:
+            await asyncio.sleep(60)
+            say(f"    {what}: {world.messages:,} Messages, {world.pods:,} Pods")
+
+    telling = asyncio.create_task(tell())
+    try:
+        yield
+    finally:
+        telling.cancel()
 
 
 async def _ready(port: int) -> float:
