@@ -55,10 +55,12 @@ async def observed(
 ) -> AsyncIterator[tuple[ControlPlane, Api, World]]:
     """Run a control plane for a peer, and watch its Messages and Pods.
 
-    With `crowded` it is `environment.crowded`.
+    The control plane may be `crowded`, as `environment.running` says.
     """
-    plane_of = environment.crowded if crowded else environment.running
-    async with plane_of(audited=audited) as plane, Api(plane.server) as api:
+    async with (
+        environment.running(audited=audited, crowded=crowded) as plane,
+        Api(plane.server) as api,
+    ):
         world = World(tells_generation=peer.tells_generation)
         async with world.watched(api):
             yield plane, api, world
