@@ -2,6 +2,7 @@
 
 import asyncio
 
+from tests.faults.conftest import Why
 from tests.faults.messages import STRICT
 from tests.support.faults.cluster import Raw
 from tests.support.faults.world import World
@@ -61,7 +62,7 @@ async def test_c1_the_poisoned_pod_of_a_living_message_is_healed(here: World) ->
 
 
 async def test_c1_a_message_that_cannot_be_read_is_told_and_the_others_go_on(
-    own_world: World,
+    own_world: World, why: Why
 ) -> None:
     here = own_world
     await here.start()
@@ -100,6 +101,11 @@ async def test_c1_a_message_that_cannot_be_read_is_told_and_the_others_go_on(
 
     await here.is_right("well", "둘")
     assert "text" in told["message"]
+    said = await why(here, "number")
+    assert said.first == (
+        "number does not print: the Message or its Pod is not what its kind says, so the operator "
+        "leaves it out."
+    )
     await here.quiet()
     assert here.operator.exits == []
     await here.restart()
@@ -138,7 +144,7 @@ async def test_c1_an_object_that_is_nested_too_deeply_to_read_is_left_out(
 
 
 async def test_l9_a_message_held_by_a_finalizer_does_not_say_that_it_is_ready(
-    here: World,
+    here: World, why: Why
 ) -> None:
     await here.start()
     await here.create("하나")
@@ -151,6 +157,11 @@ async def test_l9_a_message_held_by_a_finalizer_does_not_say_that_it_is_ready(
     told = await here.until_reason("Terminating")
     assert told["status"] == "False"
     assert "example.com/hold" in told["message"]
+    said = await why(here)
+    assert said.first == (
+        "hello does not print yet: it is being deleted, and something holds it."
+    )
+    assert "example.com/hold" in said.part("Details")
     message = await here.cluster.ask("GET", here.object())
     assert message["status"]["observedGeneration"] == message["metadata"]["generation"]
     await here.cluster.patch(here.object(), {"metadata": {"finalizers": None}})

@@ -3,6 +3,7 @@
 import asyncio
 import random
 
+from tests.faults.conftest import Why
 from tests.support.faults.cluster import Raw
 from tests.support.faults.kubelet import Trouble
 from tests.support.faults.webhook import admits, registered, webhook
@@ -146,7 +147,7 @@ async def test_l6_a_webhook_that_takes_our_label_away_is_told_and_the_pod_left(
     await here.converges({"hello": "하나"})
 
 
-async def test_l3_the_container_that_admission_added_is_named(here: World) -> None:
+async def test_l3_the_container_that_admission_added_is_named(here: World, why: Why) -> None:
     async def injects(_: Raw) -> list[Raw]:
         strict = {
             "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
@@ -162,9 +163,12 @@ async def test_l3_the_container_that_admission_added_is_named(here: World) -> No
 
     assert hook.asked
     assert "mesh-init" in told["message"]
+    said = await why(here)
+    assert said.first == "hello does not print: a container of its Pod ends again and again."
+    assert "mesh-init" in said.part("Details")
 
 
-async def test_l4_the_finalizer_that_holds_a_pod_is_named(here: World) -> None:
+async def test_l4_the_finalizer_that_holds_a_pod_is_named(here: World, why: Why) -> None:
     async def finalizes(_: Raw) -> list[Raw]:
         return [{"op": "add", "path": "/metadata/finalizers", "value": ["example.com/hold"]}]
 
@@ -176,6 +180,13 @@ async def test_l4_the_finalizer_that_holds_a_pod_is_named(here: World) -> None:
         told = await here.until_reason("PodStuckTerminating")
         assert "example.com/hold" in told["message"]
         assert "Node" not in told["message"]
+        said = await why(here)
+        assert said.first == "hello does not print: a finalizer holds its former Pod."
+        assert "example.com/hold" in said.part("Details")
+        korean = await why(here, LANG="ko_KR.UTF-8")
+        assert korean.first == (
+            "hello: 출력하지 못합니다. 파이널라이저가 이전 파드를 붙잡고 있습니다."
+        )
         assert hook.asked
         hook.opinion = admits
 

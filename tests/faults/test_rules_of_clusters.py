@@ -15,6 +15,7 @@ import yaml
 
 from hack.pack import bundle
 from hack.rig import golang
+from tests.faults.conftest import Why
 from tests.support import policies
 from tests.support.faults import calls
 from tests.support.faults.cluster import Raw, RefusedError
@@ -197,7 +198,9 @@ async def test_a_quota_has_room_for_the_pods_that_say_what_they_use(here: World)
 
 
 @api
-async def test_a_template_that_pod_security_refuses_is_told_in_its_words(here: World) -> None:
+async def test_a_template_that_pod_security_refuses_is_told_in_its_words(
+    here: World, why: Why
+) -> None:
     loose = {"securityContext": {"allowPrivilegeEscalation": True}}
     await here.start(f"--message-pod={json.dumps(loose)}")
     await here.create("하나")
@@ -205,6 +208,10 @@ async def test_a_template_that_pod_security_refuses_is_told_in_its_words(here: W
     told = (await here.until_reason("Forbidden"))["message"]
     assert 'violates PodSecurity "restricted' in told
     assert "allowPrivilegeEscalation" in told
+    said = await why(here)
+    assert said.first == (
+        "hello does not print: the Pod Security level of the namespace does not admit its Pod."
+    )
     await start_again(here)
 
     await here.converges({"hello": "하나"})

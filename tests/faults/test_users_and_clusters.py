@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from kopf_runtime.kinds import POD
+from tests.faults.conftest import Why
 from tests.faults.messages import foreign_pod
 from tests.support.faults import calls
 from tests.support.faults.cluster import Raw, RefusedError
@@ -109,7 +110,9 @@ async def test_a_foreign_pod_is_left_alone_until_it_goes(here: World) -> None:
     await here.converges({"hello": "하나"})
 
 
-async def test_a_lost_node_is_told_and_the_pod_replaced_once_it_is_gone(here: World) -> None:
+async def test_a_lost_node_is_told_and_the_pod_replaced_once_it_is_gone(
+    here: World, why: Why
+) -> None:
     await here.start()
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
@@ -118,6 +121,11 @@ async def test_a_lost_node_is_told_and_the_pod_replaced_once_it_is_gone(here: Wo
     await here.edit("둘")
     told = await here.until_reason("PodStuckTerminating")
     assert "node-1" in told["message"]
+    said = await why(here)
+    assert said.first == (
+        "hello does not print: its former Pod does not end: the node does not confirm it."
+    )
+    assert "delete pod msg-hello --force" in said.part("Do")
 
     here.kubelet.disarm()
     await here.cluster.remove(here.child(), grace=0)
@@ -140,7 +148,7 @@ async def test_a_quota_is_told_and_lifted(here: World) -> None:
     await here.converges({"hello": "하나"})
 
 
-async def test_an_admission_that_refuses_is_told_and_lifted(here: World) -> None:
+async def test_an_admission_that_refuses_is_told_and_lifted(here: World, why: Why) -> None:
     root = "/apis/admissionregistration.k8s.io/v1"
     policy = {
         "metadata": {"name": here.namespace},
@@ -167,6 +175,9 @@ async def test_an_admission_that_refuses_is_told_and_lifted(here: World) -> None
     await here.create("하나")
     told = await here.until_reason("Invalid")
     assert "no Pods on Sundays" in told["message"]
+    said = await why(here)
+    assert said.first == "hello does not print: a policy of the cluster refuses its Pod."
+    assert "no Pods on Sundays" in said.part("Details")
 
     await here.cluster.remove(f"{root}/validatingadmissionpolicybindings/{here.namespace}")
     await here.cluster.remove(f"{root}/validatingadmissionpolicies/{here.namespace}")
@@ -181,7 +192,7 @@ async def _refused(here: World) -> bool:
     return False
 
 
-async def test_a_right_that_is_taken_away_is_told_and_given_back(here: World) -> None:
+async def test_a_right_that_is_taken_away_is_told_and_given_back(here: World, why: Why) -> None:
     await here.start()
     roles = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{here.namespace}/roles"
     role = await here.cluster.ask("GET", f"{roles}/demo-message-operator")
@@ -195,6 +206,15 @@ async def test_a_right_that_is_taken_away_is_told_and_given_back(here: World) ->
     await here.create("하나")
     told = await here.until_reason("Forbidden")
     assert "cannot create resource" in told["message"]
+    said = await why(here)
+    assert said.first == (
+        "hello does not print: the operator has no right to do this in the namespace."
+    )
+    assert said.part("More").endswith("MessageOperatorForbidden.md")
+    korean = await why(here, LANG="ko_KR.UTF-8")
+    assert korean.first == (
+        "hello: 출력하지 못합니다. 오퍼레이터에 이 네임스페이스의 권한이 없습니다."
+    )
 
     await here.cluster.patch(f"{roles}/demo-message-operator", {"rules": role["rules"]})
     await here.converges({"hello": "하나"})
