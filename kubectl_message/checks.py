@@ -60,9 +60,9 @@ def runs(operator: Operator) -> Finding:
             Text(
                 "the operator was restarted {n} times", "오퍼레이터가 {n}번 다시 시작되었습니다"
             ).format(n=max(restarts)),
-            Text(f"Its last words: {_LOGS} --previous", f"마지막 로그: {_LOGS} --previous").format(
-                **place(operator)
-            ),
+            Text(
+                f"See its last output: {_LOGS} --previous", f"마지막 로그: {_LOGS} --previous"
+            ).format(**place(operator)),
             "; ".join(trouble(pod) for pod in operator.pods),
             "MessageOperatorRestarting",
         )
@@ -165,13 +165,13 @@ def unserved(operators: list[Operator], namespace: str) -> Finding:
     """Return the finding about a namespace that no operator serves."""
     selectors = ", ".join(operator.selector for operator in operators if operator.selector)
     todo = Text(
-        "Add it to the chart's value watchNamespaces, and leave the others in.",
+        "Add it to the chart's value watchNamespaces, and keep the others there.",
         "차트의 값 watchNamespaces에 추가하십시오. 다른 네임스페이스는 그대로 두십시오.",
     )
     if selectors:
         todo = Text(
-            "Give it the labels that the operator looks for: kubectl label namespace {it} … ({of})",
-            "오퍼레이터가 찾는 레이블을 설정하십시오: kubectl label namespace {it} … ({of})",
+            "Give it the labels that the operator selects: kubectl label namespace {it} … ({of})",
+            "오퍼레이터가 선택하는 레이블을 설정하십시오: kubectl label namespace {it} … ({of})",
         ).format(it=namespace, of=selectors)
     return Finding(
         FAILS,

@@ -53,7 +53,7 @@ def of_file(kubectl: Kubectl, file: str) -> int:
             raise
         says = Text("the API server refuses it", "API 서버가 거부합니다")
         entry = knowledge.find("", error.said)
-        todo = Text("Mend what the details name.", "자세한 내용에 나온 부분을 고치십시오.")
+        todo = Text("Correct what the details name.", "자세한 내용에 나온 부분을 고치십시오.")
         if entry is not None:
             says = Text(
                 "an admission webhook or policy refuses it", "어드미션 웹훅이나 정책이 거부합니다"

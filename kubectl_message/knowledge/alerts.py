@@ -22,10 +22,12 @@ class Alert(NamedTuple):
 ALERTS = (
     Alert(
         "MessageOperatorApiErrors",
-        Text("The API server fails the operator", "API 서버가 오퍼레이터에 응답하지 못합니다"),
         Text(
-            "Ask it how it is: `kubectl get --raw '/readyz?verbose'`. Look at NetworkPolicies and "
-            "at admission webhooks that do not answer.",
+            "The operator's API requests fail", "오퍼레이터가 API 서버에 보내는 요청이 실패합니다"
+        ),
+        Text(
+            "Check the API server: `kubectl get --raw '/readyz?verbose'`. Look at NetworkPolicies "
+            "and at admission webhooks that do not answer.",
             "API 서버의 상태를 확인하십시오: `kubectl get --raw '/readyz?verbose'`. "
             "네트워크폴리시와 "
             "응답하지 않는 어드미션 웹훅도 확인하십시오.",
@@ -46,7 +48,7 @@ ALERTS = (
         "MessageOperatorForbidden",
         Text("The operator lacks a right that it needs", "오퍼레이터에 필요한 권한이 없습니다"),
         Text(
-            "`kubectl message doctor` lists the missing rights; `helm upgrade` brings them back.",
+            "`kubectl message doctor` lists the missing rights; `helm upgrade` restores them.",
             "없는 권한은 `kubectl message doctor`가 알려 주며, `helm upgrade`로 복구할 수 "
             "있습니다.",
         ),
@@ -81,8 +83,9 @@ ALERTS = (
         "MessageOperatorQueueStuck",
         Text("Messages wait, but no work is done", "Message가 대기 중이지만 처리되지 않습니다"),
         Text(
-            "Restart the operator: nothing is lost. Then look why the API server does not answer.",
-            "오퍼레이터를 재시작하십시오. 잃는 것은 없습니다. 그다음 API 서버가 응답하지 않는 "
+            "Restart the operator: nothing is lost. Then find out why the API server does not "
+            "answer.",
+            "오퍼레이터를 재시작하십시오. 데이터는 잃지 않습니다. 그다음 API 서버가 응답하지 않는 "
             "이유를 "
             "확인하십시오.",
         ),
@@ -121,8 +124,8 @@ ALERTS = (
             "Objects that the operator cannot read", "오퍼레이터가 읽지 못하는 오브젝트가 있습니다"
         ),
         Text(
-            "Mend the field that `kubectl message why NAME` names; `helm upgrade` brings the CRD "
-            "of this version back.",
+            "Correct the field that `kubectl message why NAME` names; `helm upgrade` restores the "
+            "CRD of this version.",
             "`kubectl message why NAME`이 알려 주는 필드를 고치십시오. 이 버전의 CRD는 `helm "
             "upgrade`로 "
             "복구할 수 있습니다.",
@@ -132,7 +135,7 @@ ALERTS = (
         "MessageOperatorUnserved",
         Text(
             "The operator does not serve everything that it should",
-            "오퍼레이터가 처리해야 할 것을 모두 처리하지는 못합니다",
+            "오퍼레이터가 처리해야 할 것 가운데 처리하지 못하는 것이 있습니다",
         ),
         Text(
             "`kubectl message doctor` names the namespaces, the missing rights and the missing "

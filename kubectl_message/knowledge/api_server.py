@@ -13,7 +13,7 @@ ENTRIES = (
             "어드미션 웹훅이 응답하지 않아 파드를 만들 수 없습니다",
         ),
         again(
-            "Mend the webhook that the details name, or exempt the namespace from it: "
+            "Fix the webhook that the details name, or exempt the namespace from it: "
             "`kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`.",
             "자세한 내용에 나온 웹훅을 고치거나 네임스페이스를 웹훅에서 제외하십시오: "
             "`kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`.",
@@ -33,9 +33,9 @@ ENTRIES = (
             "Expired",
             "AlreadyExists",
         ),
-        Text("the API server fails or is busy", "API 서버가 실패하거나 매우 바쁩니다"),
+        Text("the API server fails or is busy", "API 서버가 오류를 반환하거나 과부하 상태입니다"),
         again(
-            "Wait; if it stays, look at the API server and at admission webhooks: "
+            "Wait; if it lasts, look at the API server and at admission webhooks: "
             "`kubectl get --raw '/readyz?verbose'`.",
             "기다리십시오. 계속되면 API 서버와 어드미션 웹훅을 확인하십시오: "
             "`kubectl get --raw '/readyz?verbose'`.",
@@ -45,11 +45,11 @@ ENTRIES = (
     Entry(
         ("SlowApiServer",),
         Text(
-            "the API server takes long for its Pod, often because of a slow admission webhook",
+            "the API server is slow, often because of a slow admission webhook",
             "API 서버의 응답이 느립니다. 어드미션 웹훅 때문인 경우가 많습니다",
         ),
         again(
-            "Wait; if it stays, find the slow webhook: "
+            "Wait; if it lasts, find the slow webhook: "
             "`kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`.",
             "기다리십시오. 계속되면 느린 웹훅을 찾으십시오: "
             "`kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`.",
@@ -75,7 +75,7 @@ ENTRIES = (
             "오퍼레이터가 API 서버에서 제대로 된 응답을 받지 못했습니다",
         ),
         again(
-            "If it stays, look at the network between them: a NetworkPolicy, a proxy, "
+            "If it lasts, look at the network between them: a NetworkPolicy, a proxy, "
             "the chart's value networkPolicy.apiServerPorts.",
             "계속되면 둘 사이의 네트워크를 확인하십시오: 네트워크폴리시, 프록시, 차트의 값 "
             "networkPolicy.apiServerPorts.",

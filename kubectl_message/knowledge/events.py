@@ -47,10 +47,10 @@ EVENTS = (
             "파드가 없어지거나 종료되거나 변경되어 오퍼레이터가 다시 만들었습니다",
         ),
         Text(
-            "Nothing, unless it is repeated: then find who deletes or alters the Pod. The Event "
-            "names the manager of the fields.",
-            "되풀이되지 않으면 할 일은 없습니다. 되풀이되면 누가 파드를 삭제하거나 변경하는지 "
-            "찾으십시오. 필드를 바꾼 관리자가 이벤트에 나옵니다.",
+            "Nothing, unless it is repeated: then find out who deletes or alters the Pod. The "
+            "Event names the manager of the fields.",
+            "되풀이되지 않으면 조치할 필요가 없습니다. 되풀이되면 누가 파드를 삭제하거나 "
+            "변경하는지 찾으십시오. 필드를 바꾼 관리자(manager)가 이벤트에 나옵니다.",
         ),
     ),
     Event(
@@ -71,18 +71,18 @@ EVENTS = (
         "Warning",
         Text(
             "the API server failed or was busy, so a request for the Pod has to be repeated",
-            "API 서버가 실패하거나 바빠서 파드에 대한 요청을 되풀이해야 합니다",
+            "API 서버가 오류를 반환하거나 과부하 상태여서 파드에 대한 요청을 다시 보내야 합니다",
         ),
         Text(
-            "Nothing, unless it stays: the operator tries again by itself.",
-            "계속되지 않으면 할 일은 없습니다. 오퍼레이터가 자동으로 다시 시도합니다.",
+            "Nothing, unless it lasts: the operator tries again by itself.",
+            "계속되지 않으면 조치할 필요가 없습니다. 오퍼레이터가 자동으로 다시 시도합니다.",
         ),
     ),
     Event(
         "Conflict",
         "Warning",
         Text(
-            "somebody else's object has the Pod's name",
+            "somebody else's object already has the Pod's name",
             "다른 오브젝트가 파드의 이름을 쓰고 있습니다",
         ),
         _CONDITION,
@@ -91,7 +91,7 @@ EVENTS = (
         "AdmissionChanged",
         "Warning",
         Text(
-            "a webhook or policy took from the Pod what the operator knows it by",
+            "a webhook or policy removed the marks by which the operator knows its Pod",
             "웹훅이나 정책이 오퍼레이터가 파드를 식별하는 표시를 제거했습니다",
         ),
         _CONDITION,
@@ -108,7 +108,10 @@ EVENTS = (
     Event(
         "Unreadable",
         "Warning",
-        Text("the Pod is not what its kind says", "파드가 종류의 정의와 맞지 않습니다"),
+        Text(
+            "the Pod does not match the definition of its kind",
+            "파드가 종류의 정의와 맞지 않습니다",
+        ),
         _CONDITION,
     ),
 )

@@ -9,8 +9,8 @@ ENTRIES = (
     Entry(
         ("Conflict",),
         Text(
-            "somebody else's Pod has the name {pod} already",
-            "이름이 {pod}인 다른 누군가의 파드가 이미 있습니다",
+            "somebody else's Pod already has the name {pod}",
+            "이름이 {pod}인 다른 파드가 이미 있습니다",
         ),
         again(
             "Delete that Pod (`kubectl -n {namespace} delete pod {pod}`), or give the Message "
@@ -22,14 +22,14 @@ ENTRIES = (
     Entry(
         ("AdmissionChanged",),
         Text(
-            "a webhook or policy takes from the Pod what the operator knows it by",
+            "a webhook or policy removes the marks by which the operator knows its Pod",
             "웹훅이나 정책이 오퍼레이터가 파드를 식별하는 표시를 제거했습니다",
         ),
         Text(
-            "Exempt Pods labelled app.kubernetes.io/managed-by=message-operator from it, then: "
+            "Exempt Pods labelled app.kubernetes.io/managed-by=message-operator from it, then run "
             "`kubectl -n {namespace} delete pod {pod}`.",
-            "app.kubernetes.io/managed-by=message-operator 레이블이 있는 파드를 거기서 제외한 뒤에 "
-            "실행하십시오: `kubectl -n {namespace} delete pod {pod}`.",
+            "app.kubernetes.io/managed-by=message-operator 레이블이 있는 파드를 제외하도록 설정한 "
+            "뒤에 실행하십시오: `kubectl -n {namespace} delete pod {pod}`.",
         ),
     ),
     Entry(
@@ -40,7 +40,7 @@ ENTRIES = (
         ),
         again(
             "The details say why: give the namespace the labels, add it to the chart's value "
-            "watchNamespaces, or give the right back.",
+            "watchNamespaces, or restore the right.",
             "이유는 자세한 내용에 있습니다. 네임스페이스에 레이블을 설정하거나, 차트의 값 "
             "watchNamespaces에 추가하거나, 권한을 다시 부여하십시오.",
         ),
@@ -49,11 +49,11 @@ ENTRIES = (
     Entry(
         ("BackOff",),
         Text(
-            "its Pod was replaced many times in a row, so the operator makes a pause",
-            "파드가 여러 번 연달아 교체되어 오퍼레이터가 잠시 쉬고 있습니다",
+            "its Pod was replaced many times in a row, so the operator waits before it tries again",
+            "파드가 여러 번 연달아 교체되어 오퍼레이터가 다시 만들기 전에 기다리고 있습니다",
         ),
         again(
-            "The details say why it was replaced: something alters or ends it again and again.",
+            "The details say why it was replaced: something keeps altering or ending it.",
             "교체된 이유는 자세한 내용에 있습니다. 무언가가 파드를 계속 바꾸거나 종료하고 "
             "있습니다.",
         ),
@@ -62,7 +62,7 @@ ENTRIES = (
     Entry(
         ("InvalidPlan",),
         Text(
-            "the operator planned a Pod that cannot be: a fault of the operator's",
+            "the operator planned a Pod that cannot exist, which is a bug in the operator",
             "오퍼레이터가 만들 수 없는 파드를 계획했습니다. 오퍼레이터의 결함입니다",
         ),
         Text(
@@ -76,12 +76,13 @@ ENTRIES = (
     Entry(
         ("Unreadable",),
         Text(
-            "the Message or its Pod is not what its kind says, so the operator leaves it out",
+            "the Message or its Pod does not match the definition of its kind, so the operator "
+            "skips it",
             "Message나 파드가 종류(kind)의 정의와 달라 오퍼레이터가 처리하지 않습니다",
         ),
         Text(
-            "Mend the field that the details name. If the API server accepts such an object, the "
-            "CRD is not this version's: `helm upgrade` brings it back.",
+            "Correct the field that the details name. If the API server accepts such an object, "
+            "the CRD is not this version's: `helm upgrade` restores it.",
             "자세한 내용에 나온 필드를 고치십시오. API 서버가 그런 오브젝트를 받아들인다면 CRD가 "
             "이 "
             "버전의 것이 아닙니다. `helm upgrade`로 복구하십시오.",
@@ -92,18 +93,18 @@ ENTRIES = (
         ("Terminating",),
         Text(
             "it is being deleted, and something holds it",
-            "Message가 삭제되는 중이며 무언가가 붙잡고 있습니다",
+            "Message를 삭제하는 중이지만 무언가가 붙잡고 있습니다",
         ),
         Text(
-            "The details name what: ask the owner of that finalizer.",
-            "무엇이 붙잡는지 자세한 내용에 있습니다. 그 파이널라이저의 담당자에게 문의하십시오.",
+            "The details name the finalizer: ask its owner.",
+            "자세한 내용에 나온 파이널라이저의 담당자에게 문의하십시오.",
         ),
     ),
     Entry(
         ("PodMissing",),
         Text("its Pod is about to be created", "파드가 곧 만들어집니다"),
         Text(
-            "Wait a moment; if it stays: `kubectl message doctor`.",
+            "Wait a moment; if it lasts, run `kubectl message doctor`.",
             "잠시 기다리십시오. 계속되면 `kubectl message doctor`를 실행하십시오.",
         ),
         runbook=PENDING,
@@ -127,10 +128,10 @@ ENTRIES = (
         ("PodStuckTerminating",),
         Text(
             "its former Pod does not end: the node does not confirm it",
-            "노드가 확인하지 않아 이전 파드가 종료되지 않습니다",
+            "노드가 종료를 확인하지 않아 이전 파드가 남아 있습니다",
         ),
         Text(
-            "Is the node lost? Delete the Node, or the Pod by force: "
+            "If the node is lost, delete the Node, or the Pod by force: "
             "`kubectl -n {namespace} delete pod {pod} --force`.",
             "노드가 사라졌다면 노드를 삭제하거나 파드를 강제로 삭제하십시오: "
             "`kubectl -n {namespace} delete pod {pod} --force`.",

@@ -18,7 +18,7 @@ ENTRIES = (
         ("Unschedulable",),
         Text(
             "no node takes its Pod: none has room, or the Pod may not run there",
-            "파드를 받아 줄 노드가 없습니다. 여유가 없거나 그 노드에서 실행할 수 없습니다",
+            "파드를 배치할 노드가 없습니다. 여유가 없거나 파드를 실행할 수 없는 노드뿐입니다",
         ),
         Text(
             "The details say what each node lacks: make room, add a node, uncordon one, or set the "
@@ -32,7 +32,7 @@ ENTRIES = (
         ("SchedulingGated",),
         Text(
             "a scheduling gate that somebody put on its Pod holds it",
-            "누군가 파드에 설정한 스케줄링 게이트가 파드를 붙잡고 있습니다",
+            "파드에 추가된 스케줄링 게이트 때문에 파드가 배치되지 않습니다",
         ),
         Text(
             f"{_DESCRIBE} names the gate; ask its owner.",
@@ -53,13 +53,15 @@ ENTRIES = (
     ),
     Entry(
         ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError"),
-        Text("the node cannot pull an image of its Pod", "노드가 파드의 이미지를 받지 못합니다"),
+        Text(
+            "the node cannot pull an image of its Pod", "노드가 파드의 이미지를 내려받지 못합니다"
+        ),
         _IMAGE,
     ),
     Entry(
         ("InvalidImageName",),
         Text(
-            "the name of its Pod's image is not a valid one",
+            "the name of its Pod's image is invalid",
             "파드의 이미지 이름이 올바르지 않습니다",
         ),
         _IMAGE,
@@ -68,7 +70,7 @@ ENTRIES = (
         ("ErrImageNeverPull",),
         Text(
             "the node does not have the image, and may not pull it",
-            "노드에 이미지가 없고, 받는 것도 허용되지 않습니다",
+            "노드에 이미지가 없고, 내려받는 것도 허용되지 않습니다",
         ),
         Text(
             "Set the chart's value messagePod.image.pullPolicy to IfNotPresent, or load the image "
@@ -93,7 +95,7 @@ ENTRIES = (
             "파드의 컨테이너가 계속 종료됩니다",
         ),
         Text(
-            "Its last words: `kubectl -n {namespace} logs {pod} --all-containers --previous`. "
+            "See its last output: `kubectl -n {namespace} logs {pod} --all-containers --previous`. "
             "OOMKilled: raise messagePod.resources. A container that is not called `message` was "
             "added by a webhook: ask its owner.",
             "마지막 출력을 확인하십시오: "
@@ -111,7 +113,7 @@ ENTRIES = (
             "PostStartHookError",
         ),
         Text(
-            "the node cannot make a container of its Pod",
+            "the node cannot create a container of its Pod",
             "노드가 파드의 컨테이너를 만들지 못합니다",
         ),
         Text(

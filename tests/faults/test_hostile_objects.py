@@ -103,8 +103,8 @@ async def test_c1_a_message_that_cannot_be_read_is_told_and_the_others_go_on(
     assert "text" in told["message"]
     said = await why(here, "number")
     assert said.first == (
-        "number does not print: the Message or its Pod is not what its kind says, so the operator "
-        "leaves it out."
+        "number does not print: the Message or its Pod does not match the definition of its "
+        "kind, so the operator skips it."
     )
     await here.quiet()
     assert here.operator.exits == []

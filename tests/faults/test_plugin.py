@@ -59,7 +59,7 @@ async def test_why_tells_what_is_in_the_way_and_what_to_do(
     assert (well.code, well.out) == (0, "well prints: its text, every 10 s, by Pod msg-well.\n")
     assert taken.code == 1
     assert taken.first == (
-        "taken does not print: somebody else's Pod has the name msg-taken already."
+        "taken does not print: somebody else's Pod already has the name msg-taken."
     )
     assert taken.part("Reason").startswith("Conflict, for ")
     assert "does not belong to this Message" in taken.part("Details")
@@ -67,7 +67,7 @@ async def test_why_tells_what_is_in_the_way_and_what_to_do(
     assert taken.part("More").endswith("/docs/runbooks/MessageOperatorMessagesFailed.md")
     korean = await run("why", "taken", LANG=KOREAN)
     assert korean.first == (
-        "taken: 출력하지 못합니다. 이름이 msg-taken인 다른 누군가의 파드가 이미 있습니다."
+        "taken: 출력하지 못합니다. 이름이 msg-taken인 다른 파드가 이미 있습니다."
     )
     assert "그 파드를 삭제하거나" in korean.part("할 일")
     assert korean.part("더 보기").endswith("/docs/runbooks/MessageOperatorMessagesFailed.ko.md")
@@ -100,7 +100,7 @@ async def test_why_tells_what_is_in_the_way_and_what_to_do(
     rows = {line.split()[0]: line for line in table.out.splitlines() if line}
     assert "Processed" in rows["well"]
     assert "안녕하세요, 오퍼레이터!" in rows["well"]
-    assert rows["taken"].endswith("Conflict: somebody else's Pod has the name msg-taken already")
+    assert rows["taken"].endswith("Conflict: somebody else's Pod already has the name msg-taken")
     items = {
         one["name"]: one for one in json.loads((await run("status", "-o", "json")).out)["items"]
     }

@@ -1,4 +1,4 @@
-"""docs/plugin.md tells what `why` says of a broken cluster: the same as the tests that break one."""
+"""docs/plugin.md quotes what `why` says of a broken cluster, as the tests that break one do."""
 
 import ast
 import re
