@@ -28,6 +28,10 @@ class Browser:
         """Open a page, and wait until it is loaded."""
         self._post("/url", {"url": address})
 
+    def resize(self, width: int, height: int) -> None:
+        """Give the window this size in pixels."""
+        self._post("/window/rect", {"width": width, "height": height})
+
     def run(self, script: str, *arguments: Any) -> Any:
         """Run JavaScript in the page; return what it returns, awaited."""
         return self._post("/execute/sync", {"script": script, "args": list(arguments)})

@@ -1,9 +1,11 @@
-"""Every page of the site is whole, and leads somewhere."""
+"""Every page of the site is whole, and leads somewhere; the first one is short."""
 
 import functools
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+import pytest
 
 from hack.pack import site
 from kubectl_message.knowledge.entry import HOME
@@ -101,3 +103,22 @@ def test_no_page_loads_anything_from_elsewhere(
 
     assert f"{address}icon.svg" in asked
     assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
+
+
+@pytest.mark.parametrize("page", ["", "ko/"])
+def test_the_first_page_fits_three_screens_without_its_pictures(
+    chromium: Browser, address: str, page: str
+) -> None:
+    width, height = 1280, 800
+    chromium.resize(width, height)
+    chromium.open(f"{address}{page}")
+
+    pixels = chromium.run(
+        """
+        const article = document.querySelector("article");
+        const pictures = [...article.querySelectorAll("img")].map(one => one.offsetHeight);
+        return article.offsetHeight - pictures.reduce((sum, one) => sum + one, 0);
+        """
+    )
+
+    assert 0 < pixels <= 3 * height
