@@ -158,9 +158,7 @@ async def test_l9_a_message_held_by_a_finalizer_does_not_say_that_it_is_ready(
     assert told["status"] == "False"
     assert "example.com/hold" in told["message"]
     said = await why(here)
-    assert said.first == (
-        "hello does not print yet: it is being deleted, and something holds it."
-    )
+    assert said.first == ("hello does not print yet: it is being deleted, and something holds it.")
     assert "example.com/hold" in said.part("Details")
     message = await here.cluster.ask("GET", here.object())
     assert message["status"]["observedGeneration"] == message["metadata"]["generation"]

@@ -33,7 +33,8 @@ def literals(file: Path) -> Iterator[str]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
         elif isinstance(node, ast.JoinedStr):
-            yield "".join(p.value if isinstance(p, ast.Constant) else "{}" for p in node.values)
+            parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            yield "".join(map(str, parts))
 
 
 def translations() -> dict[str, str]:

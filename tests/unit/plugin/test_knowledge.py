@@ -184,7 +184,7 @@ def key(entry: Entry | None) -> str:
     [
         # As API servers of Kubernetes 1.36 say it.
         ("Forbidden", 'pods "a" is forbidden: exceeded quota: none, requested: pods=1', "quota"),
-        ("Forbidden", 'pods "a" is forbidden: failed quota: q: must specify limits.cpu', "requires"),
+        ("Forbidden", 'pods "a" is forbidden: failed quota: q: must specify limits.cpu', "require"),
         ("Forbidden", 'violates PodSecurity "restricted:latest": x', "Pod Security"),
         ("Forbidden", "unable to create new content in namespace x because it is being terminated",
          "being deleted"),
@@ -197,7 +197,7 @@ def key(entry: Entry | None) -> str:
         ("InternalError", "etcd is tired", "fails or is busy"),
         ("PodStuckTerminating", "The former Pod is held by the finalizer a/b.", "finalizer"),
         ("PodStuckTerminating", "its node n has not confirmed it", "node does not confirm"),
-        ("Conflict", "Pod msg-a exists and does not belong to this Message.", "already has the name"),
+        ("Conflict", "Pod msg-a exists and does not belong to this Message.", "already has"),
     ],
 )  # fmt: skip
 def test_the_message_tells_the_causes_of_a_reason_apart(
