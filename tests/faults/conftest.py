@@ -1,23 +1,19 @@
 import asyncio
-import functools
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Protocol
 
 import pytest
 import yaml
 
-from hack.rig import paths, tools, versions
-from hack.rig.control_plane import ADMIN, ControlPlane, chosen
+from hack.rig import paths, versions
+from hack.rig.control_plane import ControlPlane, chosen
 from hack.rig.run import HackError
 from tests.faults.subjects import SUBJECTS
 from tests.support.faults import control_plane
 from tests.support.faults.cluster import Cluster, connected
 from tests.support.faults.subject import Subject, prepare
 from tests.support.faults.world import World, world
-from tests.support.plugin import Plugin, Said
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -134,25 +130,3 @@ async def _own_world(subject: Subject, *installed: Subject) -> AsyncIterator[Wor
             one.start_controllers(*control_plane.CONTROLLERS)
             async with world(cluster, subject) as here:
                 yield here
-
-
-class Why(Protocol):
-    """Asks `kubectl message why` about a Message in the namespace of a world."""
-
-    def __call__(self, here: World, name: str = "hello", **environment: str) -> Awaitable[Said]: ...
-
-
-@pytest.fixture
-def why(tmp_path: Path) -> Why:
-    """Ask the plugin what a user asks who sees that a Message does not print."""
-
-    @functools.cache
-    def plugin(kubeconfig: Path) -> Plugin:
-        return Plugin(tmp_path, tools.path("kubectl"), kubeconfig)
-
-    async def ask(here: World, name: str = "hello", **environment: str) -> Said:
-        program = plugin(here.cluster.plane.kubeconfig(ADMIN))
-        where = ("--namespace", here.namespace)
-        return await asyncio.to_thread(program, "why", name, *where, **environment)
-
-    return ask

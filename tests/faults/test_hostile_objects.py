@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.faults.conftest import Why
+from tests.faults.asking import why
 from tests.faults.messages import STRICT
 from tests.support.faults.cluster import Raw
 from tests.support.faults.world import World
@@ -62,7 +62,7 @@ async def test_c1_the_poisoned_pod_of_a_living_message_is_healed(here: World) ->
 
 
 async def test_c1_a_message_that_cannot_be_read_is_told_and_the_others_go_on(
-    own_world: World, why: Why
+    own_world: World,
 ) -> None:
     here = own_world
     await here.start()
@@ -143,9 +143,7 @@ async def test_c1_an_object_that_is_nested_too_deeply_to_read_is_left_out(
     assert here.operator.exits == []
 
 
-async def test_l9_a_message_held_by_a_finalizer_does_not_say_that_it_is_ready(
-    here: World, why: Why
-) -> None:
+async def test_l9_a_message_held_by_a_finalizer_does_not_say_that_it_is_ready(here: World) -> None:
     await here.start()
     await here.create("하나")
     await here.is_ready()

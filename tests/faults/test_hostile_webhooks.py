@@ -3,7 +3,7 @@
 import asyncio
 import random
 
-from tests.faults.conftest import Why
+from tests.faults.asking import why
 from tests.support.faults.cluster import Raw
 from tests.support.faults.kubelet import Trouble
 from tests.support.faults.webhook import admits, registered, webhook
@@ -147,7 +147,7 @@ async def test_l6_a_webhook_that_takes_our_label_away_is_told_and_the_pod_left(
     await here.converges({"hello": "하나"})
 
 
-async def test_l3_the_container_that_admission_added_is_named(here: World, why: Why) -> None:
+async def test_l3_the_container_that_admission_added_is_named(here: World) -> None:
     async def injects(_: Raw) -> list[Raw]:
         strict = {
             "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
@@ -168,7 +168,7 @@ async def test_l3_the_container_that_admission_added_is_named(here: World, why: 
     assert "mesh-init" in said.part("Details")
 
 
-async def test_l4_the_finalizer_that_holds_a_pod_is_named(here: World, why: Why) -> None:
+async def test_l4_the_finalizer_that_holds_a_pod_is_named(here: World) -> None:
     async def finalizes(_: Raw) -> list[Raw]:
         return [{"op": "add", "path": "/metadata/finalizers", "value": ["example.com/hold"]}]
 

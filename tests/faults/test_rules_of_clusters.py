@@ -15,7 +15,7 @@ import yaml
 
 from hack.pack import bundle
 from hack.rig import golang
-from tests.faults.conftest import Why
+from tests.faults.asking import why
 from tests.support import policies
 from tests.support.faults import calls
 from tests.support.faults.cluster import Raw, RefusedError
@@ -198,9 +198,7 @@ async def test_a_quota_has_room_for_the_pods_that_say_what_they_use(here: World)
 
 
 @api
-async def test_a_template_that_pod_security_refuses_is_told_in_its_words(
-    here: World, why: Why
-) -> None:
+async def test_a_template_that_pod_security_refuses_is_told_in_its_words(here: World) -> None:
     loose = {"securityContext": {"allowPrivilegeEscalation": True}}
     await here.start(f"--message-pod={json.dumps(loose)}")
     await here.create("하나")

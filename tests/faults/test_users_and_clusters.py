@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kopf_runtime.kinds import POD
-from tests.faults.conftest import Why
+from tests.faults.asking import why
 from tests.faults.messages import foreign_pod
 from tests.support.faults import calls
 from tests.support.faults.cluster import Raw, RefusedError
@@ -110,9 +110,7 @@ async def test_a_foreign_pod_is_left_alone_until_it_goes(here: World) -> None:
     await here.converges({"hello": "하나"})
 
 
-async def test_a_lost_node_is_told_and_the_pod_replaced_once_it_is_gone(
-    here: World, why: Why
-) -> None:
+async def test_a_lost_node_is_told_and_the_pod_replaced_once_it_is_gone(here: World) -> None:
     await here.start()
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
@@ -148,7 +146,7 @@ async def test_a_quota_is_told_and_lifted(here: World) -> None:
     await here.converges({"hello": "하나"})
 
 
-async def test_an_admission_that_refuses_is_told_and_lifted(here: World, why: Why) -> None:
+async def test_an_admission_that_refuses_is_told_and_lifted(here: World) -> None:
     root = "/apis/admissionregistration.k8s.io/v1"
     policy = {
         "metadata": {"name": here.namespace},
@@ -192,7 +190,7 @@ async def _refused(here: World) -> bool:
     return False
 
 
-async def test_a_right_that_is_taken_away_is_told_and_given_back(here: World, why: Why) -> None:
+async def test_a_right_that_is_taken_away_is_told_and_given_back(here: World) -> None:
     await here.start()
     roles = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{here.namespace}/roles"
     role = await here.cluster.ask("GET", f"{roles}/demo-message-operator")
