@@ -71,6 +71,10 @@ test-platforms: $(READY) ## the images of every platform that the bundle promise
 test-new: $(READY) ## what `make new` writes: its own `make check`, and a newer kit (`make kit-update`)
 	@$(PY) -m pytest tests/new $(ARGS)
 
+.PHONY: test-new-e2e
+test-new-e2e: $(READY) ## what `make new` writes: its own `make e2e` at once, on a kind cluster of its own
+	@$(PY) -m pytest tests/new_e2e $(ARGS)
+
 .PHONY: test-author
 test-author: $(READY) ## "Write your own operator", done as the page says (ARGS="-k without_a_cluster")
 	@$(PY) -m pytest tests/author $(ARGS)
