@@ -2,8 +2,9 @@
 
 FROM is a checkout of the repository that has the kit, or its URL, with `#` and a tag, branch or
 commit behind it. That kit writes a repository with the answers that `make new` had here; what
-differs from the kit that is here is the update. The author's files stay as they are. A file of the
-kit that the author changed is merged, and where that is impossible, nothing is changed at all.
+differs from the kit that is here is the update. The author's files stay as they are; one that the
+newer kit is the first to write comes once. A file of the kit that the author changed is merged, and
+where that is impossible, nothing is changed at all.
 """
 
 import os
@@ -36,6 +37,7 @@ def update(origin: str) -> None:
         checkout = _checkout(origin, Path(scratch, "checkout"))
         newer = Path(scratch, "newer")
         _write(checkout, newer, origin)
+        kit_record.offer(newer, kit_record.read(paths.CHECKOUT).author)
         changes = kit_changes.between(paths.CHECKOUT, newer, checkout)
         if changes.conflicts:
             raise HackError(_conflicts(changes))
@@ -126,6 +128,7 @@ def _tell(changes: Changes) -> None:
         ("updated", changes.updated),
         ("removed", changes.removed),
         ("merged with your changes", changes.merged),
+        ("added; it is yours from now on", changes.brought),
         ("left as you have it", changes.kept),
     ):
         for path in listed:
@@ -139,7 +142,8 @@ def _carry_out(changes: Changes, newer: Path, index: Path) -> None:
         (newer / path).parent.mkdir(parents=True, exist_ok=True)
         (newer / path).write_text(text)
     written = [
-        *changes.added, *changes.updated, *changes.merged, kit_record.FILE.as_posix(),
+        *changes.added, *changes.updated, *changes.merged, *changes.brought,
+        kit_record.FILE.as_posix(),
     ]  # fmt: skip
     listed = "\n".join(str(newer / path) for path in written).encode()
     command = ["git", "hash-object", "-w", "--no-filters", "--stdin-paths"]

@@ -2,7 +2,8 @@
 
 Each file is compared in three versions: as the kit had it when it was brought in, as it is
 committed, and as the newer kit has it. The author's own files are compared only where the kit has a
-part in them (`hack/reference/author` has them as the kit wrote them).
+part in them (`hack/reference/author` has them as the kit wrote them). One that the newer kit is the
+first to have comes once, where the author has no such file.
 """
 
 import tempfile
@@ -26,6 +27,8 @@ class Changes:
     removed: list[str] = field(default_factory=list)
     #: The texts that have the author's changes and those of the newer kit.
     merged: dict[str, str] = field(default_factory=dict)
+    #: The author's files that the newer kit is the first to have.
+    brought: list[str] = field(default_factory=list)
     #: What the author changed or removed, and the newer kit has as before.
     kept: list[str] = field(default_factory=list)
     #: Why a file can be neither the author's nor the newer kit's.
@@ -38,9 +41,11 @@ class _Comparison:
     def __init__(self, repository: Path, newer: Path, origin: Path) -> None:
         self._repository, self._newer = repository, newer
         self._git = (repository, origin)
-        self.former = kit_record.read(repository).files
-        self.theirs = kit_record.read(newer).files
+        former, theirs = kit_record.read(repository), kit_record.read(newer)
+        self.former, self.theirs = former.files, theirs.files
         self.ours = _committed(repository)
+        #: The author's files that were not offered before.
+        self.offered = set(theirs.author) - set(former.author or _ever_committed(repository))
         self.changes = Changes()
 
     def compare(self, path: str) -> None:
@@ -76,6 +81,11 @@ class _Comparison:
             self.changes.merged[path] = (self._newer / reference).read_text()
         else:
             self._merge(path, former, Path(reference))
+
+    def offer(self, path: str) -> None:
+        """Bring a file of the author's that was not offered before, unless there is one."""
+        if not (self._repository / path).exists():
+            self.changes.brought.append(path)
 
     def _list(self, former: str | None, theirs: str | None) -> list[str]:
         if theirs is None:
@@ -118,6 +128,8 @@ def between(repository: Path, newer: Path, origin: Path) -> Changes:
     for path in sorted(comparison.theirs):
         if Path(path).is_relative_to(AUTHOR):
             comparison.compare_author_s(Path(path).relative_to(AUTHOR).as_posix())
+    for path in sorted(comparison.offered):
+        comparison.offer(path)
     return comparison.changes
 
 
@@ -126,6 +138,15 @@ def _committed(repository: Path) -> dict[str, str]:
     listed = output(["git", "-C", repository, "ls-tree", "-r", "-z", "HEAD"])
     lines = (line.split("\t", 1) for line in listed.split("\0") if line)
     return {path: columns.split()[2] for columns, path in lines}
+
+
+def _ever_committed(repository: Path) -> set[str]:
+    """Return the paths of all files that a repository has or had.
+
+    Where an older kit wrote the record, this is what tells a file that the author removed.
+    """
+    log = ("log", "--format=", "--name-only", "--relative", "--no-renames", "-z", "HEAD")
+    return set(output(["git", "-C", repository, *log]).split("\0"))
 
 
 def _merged(ours: str, base: str, theirs: str) -> str | None:

@@ -1,10 +1,12 @@
 """Which version of the kit a repository has: the file hack/kit.yaml.
 
 `make new` and `make kit-update` write it in the repositories that they write. It names each file of
-the kit with git's id of its text, so `hack.pack.kit_changes` tells what the author has changed.
+the kit with git's id of its text, so `hack.pack.kit_changes` tells what the author has changed. It
+also names the author's files that were offered, so that one which a newer kit adds comes once.
 """
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -28,6 +30,8 @@ class Record(msgspec.Struct, frozen=True):
     group: str
     #: Git's id of each file's text, by the file's path.
     files: dict[str, str]
+    #: The author's files that were offered so far; empty where an older kit wrote this record.
+    author: list[str] = []
 
 
 def write(folder: Path, record: Record) -> None:
@@ -46,6 +50,14 @@ def read(folder: Path) -> Record:
         ) from error
     except msgspec.MsgspecError as error:
         raise HackError(f"{path}: {error}; restore it as `make new` wrote it") from error
+
+
+def offer(folder: Path, former: Iterable[str] = ()) -> None:
+    """Record the author's files of a repository that was just laid out, and those of before."""
+    record = read(folder)
+    every = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
+    own = every - record.files.keys() - {FILE.as_posix()}
+    write(folder, msgspec.structs.replace(record, author=sorted(own.union(former))))
 
 
 def identify(file: Path) -> str:

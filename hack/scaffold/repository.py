@@ -42,6 +42,7 @@ def _check(folder: Path) -> None:
 
 def _fill(folder: Path, answers: Answers) -> None:
     lay_out(folder, answers)
+    kit_record.offer(folder)
     # What git ignores has no licence to be named, and is no part of a release.
     output(["git", "init", "--quiet", "--initial-branch=main"], cwd=folder)
     generate(folder)

@@ -6,14 +6,18 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from hack.pack import kit_record
 from tests.new.repositories import Repository, kit_in
 
 ANSWERS = ("cache-operator", "Cache", "cache.example.com")
 #: What an author and the makers of the kit change in these tests.
 RUNTIME, MAKEFILE = "operator/kopf_runtime/backoff.py", "hack/kit.mk"
 OPERATOR = "operator/cache_operator/operator.py"
+#: A file for authors that no kit has had, and the one that they mostly remove.
+SUPPORT, EXAMPLE = "hack/scaffold/templates/SUPPORT.md.in", "tests/unit/test_operator.py"
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +27,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Repository, Reposito
     kit, author = kit_in(folder / "kit"), Repository(folder / "author")
     ended = kit.run("hack.scaffold", *ANSWERS, str(author.folder))
     assert ended.returncode == 0, ended.stderr
+    kit_record.offer(author.folder)  # as `make new` does
     author.begin()
     return kit, author
 
@@ -62,6 +67,58 @@ def test_a_newer_kit_is_there_and_the_author_s_files_stay(
         "tests/projects/kubeconform.py removed",
     ):
         assert f"  {line}\n" in said
+
+
+def test_a_file_for_authors_that_a_newer_kit_is_the_first_to_write_comes_once(
+    kit: Repository, author: Repository
+) -> None:
+    kit.edit(SUPPORT, "", "# Help with @@{name}\n")
+
+    said = author.update(kit.folder)
+
+    assert author.changed() == {"A  SUPPORT.md", "M  hack/kit.yaml"}
+    assert author.read("SUPPORT.md") == "# Help with cache-operator\n"
+    assert "  SUPPORT.md added; it is yours from now on\n" in said
+
+    author.commit()
+    kit.edit(SUPPORT, "# Help", "# Newer help")
+    author.update(kit.folder)
+    assert author.changed() == {"M  hack/kit.yaml"}
+
+    author.commit()
+    author.remove("SUPPORT.md")
+    kit.edit(SUPPORT, "# Newer", "# Newest")
+    author.update(kit.folder)
+    assert author.changed() == {"M  hack/kit.yaml"}
+
+
+def test_where_the_author_has_a_file_of_that_name_it_stays(
+    kit: Repository, author: Repository
+) -> None:
+    author.edit("SUPPORT.md", "", "ours\n")
+    kit.edit(SUPPORT, "", "# Help with @@{name}\n")
+
+    said = author.update(kit.folder)
+
+    assert author.changed() == {"M  hack/kit.yaml"}
+    assert author.read("SUPPORT.md") == "ours\n"
+    assert "SUPPORT.md" not in said
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_file_that_the_author_removed_does_not_come_back(
+    kit: Repository, author: Repository, recorded: bool
+) -> None:
+    author.remove(EXAMPLE)
+    if not recorded:  # as an older kit's `make kit-update` leaves it
+        record = kit_record.read(author.folder)
+        kit_record.write(author.folder, msgspec.structs.replace(record, author=[]))
+        author.commit()
+    kit.edit(SUPPORT, "", "# Help with @@{name}\n")
+
+    author.update(kit.folder)
+
+    assert author.changed() == {"A  SUPPORT.md", "M  hack/kit.yaml"}
 
 
 def test_a_runtime_that_needs_packages_which_are_not_here_yet_comes_too(
