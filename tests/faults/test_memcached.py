@@ -12,7 +12,7 @@ import pytest
 from tests.faults.subjects import MEMCACHED
 from tests.support.faults.cluster import Raw, RefusedError
 from tests.support.faults.subject import Subject
-from tests.support.faults.world import World
+from tests.support.faults.world import World, world
 
 APPLY = "application/apply-patch+yaml"
 
@@ -114,6 +114,29 @@ async def test_it_writes_nothing_once_all_is_well_and_is_not_needed_to_delete(
     async with here.within(60, "all is collected"):
         while await here.cluster.items(here.children) or await names(here):
             await asyncio.sleep(0.1)
+
+
+async def test_two_of_one_name_in_two_namespaces_have_nothing_in_common(here: World) -> None:
+    async with world(here.cluster, MEMCACHED) as there:
+        await create(here, size=1)
+        await create(there, size=2)
+        # One operator serves both; it has rights in these two namespaces alone.
+        await here.start(f"--namespace={there.namespace}")
+        await scaled(here, 1)
+        nodes = (await scaled(there, 2))["nodes"]
+
+        await here.cluster.patch(here.object("mine"), {"spec": {"size": 3}})
+        await scaled(here, 3)
+        assert (await scaled(there, 2))["nodes"] == nodes
+
+        await here.cluster.remove(here.object("mine"))
+        async with here.within(60, "all of the one is collected"):
+            while await here.cluster.items(here.children) or await names(here):
+                await asyncio.sleep(0.1)
+        assert (await scaled(there, 2))["nodes"] == nodes
+
+        await there.cluster.remove(f"{pods(there)}/{nodes[0]}")
+        assert nodes[0] not in (await scaled(there, 2))["nodes"]
 
 
 @pytest.mark.parametrize(
