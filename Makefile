@@ -2,11 +2,9 @@
 # the variables of every operator's repository. These variables are only for this repository:
 # KUBERNETES=1.35      the Kubernetes version for `make faults` and `make matrix`, and of the kind
 #                      cluster, if images can be pulled
-# MESSAGE_IMG=…        a release's image for the message Pods; CATALOG_IMG=… its OLM catalog image
-# KEYS=…               the folder with the keys that sign a release, by default build/keys;
-#                      COSIGN_PASSWORD is their passphrase
+# MESSAGE_IMG=…        a release's image for the message Pods
 # PORT=8000            the port of `make docs-serve`
-export KUBERNETES MESSAGE_IMG CATALOG_IMG KEYS
+export KUBERNETES MESSAGE_IMG
 
 include hack/kit.mk
 
@@ -26,20 +24,6 @@ new: $(READY) ## a repository for a new operator (NAME=cache-operator KIND=Cache
 .PHONY: plugin
 plugin: no-other-project $(READY) ## pack `kubectl message`, and install it into ~/.local/bin
 	@$(PY) -m hack plugin
-
-##@ Release
-
-.PHONY: release
-release: no-other-project $(READY) ## do the whole of a release, and sign it (VERSION=x.y.z REGISTRY=… KEYS=…)
-	@$(PY) -m hack release "$(VERSION)"
-
-.PHONY: release-page
-release-page: no-other-project $(READY) ## make the page of a release on GitHub, with its files (VERSION=x.y.z)
-	@$(PY) -m hack release-page "$(VERSION)"
-
-.PHONY: release-keys
-release-keys: $(READY) ## make the keys that releases are signed with (KEYS=folder)
-	@$(PY) -m hack release-keys
 
 ##@ Test and measure
 

@@ -9,7 +9,10 @@ MAKEFLAGS += --no-print-directory
 # KIND_CLUSTER_NAME=…  the name of the kind cluster, for a second checkout; tests append -test
 # IMAGES=build         build all images here even if a registry can be reached; IMAGES=pull: build none
 # IMG=…                the operator's image, under the name by which the cluster pulls it
-# BUNDLE_IMG=…         a release's OLM bundle image; NAME_IMG=… the image that PROJECT lists as `name`
+# BUNDLE_IMG=…         a release's OLM bundle image, CATALOG_IMG=… that of its catalog; NAME_IMG=… the
+#                      image that PROJECT lists as `name`
+# KEYS=…               the folder with the keys that sign a release, by default build/keys;
+#                      COSIGN_PASSWORD is their passphrase
 # REGISTRY=…           where to push bundle, catalog, charts and the images that they name:
 #                      host[:port][/path]; default: the registry beside the kind cluster
 # PROJECT=examples/memcached
@@ -20,7 +23,7 @@ MAKEFLAGS += --no-print-directory
 CLUSTER ?= kind
 IMG ?=
 unexport PROJECT
-export CLUSTER IMAGES IMG PLATFORMS BUNDLE_IMG REGISTRY
+export CLUSTER IMAGES IMG PLATFORMS BUNDLE_IMG CATALOG_IMG REGISTRY KEYS
 
 # --------------------------------------------------------------------------------------------------
 PYTHON ?= python3
@@ -207,6 +210,20 @@ bundle-push: $(READY) ## push the OLM bundle, and the images that it names (REGI
 .PHONY: catalog-push
 catalog-push: bundle-push ## push the OLM catalog, with the bundle that it offers (REGISTRY=…)
 	@PROJECT=$(PROJECT) $(PY) -m hack catalog-push
+
+##@ Release
+
+.PHONY: release
+release: no-other-project $(READY) ## do the whole of a release, and sign it (VERSION=x.y.z REGISTRY=… KEYS=…)
+	@$(PY) -m hack release "$(VERSION)"
+
+.PHONY: release-page
+release-page: no-other-project $(READY) ## make the page of a release on GitHub, with its files (VERSION=x.y.z)
+	@$(PY) -m hack release-page "$(VERSION)"
+
+.PHONY: release-keys
+release-keys: $(READY) ## make the keys that releases are signed with (KEYS=folder)
+	@$(PY) -m hack release-keys
 
 # The virtual environment, installed from the hashed lock and again whenever the lock changes. uv
 # needs half of pip's processor time; if it fails, pip is used, because uv ignores pip's settings for

@@ -6,18 +6,42 @@ import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hack.pack import kit_changes
+from hack.pack import kit_changes, site_text
 from hack.pack.project import REFERENCE
 from hack.rig import paths, versions
 from hack.rig.run import HackError
 from hack.scaffold.answers import Answers
 
 TEMPLATES = Path(__file__).parent / "templates"
-#: This repository's, with the new operator's name in them.
-_RENAMED = ("docs/icon.svg", ".devcontainer/devcontainer.json")
 _WORKFLOW = ".github/workflows/check.yaml"
+_RELEASE = ".github/workflows/release.yaml"
+#: This repository's, with the new operator's name in them.
+_RENAMED = (
+    "docs/icon.svg",
+    ".devcontainer/devcontainer.json",
+    _RELEASE,
+    "requirements/vex.yaml",
+)
+#: This repository's pages that hold for every operator, and where their links lead instead.
+_PAGES = {
+    "docs/verify.md": {"install.md": "../README.md#install"},
+    "docs/verify.ko.md": {"install.ko.md": "../README.ko.md#설치"},
+}
+#: A paragraph of such a page that is about this repository alone.
+_ONLY_HERE = re.compile(r"^<!-- not in new repositories -->\n(?:.+\n)+\n?", re.MULTILINE)
+#: The version that such a page names. A new repository has its own, which begins as the templates
+#: have it: what follows the author's versions is nothing that `make kit-update` has to merge.
+_VERSION = re.compile(r"(?<= VERSION=)\d\S*")
+_FIRST = "0.1.0"
 #: What the kit has a part in, such as its dependencies; `make kit-update` merges newer versions.
-_MERGED = ("pyproject.toml", ".dockerignore", ".devcontainer/devcontainer.json", _WORKFLOW)
+_MERGED = (
+    "pyproject.toml",
+    ".dockerignore",
+    ".devcontainer/devcontainer.json",
+    _WORKFLOW,
+    _RELEASE,
+    *_PAGES,
+)
 #: What the workflow runs of the new repository's Makefile.
 _PARTS = "[check, e2e]"
 
@@ -38,6 +62,7 @@ def files(answers: Answers) -> dict[Path, str]:
             for file in templates
         },
         **{Path(name): _renamed(name, answers) for name in _RENAMED},
+        **{Path(name): _page(name, answers) for name in _PAGES},
         Path(_WORKFLOW): _workflow(),
     }
     return texts | {kit_changes.AUTHOR / name: texts[Path(name)] for name in _MERGED}
@@ -55,6 +80,13 @@ def _path(template: Path, answers: Answers) -> Path:
 
 def _renamed(name: str, answers: Answers) -> str:
     return (paths.CHECKOUT / name).read_text().replace(REFERENCE.name, answers.name)
+
+
+def _page(name: str, answers: Answers) -> str:
+    """Return a page without what is about this repository alone, and without comments."""
+    text = site_text.without_comments(_ONLY_HERE.sub("", _renamed(name, answers)))
+    text = _VERSION.sub(_FIRST, text)
+    return site_text.with_links(text, lambda link: _PAGES[name].get(link, link))
 
 
 def _workflow() -> str:

@@ -26,14 +26,12 @@ SAME = (
 _LEFT = (
     *(
         f"hack/commands/{name}.py"
-        for name in (
-            *("demo", "docs", "matrix", "new", "plugin", "recording"),
-            *("release", "release_page", "upgrades"),
-        )
+        for name in ("demo", "docs", "matrix", "new", "plugin", "recording", "upgrades")
     ),
     *(f"hack/pack/{name}.py" for name in ("plugin", "recording", "site", "site_text")),
     *(f"hack/pack/reference{part}.py" for part in ("", "_rights", "_tables")),
-    *("hack/pack/publication", "hack/scaffold"),
+    *(f"hack/pack/publication/{name}.py" for name in ("distribution", "of_the_kit")),
+    "hack/scaffold",
     "tests/projects/test_olm.py",  # it stands on the tests of this repository's own operator
 )
 #: Where the rig and the pack look for it there.

@@ -3,19 +3,25 @@
 It takes minutes, because the new repository gets a virtual environment of its own.
 """
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 from tests.make.commands import CHECKOUT, Make
 from tests.new.repositories import Repository, kit_in
+from tests.support.console import commands
+
+NAME = "cache-operator"
+PAGES = ("README.md", "README.ko.md", "docs/verify.md", "docs/verify.ko.md")
 
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Make:
     """A new repository, as an author gets it."""
-    folder = tmp_path_factory.mktemp("new") / "cache-operator"
-    answers = ("NAME=cache-operator", "KIND=Cache", "GROUP=cache.example.com", f"DIR={folder}")
+    folder = tmp_path_factory.mktemp("new") / NAME
+    answers = (f"NAME={NAME}", "KIND=Cache", "GROUP=cache.example.com", f"DIR={folder}")
     said = Make(CHECKOUT)("new", *answers, timeout=1500)
     assert "What you edit then" in said
     return Make(folder)
@@ -23,6 +29,33 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Make:
 
 def test_it_passes_its_own_checks_at_once(repository: Make) -> None:
     repository("check", timeout=1700)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_command_of_a_page_names_what_there_is(repository: Make, page: str) -> None:
+    typed = commands((repository.folder / page).read_text())
+    files = repository.folder.glob("charts/*/Chart.yaml")
+    charts = {f"charts/{file.parent.name}" for file in files}
+    images = {NAME, *(f"{NAME}-{part}" for part in ("bundle", "catalog", "release"))}
+
+    for line in typed:
+        words = shlex.split(line, comments=True)
+        if words[0] == "make":
+            repository("--dry-run", *words[1:])
+        for manifest in re.findall(r"apply -f (\S+)", line):
+            assert (repository.folder / manifest).is_file()
+    published = re.findall(r"(?:\$REGISTRY|ghcr\.io/myorg)/([\w/-]+)", "\n".join(typed))
+    assert published
+    assert set(published) <= charts | images
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_link_of_a_page_leads_to_a_file_that_there_is(repository: Make, page: str) -> None:
+    file = repository.folder / page
+    links = re.findall(r"\]\((?!https:)([^)#]+)[^)]*\)", file.read_text())
+
+    assert links
+    assert [link for link in links if not (file.parent / link).exists()] == []
 
 
 def test_an_edit_of_the_kind_reaches_everything(repository: Make) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -130,12 +131,26 @@ def make_keys(folder: Path) -> Keys:
     return made
 
 
+def secrets(keys: Path) -> dict[str, str]:
+    """Return the variables that say where keys are, and the passphrase that opens them."""
+    return {"COSIGN_PASSWORD": PASSPHRASE, "KEYS": str(keys)}
+
+
 def push_images(prefix: str, scratch: Path, commit: str) -> dict[str, str]:
     """Push small images in the place of those that only a container engine builds.
 
     The operator's and that of its Pods are found in the registry, as if a release had been
     interrupted behind them. Return the variable that names the catalog's.
     """
+    ours = in_registry(prefix)
+    catalog = f"{prefix}/{PROJECT.name}-catalog:v{ours.version}"
+    return push_stand_ins([ours.image, *ours.pod_images.values()], catalog, scratch, commit)
+
+
+def push_stand_ins(
+    images: Iterable[str], catalog: str, scratch: Path, commit: str
+) -> dict[str, str]:
+    """Push small images, as if built of a commit; return the variable that names the catalog's."""
     layer = scratch / "image.tar"
     files = {
         "app/kopf-1.45.2.dist-info/METADATA": "Metadata-Version: 2.1\nName: kopf\n"
@@ -145,9 +160,8 @@ def push_images(prefix: str, scratch: Path, commit: str) -> dict[str, str]:
     }
     packed = {name: text.encode() for name, text in files.items()}
     layer.write_bytes(oci.archive(packed, datetime.fromtimestamp(0, UTC)))
-    ours, platforms = in_registry(prefix), ("linux/amd64", "linux/arm64")
+    platforms = ("linux/amd64", "linux/arm64")
     labels = {"org.opencontainers.image.revision": commit}
-    for ref in (ours.image, *ours.pod_images.values()):
+    for ref in images:
         oci.push_for(platforms, layer, ref, labels)
-    catalog = f"{prefix}/{PROJECT.name}-catalog:v{ours.version}"
     return {"CATALOG_IMG": oci.push_for(platforms, layer, catalog, {})}

@@ -1,9 +1,7 @@
 """The page "Verify what you run", as a stranger: a registry, the public keys, and nothing else."""
 
 import json
-import os
 import shutil
-import stat
 import subprocess
 from pathlib import Path
 
@@ -12,12 +10,12 @@ import yaml
 
 from hack.pack.publication import signatures
 from hack.pack.publication.signatures import PASSPHRASE, Keys
-from hack.rig import golang, oci, tools
+from hack.rig import oci, tools
 from message_operator import __version__
 from tests.release import releasing
 from tests.release.conftest import Released
 from tests.release.releasing import CHECKOUT
-from tests.support.console import commands
+from tests.release.stranger import Stranger, of_page
 
 PAGES = [CHECKOUT / "docs" / name for name in ("verify.md", "verify.ko.md")]
 #: The images that a tag is verified of, on the page or as the page says it.
@@ -30,59 +28,13 @@ TAGS = (
 )
 
 
-class Stranger:
-    """Somebody with the public keys of `keys`, who types what the page says."""
-
-    def __init__(self, folder: Path, keys: Keys, prefix: str) -> None:
-        self.folder = folder
-        for key in (keys.cosign_public, keys.charts_public):
-            shutil.copy(key, folder)
-        programs = folder / "bin"
-        programs.mkdir()
-        for name in ("cosign", "crane"):
-            (programs / name).symlink_to(golang.program(name))
-        # A public registry has a certificate; that of the tests has none.
-        helm = programs / "helm"
-        helm.write_text(f'#!/bin/sh\nexec {tools.path("helm4")} "$@" --plain-http\n')
-        helm.chmod(helm.stat().st_mode | stat.S_IXUSR)
-        self.environment = {
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "HOME": str(folder),
-            "REGISTRY": prefix,
-            "VERSION": __version__,
-        }
-
-    def types(self, *lines: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", "\n".join(lines)],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-
-    def verifies(self, name: str, what: str = "verify") -> bool:
-        """Tell whether cosign verifies something in the registry, by the page's flags."""
-        done = self.types(
-            f"cosign {what} --key cosign.pub --insecure-ignore-tlog=true $REGISTRY/{name}"
-        )
-        assert done.returncode in (0, 1, 10, 12), done.stderr
-        return done.returncode == 0
-
-
 @pytest.fixture
 def stranger(tmp_path: Path, released: Released) -> Stranger:
     return Stranger(tmp_path, released.keys, released.prefix)
 
 
-def _of_page(page: Path) -> list[str]:
-    return [line for line in commands(page.read_text()) if not line.startswith("export REGISTRY=")]
-
-
 def test_every_command_of_the_page_verifies_what_was_released(stranger: Stranger) -> None:
-    done = stranger.types(*_of_page(PAGES[0]))
+    done = stranger.types(*of_page(PAGES[0]))
 
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     release = stranger.folder / "release"
@@ -136,7 +88,7 @@ def test_what_somebody_else_signed_is_refused(
 
 
 def test_a_file_that_was_changed_is_told_by_the_checksums(stranger: Stranger) -> None:
-    *getting, check = [line for line in _of_page(PAGES[0]) if "release" in line][:4]
+    *getting, check = [line for line in of_page(PAGES[0]) if "release" in line][:4]
     assert stranger.types(*getting, check).returncode == 0
     materials = stranger.folder / "release" / "operator.cdx.json"
     materials.write_text(materials.read_text().replace("MIT", "GPL"))
@@ -188,7 +140,7 @@ def test_helm_refuses_a_chart_that_is_not_as_it_was_signed(
     helm = tools.path("helm4")
     subprocess.run([helm, "push", chart, f"oci://{prefix}/charts", "--plain-http"], check=True)
     stranger.environment["REGISTRY"] = prefix
-    pull = next(line for line in _of_page(PAGES[0]) if line.startswith("helm pull"))
+    pull = next(line for line in of_page(PAGES[0]) if line.startswith("helm pull"))
 
     done = stranger.types(pull)
 

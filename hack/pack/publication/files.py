@@ -7,15 +7,16 @@ gets them where there is a registry alone. The same commit makes the same files.
 """
 
 import hashlib
+import importlib.util
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from hack.pack import bundle, manifests, plugin
+from hack.pack import bundle, manifests
 from hack.pack.project import PROJECT
-from hack.pack.publication import distribution, materials, statements
+from hack.pack.publication import materials, statements
 from hack.pack.references import image_parts
 from hack.pack.release import NAME, Release
 from hack.pack.rendered import template
@@ -40,7 +41,7 @@ def write(
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    distribution.build(folder)
+    _write_those_of_the_kit(folder)
     texts = {
         "install.yaml": install(release),
         "crds.yaml": (manifests.DEPLOY / "crds.yaml").read_text(),
@@ -51,7 +52,6 @@ def write(
         "openvex.json": statements.vulnerabilities(release.image, release.version, date),
         **{f"{name}.cdx.json": text for name, text in _of_locks(release, date).items()},
         **_of_images(release, date),
-        plugin.MANIFEST: plugin.manifest(),
         "LICENSE": (paths.CHECKOUT / "LICENSE").read_text(),
     }
     for name, text in texts.items():
@@ -59,11 +59,16 @@ def write(
     for page in sorted((paths.CHECKOUT / "docs" / "runbooks").glob("*.md")):
         (folder / "runbooks").mkdir(exist_ok=True)
         shutil.copy(page, folder / "runbooks")
-    (folder / plugin.PROGRAM).write_bytes(plugin.program())
-    (folder / plugin.ARCHIVE).write_bytes(plugin.archive())
     for key in public_keys:
         shutil.copy(key, folder)
     (folder / CHECKSUMS).write_text(_checksums(folder))
+
+
+def _write_those_of_the_kit(folder: Path) -> None:
+    """Write what only the kit's own repository publishes; one that `make new` wrote lacks this."""
+    name = "hack.pack.publication.of_the_kit"
+    if importlib.util.find_spec(name) is not None:
+        importlib.import_module(name).write(folder)
 
 
 def install(release: Release) -> str:
@@ -107,15 +112,17 @@ def push(folder: Path, ref: str, date: datetime) -> str:
         for file in folder.rglob("*")
         if file.is_file()
     }
+    programs = [name for name, content in files.items() if content.startswith(b"#!")]
     with tempfile.NamedTemporaryFile(suffix=".tar") as layer:
-        layer.write(oci.archive(files, date, programs=[plugin.PROGRAM]))
+        layer.write(oci.archive(files, date, programs=programs))
         layer.flush()
         return oci.push_layer(Path(layer.name), ref)
 
 
 def _of_locks(release: Release, date: datetime) -> Mapping[str, str]:
-    purl = f"pkg:github/myorg/{NAME}@v{release.version}"
-    subject = materials.subject(NAME, release.version, purl)
+    home = statements.home().removeprefix("https://github.com/")
+    purl = f"pkg:github/{home}" if home.count("/") == 1 else f"pkg:generic/{NAME}"
+    subject = materials.subject(NAME, release.version, f"{purl}@v{release.version}")
     return {name: materials.of_lock(_lock(name), subject, date) for name in LOCKS}
 
 

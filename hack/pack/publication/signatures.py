@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from hack.pack.project import REFERENCE
+from hack.pack.project import PROJECT
 from hack.rig import golang, oci
 from hack.rig.run import Argument, HackError, output
 
@@ -99,7 +99,7 @@ class Keys:
     @property
     def owner(self) -> str:
         """Whom the charts' key names."""
-        return f"The {REFERENCE.name} maintainers"
+        return f"The {PROJECT.name} maintainers"
 
     def make(self) -> None:
         """Make the keys; raise HackError where the folder has some."""
@@ -110,7 +110,7 @@ class Keys:
         passphrase = {PASSPHRASE: os.environ.get(PASSPHRASE, "")}
         cosign, pgp = golang.programs(["cosign", "pgp-key"])
         output([cosign, "generate-key-pair"], cwd=self.folder, env=passphrase)
-        email = f"{REFERENCE.name}@{REFERENCE.domain}"
+        email = f"{PROJECT.name}@{PROJECT.domain}"
         output([pgp, self.owner, email, self.folder], env=passphrase)
 
     def check(self) -> None:

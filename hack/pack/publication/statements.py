@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from hack.pack.project import PROJECT, REFERENCE
+from hack.pack.project import PROJECT
 from hack.rig import paths
 
 #: What people write of vulnerabilities.
@@ -20,7 +20,7 @@ VEX = paths.CHECKOUT / "requirements" / "vex.yaml"
 
 def home() -> str:
     """Return the repository's address, as the chart says it."""
-    chart = yaml.safe_load((REFERENCE.chart / "Chart.yaml").read_text())
+    chart = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())
     return str(chart["home"])
 
 

@@ -14,6 +14,7 @@ from hack.pack.project import REFERENCE
 from hack.rig.run import HackError
 from hack.scaffold import author, kit, repository
 from hack.scaffold.answers import Answers
+from tests.support.console import commands
 
 CHECKOUT = Path(__file__).parents[3]
 CACHE = Answers("cache-operator", "Cache", "cache.example.com")
@@ -142,6 +143,29 @@ def test_its_workflow_runs_targets_that_there_are(folder: Path) -> None:
     assert job["strategy"]["matrix"]["target"] == ["check", "e2e"]
     for target in job["strategy"]["matrix"]["target"]:
         assert f".PHONY: {target}\n" in "".join(makefiles)
+
+
+def test_a_tag_that_is_pushed_releases_it_by_targets_that_there_are(folder: Path) -> None:
+    text = (folder / ".github" / "workflows" / "release.yaml").read_text()
+    ran = re.findall(r"run: make ([a-z-]+)", text)
+
+    assert ran == ["release", "release-page"]
+    for target in ran:
+        assert f".PHONY: {target}\n" in (folder / "hack" / "kit.mk").read_text()
+
+
+@pytest.mark.parametrize("language", ["", ".ko"])
+def test_its_users_verify_a_release_as_ours_do(folder: Path, language: str) -> None:
+    page = Path("docs", f"verify{language}.md")
+    ours, theirs = ((root / page).read_text() for root in (CHECKOUT, folder))
+    (version,) = re.findall(r" VERSION=(\S+)\n", ours)
+
+    assert commands(theirs) == [
+        line.replace(REFERENCE.name, CACHE.name).replace(version, "0.1.0")
+        for line in commands(ours)
+    ]
+    for about_us in ("<!--", "test-release", "releases", "kubectl"):
+        assert about_us not in theirs
 
 
 def test_its_chart_defines_all_that_an_operator_s_own_chart_does() -> None:
