@@ -13,7 +13,9 @@ from kopf_runtime.objects import Meta, Object, Resource, number, seconds, shared
 from kopf_runtime.records import Child, Owned, Primary, Wanted
 from kopf_runtime.templates import Marks, Templates
 
-_LONGEST_NAME = 253  # of any object; an annotation may have 256 KiB
+#: What is kept at most: of a name (an annotation or an owner reference may hold far more), of an
+#: owner's uid (a real one has 36), and the number of finalizers.
+_LONGEST_NAME, _LONGEST_UID, _MOST_FINALIZERS = 253, 64, 8
 
 
 class Reader:
@@ -54,8 +56,7 @@ class Reader:
                 wanted, problem = known.wanted, known.problem
         return Primary(
             known.key if known is not None else meta.key, meta.uid, meta.version, meta.generation,
-            meta.deletion_timestamp is not None, tuple(meta.finalizers or ()),
-            shared(thing.status),
+            meta.deletion_timestamp is not None, self._finalizers(meta), shared(thing.status),
             view, wanted, problem, labels, outcome,
         )  # fmt: skip
 
@@ -68,9 +69,9 @@ class Reader:
             parent = ""
             if owner is not None and owner.kind == self._kind.kind:
                 group = owner.api_version.rpartition("/")[0]
-                parent = owner.name if group == self._kind.group else ""
+                parent = _name(owner.name) if group == self._kind.group else ""
             labels, annotations = meta.labels or {}, meta.annotations or {}
-            uid = owner.uid if owner is not None else ""
+            uid = owner.uid[:_LONGEST_UID] if owner is not None else ""
             view = owned.keep(thing)
             return Child(
                 key=known.key if known is not None else meta.key,
@@ -82,7 +83,7 @@ class Reader:
                 deleting=meta.deletion_timestamp is not None,
                 deadline=seconds(meta.deletion_timestamp),
                 created=seconds(meta.creation_timestamp),
-                finalizers=tuple(meta.finalizers or ()),
+                finalizers=self._finalizers(meta),
                 template=annotations.get(self._marks.template, "")[:64],
                 generation=number(annotations.get(self._marks.generation), 0),
                 replaced=min(number(annotations.get(self._marks.replaced), 0), 99),
@@ -102,11 +103,14 @@ class Reader:
         def read(thing: Object, known: Child | None) -> Child:
             record = child(thing, known)
             parent = (thing.metadata.annotations or {}).get(self._marks.name, "")
-            if len(parent) > _LONGEST_NAME:
-                parent = ""
-            return replace(record, owner=record.made_for, parent=parent)
+            return replace(record, owner=record.made_for, parent=_name(parent))
 
         return read
+
+    def _finalizers(self, meta: Meta) -> tuple[str, ...]:
+        """Return an object's finalizers, ours first; others may have added thousands."""
+        ours = self._marks.finalizer
+        return tuple(sorted(meta.finalizers or (), key=lambda one: one != ours)[:_MOST_FINALIZERS])
 
     def _altered(self, meta: Meta, kind: Kind, parent: str, uid: str) -> bool | None:
         """Return whether the operator no longer owns a field that it set.
@@ -120,6 +124,10 @@ class Reader:
         if wanted is None:
             return None
         return not self._ownership.intact(meta.managed_fields, uid, wanted.shape)
+
+
+def _name(text: str) -> str:
+    return text if len(text) <= _LONGEST_NAME else ""
 
 
 def _items(values: dict[str, str] | None) -> frozenset[tuple[str, str]]:

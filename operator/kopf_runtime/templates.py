@@ -10,6 +10,7 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -92,14 +93,14 @@ class Templates:
         """Return the wanted children of an object; raise `PlanError`."""
         meta = thing.metadata
         try:
-            manifests = list(self._desired(thing, outcome))
+            manifests = list(islice(self._desired(thing, outcome), MOST + 1))  # may be endless
         except PlanError:
             raise
         except Exception as error:
             logger.exception("The plan for %s/%s failed", *meta.key)
             raise PlanError(f"the plan failed: {type(error).__name__}: {error}"[:500]) from error
         if len(manifests) > MOST:
-            raise PlanError(f"the plan has {len(manifests)} children; at most {MOST} are allowed")
+            raise PlanError(f"the plan has more than {MOST} children, the most that is allowed")
         wanted: dict[tuple[Kind, Key], Wanted] = {}
         for manifest in manifests:
             child, body = self._child(meta, manifest)

@@ -57,6 +57,13 @@ def failing(_: Any) -> Iterable[Raw]:
     raise ZeroDivisionError("an author's mistake")
 
 
+def endless(_: Any) -> Iterable[Raw]:
+    """Return far more children than are allowed, as for a size that a tenant wrote."""
+    for number in range(100_000):
+        yield child(f"c-{number}")
+    raise ZeroDivisionError("all of them were asked for")
+
+
 BAD: dict[str, tuple[Any, str]] = {
     "two of one name": ([child(), child()], "two children ConfigMap c"),
     "another namespace": ([child(namespace="other")], "namespace other; a child has the namespace"),
@@ -79,7 +86,8 @@ BAD: dict[str, tuple[Any, str]] = {
     "clusterwide of a namespaced": (
         [child(kind="ClusterRole", version="rbac.authorization.k8s.io/v1")], "has no namespace"
     ),
-    "too many": ((child(f"c-{n}") for n in range(2000)), "2000 children"),
+    "too many": ((child(f"c-{n}") for n in range(1001)), "more than 1000 children"),
+    "children without an end": (endless, "more than 1000 children"),
 }  # fmt: skip
 
 
