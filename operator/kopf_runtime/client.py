@@ -174,7 +174,7 @@ class Client:
         payload = await self.request(method, path, body, **options)
         try:
             return msgspec.json.decode(payload, type=dict[str, Any]) if payload else {}
-        except (msgspec.MsgspecError, RecursionError) as error:  # a proxy's page, half an answer
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # a proxy's page
             raise ApiError(method, path, 0, "BadAnswer", str(error)) from error
 
     async def lines(self, path: str, params: dict[str, str]) -> AsyncGenerator[bytes, None]:

@@ -91,7 +91,7 @@ class Recorder:
             try:
                 with only_while(event.condition):
                     await self._post(event)
-            except ApiError as error:
+            except Exception as error:  # also of a text that is not valid Unicode
                 self._metrics.events_dropped.inc()
                 with logs.about((event.about["namespace"], event.about["name"])):
                     logger.debug("An Event was not posted: %s", error)

@@ -125,7 +125,7 @@ class Election:
             return True
         name = self._settings.lease_name
         try:
-            lease = await self._client.ask("GET", f"{self._collection}/{name}")
+            lease = await self._ask("GET", f"{self._collection}/{name}")
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -134,7 +134,7 @@ class Election:
                 "metadata": {"name": name, "namespace": self._settings.lease_namespace},
                 "spec": {},
             }  # fmt: skip
-            lease = await self._client.ask("POST", self._collection, empty, fenced=False)
+            lease = await self._ask("POST", self._collection, empty)
         version = lease["metadata"]["resourceVersion"]
         if self._lease is None or self._lease["metadata"]["resourceVersion"] != version:
             self._changed = clock()
@@ -164,7 +164,16 @@ class Election:
             },
         }
         path = f"{self._collection}/{self._settings.lease_name}"
-        self._lease = await self._client.ask("PUT", path, body, fenced=False)
+        self._lease = await self._ask("PUT", path, body)
+
+    async def _ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        """Send a request and return the Lease in its answer; raise `ApiError`."""
+        lease = await self._client.ask(method, path, body, fenced=False)
+        match lease:
+            case {"metadata": {"resourceVersion": str()}, **rest}:
+                if isinstance(rest.get("spec") or {}, dict):
+                    return lease
+        raise ApiError(method, path, 0, "BadAnswer", "the answer is not a Lease")
 
     async def _release(self) -> None:
         """Release the Lease so that others can begin at once, even if a renewal was under way."""
@@ -173,7 +182,7 @@ class Election:
         with contextlib.suppress(ApiError, TimeoutError):
             async with asyncio.timeout(1.0):
                 path = f"{self._collection}/{self._settings.lease_name}"
-                self._lease = await self._client.ask("GET", path)
+                self._lease = await self._ask("GET", path)
                 if self._holder() == self._settings.identity:
                     await self._write("", 1)
         self._lease = None

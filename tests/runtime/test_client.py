@@ -88,10 +88,12 @@ async def test_a_retry_after_that_is_no_number_of_seconds_is_ignored(after: str)
     assert error.value.after == 0.0
 
 
-@pytest.mark.parametrize("body", ["<html>", '{"half":', "[1]", "5", '{"a":' * 5000])
-async def test_an_answer_that_is_no_object_is_an_error_like_any_other(body: str) -> None:
+@pytest.mark.parametrize(
+    "body", [b"<html>", b'{"half":', b"[1]", b"5", b'{"a":' * 5000, b'{"a": "\xff"}']
+)
+async def test_an_answer_that_is_no_object_is_an_error_like_any_other(body: bytes) -> None:
     async def answer(_: web.Request) -> web.Response:
-        return web.Response(text=body, content_type="application/json")
+        return web.Response(body=body, content_type="application/json")
 
     async with serving(answer) as client:
         with pytest.raises(ApiError, match="BadAnswer"):

@@ -46,6 +46,16 @@ async def test_an_event_names_its_object_and_who_tells(server: ApiServer) -> Non
     assert event["metadata"]["namespace"] == "ns"
 
 
+async def test_a_text_that_cannot_be_posted_holds_up_no_other(server: ApiServer) -> None:
+    """As of an API outside the cluster, whose JSON may hold half a character."""
+    async with posting(server) as recorder:
+        recorder.warning(ABOUT, "SyncFailed", "half a character: \ud800")
+        recorder.normal(ABOUT, "Created", "Created Pod w-one.")
+        await recorder.flush()
+
+    assert told(server) == [("Created", 1)]
+
+
 async def test_the_same_again_counts_up_the_first(server: ApiServer) -> None:
     async with posting(server) as recorder:
         for _ in range(3):

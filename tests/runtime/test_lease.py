@@ -281,3 +281,25 @@ async def test_a_lease_that_somebody_emptied_is_taken(
 
     async with one.running():
         await until(lambda: one.works)
+
+
+@pytest.mark.parametrize("body", ["{}", '{"metadata": {}, "spec": {}}', '{"status": "ok"}'])
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+async def test_an_answer_that_is_no_lease_ends_nothing(
+    server: ApiServer, client: Client, method: str, body: str
+) -> None:
+    """As of a proxy that answers in the API server's place."""
+    lies = 3
+
+    async def lie(request: web.Request) -> web.Response | None:
+        nonlocal lies
+        if request.method != method or "/leases/" not in request.path or not lies:
+            return None
+        lies -= 1
+        return web.Response(text=body, content_type="application/json")
+
+    server.answers.append(lie)
+    one = Candidate(client, "one")
+    async with one.running() as task:
+        await until(lambda: task.done() or (one.works and not lies))
+        assert not task.done()
