@@ -1,23 +1,45 @@
 """Lists a path of the API server page by page, and retries a page that fails.
 
-`reflector` uses it to fill the cache.
+`reflector` uses it to fill a `Sink`, which is a cache.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
+from typing import Protocol
 
 import msgspec
+from msgspec import Raw
 
 from kopf_runtime.backoff import Backoff
 from kopf_runtime.client import ApiError, Client
+from kopf_runtime.kinds import Key
 from kopf_runtime.objects import Page, number, parse
 
 #: Objects per page; client-go's 500 took 20 MB more at a start with 10,000 Messages.
 PAGE = 100
 #: Target size of a page in bytes: after a page of large objects, fewer are requested.
 PAGE_BYTES = 2_000_000
+#: Seconds for which a page that fails is asked for again before the list begins at the first one.
+PATIENCE = 60.0
 #: HTTP statuses that mean that a path is not served: the namespace, the rights or the kind is gone.
 LOST = (401, 403, 404)
+
+
+class Sink(Protocol):
+    """Stores the objects of one kind."""
+
+    def take(self, raw: Raw) -> tuple[Key, int, bool] | None:
+        """Store an object; return key, version and whether it is new, or None if unreadable."""
+
+    def gone(self, raw: Raw) -> tuple[Key, int] | None:
+        """Remove a deleted object; return its key and version, or None if it is unreadable."""
+
+    def replace(self, seen: dict[Key, int], version: int, namespace: str | None) -> list[Key]:
+        """Remove objects that are missing from a full list; return their keys."""
+
+    def reset(self, namespace: str | None) -> None:
+        """Forget a namespace, or all if it is None, because its history has changed."""
 
 
 class Lister:
@@ -35,16 +57,18 @@ class Lister:
     async def pages(self) -> AsyncIterator[tuple[Page, int]]:
         """Yield the pages of a full list, each with the list's version; raise `ApiError`."""
         query = {**self.query, "limit": str(PAGE)}
-        backoff = Backoff()
+        backoff, turned = Backoff(), time.monotonic()
         while True:
             try:
                 page, version, size = await self._page(query)
             except ApiError as error:
-                if "continue" not in query or error.status in (*LOST, 410):
+                late = time.monotonic() - turned > PATIENCE
+                if late or "continue" not in query or error.status in (*LOST, 410):
                     raise
                 await asyncio.sleep(max(error.after, backoff.next()))
                 continue
             yield page, version
+            backoff, turned = Backoff(), time.monotonic()
             if not page.metadata.continue_:
                 return
             limit = int(query["limit"]) * PAGE_BYTES // max(size, 1)

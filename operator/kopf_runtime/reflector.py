@@ -11,15 +11,13 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 import msgspec
-from msgspec import Raw
 
 from kopf_runtime.backoff import Backoff
 from kopf_runtime.client import ApiError, Client
 from kopf_runtime.kinds import Key
-from kopf_runtime.listing import LOST, Lister
+from kopf_runtime.listing import LOST, Lister, Sink
 from kopf_runtime.metrics import Metrics
 from kopf_runtime.objects import Bookmark, Event, Failure, number, parse
 
@@ -31,22 +29,6 @@ WATCH = (240.0, 300.0)
 SHORT = 1.0
 #: Seconds after which a failure is independent of the one before, so the backoff starts again.
 LONG = 30.0
-
-
-class Sink(Protocol):
-    """Stores the objects of one kind."""
-
-    def take(self, raw: Raw) -> tuple[Key, int, bool] | None:
-        """Store an object; return key, version and whether it is new, or None if unreadable."""
-
-    def gone(self, raw: Raw) -> tuple[Key, int] | None:
-        """Remove a deleted object; return its key and version, or None if it is unreadable."""
-
-    def replace(self, seen: dict[Key, int], version: int, namespace: str | None) -> list[Key]:
-        """Remove objects that are missing from a full list; return their keys."""
-
-    def reset(self, namespace: str | None) -> None:
-        """Forget a namespace, or all if it is None, because its history has changed."""
 
 
 class HistoryError(Exception):
@@ -75,6 +57,7 @@ class Reflector:
         self.synced = False
         #: When the last full list was complete, in Unix time; 0 before the first.
         self.listed_at = 0.0
+        self._sweep_at = 0.0  # when the next sweep is due, by `time.monotonic`
         #: Set once the first attempt has ended.
         self.tried = asyncio.Event()
 
@@ -90,6 +73,9 @@ class Reflector:
                 if not self.synced:
                     await self._list()
                     stale = False
+                elif time.monotonic() > self._sweep_at:  # interrupted each time, as watches fail
+                    self._put_off_sweep()
+                    await self._list(sweep=True)
                 self._well()
                 await self._follow()
             except HistoryError as error:
@@ -118,7 +104,7 @@ class Reflector:
 
     def _failed(self, error: ApiError) -> None:
         self.tried.set()
-        if error.status == 410:  # the version is too old to watch from
+        if error.status == 410 and self.synced:  # the version is too old to watch from
             self.synced = False
             return
         if error.status in LOST:
@@ -165,6 +151,7 @@ class Reflector:
             self._listed = True
         self.synced = True
         self.listed_at = time.time()
+        self._put_off_sweep()
         self._changed()
 
     def _check_history(self, version: int, before: int) -> None:
@@ -172,14 +159,19 @@ class Reflector:
         if version < before:
             raise HistoryError(f"{self.path} is at {version}, and was at {before} before")
 
+    def _put_off_sweep(self) -> None:
+        period = self._sweep_period * random.uniform(0.9, 1.0)  # noqa: S311
+        self._sweep_at = time.monotonic() + period
+
     async def _sweep(self) -> None:
         while True:
-            await asyncio.sleep(self._sweep_period * random.uniform(0.9, 1.0))  # noqa: S311
+            await asyncio.sleep(self._sweep_at - time.monotonic())
             try:
                 await self._list(sweep=True)
             except ApiError as error:
                 if error.status in LOST:
                     raise
+                self._put_off_sweep()
                 logger.warning("The sweep of %s failed: %s", self.path, error)
 
     # --- watches ------------------------------------------------------------------------------

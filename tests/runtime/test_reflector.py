@@ -368,6 +368,59 @@ async def test_minor_3_a_page_that_fails_is_asked_for_again_and_not_the_first(
     assert asked == [None, "5", "5", "5", "5", "10"]
 
 
+async def test_a_page_that_goes_on_failing_is_told_and_holds_up_no_other(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with one object that etcd, or the webhook that converts it, cannot give."""
+    monkeypatch.setattr(listing, "PAGE", 5)
+    monkeypatch.setattr(listing, "PATIENCE", 0.1)
+    put_both(server)
+    for number in range(12):
+        server.put(WIDGET, widget(f"w{number}", namespace="b"))
+
+    async def fail(request: web.Request) -> web.Response | None:
+        if "/namespaces/b/widgets" in request.path and request.query.get("continue") == "5":
+            return RefusedError(500, "InternalError", "unable to decode w7").response()
+        return None
+
+    server.answers.append(fail)
+    async with operating(server, one := widgets.controller(), settings=BOTH) as operator:
+        await until(lambda: any("unable to decode w7" in why for why in one.unserved()[0]))
+        assert operator.metric("unserved", watched_namespace="b", resource="widgets") == 1
+        await until(lambda: one.unserved()[1] == 1 and text(server, A))
+
+        server.answers.clear()
+        await until(lambda: server.get(CONFIG_MAP, ("b", "w-w7")))
+
+
+async def test_lists_that_expire_again_and_again_are_told(server: ApiServer) -> None:
+    put_both(server)
+    expired = RefusedError(410, "Expired", "the continue token is too old")
+    server.refuse("GET", "/namespaces/b/widgets$", expired, times=float("inf"))
+
+    async with operating(server, one := widgets.controller(), settings=BOTH):
+        await until(lambda: any("token is too old" in why for why in one.unserved()[0]))
+        await until(lambda: one.unserved()[1] == 1)
+
+
+async def test_sweeps_go_on_though_each_watch_fails(server: ApiServer) -> None:
+    """As behind a load balancer that cuts each watch: what it loses is found all the same."""
+
+    async def cut(request: web.Request) -> web.Response | None:
+        if request.query.get("watch"):
+            return RefusedError(504, "Timeout", "no streams here").response()
+        return None
+
+    server.answers.append(cut)
+    server.put(WIDGET, widget())
+    settings = kr.Settings(sweep_period=1.0)
+    async with operating(server, widgets.controller(), settings=settings) as operator:
+        await until(lambda: operator.synced and text(server, ("ns", "w-one")) == "hello")
+        server.edit(WIDGET, ("ns", "one"), edit("edited"))
+
+        await until(lambda: text(server, ("ns", "w-one")) == "edited", seconds=20)
+
+
 async def test_a_missed_event_is_made_good_by_the_next_sweep_and_counted(
     server: ApiServer,
 ) -> None:
