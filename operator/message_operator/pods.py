@@ -32,6 +32,7 @@ class _State(msgspec.Struct, rename="camel", frozen=True):
 
 class _States(msgspec.Struct, rename="camel", frozen=True):
     waiting: _State | None = None
+    running: _State | None = None
     terminated: _State | None = None
 
 
@@ -114,6 +115,10 @@ def _trouble(status: _Status) -> tuple[str, str]:
     for condition in status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             return condition.reason, condition.message
+        started = any(container.state.running for container in status.container_statuses)
+        if started and (condition.type, condition.status) == ("Ready", "False"):
+            why = condition.message or "its node may not answer"
+            return "", f"The Pod has started, but it is not ready: {why}."
     return "", ""
 
 

@@ -49,7 +49,10 @@ def status(pod: kr.Child | None, trouble: kr.Trouble | None = None, now: float =
     """How a Message with this Pod fares."""
     meta = kr.Meta("hello", "o", "1", "ns", 1)
     message = Message(meta, spec=messages.Spec("안녕하세요"))
-    primary = Primary(
-        ("ns", "hello"), "o", 1, 1, False, (), {}, messages.summary(message), (), "", 0
-    )
-    return messages.status(kr.Observed(primary, (pod,) if pod else (), trouble, now))
+    seen = primary({}, messages.summary(message))
+    return messages.status(kr.Observed(seen, (pod,) if pod else (), trouble, now))
+
+
+def primary(stored: Raw, view: str = "") -> Primary:
+    """The record of a Message with this status."""
+    return Primary(("ns", "hello"), "o", 1, 1, False, (), stored, view, (), "", 0)

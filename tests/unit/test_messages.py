@@ -3,7 +3,7 @@ import pytest
 import kopf_runtime as kr
 from message_operator import messages
 from message_operator.messages import Message
-from tests.unit.samples import Raw, child, pod_state, status
+from tests.unit.samples import Raw, child, pod_state, primary, status
 
 READY: Raw = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
@@ -70,6 +70,30 @@ def test_l3_an_init_container_that_waits_for_its_turn_is_no_trouble() -> None:
     }
 
     assert status(child(pod_state(pod))).reason == "PodPending"
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [("", "its node may not answer"), ("containers with unready status: [istio-proxy]",) * 2],
+)
+def test_a_pod_that_has_started_is_not_said_to_be_starting(message: str, why: str) -> None:
+    pod = {
+        **container({"running": {"startedAt": "2026-01-01T00:00:00Z"}}), "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "False", "message": message}],
+    }  # fmt: skip
+
+    told = status(child(pod_state(pod)))
+
+    assert (told.ready, told.reason) == (False, "PodPending")
+    assert told.message == f"The Pod has started, but it is not ready: {why}."
+
+
+def test_a_status_of_any_shape_is_counted() -> None:
+    phases = messages.Phases("messages", lambda: iter([primary({"phase": ["odd"]})]))
+
+    (family,) = phases.collect()
+
+    assert sum(sample.value for sample in family.samples) == 0
 
 
 def test_a_pod_on_its_way_out_is_waited_for_while_its_grace_lasts() -> None:
