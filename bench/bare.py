@@ -20,8 +20,7 @@ from bench.floor import Write
 from bench.stage import Numbers
 from hack.rig import paths
 from hack.rig.control_plane import ControlPlane
-from kopf_runtime import Status
-from kopf_runtime import status as statuses
+from kopf_runtime import Status, conditions
 from kopf_runtime.kinds import POD
 from kopf_runtime.objects import decode
 from kopf_runtime.records import Owned, Update
@@ -126,7 +125,7 @@ def _creates(raw: Raw) -> list[Write]:
         "podName": wanted.key[1], "nodeName": environment.NODE,
     }  # fmt: skip
     running = Status(True, "PodRunning", "The Pod prints the text.", fields)
-    status = statuses.build({}, meta.generation, running)
+    status = conditions.build({}, meta.generation, running)
     now = status["conditions"][0]["lastTransitionTime"]
     about = {
         "apiVersion": kind.api_version, "kind": kind.kind, "namespace": meta.namespace,

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from hack.pack.structural import DeclarationError, Schema, structural
+from kopf_runtime.conditions import CONDITIONS
 from kopf_runtime.declaration import AGE, READY, REASON, Column, CustomResource, rules
-from kopf_runtime.status import CONDITIONS
 
 Manifest = dict[str, Any]
 

@@ -6,6 +6,7 @@ docs/reliability.md describes it. docs/runtime.md shows an operator of twenty li
 
 from kopf_runtime import kinds
 from kopf_runtime.client import ApiError, Client
+from kopf_runtime.conditions import Status
 from kopf_runtime.controller import Controller
 from kopf_runtime.declaration import (
     AGE,
@@ -22,10 +23,10 @@ from kopf_runtime.kinds import Kind
 from kopf_runtime.manager import Manager
 from kopf_runtime.objects import Conditioned, Meta, Object, Resource
 from kopf_runtime.parsers import at_least, image, one_of, truth
-from kopf_runtime.queue import RetryError
 from kopf_runtime.records import Child, PlanError, Primary, Update
+from kopf_runtime.retries import RetryError
 from kopf_runtime.settings import Settings, flag
-from kopf_runtime.status import Observed, Status, by_default
+from kopf_runtime.status import Observed, by_default
 from kopf_runtime.templates import short_hash
 from kopf_runtime.troubles import Trouble
 from kopf_runtime.wording import in_words

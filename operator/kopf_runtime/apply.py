@@ -5,7 +5,6 @@ a stale event cannot make us act twice.
 """
 
 import logging
-from collections import deque
 
 import msgspec
 
@@ -14,12 +13,16 @@ from kopf_runtime.kinds import Kind
 from kopf_runtime.objects import UnreadableError
 from kopf_runtime.pace import Pace
 from kopf_runtime.plan import Plan, stripped
-from kopf_runtime.queue import RetryError
-from kopf_runtime.records import Child, Primary, Wanted
+from kopf_runtime.records import Child, Primary, Update, Wanted
+from kopf_runtime.retries import RetryError
 from kopf_runtime.source import Source
 from kopf_runtime.templates import Marks, Templates
+from kopf_runtime.troubles import contradicted
 
 logger = logging.getLogger(__name__)
+
+#: Children without our marks that are remembered, so that they are not replaced in vain.
+REMEMBERED = 10_000
 
 
 class Applier:
@@ -31,8 +34,8 @@ class Applier:
     ) -> None:  # fmt: skip
         self._client, self._templates, self._marks = client, templates, marks
         self._primaries, self._children, self._pace = primaries, children, pace
-        #: Uids of children that already lacked one of our marks in the answer to their creation.
-        self.stripped: deque[str] = deque(maxlen=1000)
+        # The templates of children that lacked one of our marks when they were made, by uid.
+        self._stripped: dict[str, str] = {}
 
     async def create(self, primary: Primary, wanted: Wanted) -> Child | None:
         """Create a child; return None if an object of its name exists."""
@@ -68,7 +71,8 @@ class Applier:
             if error.status != 404:
                 raise
             children.cache.drop(child)
-            raise RetryError(f"{kind.kind} {child.key[1]} is gone already") from None
+            text = f"{kind.kind} {child.key[1]} is gone already, the API server says."
+            raise contradicted("NotFound", text) from None
         logger.info("deleted %s %s: %s", kind.kind, child.key[1], plan.why)
         try:
             left = children.read(raw)
@@ -92,6 +96,11 @@ class Applier:
         ):  # fmt: skip
             raise RetryError(f"the {self._primaries.kind.kind} changed meanwhile")
 
+    def as_admitted(self, wanted: Wanted, child: Child, update: Update) -> bool:
+        """Return whether a child lacked our marks when it was made, for what is still wanted."""
+        template = self._stripped.get(child.uid)
+        return template == wanted.template or (update is Update.APPLY and template is not None)
+
     async def look(self, wanted: Wanted) -> Child | None:
         """Read the object that has a child's name, or return None without one."""
         fetched = await self._children[wanted.kind].fetch(wanted.key)
@@ -108,8 +117,10 @@ class Applier:
         child = self._children[wanted.kind].learn(raw)
         self._pace.made(wanted.kind, child)
         logger.info("%s %s", verb, wanted)
-        if stripped(primary, child) and child.uid not in self.stripped:
-            self.stripped.append(child.uid)
+        if stripped(primary, child):
+            self._stripped[child.uid] = wanted.template
+            if len(self._stripped) > REMEMBERED:
+                del self._stripped[next(iter(self._stripped))]
         return child
 
     async def _body(self, primary: Primary, wanted: Wanted, child: Child | None = None) -> bytes:

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 
 from kopf_runtime import readiness
 from kopf_runtime import status as statuses
+from kopf_runtime.conditions import Status
 from kopf_runtime.external import Call
 from kopf_runtime.kinds import Kind
 from kopf_runtime.objects import Object, Resource
 from kopf_runtime.records import Owned, Update
-from kopf_runtime.status import Observed, Status
+from kopf_runtime.status import Observed
 
 F = TypeVar("F", bound=Callable[..., Any])
 

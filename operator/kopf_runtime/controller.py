@@ -73,6 +73,7 @@ class Controller(Behavior):
         self._reconciler = Reconciler(
             client, self.primaries, self.children, self.owned, applier, self._pace,
             self._external, self._teller, self.why_unserved,
+            lambda key: self.queue.progress(key),  # which is made below
         )  # fmt: skip
         self.queue = WorkQueue(self.kind.plural, self._reconcile, settings.workers, metrics)
 
@@ -171,6 +172,8 @@ class Controller(Behavior):
         return next((one for one in wanted if one.key == key and one.kind == kind), None)
 
     def _primary_changed(self, record: Primary | None, known: Primary | None) -> None:
+        if record is not None and known is not None and self._teller.wrote(record, known):
+            return
         if (one := record or known) is not None:
             if record is None:
                 self._reconciler.forget(one.key)

@@ -19,11 +19,11 @@ from kopf_runtime.backoff import Backoff
 from kopf_runtime.client import MERGE_PATCH, ApiError, Client, Request
 from kopf_runtime.kinds import Key
 from kopf_runtime.objects import Resource
-from kopf_runtime.queue import RetryError
 from kopf_runtime.records import Outcome, Primary
+from kopf_runtime.retries import RetryError
 from kopf_runtime.source import Source
 from kopf_runtime.templates import Templates
-from kopf_runtime.troubles import StopError, outside_failed
+from kopf_runtime.troubles import StopError, finalizer_refused, outside_failed
 from kopf_runtime.wording import in_words
 
 logger = logging.getLogger(__name__)
@@ -188,7 +188,7 @@ class External:
         former = self._former(call, primary)
         backoff = Backoff(FIRST, LONGEST) if former is None else former.backoff
         wait = max(after, backoff.next())
-        message += hint
+        message = message[:800] + hint  # a condition has room for 1,024 characters
         generation = None if after else primary.generation
         until = _now() + wait
         self._failed[primary.key] = _Failed(primary.uid, call, generation, backoff, until, message)
@@ -240,7 +240,9 @@ class External:
                 if error.status != 409 or attempt == ATTEMPTS - 1:
                     raise
             else:
-                self._primaries.learn(raw)
+                held = self._primaries.learn(raw).finalizers
+                if self._finalizer in change(former) and self._finalizer not in held:
+                    raise finalizer_refused(self._primaries.kind.kind, self._finalizer)
                 return
 
 

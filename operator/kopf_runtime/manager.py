@@ -32,7 +32,7 @@ from kopf_runtime.web import Server
 
 logger = logging.getLogger(__name__)
 
-#: Seconds after which a reconcile is stuck: it makes only a few requests, each with a timeout.
+#: Seconds after which a step is stuck: it makes only a few requests, each with a timeout.
 STUCK = 300.0
 
 S = TypeVar("S", bound=Settings)
@@ -237,7 +237,7 @@ class Manager(Generic[S]):
         if self._task is None or self._task.done():
             return "the operator has ended"
         age = max(controller.queue.longest_running() for controller in self.controllers)
-        return f"a reconcile has been under way for {age:.0f} s" if age > STUCK else ""
+        return f"a step of a reconcile has been under way for {age:.0f} s" if age > STUCK else ""
 
     def _ready(self) -> str:
         """Return why nothing is served, empty if something is; metrics and logs tell the rest."""

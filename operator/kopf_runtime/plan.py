@@ -100,7 +100,9 @@ def _of_another(primary: Primary, child: Child, lives: Callable[[str], bool]) ->
 def stripped(primary: Primary, child: Child) -> list[str]:
     """Return the marks that a child lacks, by which the operator recognizes it."""
     owner = [] if child.owner == primary.uid else ["the owner reference"]
-    return [*(f"the label {label}" for label in child.unlabelled), *owner]
+    # Without it, each child would look wrong, and its successor, too.
+    template = [] if child.template else ["the annotation template-hash"]
+    return [*(f"the label {label}" for label in child.unlabelled), *template, *owner]
 
 
 def surplus(children: list[Child], wanted: tuple[Wanted, ...], owned: Owned) -> list[Child]:

@@ -4,7 +4,8 @@ Sources, sweeps and the queue itself add keys; `controller` runs the queue while
 It works like client-go's rate-limiting work queue with its backoff per item, and adds jitter,
 Retry-After, and fairness:
 
-- Namespaces take turns, so a thousand keys of one do not delay the only key of another.
+- Namespaces take turns, so a thousand keys of one do not delay the only key of another. An object
+  without a namespace counts as one of its own.
 - A reconcile that takes longer than a second no longer occupies a worker. It counts against its
   namespace, whose number of simultaneous reconciles is then limited for a while. So a namespace
   whose webhook hangs does not slow down the others.
@@ -20,6 +21,7 @@ from collections.abc import Awaitable, Callable
 from kopf_runtime import client, logs
 from kopf_runtime.kinds import Key
 from kopf_runtime.metrics import Metrics
+from kopf_runtime.retries import LONGEST, RetryError
 
 logger = logging.getLogger(__name__)
 
@@ -28,28 +30,11 @@ SLOW, SLOW_FOR = 1.0, 30.0
 #: Simultaneous slow reconciles: per namespace, and in total per worker.
 SLOW_EACH, SLOW_PER_WORKER = 4, 4
 
-#: Longest delay of a key in seconds; `min` returns its first argument if the other is NaN.
-LONGEST = 600.0
+#: Longest delay if something happened during a reconcile that failed, even if it was its own doing.
+SOON = 1.0
 
 #: Reconciles a key; returns the seconds after which to requeue it, or None.
 Reconcile = Callable[[Key], Awaitable[float | None]]
-
-
-class RetryError(Exception):
-    """Requeue the key, with a delay that grows each time this happens in a row."""
-
-    def __init__(
-        self, reason: str, *, after: float = 0.0, pause: float = 0.0, timed_out: bool = False
-    ) -> None:
-        super().__init__(reason)
-        #: Seconds for which no event may requeue the key either (an API server's Retry-After).
-        self.after = max(0.0, min(LONGEST, after))
-        #: Minimum delay in seconds, unless an event requeues the key earlier.
-        self.pause = max(0.0, min(LONGEST, pause))
-        #: Whether a request timed out: the next attempt's requests get more time.
-        self.timed_out = timed_out
-        #: Whether the reason has already been reported elsewhere.
-        self.told = False
 
 
 class WorkQueue:
@@ -65,6 +50,7 @@ class WorkQueue:
         self._lanes: dict[str, deque[Key]] = {}  # by namespace, in the order of their turns
         self._held: dict[str, deque[Key]] = {}  # the lanes of slow namespaces
         self._busy: dict[Key, float] = {}  # key -> when its reconcile began
+        self._progress: dict[Key, float] = {}  # busy key -> when it began its last step
         self._slow: dict[Key, None] = {}  # busy keys that no longer occupy a worker
         self._slow_in: Counter[str] = Counter()
         self._slow_until: dict[str, float] = {}  # until when a namespace is slow
@@ -101,8 +87,8 @@ class WorkQueue:
             self.add_after(key, wait)
             return
         self._waiting[key] = now
-        lanes = self._held if key[0] in self._slow_until else self._lanes
-        lanes.setdefault(key[0], deque()).append(key)
+        lanes = self._held if _lane(key) in self._slow_until else self._lanes
+        lanes.setdefault(_lane(key), deque()).append(key)
         self._adds.inc()
         self._pump()
 
@@ -121,9 +107,14 @@ class WorkQueue:
         self._timers.pop(key, None)
         self.add(key)
 
+    def progress(self, key: Key) -> None:
+        """Record that a reconcile begins its next step: it may have a thousand slow ones."""
+        if key in self._busy:
+            self._progress[key] = self._clock()
+
     def longest_running(self) -> float:
-        """Return for how many seconds the oldest reconcile has been running, or 0."""
-        return self._clock() - min(self._busy.values()) if self._busy else 0.0
+        """Return for how many seconds the longest step of a reconcile has been running, or 0."""
+        return self._clock() - min(self._progress.values()) if self._progress else 0.0
 
     async def run(self, keys: Callable[[], list[Key]]) -> None:
         """Reconcile until cancelled, starting with all existing keys."""
@@ -143,9 +134,9 @@ class WorkQueue:
                 timer.cancel()
             # Including busy keys: a task that is cancelled before it begins does no cleanup.
             for state in (
-                self._waiting, self._lanes, self._held, self._busy, self._slow, self._slow_in,
-                self._again, self._timers, self._not_before, self._failures, self._timed_out,
-                self._slow_until,
+                self._waiting, self._lanes, self._held, self._busy, self._progress, self._slow,
+                self._slow_in, self._again, self._timers, self._not_before, self._failures,
+                self._timed_out, self._slow_until,
             ):  # fmt: skip
                 state.clear()
 
@@ -176,22 +167,22 @@ class WorkQueue:
         assert self._group is not None
         now = self._clock()
         self._latency.observe(now - self._waiting.pop(key))
-        self._busy[key] = now
+        self._busy[key] = self._progress[key] = now
         if slow:
             self._is_slow(key)
         self._group.create_task(self._work(key), name=f"{self._kind} {key[0]}/{key[1]}")
 
     def _is_slow(self, key: Key) -> None:
         self._slow[key] = None
-        self._slow_in[key[0]] += 1
+        self._slow_in[_lane(key)] += 1
 
     def _find_slow(self) -> None:
         now = self._clock()
         for key, began in self._busy.items():
             if now - began > SLOW:
-                self._slow_until[key[0]] = now + SLOW_FOR
-                if key[0] in self._lanes:
-                    self._held[key[0]] = self._lanes.pop(key[0])
+                self._slow_until[lane := _lane(key)] = now + SLOW_FOR
+                if lane in self._lanes:
+                    self._held[lane] = self._lanes.pop(lane)
                 if key not in self._slow:
                     self._is_slow(key)
         for namespace in [n for n, until in self._slow_until.items() if until < now]:
@@ -226,10 +217,10 @@ class WorkQueue:
                 self._retry(key)
                 logger.exception("The reconcile failed; it will be tried again")
             finally:
-                del self._busy[key]
+                del self._busy[key], self._progress[key]
                 if key in self._slow:
                     del self._slow[key]
-                    self._slow_in -= Counter([key[0]])
+                    self._slow_in -= Counter([_lane(key)])
                 self._reconciles.labels(self._kind, result).inc()
                 self._time.observe(self._clock() - began)
         if key in self._again:
@@ -243,4 +234,13 @@ class WorkQueue:
         if after:
             self._not_before[key] = self._clock() + after
         # The jitter spreads the retries of keys that failed at the same time.
-        self.add_after(key, max(after, pause, backoff * random.uniform(0.5, 1.0)))  # noqa: S311
+        backoff *= random.uniform(0.5, 1.0)  # noqa: S311
+        if key in self._again:  # perhaps only because the failure was written into the status
+            self._again.discard(key)
+            pause, backoff = 0.0, min(backoff, SOON)
+        self.add_after(key, max(after, pause, backoff))
+
+
+def _lane(key: Key) -> str:
+    """Return what a key takes turns for: its namespace, or itself if it has none."""
+    return key[0] or key[1]

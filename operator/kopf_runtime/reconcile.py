@@ -6,7 +6,7 @@ state, so it is right no matter which events were missed, repeated or interrupte
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from kopf_runtime import troubles
@@ -17,8 +17,8 @@ from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.objects import UnreadableError
 from kopf_runtime.pace import Pace
 from kopf_runtime.plan import Plan, Step, plan, stripped, surplus
-from kopf_runtime.queue import RetryError
 from kopf_runtime.records import Child, Owned, Primary, Update, Wanted
+from kopf_runtime.retries import RetryError
 from kopf_runtime.source import Source
 from kopf_runtime.status import SETTLE
 from kopf_runtime.telling import Teller
@@ -33,11 +33,12 @@ class Reconciler:
     def __init__(
         self, client: Client, primaries: Source[Primary], children: Mapping[Kind, Source[Child]],
         owned: Mapping[Kind, Owned], applier: Applier, pace: Pace, external: External,
-        teller: Teller, why_unserved: Callable[[str], str],
+        teller: Teller, why_unserved: Callable[[str], str], progress: Callable[[Key], None],
     ) -> None:  # fmt: skip
         self._client, self._primaries, self._children = client, primaries, children
         self._owned, self._applier, self._pace = owned, applier, pace
         self._external, self._teller, self._why_unserved = external, teller, why_unserved
+        self._progress = progress
         self._word = primaries.kind.kind
 
     async def reconcile(self, key: Key) -> float | None:
@@ -107,6 +108,7 @@ class Reconciler:
     def _serving(self, primary: Primary, kind: Kind, key: Key) -> Iterator[None]:
         """Allow writes to a child in another namespace only while that namespace is served."""
         namespace, name = key
+        self._progress(primary.key)
         if namespace == primary.key[0]:
             yield
             return
@@ -131,10 +133,12 @@ class Reconciler:
             if await self._make(primary, wanted):
                 return
             if (child := await self._applier.look(wanted)) is None:
-                raise RetryError(f"{wanted} came and went")
+                text = f"The API server says that {wanted} exists, but does not find it."
+                raise troubles.contradicted("AlreadyExists", text)
+        owned = self._owned[wanted.kind]
         step = plan(
-            primary, wanted, child, self._owned[wanted.kind], self._lives, self._word,
-            as_admitted=child.uid in self._applier.stripped,
+            primary, wanted, child, owned, self._lives, self._word,
+            as_admitted=self._applier.as_admitted(wanted, child, owned.update),
         )  # fmt: skip
         match step.step:
             case Step.KEEP:
@@ -168,7 +172,8 @@ class Reconciler:
         if step.step is Step.VERIFY:
             await self._applier.verify(primary, child)
         self._pause(self._pace.wait(child, step, self._client.now()), wanted, step)
-        left = await self._applier.delete(primary, wanted.kind, child, step)
+        deleting = self._applier.delete(primary, wanted.kind, child, step)
+        left = await self._patiently(primary, wanted, deleting)
         if left is not None:
             self._wait_for(wanted.kind, left, primary)
         elif not await self._make(primary, wanted):
@@ -218,7 +223,9 @@ class Reconciler:
                     f"The API server has not answered the request for {wanted} yet; "
                     "an admission webhook may be slow."
                 )
-                await self._teller.tell(primary.key, Trouble("SlowApiServer", text), at_once=True)
+                slow = Trouble("SlowApiServer", text)
+                with suppress(RetryError):  # a refused status must not cancel the write
+                    await self._teller.tell(primary.key, slow, at_once=True)
             return await task
         finally:
             task.cancel()

@@ -16,7 +16,7 @@ from kopf_runtime.cache import Cache
 from kopf_runtime.client import ApiError, Client
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.metrics import Metrics
-from kopf_runtime.objects import Identity, Object, UnreadableError, decode
+from kopf_runtime.objects import Identity, Object, UnreadableError, decode, number
 from kopf_runtime.records import Child, Primary, Selected, Unreadable
 from kopf_runtime.reflector import Reflector
 
@@ -196,7 +196,7 @@ class Source(Generic[R]):
         if identity is None:
             logger.warning("An object of %s cannot be read and is left out: %s", self.kind, error)
             return None
-        key, version = (identity.namespace, identity.name), int(identity.resource_version)
+        key, version = (identity.namespace, identity.name), number(identity.resource_version, 0)
         left_out = Unreadable(key, identity.uid, version, identity.generation, str(error))
         former = self.unreadable.get(key)
         if former is not None and left_out.is_as(former):
@@ -204,6 +204,7 @@ class Source(Generic[R]):
         elif self.unreadable.put(left_out):
             if (known := self.cache.get(key)) is not None:
                 self.cache.drop(known)
+                self._changed(None, known)  # its owner has to know
             self._warn(left_out)
             self._left_out(left_out)
         return key, version, False

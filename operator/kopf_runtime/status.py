@@ -1,36 +1,34 @@
-"""Writes an object's status, with conditions as in the Kubernetes API conventions, if it differs.
+"""Writes an object's status if it differs from the stored one.
 
 An author's `status` computes it, and this module writes it. A transient state is written only after
-it has lasted for a second: most children are ready before that, so their object is written once
-instead of twice.
+the stored one has been wrong for a second: most children are ready before that, so their object is
+written once instead of twice. What the API server does not keep is not written again and again.
 """
 
 import logging
-import math
-import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from kopf_runtime.backoff import Backoff
 from kopf_runtime.client import MERGE_PATCH, ApiError, Client
+from kopf_runtime.conditions import Status, build, difference, ready
 from kopf_runtime.kinds import Key, Kind
-from kopf_runtime.objects import parse
+from kopf_runtime.objects import UnreadableError, parse
 from kopf_runtime.records import Child, Primary, Unreadable
 from kopf_runtime.source import Source
 from kopf_runtime.troubles import Trouble
 
 logger = logging.getLogger(__name__)
 
-#: Seconds that a transient state must last before it is written.
+#: Seconds for which the stored status must be wrong before a transient state is written.
 SETTLE = 1.0
-#: The CRD's limit of conditions; if there are more, the oldest ones set by others are removed.
-CONDITIONS = 16
-_MESSAGE = 1024  # characters
+#: Seconds of the first and of the longest pause before a status that was not kept is sent again.
+FIRST, LONGEST = 60.0, 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +56,6 @@ class Observed:
         return self.children[0] if self.children else None
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
-    """The state of an object, as an author's `status` returns it."""
-
-    ready: bool
-    #: The condition's reason: one CamelCase word for programs.
-    reason: str
-    #: The condition's message: a sentence for people.
-    message: str
-    #: Further fields of the status, best as the class that declares them; None removes a field.
-    fields: Struct | dict[str, Any] = field(default_factory=dict)
-    #: Whether the state is transient: it is then written only after it has lasted for a while.
-    passing: bool = False
-    #: Seconds after which to requeue the object, at least one; None if that is not needed.
-    again: float | None = None
-
-
 def by_default(seen: Observed) -> Status:
     """Return the status of an object without an author's `status`: ready if all children are."""
     if seen.trouble is not None:
@@ -89,76 +70,140 @@ def by_default(seen: Observed) -> Status:
     return Status(True, "Reconciled", "All of its objects are there.")
 
 
+@dataclass(frozen=True, slots=True)
+class _NotKept:
+    """A status that the API server did not store as it was sent."""
+
+    sent: tuple[int, Status]
+    #: The status that it stored instead.
+    kept: dict[str, Any]
+    backoff: Backoff
+    #: When it may be sent again, by `time.monotonic`.
+    until: float
+
+
 class StatusWriter:
     """Writes the status of the objects of one kind."""
 
     def __init__(self, client: Client, primaries: Source[Primary]) -> None:
         self._client, self._primaries = client, primaries
-        self._unsettled: dict[Key, tuple[str, float]] = {}  # a transient reason, and since when
-        self._warned = False
+        self._unsettled: dict[Key, float] = {}  # since when a transient state waits to be written
+        self._sending: dict[Key, dict[str, Any]] = {}
+        self._not_kept: dict[Key, _NotKept] = {}
+        self._warned: set[str] = set()
 
     def forget(self, key: Key) -> None:
         """Forget an object that is gone."""
         self._unsettled.pop(key, None)
+        self._not_kept.pop(key, None)
+
+    def wrote(self, record: Primary) -> bool:
+        """Return whether a record has the status that is being written, so it is no news."""
+        return self._sending.get(record.key) == record.status
 
     async def tell(
         self, primary: Primary, now: Status, *, at_once: bool = False
     ) -> tuple[float | None, bool]:
-        """Write the status if it differs, and a transient one only after it has lasted.
+        """Write the status if it differs, and a transient one only after it has differed for long.
 
         Return the seconds until then, and whether the Ready condition's reason has changed.
         """
-        if now.passing and not at_once:
-            was, since = self._unsettled.get(primary.key, ("", 0.0))
-            if was != now.reason:
-                since = time.monotonic()
-                self._unsettled[primary.key] = now.reason, since
-            remaining = SETTLE - (time.monotonic() - since)
-            if remaining > 0:
-                return remaining, False
-        else:
-            self._unsettled.pop(primary.key, None)
-        return None, await self._write(primary, now)
-
-    async def _write(self, primary: Primary, now: Status) -> bool:
+        key, news = primary.key, False
         wanted = build(primary.status, primary.generation, now)
-        if not (patch := difference(primary.status, wanted)):
-            return False
+        patch = difference(primary.status, wanted)
+        if patch and not self._is_vain(primary, now):
+            if now.passing and not at_once:
+                # Whatever the reasons are meanwhile: they may change with each attempt.
+                since = self._unsettled.setdefault(key, time.monotonic())
+                if (remaining := SETTLE - (time.monotonic() - since)) > 0:
+                    return remaining, False
+            self._sending[key] = wanted
+            try:
+                exists = await self._write(primary, now, patch, wanted)
+            finally:
+                del self._sending[key]
+            changed = ready(primary.status).get("reason") != ready(wanted).get("reason")
+            news = exists and changed
+        self._unsettled.pop(key, None)
+        return None, news
+
+    async def _write(
+        self, primary: Primary, now: Status, patch: dict[str, Any], wanted: dict[str, Any]
+    ) -> bool:
+        """Write the status; return whether the object exists."""
         # Only to the version that was observed: a newer one is reconciled again.
         body = {"metadata": {"resourceVersion": str(primary.version)}, "status": patch}
         target = self._primaries.kind.at(primary.key, "status")
         try:
             raw = await self._client.request("PATCH", target, body, content_type=MERGE_PATCH)
         except ApiError as error:
-            if error.status == 404:
-                await self._missing(primary)
+            if error.status != 404:
+                raise
+            if (fetched := await self._primaries.fetch(primary.key)) is None:
                 return False
-            raise
-        if lost := difference(self._primaries.learn(raw).status, wanted):
-            self._warn(f"the API server does not keep these fields of its status: {sorted(lost)}")
-        return ready(primary.status).get("reason") != ready(wanted).get("reason")
+            stored, why = fetched[0].status, "it has no status subresource for these fields"
+        else:
+            stored = self._primaries.learn(raw).status
+            why = "the API server does not keep these fields of its status"
+        lost = sorted(name for name, value in wanted.items() if stored.get(name) != value)
+        if lost:
+            self._warn(why, lost)
+        self._remember(primary, now, stored, kept=not lost)
+        return True
 
-    async def _missing(self, primary: Primary) -> None:
-        """Warn if the object exists, but its kind has no status subresource."""
-        if await self._primaries.fetch(primary.key) is None:
-            return
-        self._warn("it has no status subresource, so no status can be written")
+    def _is_vain(self, primary: Primary, now: Status) -> bool:
+        """Return whether the API server did not keep this status, and it is too early to retry."""
+        former = self._not_kept.get(primary.key)
+        return (
+            former is not None
+            and former.until > time.monotonic()
+            and former.sent == _sent(primary, now)
+            and former.kept == primary.status
+        )
 
-    def _warn(self, what: str) -> None:
-        """Log once that the CRD does not match."""
-        if not self._warned:
-            self._warned = True
-            kind = self._primaries.kind
-            logger.error("%s: %s; install the CRD that comes with this operator", kind, what)
+    def _remember(
+        self, primary: Primary, now: Status, stored: dict[str, Any], *, kept: bool
+    ) -> None:
+        """Send what was not kept, as by a webhook or a CRD, again only after a growing pause."""
+        former = self._not_kept.pop(primary.key, None)
+        if not kept:
+            backoff = former.backoff if former is not None else Backoff(FIRST, LONGEST)
+            until = time.monotonic() + backoff.next()
+            sent = _sent(primary, now)
+            self._not_kept[primary.key] = _NotKept(sent, stored, backoff, until)
+
+    def _warn(self, why: str, fields: list[str]) -> None:
+        """Log once that the CRD does not match, or that a webhook changes a status."""
+        if why not in self._warned:
+            self._warned.add(why)
+            logger.error(
+                "%s: %s: %s; install the CRD that comes with this operator, and exempt the status "
+                "from webhooks that change it", self._primaries.kind, why, fields,
+            )  # fmt: skip
 
     async def tell_unreadable(self, left_out: Unreadable) -> None:
         """Write the status of an object that cannot be read; raise `ApiError`."""
         target = self._primaries.kind.at(left_out.key)
-        former = _status_of(await self._client.request("GET", target))
-        wanted = build(former, left_out.generation, Status(False, "Unreadable", left_out.reason))
+        raw = await self._client.request("GET", target)
+        try:
+            self._primaries.read(raw)
+        except UnreadableError as error:
+            meta, reason = error.identity, str(error)
+        else:
+            return  # it was mended meanwhile: an event is on its way
+        if meta is None:
+            raise ApiError("GET", target, 0, "BadAnswer", reason)
+        former = _status_of(raw)
+        wanted = build(former, meta.generation, Status(False, "Unreadable", reason))
         if patch := difference(former, wanted):
+            body = {"metadata": {"resourceVersion": meta.resource_version}, "status": patch}
             target = self._primaries.kind.at(left_out.key, "status")
-            await self._client.request("PATCH", target, {"status": patch}, content_type=MERGE_PATCH)
+            await self._client.request("PATCH", target, body, content_type=MERGE_PATCH)
+
+
+def _sent(primary: Primary, now: Status) -> tuple[int, Status]:
+    """Return what identifies a status that is sent, whenever it is looked at again."""
+    return primary.generation, replace(now, again=None)
 
 
 class _Stated(Struct):
@@ -174,70 +219,3 @@ def _status_of(raw: bytes) -> dict[str, Any]:
         return parse(_STATED, raw).status
     except (msgspec.MsgspecError, UnicodeError):
         return {}
-
-
-def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any]:
-    """Return the new status of an object, given the former one."""
-    conditions = former.get("conditions")
-    listed = [c for c in conditions if isinstance(c, dict)] if isinstance(conditions, list) else []
-    others = [c for c in listed if c.get("type") != "Ready"]
-    if len(others) >= CONDITIONS:
-        others.sort(key=lambda c: str(c.get("lastTransitionTime")), reverse=True)
-        del others[CONDITIONS - 1 :]
-    condition = _condition(ready(former), generation, now)
-    fields = msgspec.to_builtins(now.fields, str_keys=True, order="deterministic")
-    return {
-        **{name: value for name, value in former.items() if name not in fields},
-        **_stored(fields),
-        "observedGeneration": generation,
-        "conditions": [*others, condition],
-    }
-
-
-def _stored(value: Any) -> Any:
-    """Return a value as the API server stores it: without fields that are null."""
-    match value:
-        case dict():
-            stored = {name: _stored(part) for name, part in value.items()}
-            return {name: part for name, part in stored.items() if part is not None}
-        case list() | tuple():
-            return [_stored(item) for item in value]
-        case float() if not math.isfinite(value):
-            return None
-    return value
-
-
-def difference(former: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON merge patch from one object to the other; empty if they are equal."""
-    patch: dict[str, Any] = dict.fromkeys(former.keys() - wanted.keys())
-    for name, value in wanted.items():
-        known = former.get(name)
-        if isinstance(known, dict) and isinstance(value, dict) and known != value:
-            patch[name] = difference(known, value)
-        elif known != value:
-            patch[name] = value
-    return patch
-
-
-def _condition(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any]:
-    """Return the Ready condition; `lastTransitionTime` changes only with its status."""
-    status = "True" if now.ready else "False"
-    since = former.get("lastTransitionTime") if former.get("status") == status else None
-    return {
-        "type": "Ready",
-        "status": status,
-        # Most reasons come from the API server or the kubelet; a condition allows only one word.
-        "reason": re.sub(r"[^A-Za-z0-9]", "", now.reason).lstrip("0123456789")[:256] or "Unknown",
-        "message": now.message[:_MESSAGE],
-        "observedGeneration": generation,
-        "lastTransitionTime": since or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
-
-
-def ready(status: dict[str, Any]) -> dict[str, Any]:
-    """Return a status's Ready condition, or an empty one."""
-    conditions = status.get("conditions")
-    for condition in conditions if isinstance(conditions, list) else ():
-        if isinstance(condition, dict) and condition.get("type") == "Ready":
-            return condition
-    return {}

@@ -11,13 +11,14 @@ from typing import Any
 
 from kopf_runtime import troubles
 from kopf_runtime.client import ApiError, Client
+from kopf_runtime.conditions import Status, ready
 from kopf_runtime.events import Recorder
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.plan import Plan, gone
-from kopf_runtime.queue import RetryError
 from kopf_runtime.records import Child, Primary, Unreadable, Wanted
+from kopf_runtime.retries import RetryError
 from kopf_runtime.source import Source
-from kopf_runtime.status import SETTLE, Observed, Status, StatusWriter, ready
+from kopf_runtime.status import SETTLE, Observed, StatusWriter
 from kopf_runtime.troubles import Trouble
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,12 @@ class Teller:
         """Forget an object that is gone."""
         self._writer.forget(key)
         self._troubles.pop(key, None)
+
+    def wrote(self, record: Primary, known: Primary) -> bool:
+        """Return whether a change is nothing but the status that is being written."""
+        ours = record.deleting, record.finalizers, record.state
+        same = ours == (known.deleting, known.finalizers, known.state)
+        return same and self._writer.wrote(record)
 
     def in_trouble(self, key: Key) -> bool:
         """Return whether the last reconcile of the object ended in trouble."""
@@ -131,7 +138,7 @@ class Teller:
             return None
         children = ((w, self._children[w.kind].cache.get(w.key)) for w in primary.wanted)
         mine = [(w, c) for w, c in children if c is not None and c.owner == primary.uid]
-        unready = tuple(f"{wanted}: {child.unready}" for wanted, child in mine if child.unready)
+        unready = tuple(f"{wanted}: {why}" for wanted, child in mine if (why := _unready(child)))
         further = {
             kind: sorted(source.owned(primary), key=lambda child: child.key)
             for kind, source in self._grandchildren.items()
@@ -146,3 +153,11 @@ class Teller:
             self._recorder.warning(self._reference(primary), event, trouble.message)
         again = None if now.again is None else max(SETTLE, now.again)
         return min((seconds for seconds in (wait, again) if seconds is not None), default=None)
+
+
+def _unready(child: Child) -> str:
+    """Return why a child is not ready; its own status may not say that it is about to go."""
+    if not child.deleting:
+        return child.unready
+    held = f"; {', '.join(child.finalizers)} holds it" if child.finalizers else ""
+    return f"it is being deleted{held}"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from kopf_runtime.client import ApiError
 from kopf_runtime.kinds import Kind
-from kopf_runtime.queue import RetryError
 from kopf_runtime.records import Update, Wanted
+from kopf_runtime.retries import RetryError
 
 #: Minimum seconds before a retry after a conflict: somebody else's object is not watched.
 CONFLICT = 5.0
@@ -71,6 +71,20 @@ def changed_by_admission(wanted: Wanted, lost: list[str], update: Update) -> Sto
     if update is Update.REPLACE:
         text += f", then delete that {wanted.kind.kind}"
     return _stop("AdmissionChanged", text, CONFLICT, final=True)
+
+
+def finalizer_refused(word: str, finalizer: str) -> StopError:
+    """Return the error for an object from which admission removes the operator's finalizer."""
+    text = (
+        f"Admission removed the finalizer {finalizer} of this {word}, without which nothing would "
+        "be cleaned up outside the cluster; exempt it from the webhook or policy that does so"
+    )
+    return _stop("AdmissionChanged", text, CONFLICT, final=True)
+
+
+def contradicted(reason: str, message: str) -> StopError:
+    """Return the error for an answer that does not fit the others: late, or made by a webhook."""
+    return _stop(reason, message, 0.0)
 
 
 def unserved(kind: Kind, name: str, namespace: str, why: str) -> StopError:

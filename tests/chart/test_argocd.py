@@ -11,8 +11,8 @@ import yaml
 from lupa import lua51
 
 from hack.rig import tools
-from kopf_runtime import status
-from kopf_runtime.status import Status
+from kopf_runtime import conditions
+from kopf_runtime.conditions import Status
 from tests.chart.helm import CHART, CHECKOUT, Manifest
 
 SCRIPT = CHECKOUT / "deploy" / "argocd" / "health.lua"
@@ -28,7 +28,7 @@ def message(written: Status | None = None, *, generation: int = 1, seen: int = 1
     """Return a Message with the status that the operator writes."""
     metadata = {"name": "hello", "generation": generation}
     found = {"apiVersion": "myorg.dev/v1", "kind": "Message", "metadata": metadata}
-    return found | ({"status": status.build({}, seen, written)} if written else {})
+    return found | ({"status": conditions.build({}, seen, written)} if written else {})
 
 
 def health(found: Manifest) -> tuple[str, str]:
@@ -72,7 +72,7 @@ def test_a_message_that_is_being_deleted_is_on_its_way() -> None:
 
 def test_a_message_that_cannot_be_read_is_degraded_whatever_its_phase_was() -> None:
     found = message(READY)
-    unreadable = status.build({}, 1, Status(False, "Unreadable", "spec.text is no text"))
+    unreadable = conditions.build({}, 1, Status(False, "Unreadable", "spec.text is no text"))
     found["status"]["conditions"] = unreadable["conditions"]  # all that the operator then writes
 
     assert health(found) == ("Degraded", "spec.text is no text")

@@ -1,11 +1,13 @@
 """What is made, replaced, changed in place, left alone and deleted; and what is told of it."""
 
 import asyncio
+import time
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 import kopf_runtime as kr
 from kopf_runtime.controller import Controller
@@ -632,3 +634,44 @@ async def test_a_change_in_place_keeps_the_count_of_replacements(server: ApiServ
         await until(lambda: text(server) == "edited")
 
         assert child(server)["metadata"]["annotations"][REPLACED] == "1"
+
+
+@both
+@pytest.mark.usefixtures("made")
+async def test_an_object_is_not_ready_while_its_child_is_being_deleted(
+    server: ApiServer, how: Any
+) -> None:
+    kind = POD if how is widgets.pod else CONFIG_MAP
+    server.edit(kind, CHILD, lambda raw: raw["metadata"].update(finalizers=["example.com/hold"]))
+    server.delete(kind, CHILD)
+
+    await until(lambda: told(server).get("status") == "False")
+    assert told(server)["reason"] == "NotReady"
+    assert "w-one: it is being deleted; example.com/hold holds it." in told(server)["message"]
+
+    server.remove(kind, CHILD)
+    await until(lambda: told(server).get("status") == "True")
+
+
+async def test_a_reconcile_that_gets_on_is_not_stuck_however_many_children_it_has(
+    server: ApiServer,
+) -> None:
+    """A liveness probe must not kill the operator because of one large object."""
+    posts: list[float] = []
+    go_on = [asyncio.Event() for _ in range(2)]
+
+    async def hang(request: web.Request) -> None:
+        if request.method == "PATCH" and "/configmaps/" in request.path:
+            posts.append(time.monotonic())
+            await go_on[len(posts) - 1].wait()
+
+    server.answers.append(hang)
+    server.put(WIDGET, widget(text="a b"))
+    async with operating(server, one := widgets.controller(one_a_word)):
+        await until(lambda: len(posts) == 1)
+        await asyncio.sleep(0.3)
+        go_on[0].set()
+        await until(lambda: len(posts) == 2)
+
+        assert one.queue.longest_running() <= time.monotonic() - posts[0] - 0.25
+        go_on[1].set()

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+import kopf_runtime as kr
 from kopf_runtime.controller import Controller
 from kopf_runtime.kinds import CONFIG_MAP, Kind
 from tests.runtime import booking, tickets, widgets
@@ -534,6 +535,46 @@ async def test_a_cleanup_that_fails_is_told_with_a_way_out_and_holds_up_no_other
         service.mood = booking.well
         await until(lambda: server.get(TICKET, KEY) is None)
     assert service.bookings == {}
+
+
+async def test_a_webhook_that_takes_the_finalizer_away_is_told_and_nothing_is_made(
+    server: ApiServer, service: BookingService
+) -> None:
+    def strip(kind: Kind, raw: Raw) -> None:
+        if kind == TICKET:
+            raw["metadata"].pop("finalizers", None)
+            raw["metadata"].setdefault("annotations", {})["changed"] = str(time.monotonic())
+
+    server.admission = strip
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: told(server).get("reason") == "AdmissionChanged")
+        assert FINALIZER in told(server)["message"]
+        written = len(server.writes)
+        await asyncio.sleep(1.5)
+        assert len(server.writes) <= written + 20  # without a back-off, hundreds
+        assert service.bookings == {}
+
+        server.admission = lambda *_: None
+        await until(lambda: is_booked(server))
+
+
+async def test_an_endless_answer_leaves_room_for_the_way_out(
+    server: ApiServer, service: BookingService
+) -> None:
+    one = controller()
+
+    @one.cleanup()
+    async def fail(*_: Any) -> None:
+        raise kr.RetryError("no " * 100_000)
+
+    server.put(TICKET, ticket())
+    async with operating(server, one, settings=settings(service)):
+        await until(lambda: is_booked(server))
+        server.delete(TICKET, KEY)
+
+        await until(lambda: told(server).get("reason") == "CleanupFailed")
+    assert f"remove its finalizer {FINALIZER}" in told(server)["message"]
 
 
 async def test_a_missing_right_to_finalizers_is_told_and_nothing_is_made(

@@ -3,6 +3,8 @@
 import asyncio
 import itertools
 import json
+from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -141,6 +143,59 @@ async def test_a_poisoned_object_is_told_as_soon_as_a_replica_leads(server: ApiS
         work.cancel()
 
 
+async def test_the_time_of_a_condition_outlives_a_change_of_leader(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.put(WIDGET, widget() | {"spec": {"text": 7}})
+    async with operating(server, widgets.controller()):
+        await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
+    told = widgets.ready(server.get(WIDGET, ("ns", "one")))
+
+    later = SimpleNamespace(now=lambda zone: datetime(2222, 2, 2, tzinfo=zone))
+    monkeypatch.setattr("kopf_runtime.conditions.datetime", later)
+    server.edit(WIDGET, ("ns", "one"), lambda raw: raw.update(spec={"text": [7]}))  # meanwhile
+    async with operating(server, widgets.controller()):
+        await until(lambda: "array" in widgets.ready(server.get(WIDGET, ("ns", "one")))["message"])
+
+    now = widgets.ready(server.get(WIDGET, ("ns", "one")))
+    assert now["lastTransitionTime"] == told["lastTransitionTime"]
+
+
+async def test_an_object_that_was_mended_meanwhile_is_not_told_as_unreadable(
+    server: ApiServer,
+) -> None:
+    """A leader may begin before the watch has brought it the mended one."""
+    server.put(WIDGET, widget() | {"spec": {"text": 7}})
+    one = widgets.controller()
+    async with operating(server, one, working=False) as operator:
+        await until(lambda: operator.synced)
+        server.mute = True
+        server.put(WIDGET, widget())
+        server.mute = False
+        work = asyncio.create_task(one.work())
+        await until(lambda: ("GET", WIDGET.at(("ns", "one"))) in
+                    [(asked.method, asked.path) for asked in server.requests])  # fmt: skip
+        await asyncio.sleep(0.2)
+        work.cancel()
+
+    assert server.writes == []
+
+
+async def test_a_child_that_cannot_be_read_any_more_is_told_at_once(server: ApiServer) -> None:
+    def keep(child: kr.Object) -> float:
+        return 1 / len(child.metadata.annotations or {})
+
+    def condition() -> Any:
+        return widgets.ready(server.get(WIDGET, ("ns", "one")))
+
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(keep=keep)):
+        await until(lambda: condition().get("status") == "True")
+        server.edit(CONFIG_MAP, CHILD, lambda raw: raw["metadata"].pop("annotations"))
+
+        await until(lambda: condition()["reason"] == "Unreadable")
+
+
 async def test_a_poisoned_object_that_is_deleted_is_not_counted_any_more(
     server: ApiServer,
 ) -> None:
@@ -243,6 +298,25 @@ class Sources:
 
 
 SOURCES, VERSIONS = Sources(), itertools.count(2)
+
+
+def test_m3_what_is_kept_of_finalizers_and_owners_is_bounded() -> None:
+    """An API server bounds neither their number nor the length of an owner's name and uid."""
+    many = [f"example.com/hold-{number}" for number in range(4000)]
+    owner = {
+        "apiVersion": "example.dev/v1", "kind": "Widget", "name": "n" * 500_000,
+        "uid": "u" * 500_000, "controller": True,
+    }  # fmt: skip
+    meta = {"finalizers": [*many, "example.dev/message-operator"], "ownerReferences": [owner]}
+    for kind, name in ((WIDGET, "large"), (CONFIG_MAP, "w-large")):
+        SOURCES.take(kind, {"metadata": meta}, next(VERSIONS), name, "uid-large")
+
+    primaries, children = SOURCES.controller.sources
+    primary: Any = primaries.cache.get(("ns", "large"))
+    child: Any = children.cache.get(("ns", "w-large"))
+    assert "example.dev/message-operator" in primary.finalizers
+    assert sum(map(len, primary.finalizers)) < 1000
+    assert sum(map(len, (*child.finalizers, child.owner, child.parent))) < 1500
 
 
 @settings(max_examples=300, deadline=None)

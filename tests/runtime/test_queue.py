@@ -8,7 +8,8 @@ import pytest
 
 from kopf_runtime.kinds import Key
 from kopf_runtime.metrics import Metrics
-from kopf_runtime.queue import RetryError, WorkQueue
+from kopf_runtime.queue import WorkQueue
+from kopf_runtime.retries import RetryError
 from tests.support.waiting import in_virtual_time, now, until
 
 A, B = ("ns", "a"), ("ns", "b")
@@ -282,6 +283,38 @@ async def test_the_age_of_the_oldest_reconcile_tells_of_a_stuck_one() -> None:
         assert queue.longest_running() >= 300
 
 
+@in_virtual_time
+async def test_a_step_that_begins_shows_that_a_reconcile_is_not_stuck() -> None:
+    async with working(Slow(ns=3600.0)) as queue:
+        queue.add(A)
+        await asyncio.sleep(200)
+        queue.progress(A)
+        queue.progress(B)  # which is not under way
+        await asyncio.sleep(200)
+
+        assert 200 <= queue.longest_running() < 250
+
+
+@in_virtual_time
+async def test_a_failure_that_queues_its_own_key_makes_no_hot_loop() -> None:
+    """As the status in which it is told does, if the words differ each time."""
+    runs = 0
+
+    async def reconcile(key: Key) -> None:
+        nonlocal runs
+        runs += 1
+        queue.add(key)
+        if runs > 1000:  # let time pass
+            await asyncio.sleep(3600)
+        raise RetryError("failed")
+
+    async with working(reconcile) as queue:
+        queue.add(A)
+        await asyncio.sleep(60)
+
+    assert 60 <= runs <= 150  # it may have been an edit: that waits for a second at most
+
+
 # --- L2: fairness -------------------------------------------------------------------------------
 
 
@@ -309,6 +342,23 @@ async def test_l2_a_namespace_that_turns_slow_holds_up_the_others_for_a_moment_o
         await until(lambda: ELSEWHERE in slow.done)
 
         assert now() - added <= 2.0
+
+
+@in_virtual_time
+async def test_l2_slow_objects_without_a_namespace_hold_up_the_others_for_a_moment_only() -> None:
+    done: dict[str, float] = {}
+
+    async def reconcile(key: Key) -> None:
+        await asyncio.sleep(0.0 if key[1] == "quick" else 100.0)
+        done[key[1]] = now()
+
+    keys = tuple(("", str(number)) for number in range(50))
+    async with working(reconcile, workers=16, keys=keys) as queue:
+        began = now()
+        queue.add(("", "quick"))
+        await until(lambda: "quick" in done)
+
+    assert done["quick"] - began < 10
 
 
 @in_virtual_time

@@ -1,15 +1,17 @@
 """A status is what its author's function says of an object now, and is written once."""
 
 import asyncio
+import itertools
 from typing import Any
 
 import msgspec
 import pytest
 
 import kopf_runtime as kr
+from kopf_runtime import conditions
 from tests.runtime import widgets
 from tests.runtime.widgets import WIDGET, edit, swept, widget
-from tests.support.api_server import ApiServer
+from tests.support.api_server import ApiServer, RefusedError
 from tests.support.running import operating
 from tests.support.waiting import until
 
@@ -106,6 +108,105 @@ async def test_a_field_of_the_status_that_the_crd_lacks_is_told(
 
     (told,) = (one.message for one in caplog.records if "install the CRD" in one.message)
     assert "['extra']" in told
+
+
+def drop(status: Any) -> None:
+    status.pop("extra", None)
+
+
+def drop_and_stamp(status: Any) -> None:
+    drop(status)
+    status["stamp"] = next(STAMPS)
+
+
+def change(status: Any) -> None:
+    status["count"] = next(STAMPS)
+
+
+def drop_the_time(status: Any) -> None:
+    for condition in status["conditions"]:
+        condition.pop("lastTransitionTime", None)
+
+
+def turn(status: Any) -> None:
+    for condition in status["conditions"]:
+        condition["status"] = "Unknown"
+
+
+STAMPS = itertools.count(1000)
+
+
+@pytest.mark.parametrize("webhook", [drop, drop_and_stamp, change, drop_the_time, turn, None])
+async def test_a_status_that_is_not_kept_is_not_written_again_and_again(
+    server: ApiServer, webhook: Any
+) -> None:
+    """As by a CRD without the field, or a webhook; without a webhook here: no subresource."""
+
+    def writes() -> int:
+        return len([one for one in server.writes if one.endswith("/status")])
+
+    def mutate(kind: kr.Kind, raw: Any) -> None:
+        if kind == WIDGET and webhook is not None:
+            webhook(raw["status"])
+
+    server.admission = mutate
+    if webhook is None:
+        server.refuse("PATCH", "/status$", RefusedError(404, "NotFound"), float("inf"))
+    server.put(WIDGET, widget())
+    settings = kr.Settings(sweep_period=0.1)
+    one = telling({"count": 2, "extra": 3}, {"count": 3, "extra": 4})
+    async with operating(server, one, settings=settings):
+        await until(writes)
+        await swept(server)
+        assert writes() == 1
+
+        server.edit(WIDGET, KEY, edit("edited"))  # is told at once all the same
+        await until(lambda: writes() == 2)
+        await swept(server)
+        assert writes() == 2
+
+        server.edit(WIDGET, KEY, lambda raw: raw.update(status={"by": "a hand"}))
+        await until(lambda: writes() == 3)  # and so is what a hand altered
+
+
+async def test_a_status_that_was_not_kept_is_written_again_after_a_pause(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.status.FIRST", 0.2)
+
+    def prune(kind: kr.Kind, raw: Any) -> None:
+        if kind == WIDGET:
+            drop(raw["status"])
+
+    server.admission = prune
+    server.put(WIDGET, widget())
+    settings = kr.Settings(sweep_period=0.1)
+    async with operating(server, telling({"count": 2, "extra": 3}), settings=settings):
+        assert await status_of(server, 1) == {"count": 2}
+        server.admission = lambda *_: None  # the CRD has the field by now
+
+        await until(lambda: ((server.get(WIDGET, KEY) or {})["status"]).get("extra") == 3)
+
+
+async def test_a_status_that_differs_each_time_makes_no_hot_loop(server: ApiServer) -> None:
+    one = widgets.controller()
+
+    @one.status
+    def status(_: kr.Observed) -> kr.Status:
+        return kr.Status(True, "Fine", "Fine.", fields={"count": next(STAMPS)})
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await status_of(server, 1)
+        await asyncio.sleep(0.5)
+
+    assert len([one for one in server.writes if one.endswith("/status")]) < 10
+
+
+def test_a_text_that_is_not_valid_unicode_can_be_written() -> None:
+    built = conditions.build({}, 1, kr.Status(False, "Failed", "half a character: \ud800"))
+
+    assert b"half a character: ?" in msgspec.json.encode(built)
 
 
 @pytest.mark.parametrize("again", [0.0, -1.0, float("nan")])

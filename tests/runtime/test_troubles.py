@@ -1,6 +1,7 @@
 """What goes wrong is told by a condition and an Event in the API server's words, and made good."""
 
 import asyncio
+import itertools
 import logging
 from typing import Any
 
@@ -10,7 +11,7 @@ from aiohttp import web
 import kopf_runtime as kr
 from kopf_runtime.kinds import CONFIG_MAP, POD
 from tests.runtime import widgets
-from tests.runtime.widgets import UID, WIDGET, Raw, edit, ready, swept, widget
+from tests.runtime.widgets import TEMPLATE, UID, WIDGET, Raw, edit, ready, swept, widget
 from tests.support.api_server import ApiServer, RefusedError
 from tests.support.running import operating
 from tests.support.waiting import until
@@ -84,6 +85,96 @@ async def test_l1_a_server_that_takes_long_is_told_while_it_takes_long(server: A
         await until(lambda: told(server).get("status") == "True")
 
 
+async def test_a_deletion_that_takes_long_is_told_while_it_takes_long(server: ApiServer) -> None:
+    answer = asyncio.Event()
+
+    async def hang(request: web.Request) -> None:
+        if request.method == "DELETE":
+            await answer.wait()
+
+    server.answers.append(hang)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+        server.edit(WIDGET, KEY, edit("edited"))
+        await until(lambda: told(server).get("reason") == "SlowApiServer")
+        assert told(server)["status"] == "False"
+
+        answer.set()
+        await until(lambda: told(server).get("status") == "True")
+
+
+async def test_a_slow_write_is_not_given_up_because_the_status_is_refused(
+    server: ApiServer,
+) -> None:
+    async def slow(request: web.Request) -> web.Response | None:
+        if request.method == "POST" and request.path.endswith("/pods"):
+            await asyncio.sleep(0.3)
+            if request.transport is None or request.transport.is_closing():
+                return RefusedError(500, "InternalError", "nobody waits for it").response()
+        return None
+
+    server.answers.append(slow)
+    server.refuse("PATCH", "/status$", RefusedError(403, "Forbidden"), FOREVER)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: server.get(POD, CHILD))
+
+
+@pytest.mark.parametrize(
+    ("method", "code", "reason"), [("DELETE", 404, "NotFound"), ("POST", 409, "AlreadyExists")]
+)
+async def test_a_webhook_that_lies_about_what_exists_is_told(
+    server: ApiServer, method: str, code: int, reason: str
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+        server.refuse(method, "/pods(/w-one)?$", RefusedError(code, reason), FOREVER)
+        server.edit(WIDGET, KEY, edit("edited"))
+        await until(lambda: (told(server).get("status"), told(server)["reason"])
+                    == ("False", reason))  # fmt: skip
+        assert "Pod w-one" in told(server)["message"]
+
+        server.answers.clear()
+        await until(lambda: told(server).get("status") == "True")
+
+
+async def test_a_refusal_in_other_words_each_time_makes_no_hot_loop(server: ApiServer) -> None:
+    words = itertools.count()
+
+    async def refuse(request: web.Request) -> web.Response | None:
+        if request.method == "POST" and request.path.endswith("/pods"):
+            said = f"read tcp 10.0.0.1:{next(words)}: connection reset by peer"
+            return RefusedError(500, "InternalError", said).response()
+        return None
+
+    server.answers.append(refuse)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: "reset by peer" in told(server).get("message", ""))
+        await asyncio.sleep(1.5)
+
+    assert next(words) <= 20  # without a back-off, hundreds
+
+
+async def test_a_trouble_that_has_another_reason_each_time_is_told(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    reasons = itertools.cycle([(500, "InternalError"), (503, "ServiceUnavailable")])
+
+    async def refuse(request: web.Request) -> web.Response | None:
+        if request.method == "POST" and request.path.endswith("/pods"):
+            return RefusedError(*next(reasons)).response()
+        return None
+
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+        server.answers.append(refuse)
+        server.remove(POD, CHILD)
+
+        await until(lambda: told(server).get("status") == "False", seconds=20)
+
+
 async def test_too_many_requests_are_waited_out_for_as_long_as_the_server_says(
     server: ApiServer,
 ) -> None:
@@ -101,19 +192,32 @@ async def test_too_many_requests_are_waited_out_for_as_long_as_the_server_says(
 
 # --- L6 -----------------------------------------------------------------------------------------
 
+MARKS = {
+    "app.kubernetes.io/managed-by": "the label app.kubernetes.io/managed-by",
+    UID: f"the label {UID}", TEMPLATE: "the annotation template-hash",
+    "ownerReferences": "the owner reference",
+}  # fmt: skip
 
-@pytest.mark.parametrize("lost", ["app.kubernetes.io/managed-by", UID, "ownerReferences"])
+
+def stripping(kind: kr.Kind, lost: str) -> Any:
+    """Return a webhook that removes one of our marks; a policy takes all annotations."""
+
+    def strip(one: kr.Kind, raw: Raw) -> None:
+        meta = raw["metadata"]
+        if one == kind and lost == TEMPLATE:
+            meta.pop("annotations", None)
+        elif one == kind:
+            (meta if lost == "ownerReferences" else meta["labels"]).pop(lost)
+
+    return strip
+
+
+@pytest.mark.parametrize("lost", MARKS)
 async def test_l6_a_webhook_that_takes_our_marks_away_is_told_and_the_child_lives(
     server: ApiServer, lost: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-
-    def strip(kind: kr.Kind, raw: Raw) -> None:
-        if kind == POD:
-            where = raw["metadata"] if lost == "ownerReferences" else raw["metadata"]["labels"]
-            where.pop(lost)
-
-    server.admission = strip
+    server.admission = stripping(POD, lost)
     server.put(WIDGET, widget())
     settings = kr.Settings(sweep_period=0.1)
     async with operating(server, widgets.controller(widgets.pod), settings=settings):
@@ -122,26 +226,19 @@ async def test_l6_a_webhook_that_takes_our_marks_away_is_told_and_the_child_live
         await swept(server)
 
         assert (server.get(POD, CHILD) or {})["metadata"]["uid"] == uid
-    name = "the owner reference" if lost == "ownerReferences" else f"the label {lost}"
-    assert f"dmission removed or changed {name}" in told(server)["message"]
+    assert f"dmission removed or changed {MARKS[lost]}" in told(server)["message"]
     assert len(warnings(server)) == 1
     assert caplog.text.count("dmission removed or changed") == 1  # not at each sweep
 
 
-@pytest.mark.parametrize("lost", ["app.kubernetes.io/managed-by", UID, "ownerReferences"])
+@pytest.mark.parametrize("lost", MARKS)
 @pytest.mark.parametrize("how", [widgets.config_map, widgets.pod], ids=["apply", "replace"])
 async def test_l6_what_a_webhook_took_comes_back_once_it_is_exempt(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch, how: Any, lost: str
 ) -> None:
     monkeypatch.setattr("kopf_runtime.troubles.CONFLICT", 0.05)
     kind = POD if how is widgets.pod else CONFIG_MAP
-
-    def strip(one: kr.Kind, raw: Raw) -> None:
-        if one == kind:
-            where = raw["metadata"] if lost == "ownerReferences" else raw["metadata"]["labels"]
-            where.pop(lost)
-
-    server.admission = strip
+    server.admission = stripping(kind, lost)
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller(how)):
         await until(lambda: told(server).get("reason") == "AdmissionChanged")
