@@ -18,6 +18,9 @@ from kopf_runtime.objects import Page, number, parse
 
 #: Objects per page; client-go's 500 took 20 MB more at a start with 10,000 Messages.
 PAGE = 100
+#: Later pages of a long list have up to this share of the objects before them. etcd counts what is
+#: left for each page, so with pages of one size the work would grow with the square of the list.
+SHARE = 0.01
 #: Target size of a page in bytes: after a page of large objects, fewer are requested.
 PAGE_BYTES = 2_000_000
 #: Seconds for which a page that fails is asked for again before the list begins at the first one.
@@ -58,6 +61,7 @@ class Lister:
         """Yield the pages of a full list, each with the list's version; raise `ApiError`."""
         query = {**self.query, "limit": str(PAGE)}
         backoff, turned = Backoff(), time.monotonic()
+        seen = 0
         while True:
             try:
                 page, version, size = await self._page(query)
@@ -71,8 +75,9 @@ class Lister:
             backoff, turned = Backoff(), time.monotonic()
             if not page.metadata.continue_:
                 return
-            limit = int(query["limit"]) * PAGE_BYTES // max(size, 1)
-            query["limit"] = str(max(5, min(PAGE, limit)))
+            seen += len(page.items or ())
+            fits = int(query["limit"]) * PAGE_BYTES // max(size, 1)
+            query["limit"] = str(max(5, min(max(PAGE, int(seen * SHARE)), fits)))
             query["continue"] = page.metadata.continue_
             await asyncio.sleep(0)
 

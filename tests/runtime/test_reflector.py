@@ -421,6 +421,20 @@ async def test_sweeps_go_on_though_each_watch_fails(server: ApiServer) -> None:
         await until(lambda: text(server, ("ns", "w-one")) == "edited", seconds=20)
 
 
+async def test_the_pages_of_a_long_list_grow_with_it(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "PAGE", 5)
+    monkeypatch.setattr(listing, "SHARE", 0.5)
+    for number in range(60):
+        server.put(WIDGET, widget(f"w{number}"))
+
+    async with operating(server, widgets.controller()):
+        await until(lambda: len(server.all(CONFIG_MAP)) == 60)
+
+    assert [one.query["limit"] for one in pages(server)] == ["5", "5", "5", "7", "11", "16", "24"]
+
+
 async def test_a_missed_event_is_made_good_by_the_next_sweep_and_counted(
     server: ApiServer,
 ) -> None:
