@@ -74,6 +74,7 @@ class Reader:
             uid = owner.uid[:_LONGEST_UID] if owner is not None else ""
             view = owned.keep(thing)
             return Child(
+                kind=owned.kind,
                 key=known.key if known is not None else meta.key,
                 uid=meta.uid,
                 version=meta.version,

@@ -105,6 +105,7 @@ class Primary:
 class Child:
     """An object that a primary owns or could own."""
 
+    kind: Kind
     key: Key
     uid: str
     version: int

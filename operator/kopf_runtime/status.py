@@ -55,6 +55,10 @@ class Observed:
         """The only child, or None if it does not exist."""
         return self.children[0] if self.children else None
 
+    def children_of(self, kind: Kind) -> tuple[Child, ...]:
+        """Return the children of one kind, in the order in which `desired` has them."""
+        return tuple(child for child in self.children if child.kind == kind)
+
 
 def by_default(seen: Observed) -> Status:
     """Return the status of an object without an author's `status`: ready if all children are."""

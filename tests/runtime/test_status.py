@@ -9,8 +9,10 @@ import pytest
 
 import kopf_runtime as kr
 from kopf_runtime import conditions
+from kopf_runtime.controller import Controller
+from kopf_runtime.kinds import CONFIG_MAP, SECRET, SERVICE
 from tests.runtime import widgets
-from tests.runtime.widgets import WIDGET, edit, swept, widget
+from tests.runtime.widgets import WIDGET, Widget, edit, ready, swept, widget
 from tests.support.api_server import ApiServer, RefusedError
 from tests.support.running import operating
 from tests.support.waiting import until
@@ -225,3 +227,37 @@ async def test_a_status_that_is_to_change_at_once_makes_no_hot_loop(
         await asyncio.sleep(0.5)
 
         assert operator.metric("reconciles_total", kind="widgets", result="requeue_after") < 10
+
+
+async def test_a_status_sees_the_children_of_one_kind_in_the_order_of_the_plan() -> None:
+    one = Controller(WIDGET, Widget, lambda _: None)
+    for kind in (CONFIG_MAP, SECRET, SERVICE):
+        one.owns(kind)
+
+    @one.desired
+    def desired(_: Widget, __: object) -> list[dict[str, Any]]:
+        planned = [(CONFIG_MAP, "z"), (SECRET, "a"), (CONFIG_MAP, "a")]
+        return [
+            {"apiVersion": "v1", "kind": kind.kind, "metadata": {"name": name}}
+            for kind, name in planned
+        ]
+
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        def names(kind: kr.Kind) -> list[str]:
+            return [child.key[1] for child in seen.children_of(kind)]
+
+        fields = {kind.plural: names(kind) for kind in (CONFIG_MAP, SECRET, SERVICE)}
+        kinds = [child.kind.plural for child in seen.children]
+        return kr.Status(len(kinds) == 3, "Seen", "They are seen.", {**fields, "kinds": kinds})
+
+    async with ApiServer(WIDGET, SECRET, SERVICE).running() as server:
+        server.put(WIDGET, widget())
+        async with operating(server, one):
+            await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+            assert await status_of(server, 1) == {
+                "configmaps": ["z", "a"],
+                "secrets": ["a"],
+                "services": [],
+                "kinds": ["configmaps", "secrets", "configmaps"],
+            }

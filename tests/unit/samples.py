@@ -37,10 +37,10 @@ def pod_state(status: Raw, node: str | None = "node-1") -> pods.PodState:
 def child(state: pods.PodState, **changes: Any) -> kr.Child:
     """The record of a Message's Pod."""
     record = {
-        "key": ("ns", "msg-hello"), "uid": "u", "version": 1, "owner": "o", "made_for": "o",
-        "parent": "hello", "deleting": False, "deadline": 0.0, "created": 0.0, "finalizers": (),
-        "template": "t", "generation": 1, "replaced": 0, "unlabelled": (), "altered": False,
-        "editors": "", "view": state,
+        "kind": kr.kinds.POD, "key": ("ns", "msg-hello"), "uid": "u", "version": 1, "owner": "o",
+        "made_for": "o", "parent": "hello", "deleting": False, "deadline": 0.0, "created": 0.0,
+        "finalizers": (), "template": "t", "generation": 1, "replaced": 0, "unlabelled": (),
+        "altered": False, "editors": "", "view": state,
     }  # fmt: skip
     return kr.Child(**{**record, **changes})
 
