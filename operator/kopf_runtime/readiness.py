@@ -1,7 +1,9 @@
 """Says why a child of a well-known kind is not ready, according to its own status.
 
 `Behavior.owns` uses these functions for the kinds whose children the author does not read. An
-object without an author's `status` is ready once all of its children are.
+object without an author's `status` is ready once all of its children are. The rules are those of
+`kubectl rollout status` and of kstatus (sigs.k8s.io/cli-utils): during a rollout a workload is not
+ready, even if enough Pods serve.
 """
 
 from collections.abc import Callable
@@ -18,22 +20,43 @@ class Condition(Struct, frozen=True):
 
     type: str = ""
     status: str = ""
+    reason: str = ""
     message: str = ""
 
 
-class WorkloadSpec(Struct, frozen=True):
-    """The wanted size, if the kind has one."""
+class RollingUpdate(Struct, frozen=True):
+    """How a StatefulSet's Pods are replaced; those below the partition stay as they are."""
+
+    partition: int = 0
+
+
+class UpdateStrategy(Struct, rename="camel", frozen=True):
+    """How the Pods of a StatefulSet or DaemonSet are replaced; `OnDelete` leaves it to people."""
+
+    type: str = ""
+    rolling_update: RollingUpdate | None = None
+
+
+class WorkloadSpec(Struct, rename="camel", frozen=True):
+    """The wanted size and the way to change, if the kind has them."""
 
     replicas: int = 1
+    update_strategy: UpdateStrategy = UpdateStrategy()
 
 
 class WorkloadStatus(Struct, rename="camel", frozen=True):
     """The fields from which Kubernetes itself tells readiness."""
 
     observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
     ready_replicas: int = 0
+    available_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
     desired_number_scheduled: int = 0
-    number_ready: int = 0
+    updated_number_scheduled: int = 0
+    number_available: int = 0
     phase: str = ""
     conditions: list[Condition] = []
 
@@ -44,10 +67,14 @@ class Workload(Object):
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
 
+    def condition(self, type_: str) -> Condition:
+        """Return a condition, or an empty one."""
+        conditions = (one for one in self.status.conditions if one.type == type_)
+        return next(conditions, Condition())
+
     def lacks(self, type_: str, otherwise: str) -> str:
         """Return why a condition is not true, empty if it is."""
-        conditions = (one for one in self.status.conditions if one.type == type_)
-        condition = next(conditions, Condition())
+        condition = self.condition(type_)
         return "" if condition.status == "True" else condition.message or otherwise
 
     @property
@@ -56,6 +83,11 @@ class Workload(Object):
         known = self.status.observed_generation >= self.metadata.generation
         return "" if known else "its status is not up to date yet"
 
+    @property
+    def rolls(self) -> bool:
+        """Whether its Pods are replaced without anybody's help after an edit."""
+        return self.spec.update_strategy.type != "OnDelete"
+
 
 def _pod(pod: Workload) -> str:
     if pod.status.phase == "Succeeded":
@@ -63,27 +95,63 @@ def _pod(pod: Workload) -> str:
     return pod.lacks("Ready", f"it is {pod.status.phase or 'Pending'}")
 
 
-def _deployment(deployment: Workload) -> str:
-    return deployment.unobserved or deployment.lacks("Available", "it is not available yet")
+def _deployment(one: Workload) -> str:
+    status, wanted = one.status, one.spec.replicas
+    behind = (
+        _count("available", status.available_replicas, wanted)
+        or _count("updated", status.updated_replicas, wanted)
+        or _surplus(status.replicas, wanted)
+    )
+    if one.unobserved or not behind:
+        return one.unobserved
+    failure, progress = one.condition("ReplicaFailure"), one.condition("Progressing")
+    why = failure.message if failure.status == "True" else ""  # for example, a quota
+    if progress.reason == "ProgressDeadlineExceeded":
+        return f"its rollout has failed: {why or progress.message}"
+    return f"{behind} ({why})" if why else behind
 
 
 def _stateful_set(one: Workload) -> str:
-    return one.unobserved or _count(one.status.ready_replicas, one.spec.replicas)
+    status, wanted = one.status, one.spec.replicas
+    return (
+        one.unobserved
+        or _count("ready", status.ready_replicas, wanted)
+        or (_rolling(one) if one.rolls else "")
+        or _surplus(status.replicas, wanted)
+    )
+
+
+def _rolling(stateful_set: Workload) -> str:
+    """Return how far the rollout of a StatefulSet has come, empty if it is over."""
+    status, update = stateful_set.status, stateful_set.spec.update_strategy.rolling_update
+    partition = update.partition if update is not None else 0
+    if not partition and status.current_revision != status.update_revision:
+        return f"updated Pods: {status.updated_replicas} of {stateful_set.spec.replicas}"
+    return _count("updated", status.updated_replicas, stateful_set.spec.replicas - partition)
 
 
 def _daemon_set(one: Workload) -> str:
-    return one.unobserved or _count(one.status.number_ready, one.status.desired_number_scheduled)
+    status, wanted = one.status, one.status.desired_number_scheduled
+    return (
+        one.unobserved
+        or _count("available", status.number_available, wanted)
+        or (_count("updated", status.updated_number_scheduled, wanted) if one.rolls else "")
+    )
 
 
 def _job(job: Workload) -> str:
-    failed = (one for one in job.status.conditions if (one.type, one.status) == ("Failed", "True"))
-    if (failure := next(failed, None)) is not None:
-        return f"it has failed: {failure.message}"
+    failed = job.condition("Failed")
+    if failed.status == "True":
+        return f"it has failed: {failed.message}"
     return job.lacks("Complete", "it has not completed yet")
 
 
-def _count(ready: int, wanted: int) -> str:
-    return "" if ready >= wanted else f"ready Pods: {ready} of {wanted}"
+def _count(what: str, actual: int, wanted: int) -> str:
+    return "" if actual >= wanted else f"{what} Pods: {actual} of {wanted}"
+
+
+def _surplus(actual: int, wanted: int) -> str:
+    return "" if actual <= wanted else f"Pods that are still to go: {actual - wanted}"
 
 
 #: By kind, a function that returns why a child is not ready, and an empty text if it is.

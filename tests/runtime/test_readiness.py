@@ -8,7 +8,7 @@ import pytest
 import kopf_runtime as kr
 from kopf_runtime.controller import Controller
 from kopf_runtime.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET
-from tests.runtime.widgets import WIDGET, Raw, Widget, ready, widget
+from tests.runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
 from tests.support.api_server import ApiServer
 from tests.support.running import operating
 from tests.support.waiting import until
@@ -23,7 +23,7 @@ async def server() -> AsyncIterator[ApiServer]:
         yield one
 
 
-def controller(*kinds: kr.Kind, **owns: Any) -> Controller:
+def controller(*kinds: kr.Kind, spec: Raw | None = None, **owns: Any) -> Controller:
     """Return a controller of Widgets that have a child of each of these kinds."""
     widgets = Controller(WIDGET, Widget, lambda _: None)
     for kind in kinds:
@@ -31,11 +31,10 @@ def controller(*kinds: kr.Kind, **owns: Any) -> Controller:
 
     @widgets.desired
     def desired(one: Widget, _: object) -> list[Raw]:
-        spec = {"replicas": 3} if STATEFUL_SET in kinds else {}
         return [
             {
                 "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "w"},
-                "spec": spec,
+                "spec": {"replicas": 3, "text": one.spec.text, **(spec or {})},
             }
             for kind in kinds
         ]  # fmt: skip
@@ -43,8 +42,9 @@ def controller(*kinds: kr.Kind, **owns: Any) -> Controller:
     return widgets
 
 
-def condition(type_: str, status: str, message: str = "") -> Raw:
-    return {"conditions": [{"type": type_, "status": status, "message": message}]}
+def condition(type_: str, status: str, message: str = "", reason: str = "") -> Raw:
+    one = {"type": type_, "status": status, "message": message, "reason": reason}
+    return {"conditions": [one]}
 
 
 async def tells(server: ApiServer, status: str, reason: str, message: str) -> None:
@@ -68,31 +68,99 @@ async def becomes(server: ApiServer, kind: kr.Kind, status: Raw) -> None:
 
 
 SEEN = {"observedGeneration": 1}
-UNAVAILABLE = "Deployment does not have minimum availability."
+#: All of a Deployment's Pods are there and are new.
+DEPLOYED = {**SEEN, "replicas": 3, "updatedReplicas": 3, "availableReplicas": 3}
+LATE = 'ReplicaSet "w-1" has timed out progressing.'
+TOO_LATE = condition("Progressing", "False", LATE, "ProgressDeadlineExceeded")["conditions"]
+QUOTA = condition("ReplicaFailure", "True", 'pods "w-" is forbidden: exceeded quota')["conditions"]
+#: All of a StatefulSet's Pods are there and are new.
+IN_STATE = {
+    **SEEN, "replicas": 3, "updatedReplicas": 3, "readyReplicas": 3,
+    "currentRevision": "w-1", "updateRevision": "w-1",
+}  # fmt: skip
+#: One of them is.
+ONE_ROLLED = {**IN_STATE, "updateRevision": "w-2", "updatedReplicas": 1}
+#: All of a DaemonSet's Pods are there and are new.
+ON_NODES = {
+    **SEEN, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 2
+}  # fmt: skip
+BY_HAND = {"updateStrategy": {"type": "OnDelete"}}
+PARTED = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}
 
 
 @pytest.mark.parametrize(
     ("kind", "waiting", "message", "well"),
     [
         (DEPLOYMENT, {}, "Deployment w: its status is not up to date yet.", None),
-        (DEPLOYMENT, SEEN, "Deployment w: it is not available yet.", None),
         (
             DEPLOYMENT,
-            {**SEEN, **condition("Available", "False", UNAVAILABLE)},
-            f"Deployment w: {UNAVAILABLE}",
-            {**SEEN, **condition("Available", "True")},
+            {"conditions": TOO_LATE},  # a former rollout
+            "Deployment w: its status is not up to date yet.",
+            None,
+        ),
+        (DEPLOYMENT, SEEN, "Deployment w: available Pods: 0 of 3.", None),
+        (
+            DEPLOYMENT,
+            {**DEPLOYED, "availableReplicas": 2, **condition("Available", "True")},
+            "Deployment w: available Pods: 2 of 3.",
+            DEPLOYED,
         ),
         (
+            DEPLOYMENT,
+            {**DEPLOYED, "replicas": 4, "updatedReplicas": 1, **condition("Available", "True")},
+            "Deployment w: updated Pods: 1 of 3.",
+            DEPLOYED,
+        ),
+        (
+            DEPLOYMENT,
+            {**DEPLOYED, "replicas": 4, "availableReplicas": 4, **condition("Available", "True")},
+            "Deployment w: Pods that are still to go: 1.",
+            DEPLOYED,
+        ),
+        (
+            DEPLOYMENT,
+            {**DEPLOYED, "updatedReplicas": 1, "conditions": TOO_LATE},
+            f"Deployment w: its rollout has failed: {LATE}",
+            DEPLOYED,
+        ),
+        (
+            DEPLOYMENT,
+            {**SEEN, "conditions": QUOTA},
+            'Deployment w: available Pods: 0 of 3 (pods "w-" is forbidden: exceeded quota).',
+            DEPLOYED,
+        ),
+        (
+            DEPLOYMENT,
+            {**SEEN, "conditions": [*TOO_LATE, *QUOTA]},
+            'Deployment w: its rollout has failed: pods "w-" is forbidden: exceeded quota.',
+            DEPLOYED,
+        ),
+        (STATEFUL_SET, {}, "StatefulSet w: its status is not up to date yet.", None),
+        (
             STATEFUL_SET,
-            {**SEEN, "readyReplicas": 2},
+            {**IN_STATE, "readyReplicas": 2},
             "StatefulSet w: ready Pods: 2 of 3.",
-            {**SEEN, "readyReplicas": 3},
+            IN_STATE,
+        ),
+        (STATEFUL_SET, ONE_ROLLED, "StatefulSet w: updated Pods: 1 of 3.", IN_STATE),
+        (
+            STATEFUL_SET,
+            {**IN_STATE, "replicas": 4},
+            "StatefulSet w: Pods that are still to go: 1.",
+            IN_STATE,
+        ),
+        (DAEMON_SET, {}, "DaemonSet w: its status is not up to date yet.", None),
+        (
+            DAEMON_SET,
+            {**ON_NODES, "numberAvailable": 1},
+            "DaemonSet w: available Pods: 1 of 2.",
+            ON_NODES,
         ),
         (
             DAEMON_SET,
-            {**SEEN, "numberReady": 1, "desiredNumberScheduled": 2},
-            "DaemonSet w: ready Pods: 1 of 2.",
-            {**SEEN, "numberReady": 2, "desiredNumberScheduled": 2},
+            {**ON_NODES, "updatedNumberScheduled": 1},
+            "DaemonSet w: updated Pods: 1 of 2.",
+            ON_NODES,
         ),
         (JOB, {}, "Job w: it has not completed yet.", condition("Complete", "True")),
         (JOB, condition("Failed", "True", "Too late."), "Job w: it has failed: Too late.", None),
@@ -120,6 +188,75 @@ async def test_a_child_is_ready_as_its_own_status_says(
             await is_well(server)
             await becomes(server, kind, waiting)
             await tells(server, "False", "NotReady", message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "waiting", "message", "well"),
+    [
+        (
+            STATEFUL_SET,
+            PARTED,
+            {**ONE_ROLLED, "updatedReplicas": 0},
+            "StatefulSet w: updated Pods: 0 of 1.",
+            ONE_ROLLED,
+        ),
+        (
+            STATEFUL_SET,
+            BY_HAND,
+            {**ONE_ROLLED, "readyReplicas": 2},
+            "StatefulSet w: ready Pods: 2 of 3.",
+            ONE_ROLLED,
+        ),
+        (
+            DAEMON_SET,
+            BY_HAND,
+            {**ON_NODES, "updatedNumberScheduled": 0, "numberAvailable": 1},
+            "DaemonSet w: available Pods: 1 of 2.",
+            {**ON_NODES, "updatedNumberScheduled": 0},
+        ),
+        (
+            DEPLOYMENT,
+            {"replicas": 0},
+            {**SEEN, "replicas": 1, "updatedReplicas": 1},
+            "Deployment w: Pods that are still to go: 1.",
+            SEEN,
+        ),
+    ],
+    ids=["a partition", "OnDelete", "OnDelete of a DaemonSet", "no replicas"],
+)
+async def test_a_child_is_ready_once_as_much_is_new_as_its_spec_asks_for(
+    server: ApiServer, kind: kr.Kind, spec: Raw, waiting: Raw, message: str, well: Raw
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, controller(kind, spec=spec)):
+        await becomes(server, kind, waiting)
+        await tells(server, "False", "NotReady", message)
+        await becomes(server, kind, well)
+
+        await is_well(server)
+
+
+async def test_an_edit_is_not_done_before_the_new_pods_have_replaced_the_old(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, controller(DEPLOYMENT)):
+        await becomes(server, DEPLOYMENT, {**DEPLOYED, **condition("Available", "True")})
+        await is_well(server)
+
+        server.edit(WIDGET, KEY, edit("new"))
+
+        await tells(server, "False", "NotReady", "Deployment w: its status is not up to date yet.")
+        seen = {**DEPLOYED, "observedGeneration": 2, **condition("Available", "True")}
+        for status, missing in (
+            ({**seen, "replicas": 4, "updatedReplicas": 1}, "updated Pods: 1 of 3"),
+            ({**seen, "replicas": 4}, "Pods that are still to go: 1"),
+            ({**seen, "availableReplicas": 2}, "available Pods: 2 of 3"),
+        ):
+            await becomes(server, DEPLOYMENT, status)
+            await tells(server, "False", "NotReady", f"Deployment w: {missing}.")
+        await becomes(server, DEPLOYMENT, seen)
+        await is_well(server)
 
 
 async def test_each_child_that_is_not_ready_is_named(server: ApiServer) -> None:
