@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import time
 import urllib.parse
@@ -13,13 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hack.rig import prometheus
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
+from tests.support.faults.process import free_port
 
 
 @contextlib.contextmanager

@@ -12,13 +12,14 @@ from hack.pack import chart_dashboard
 from tests.chart import fake_cluster, prometheus_server
 from tests.chart.helm import CHECKOUT, FULLNAME, NAMESPACE
 from tests.chart.monitored import ALERTS, OURS, POD, rule_file
+from tests.support.faults.process import free_port
 
 
 @pytest.fixture(scope="module")
 def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus_server.Prometheus]:
     """A Prometheus with our rules that scrapes the operator's process, twice a second."""
     folder = tmp_path_factory.mktemp("prometheus")
-    operator_port = prometheus_server.free_port()
+    operator_port = free_port()
     target = {
         "targets": [f"127.0.0.1:{operator_port}"],
         # As the Prometheus Operator does with the chart's monitor.

@@ -18,6 +18,7 @@ import trustme
 from tests.chart import prometheus_server
 from tests.e2e.messages import Namespace
 from tests.e2e.release import Operator
+from tests.support.faults.process import free_port
 
 TOKEN_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
@@ -63,7 +64,7 @@ def scraping(
     operator: Operator, home: Namespace, folder: Path, tokens: Mapping[str, str]
 ) -> Iterator[Scraping]:
     """Have a Prometheus with a job for each of these tokens; an empty one is not sent."""
-    port = prometheus_server.free_port()
+    port = free_port()
     endpoint = _endpoint(home)
     assert endpoint["bearerTokenFile"] == TOKEN_FILE
     trust = endpoint["tlsConfig"]

@@ -21,7 +21,6 @@ import pytest
 
 from hack.pack.artifacts import Published
 from tests.chart import helm
-from tests.chart.prometheus_server import free_port
 from tests.e2e import release
 from tests.e2e.chart.conftest import clean_cluster
 from tests.e2e.kube import Kube, Object
@@ -29,6 +28,7 @@ from tests.e2e.messages import Message, Namespace, make_namespace, uid
 from tests.e2e.release import Operator
 from tests.e2e.test_conflicts import foreign_pod
 from tests.e2e.waiting import BOUND, wait_until
+from tests.support.faults.process import free_port
 from tests.support.rights import REVIEWS, Right, bound_roles, granted, review, rights, told
 
 #: Seconds that the operator has to manage without a right, once it was refused. With all rights no
