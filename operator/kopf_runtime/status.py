@@ -1,8 +1,8 @@
 """Writes an object's status if it differs from the stored one.
 
 An author's `status` computes it, and this module writes it. A transient state is written only after
-the stored one has been wrong for a second: most children are ready before that, so their object is
-written once instead of twice. What the API server does not keep is not written again and again.
+it has lasted for a second: most children are ready before that, so their object is written once
+instead of twice. What the API server does not keep is not written again and again.
 """
 
 import logging
@@ -25,8 +25,10 @@ from kopf_runtime.troubles import Trouble
 
 logger = logging.getLogger(__name__)
 
-#: Seconds for which the stored status must be wrong before a transient state is written.
+#: Seconds for which a transient state must last before it is written.
 SETTLE = 1.0
+#: Seconds after which a wrong status is corrected, even if the transient states keep changing.
+WRONG = 5.0
 #: Seconds of the first and of the longest pause before a status that was not kept is sent again.
 FIRST, LONGEST = 60.0, 3600.0
 
@@ -91,7 +93,8 @@ class StatusWriter:
 
     def __init__(self, client: Client, primaries: Source[Primary]) -> None:
         self._client, self._primaries = client, primaries
-        self._unsettled: dict[Key, float] = {}  # since when a transient state waits to be written
+        #: A transient reason that waits to be written, since when, and since when any has waited.
+        self._unsettled: dict[Key, tuple[str, float, float]] = {}
         self._sending: dict[Key, dict[str, Any]] = {}
         self._not_kept: dict[Key, _NotKept] = {}
         self._warned: set[str] = set()
@@ -108,7 +111,7 @@ class StatusWriter:
     async def tell(
         self, primary: Primary, now: Status, *, at_once: bool = False
     ) -> tuple[float | None, bool]:
-        """Write the status if it differs, and a transient one only after it has differed for long.
+        """Write the status if it differs, and a transient one only after it has lasted.
 
         Return the seconds until then, and whether the Ready condition's reason has changed.
         """
@@ -117,9 +120,12 @@ class StatusWriter:
         patch = difference(primary.status, wanted)
         if patch and not self._is_vain(primary, now):
             if now.passing and not at_once:
-                # Whatever the reasons are meanwhile: they may change with each attempt.
-                since = self._unsettled.setdefault(key, time.monotonic())
-                if (remaining := SETTLE - (time.monotonic() - since)) > 0:
+                moment = time.monotonic()
+                was, since, first = self._unsettled.get(key, ("", moment, moment))
+                if was != now.reason:
+                    since = moment
+                self._unsettled[key] = now.reason, since, first
+                if (remaining := min(since + SETTLE, first + WRONG) - moment) > 0:
                     return remaining, False
             self._sending[key] = wanted
             try:
