@@ -62,8 +62,9 @@ def values() -> Iterator[Value]:
             yield replace(value, path=value.path[1:])
     yield theirs["commonLabels"]
     yield theirs["commonAnnotations"]
-    said, _, _ = theirs["global"].description.partition(";")
-    yield replace(theirs["global"], description=f"{said}; none is used here", annotation="")
+    shared, _, _ = theirs["global"].description.partition(". ")
+    unused = f"{shared}. This chart uses none of them"
+    yield replace(theirs["global"], description=unused, annotation="")
     yield theirs["enabled"]
 
 
