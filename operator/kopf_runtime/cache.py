@@ -11,6 +11,8 @@ from typing import Generic, Protocol, TypeVar
 
 from kopf_runtime.kinds import Key
 
+#: An owner of more objects than these has them in a dict, which takes more memory than a tuple.
+FEW = 8
 #: Seconds within which a late answer could bring a deleted object back into the cache.
 LATE = 70.0
 
@@ -43,7 +45,7 @@ class Cache(Generic[R]):
 
     def __init__(self) -> None:
         self._records: dict[str, dict[str, R]] = {}
-        self._owned: dict[str, tuple[Key, ...]] = {}
+        self._owned: dict[str, tuple[Key, ...] | dict[Key, None]] = {}
         # The versions at which objects were deleted, in this minute and in the one before.
         self._deleted: tuple[dict[Key, int], dict[Key, int]] = ({}, {})
         self._turned = time.monotonic()
@@ -79,7 +81,7 @@ class Cache(Generic[R]):
         self._drop(record.key)
         self._records.setdefault(record.key[0], {})[record.key[1]] = record
         if record.owner:
-            self._owned[record.owner] = (*self._owned.get(record.owner, ()), record.key)
+            self._own(record)
         return True
 
     def remove(self, key: Key, version: int) -> bool:
@@ -132,8 +134,22 @@ class Cache(Generic[R]):
         if known is not None and not space:
             del self._records[key[0]]
         if known is not None and known.owner:
-            rest = tuple(k for k in self._owned.get(known.owner, ()) if k != key)
-            if rest:
-                self._owned[known.owner] = rest
-            else:
-                self._owned.pop(known.owner, None)
+            self._disown(known)
+
+    def _own(self, record: R) -> None:
+        mine = self._owned.get(record.owner, ())
+        if isinstance(mine, dict):
+            mine[record.key] = None
+        elif len(mine) < FEW:
+            self._owned[record.owner] = (*mine, record.key)
+        else:
+            self._owned[record.owner] = dict.fromkeys((*mine, record.key))
+
+    def _disown(self, record: R) -> None:
+        mine = self._owned[record.owner]
+        if isinstance(mine, dict):
+            del mine[record.key]
+        else:
+            mine = self._owned[record.owner] = tuple(key for key in mine if key != record.key)
+        if not mine:
+            del self._owned[record.owner]

@@ -3,13 +3,14 @@
 `reconcile` records Events, and a task of `manager` posts them. Recording never waits and never
 fails. If the same Event occurs again within ten minutes, the first one's count is raised, as by
 client-go's recorder. Each object has a budget of Events; those beyond it are dropped and counted.
+Each namespace has a queue of its own, so that a webhook that hangs delays only its own namespaces.
 """
 
 import asyncio
 import logging
 import secrets
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,7 +24,8 @@ V = TypeVar("V")
 
 logger = logging.getLogger(__name__)
 
-PENDING = 1000  # Events that wait to be posted
+PENDING = 1000  # Events that wait to be posted, of all namespaces
+POSTING = 8  # Events that are posted at once, each of another namespace
 REMEMBERED = 1024  # posted Events that a repetition can count up, and objects with a budget
 SAME = 600.0  # seconds within which a repetition raises the count
 BURST, REFILL = 25, 300.0  # Events per object at once, and seconds for one more, as in client-go
@@ -51,13 +53,17 @@ class _Posted:
 
 
 class Recorder:
-    """Queues Events and posts them in order."""
+    """Queues Events and posts those of a namespace in order."""
 
     def __init__(self, client: Client, instance: str, metrics: Metrics) -> None:
         self._client = client
         self._metrics = metrics
         self._instance = instance
-        self._queue: asyncio.Queue[_Event] = asyncio.Queue(PENDING)
+        #: The Events that wait, by namespace; it stays while one of them is being posted.
+        self._waiting: dict[str, deque[_Event]] = {}
+        self._pending = 0
+        #: The namespaces with Events of which none is being posted, in the order of their turns.
+        self._turns: asyncio.Queue[str] = asyncio.Queue()
         self._posted: OrderedDict[tuple[str, str, str, str], _Posted] = OrderedDict()
         self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
@@ -70,10 +76,19 @@ class Recorder:
         self._record(_Event(about, "Warning", reason, message[:1024]))
 
     def _record(self, event: _Event) -> None:
-        if not self._affordable(event.about["uid"]) or self._queue.full():
+        if not self._affordable(event.about["uid"]):
             self._metrics.events_dropped.inc()
             return
-        self._queue.put_nowait(event)
+        namespace = event.about["namespace"]
+        if namespace not in self._waiting:
+            self._waiting[namespace] = deque()
+            self._turns.put_nowait(namespace)
+        self._waiting[namespace].append(event)
+        self._pending += 1
+        if self._pending > PENDING:  # the newest of the namespace with the most is dropped
+            max(self._waiting.values(), key=len).pop()
+            self._pending -= 1
+            self._metrics.events_dropped.inc()
 
     def _affordable(self, uid: str) -> bool:
         """Take one token from the object's budget; return False if it is empty."""
@@ -86,21 +101,36 @@ class Recorder:
 
     async def run(self) -> None:
         """Post Events until cancelled; drop those that are refused."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(POSTING):
+                group.create_task(self._take_turns())
+
+    async def _take_turns(self) -> None:
+        """Post an Event of one namespace after the other."""
         while True:
-            event = await self._queue.get()
-            try:
-                with only_while(event.condition):
-                    await self._post(event)
-            except Exception as error:  # also of a text that is not valid Unicode
-                self._metrics.events_dropped.inc()
-                with logs.about((event.about["namespace"], event.about["name"])):
-                    logger.debug("An Event was not posted: %s", error)
-            finally:
-                self._queue.task_done()
+            namespace = await self._turns.get()
+            waiting = self._waiting[namespace]
+            if waiting:  # else they were dropped
+                self._pending -= 1
+                await self._try_to_post(waiting.popleft())
+            if waiting:
+                self._turns.put_nowait(namespace)
+            else:
+                del self._waiting[namespace]
+            self._turns.task_done()
+
+    async def _try_to_post(self, event: _Event) -> None:
+        try:
+            with only_while(event.condition):
+                await self._post(event)
+        except Exception as error:  # also of a text that is not valid Unicode
+            self._metrics.events_dropped.inc()
+            with logs.about((event.about["namespace"], event.about["name"])):
+                logger.debug("An Event was not posted: %s", error)
 
     async def flush(self) -> None:
         """Wait until all recorded Events are posted."""
-        await self._queue.join()
+        await self._turns.join()
 
     async def _post(self, event: _Event) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

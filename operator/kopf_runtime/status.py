@@ -109,14 +109,13 @@ class StatusWriter:
         return self._sending.get(record.key) == record.status
 
     async def tell(
-        self, primary: Primary, now: Status, *, at_once: bool = False
+        self, primary: Primary, now: Status, wanted: dict[str, Any], *, at_once: bool = False
     ) -> tuple[float | None, bool]:
-        """Write the status if it differs, and a transient one only after it has lasted.
+        """Write the wanted status if it differs, and a transient one only after it has lasted.
 
         Return the seconds until then, and whether the Ready condition's reason has changed.
         """
         key, news = primary.key, False
-        wanted = build(primary.status, primary.generation, now)
         patch = difference(primary.status, wanted)
         if patch and not self._is_vain(primary, now):
             if now.passing and not at_once:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kopf_runtime import troubles
 from kopf_runtime.client import ApiError, Client
-from kopf_runtime.conditions import Status, ready
+from kopf_runtime.conditions import Status, build, ready
 from kopf_runtime.events import Recorder
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.plan import Plan, gone
@@ -144,15 +144,32 @@ class Teller:
             for kind, source in self._grandchildren.items()
         }
         seen = tuple(child for _, child in mine)
-        now = self._status(Observed(primary, seen, trouble, self._client.now(), further, unready))
+        now, wanted = self._state(
+            Observed(primary, seen, trouble, self._client.now(), further, unready)
+        )
         try:
-            wait, news = await self._writer.tell(primary, now, at_once=at_once)
+            wait, news = await self._writer.tell(primary, now, wanted, at_once=at_once)
         except ApiError as error:
             raise RetryError(str(error), after=error.after) from error
         if news and event and trouble is not None:
             self._recorder.warning(self._reference(primary), event, trouble.message)
         again = None if now.again is None else max(SETTLE, now.again)
         return min((seconds for seconds in (wait, again) if seconds is not None), default=None)
+
+    def _state(self, seen: Observed) -> tuple[Status, dict[str, Any]]:
+        """Return the state of an object, and the status that says so.
+
+        If the author's code fails, that is the state: the former one may not be true any more.
+        """
+        primary = seen.object
+        try:
+            now = self._status(seen)
+            return now, build(primary.status, primary.generation, now)
+        except Exception as error:
+            logger.exception("The status of %s/%s failed", *primary.key)
+            text = f"the status failed: {type(error).__name__}: {error}"[:500]
+            now = Status(False, "InvalidStatus", text, again=troubles.INVALID)
+            return now, build(primary.status, primary.generation, now)
 
 
 def _unready(child: Child) -> str:

@@ -94,6 +94,22 @@ def test_a_list_of_one_namespace_says_nothing_of_the_others(cache: Cache[Thing])
     assert version(cache, "a") == 5
 
 
+@pytest.mark.parametrize("count", [1, caches.FEW, caches.FEW + 1, caches.FEW * 3])
+def test_an_owner_has_its_objects_in_order_however_many(cache: Cache[Thing], count: int) -> None:
+    names = [f"t{number}" for number in range(count)]
+    for number, name in enumerate(names):
+        cache.put(thing(name, number, owner="me"))
+    assert [one.key[1] for one in cache.owned("me")] == names
+
+    cache.put(thing(names[0], count, owner="you"))
+    for name in names[1:-1]:
+        cache.remove(("ns", name), count)
+    assert [one.key[1] for one in cache.owned("me")] == names[1:][-1:]  # the last one
+
+    cache.clear("ns")
+    assert cache.owned("me") == cache.owned("you") == []
+
+
 def test_children_are_found_by_their_owner(cache: Cache[Thing]) -> None:
     cache.put(thing("a", 5, owner="me"))
     cache.put(thing("b", 6, owner="me"))

@@ -4,12 +4,14 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from kopf_runtime import events
 from kopf_runtime.events import Recorder
 from kopf_runtime.metrics import Metrics
 from tests.support.api_server import EVENT, ApiServer, RefusedError
 from tests.support.running import connected
+from tests.support.waiting import until
 
 ABOUT = {
     "apiVersion": "example.dev/v1", "kind": "Widget", "namespace": "ns", "name": "one",
@@ -118,6 +120,45 @@ async def test_recording_never_waits_however_much_is_recorded(server: ApiServer)
 
     dropped = metrics.registry.get_sample_value("tester_events_dropped_total")
     assert dropped == events.PENDING
+
+
+async def test_a_namespace_whose_events_hang_delays_those_of_no_other(server: ApiServer) -> None:
+    free = asyncio.Event()
+
+    async def hang(request: web.Request) -> None:
+        if request.method == "POST" and "/namespaces/slow/events" in request.path:
+            await free.wait()
+
+    server.answers.append(hang)
+    async with posting(server) as recorder:
+        for number in range(50):
+            slow = {**ABOUT, "namespace": "slow", "uid": str(number)}
+            recorder.normal(slow, "Delayed", str(number))
+        recorder.normal(ABOUT, "Created", "one")
+        await until(lambda: told(server) == [("Created", 1)])
+
+        free.set()
+        await recorder.flush()
+
+    delayed = [event["message"] for event in server.events if event["reason"] == "Delayed"]
+    assert delayed == [str(number) for number in range(50)]
+
+
+async def test_a_namespace_with_too_many_events_costs_the_others_none(server: ApiServer) -> None:
+    async with connected(server) as client:
+        recorder = Recorder(client, "replica-1", Metrics("tester"))  # and nobody posts yet
+        for number in range(events.PENDING * 2):
+            recorder.normal({**ABOUT, "namespace": "busy", "uid": str(number)}, "Many", "one")
+        recorder.normal(ABOUT, "Created", "one")
+
+        task = asyncio.create_task(recorder.run())
+        await recorder.flush()
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    assert told(server).count(("Created", 1)) == 1
+    assert told(server).count(("Many", 1)) == events.PENDING - 1
 
 
 @pytest.mark.parametrize("name", ["a" * 150, "a" * 229 + "..b"])

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -261,3 +262,38 @@ async def test_a_status_sees_the_children_of_one_kind_in_the_order_of_the_plan()
                 "services": [],
                 "kinds": ["configmaps", "secrets", "configmaps"],
             }
+
+
+@pytest.mark.parametrize(
+    ("say", "why"),
+    [
+        (lambda: {}["phase"], "KeyError: 'phase'"),
+        (lambda: None, "AttributeError: 'NoneType' object has no attribute"),
+        (lambda: kr.Status(True, "Fine", "Fine.", {"nodes": object()}), "TypeError: "),
+    ],
+    ids=["raises", "returns nothing", "has a field that JSON has not"],
+)
+async def test_a_status_that_cannot_be_told_is_told(
+    server: ApiServer, say: Callable[[], Any], why: str
+) -> None:
+    one = widgets.controller()
+
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        if seen.object.generation == 2:
+            return say()  # type: ignore[no-any-return]
+        return kr.Status(True, "Fine", "Fine.", {"phase": "Running"})
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        assert await status_of(server, 1) == {"phase": "Running"}
+        server.edit(WIDGET, KEY, edit("two"))
+        await status_of(server, 2)
+        told = ready(server.get(WIDGET, KEY))
+
+        server.edit(WIDGET, KEY, edit("three"))
+        await status_of(server, 3)
+
+    assert (told["status"], told["reason"]) == ("False", "InvalidStatus")
+    assert told["message"].startswith(f"the status failed: {why}")
+    assert ready(server.get(WIDGET, KEY))["status"] == "True"
