@@ -11,7 +11,7 @@ from kubectl_message.text import Cell, Text, paint, table
 
 #: Words to fill into the sentences of an entry if there is no Message.
 WORDS = {"pod": "msg-NAME", "name": "NAME", "namespace": "NAMESPACE"}
-ANY = Text("any other reason", "그 밖의 이유")
+ANY = Text("the webhook's choice", "웹훅이 정한 이유")
 
 
 def one(word: str) -> int:

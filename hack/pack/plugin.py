@@ -89,15 +89,16 @@ _PAGES = {
     "en": (
         "docs/reasons.md",
         "Reasons and alerts",
-        "Each reason of a Message's `Ready` condition, each of its Events, and each alert of the "
-        "chart, with what to do about it. While the Pod prints the text as declared, the "
-        "condition is `True` with the reason `PodRunning`. `kubectl message why NAME` and "
-        "`kubectl message explain REASON` ([the plugin](plugin.md)) print the same. Where a "
-        "reason has several causes, the condition's message tells them apart.",
+        "This page lists each reason of a Message's `Ready` condition, each of its Events, and "
+        "each alert of the chart, and says what to do about it. While the Pod prints the text as "
+        "declared, the condition is `True` with the reason `PodRunning`. `kubectl message why "
+        "NAME` and `kubectl message explain REASON` ([the plugin](plugin.md)) print the same. "
+        "What the tables call the details is the condition's message: where a reason has several "
+        "causes, it tells them apart.",
         ("Reasons", "reason", "what it is", "what to do"),
         ("Events", "Event", "type", "what it is", "what to do"),
         ("Alerts", "alert", "what it is", "what to do"),
-        "any",
+        "the webhook's choice",
     ),
     "ko": (
         "docs/reasons.ko.md",
@@ -105,12 +106,12 @@ _PAGES = {
         "Message의 `Ready` 컨디션에 나오는 이유(reason)와 Message의 이벤트, 차트의 알림마다 "
         "무엇을 해야 하는지 설명합니다. 파드가 선언한 대로 텍스트를 출력하는 동안 컨디션은 "
         "`True`이고 이유는 `PodRunning`입니다. `kubectl message why NAME`과 `kubectl message "
-        "explain REASON`([플러그인](plugin.ko.md))이 출력하는 내용과 같습니다. 원인이 여러 가지인 "
-        "이유는 컨디션의 메시지로 구별합니다.",
+        "explain REASON`([플러그인](plugin.ko.md))도 같은 내용을 출력합니다. 표에서 자세한 "
+        "내용이란 컨디션의 메시지를 말하며, 원인이 여러 가지인 이유는 이 메시지로 구별합니다.",
         ("이유", "이유", "뜻", "할 일"),
         ("이벤트", "이벤트", "유형", "뜻", "할 일"),
         ("알림", "알림", "뜻", "할 일"),
-        "그 밖의 이유",
+        "웹훅이 정한 이유",
     ),
 }
 

@@ -95,7 +95,7 @@ ENTRIES = (
             "Restore the right with `helm upgrade`; with rbac.create=false an administrator has to "
             "grant it. `kubectl message doctor` lists what is missing.",
             "권한을 다시 부여하십시오. `helm upgrade`로 복구할 수 있고, rbac.create=false이면 "
-            "관리자가 부여해야 합니다. 없는 권한은 `kubectl message doctor`가 알려 줍니다.",
+            "관리자가 부여해야 합니다. 부족한 권한은 `kubectl message doctor`가 알려 줍니다.",
         ),
         pattern=r"User \".*\" cannot",
         runbook="MessageOperatorForbidden",
@@ -107,7 +107,7 @@ ENTRIES = (
             "네임스페이스의 기본 서비스어카운트가 아직 없습니다",
         ),
         again(
-            "Wait a moment; if it stays away, create it: "
+            "Wait a moment; if it does not appear, create it: "
             "`kubectl -n {namespace} create sa default`.",
             "잠시 기다리십시오. 계속 없으면 만드십시오: "
             "`kubectl -n {namespace} create sa default`.",

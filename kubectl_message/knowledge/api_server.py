@@ -35,7 +35,7 @@ ENTRIES = (
         ),
         Text("the API server fails or is busy", "API 서버가 오류를 반환하거나 과부하 상태입니다"),
         again(
-            "Wait; if it lasts, look at the API server and at admission webhooks: "
+            "Wait; if this lasts, check the API server and the admission webhooks: "
             "`kubectl get --raw '/readyz?verbose'`.",
             "기다리십시오. 계속되면 API 서버와 어드미션 웹훅을 확인하십시오: "
             "`kubectl get --raw '/readyz?verbose'`.",
@@ -49,7 +49,7 @@ ENTRIES = (
             "API 서버의 응답이 느립니다. 어드미션 웹훅 때문인 경우가 많습니다",
         ),
         again(
-            "Wait; if it lasts, find the slow webhook: "
+            "Wait; if this lasts, find the slow webhook: "
             "`kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`.",
             "기다리십시오. 계속되면 느린 웹훅을 찾으십시오: "
             "`kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`.",
@@ -75,10 +75,10 @@ ENTRIES = (
             "오퍼레이터가 API 서버에서 제대로 된 응답을 받지 못했습니다",
         ),
         again(
-            "If it lasts, look at the network between them: a NetworkPolicy, a proxy, "
-            "the chart's value networkPolicy.apiServerPorts.",
-            "계속되면 둘 사이의 네트워크를 확인하십시오: 네트워크폴리시, 프록시, 차트의 값 "
-            "networkPolicy.apiServerPorts.",
+            "If this lasts, check the network between the operator and the API server: a "
+            "NetworkPolicy, a proxy, the chart's value networkPolicy.apiServerPorts.",
+            "계속되면 오퍼레이터와 API 서버 사이의 네트워크를 확인하십시오: 네트워크폴리시, "
+            "프록시, 차트의 값 networkPolicy.apiServerPorts.",
         ),
         runbook="MessageOperatorApiErrors",
     ),

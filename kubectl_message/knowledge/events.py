@@ -47,10 +47,11 @@ EVENTS = (
             "파드가 없어지거나 종료되거나 변경되어 오퍼레이터가 다시 만들었습니다",
         ),
         Text(
-            "Nothing, unless it is repeated: then find out who deletes or alters the Pod. The "
-            "Event names the manager of the fields.",
+            "Nothing, unless this happens again and again: then find out who deletes or alters the "
+            "Pod. If it was altered, the Event names the field manager that did it.",
             "되풀이되지 않으면 조치할 필요가 없습니다. 되풀이되면 누가 파드를 삭제하거나 "
-            "변경하는지 찾으십시오. 필드를 바꾼 관리자(manager)가 이벤트에 나옵니다.",
+            "변경하는지 찾으십시오. 변경된 것이면 필드를 바꾼 관리자(field manager)가 이벤트에 "
+            "나옵니다.",
         ),
     ),
     Event(
@@ -62,8 +63,8 @@ EVENTS = (
         ),
         Text(
             "The Event quotes the API server: `kubectl message why {name}` says what to do.",
-            "API 서버의 답이 이벤트에 그대로 나옵니다. 할 일은 `kubectl message why {name}` "
-            "명령으로 확인하십시오.",
+            "API 서버의 답이 이벤트에 그대로 나옵니다. 할 일은 `kubectl message why {name}`으로 "
+            "확인하십시오.",
         ),
     ),
     Event(
@@ -91,8 +92,8 @@ EVENTS = (
         "AdmissionChanged",
         "Warning",
         Text(
-            "a webhook or policy removed the marks by which the operator knows its Pod",
-            "웹훅이나 정책이 오퍼레이터가 파드를 식별하는 표시를 제거했습니다",
+            "a webhook or policy removed metadata by which the operator recognizes its Pod",
+            "오퍼레이터가 파드를 식별하는 데 필요한 메타데이터를 웹훅이나 정책이 제거했습니다",
         ),
         _CONDITION,
     ),

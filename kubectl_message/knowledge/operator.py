@@ -22,8 +22,8 @@ ENTRIES = (
     Entry(
         ("AdmissionChanged",),
         Text(
-            "a webhook or policy removes the marks by which the operator knows its Pod",
-            "웹훅이나 정책이 오퍼레이터가 파드를 식별하는 표시를 제거했습니다",
+            "a webhook or policy removes metadata by which the operator recognizes its Pod",
+            "오퍼레이터가 파드를 식별하는 데 필요한 메타데이터를 웹훅이나 정책이 제거했습니다",
         ),
         Text(
             "Exempt Pods labelled app.kubernetes.io/managed-by=message-operator from it, then run "
@@ -104,7 +104,7 @@ ENTRIES = (
         ("PodMissing",),
         Text("its Pod is about to be created", "파드가 곧 만들어집니다"),
         Text(
-            "Wait a moment; if it lasts, run `kubectl message doctor`.",
+            "Wait a moment; if this lasts, run `kubectl message doctor`.",
             "잠시 기다리십시오. 계속되면 `kubectl message doctor`를 실행하십시오.",
         ),
         runbook=PENDING,

@@ -31,8 +31,8 @@ ENTRIES = (
     Entry(
         ("SchedulingGated",),
         Text(
-            "a scheduling gate that somebody put on its Pod holds it",
-            "파드에 추가된 스케줄링 게이트 때문에 파드가 배치되지 않습니다",
+            "its Pod waits for a scheduling gate that somebody added to it",
+            "누군가 추가한 스케줄링 게이트 때문에 파드가 배치되지 않습니다",
         ),
         Text(
             f"{_DESCRIBE} names the gate; ask its owner.",
