@@ -66,6 +66,17 @@ def test_what_a_command_names_is_there(runbook: Path, release: str) -> None:
         assert name in installed.names[kind], f"{kind} {name}"
 
 
+def test_what_a_command_looks_for_in_the_log_is_logged() -> None:
+    logged = "".join(file.read_text() for file in (CHECKOUT / "operator").rglob("*.py"))
+    command = re.compile(r"logs .*\| grep (-i |-A \d+ )?('[^']+'|\w+)$", re.MULTILINE)
+    sought = [found for file in RUNBOOKS for found in command.findall(file.read_text())]
+
+    assert len(sought) > 5
+    for option, text in sought:
+        flags = re.IGNORECASE if option == "-i " else re.NOFLAG
+        assert re.search(text.strip("'"), logged, flags), text
+
+
 def test_the_commands_name_all_that_is_checked() -> None:
     # Else the test above would check nothing.
     text = "".join(file.read_text() for file in RUNBOOKS)
