@@ -224,7 +224,7 @@ class Reconciler:
                     "an admission webhook may be slow."
                 )
                 slow = Trouble("SlowApiServer", text)
-                with suppress(RetryError):  # a refused status must not cancel the write
+                with suppress(Exception):  # a status that fails must not cancel the write
                     await self._teller.tell(primary.key, slow, at_once=True)
             return await task
         finally:

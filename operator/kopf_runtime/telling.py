@@ -132,7 +132,10 @@ class Teller:
     async def tell(
         self, key: Key, trouble: Trouble | None, *, event: str = "", at_once: bool = False
     ) -> float | None:
-        """Write the object's current state; return the seconds after which to requeue it."""
+        """Write the object's current state; return the seconds after which to requeue it.
+
+        Raise the error of the author's code, if any, once the status says so.
+        """
         primary = self._primaries.cache.get(key)
         if primary is None:
             return None
@@ -144,32 +147,34 @@ class Teller:
             for kind, source in self._grandchildren.items()
         }
         seen = tuple(child for _, child in mine)
-        now, wanted = self._state(
-            Observed(primary, seen, trouble, self._client.now(), further, unready)
-        )
+        observed = Observed(primary, seen, trouble, self._client.now(), further, unready)
+        now, wanted, failed = self._state(observed)
         try:
             wait, news = await self._writer.tell(primary, now, wanted, at_once=at_once)
         except ApiError as error:
             raise RetryError(str(error), after=error.after) from error
         if news and event and trouble is not None:
             self._recorder.warning(self._reference(primary), event, trouble.message)
+        if failed is not None:
+            raise failed
         again = None if now.again is None else max(SETTLE, now.again)
         return min((seconds for seconds in (wait, again) if seconds is not None), default=None)
 
-    def _state(self, seen: Observed) -> tuple[Status, dict[str, Any]]:
-        """Return the state of an object, and the status that says so.
+    def _state(self, seen: Observed) -> tuple[Status, dict[str, Any], Exception | None]:
+        """Return the state of an object, the status that says so, and the author's error.
 
         If the author's code fails, that is the state: the former one may not be true any more.
         """
-        primary = seen.object
+        primary, failed = seen.object, None
         try:
             now = self._status(seen)
-            return now, build(primary.status, primary.generation, now)
+            wanted = build(primary.status, primary.generation, now)
         except Exception as error:
-            logger.exception("The status of %s/%s failed", *primary.key)
+            failed = error
             text = f"the status failed: {type(error).__name__}: {error}"[:500]
-            now = Status(False, "InvalidStatus", text, again=troubles.INVALID)
-            return now, build(primary.status, primary.generation, now)
+            now = Status(False, "InvalidStatus", text)
+            wanted = build(primary.status, primary.generation, now)
+        return now, wanted, failed
 
 
 def _unready(child: Child) -> str:

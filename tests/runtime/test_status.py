@@ -267,7 +267,7 @@ async def test_a_status_sees_the_children_of_one_kind_in_the_order_of_the_plan()
 @pytest.mark.parametrize(
     ("say", "why"),
     [
-        (lambda: {}["phase"], "KeyError: 'phase'"),
+        (lambda: int("one"), "ValueError: invalid literal"),
         (lambda: None, "AttributeError: 'NoneType' object has no attribute"),
         (lambda: kr.Status(True, "Fine", "Fine.", {"nodes": object()}), "TypeError: "),
     ],

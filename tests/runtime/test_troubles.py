@@ -372,4 +372,5 @@ async def test_a_status_function_that_fails_holds_up_no_other(server: ApiServer)
         await until(lambda: server.get(CONFIG_MAP, CHILD))
 
         errors = {"kind": "widgets", "result": "error"}
-        assert operator.metric("reconciles_total", **errors) >= 1
+        await until(lambda: operator.metric("reconciles_total", **errors) >= 1)
+        assert ready(server.get(WIDGET, KEY))["reason"] == "InvalidStatus"
