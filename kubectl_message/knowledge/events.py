@@ -63,8 +63,8 @@ EVENTS = (
         ),
         Text(
             "The Event quotes the API server: `kubectl message why {name}` says what to do.",
-            "API 서버의 답이 이벤트에 그대로 나옵니다. 할 일은 `kubectl message why {name}`으로 "
-            "확인하십시오.",
+            "API 서버의 답이 이벤트에 그대로 나옵니다. 할 일은 "
+            "`kubectl message why {name}` 명령으로 확인하십시오.",
         ),
     ),
     Event(

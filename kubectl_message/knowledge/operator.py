@@ -5,6 +5,12 @@ from __future__ import annotations
 from kubectl_message.knowledge.entry import PENDING, Entry, again
 from kubectl_message.text import Text
 
+#: What to do about a bug in the operator.
+_REPORT = Text(
+    "Report it with the details and the Message: https://github.com/myorg/message-operator/issues.",
+    "자세한 내용과 Message를 함께 제보하십시오: https://github.com/myorg/message-operator/issues.",
+)
+
 ENTRIES = (
     Entry(
         ("Conflict",),
@@ -65,12 +71,16 @@ ENTRIES = (
             "the operator planned a Pod that cannot exist, which is a bug in the operator",
             "오퍼레이터가 만들 수 없는 파드를 계획했습니다. 오퍼레이터의 결함입니다",
         ),
+        _REPORT,
+        runbook="MessageOperatorReconcileErrors",
+    ),
+    Entry(
+        ("InvalidStatus",),
         Text(
-            "Report it with the details and the Message: "
-            "https://github.com/myorg/message-operator/issues.",
-            "자세한 내용과 Message를 함께 제보하십시오: "
-            "https://github.com/myorg/message-operator/issues.",
+            "the operator failed when it computed this status, which is a bug in the operator",
+            "오퍼레이터가 이 상태를 계산하다가 실패했습니다. 오퍼레이터의 결함입니다",
         ),
+        _REPORT,
         runbook="MessageOperatorReconcileErrors",
     ),
     Entry(
