@@ -15,7 +15,7 @@ demo: no-other-project $(READY) ## run the main job: a cluster, the operator by 
 	@$(PY) -m hack demo
 
 .PHONY: test
-test: preflight check faults matrix-oldest e2e ## all that must pass before a change lands
+test: preflight check faults matrix-oldest e2e docs-first ## all that must pass before a change lands
 
 .PHONY: new
 new: $(READY) ## a repository for a new operator (NAME=cache-operator KIND=Cache GROUP=x.example.com DIR=…)
