@@ -20,6 +20,8 @@ _PARTS = re.compile(
     r"|^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,
 )
+#: A comment is in the reader's language.
+_COMMENT = re.compile(r"\s+#.*")
 _HERE_DOCUMENT = re.compile(r"<<-?['\"]?(\w+)['\"]?")
 
 
@@ -70,6 +72,11 @@ def section(guide: str, heading: str) -> str:
 def commands(text: str) -> list[str]:
     """Return all commands of a page in order, those that are not run among them."""
     return [step.command for block in blocks(text) for step in block.steps]
+
+
+def typed(text: str) -> list[list[str]]:
+    """Return the commands of each console block in order, as they are in every language."""
+    return [[_COMMENT.sub("", step.command) for step in block.steps] for block in blocks(text)]
 
 
 def _steps(block: str) -> Iterator[Step]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.console import Step, blocks, commands, section
+from tests.support.console import Step, blocks, commands, section, typed
 from tests.support.output import matches
 
 GUIDE = """\
@@ -67,6 +67,17 @@ def test_a_comment_counts_up_to_the_end_of_its_section() -> None:
     assert {block.reason for block in blocks(page.replace("# A\n", f"# A\n{reason}", 1))} == {
         "so it is"
     }
+
+
+def test_all_that_is_typed_but_comments_is_the_same_in_every_language() -> None:
+    korean = GUIDE.replace("# or there", "# 또는 저기")
+    assert typed(korean) == typed(GUIDE)
+    assert typed(GUIDE)[0][0] == "export WHERE=here"
+
+    in_two = korean.replace("one made\n", "```\n\n```console\n")
+    assert commands(in_two) == commands(korean)
+    for other in (in_two, korean.replace("$ last", "$ least"), korean.replace("$ last\n", "")):
+        assert typed(other) != typed(GUIDE)
 
 
 SHOWN = """\

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs import readings
-from tests.support.console import commands
+from tests.support.console import typed
 
 CHECKOUT = Path(__file__).parents[2]
 #: Those that people write or read: not what tools keep beside them.
@@ -53,10 +53,7 @@ def test_links_within_the_project_lead_somewhere(document: Path) -> None:
 def test_both_languages_have_the_same_commands(korean: Path) -> None:
     english = korean.with_name(korean.name.replace(".ko.md", ".md"))
 
-    def typed(document: Path) -> list[str]:
-        return [re.sub(r"\s+#.*", "", command) for command in commands(document.read_text())]
-
-    assert typed(korean) == typed(english)
+    assert typed(korean.read_text()) == typed(english.read_text())
 
 
 @pytest.mark.parametrize("korean", KOREAN, ids=relative)

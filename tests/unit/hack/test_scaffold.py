@@ -14,7 +14,7 @@ from hack.pack.project import REFERENCE
 from hack.rig.run import HackError
 from hack.scaffold import author, kit, repository
 from hack.scaffold.answers import Answers
-from tests.support.console import commands
+from tests.support.console import commands, typed
 
 CHECKOUT = Path(__file__).parents[3]
 CACHE = Answers("cache-operator", "Cache", "cache.example.com")
@@ -152,6 +152,15 @@ def test_a_tag_that_is_pushed_releases_it_by_targets_that_there_are(folder: Path
     assert ran == ["release", "release-page"]
     for target in ran:
         assert f".PHONY: {target}\n" in (folder / "hack" / "kit.mk").read_text()
+
+
+@pytest.mark.parametrize("page", ["README", "docs/verify"])
+def test_its_pages_have_the_same_commands_in_both_languages(page: str) -> None:
+    texts = author.files(CACHE)
+    english, korean = (typed(texts[Path(f"{page}{language}.md")]) for language in ("", ".ko"))
+
+    assert english
+    assert korean == english
 
 
 @pytest.mark.parametrize("language", ["", ".ko"])
