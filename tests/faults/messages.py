@@ -4,9 +4,7 @@ import copy
 import functools
 from typing import Any, ClassVar
 
-from kopf_runtime.declaration import declared
-from kopf_runtime.kinds import POD
-from message_operator.messages import Message
+from message_operator import operator
 from tests.chart import helm
 from tests.support.faults.cluster import Cluster, Raw
 from tests.support.faults.subject import Parent, lose
@@ -47,7 +45,7 @@ class Messages(Parent):
     """The operator of this repository, with the rights that its chart gives it."""
 
     program = ("-m", "message_operator")
-    kind, child = declared(Message).kind, POD
+    manager = operator.manager
     well = "PodRunning"
     wrong_status: ClassVar = {"phase": "Failed", "podName": "other", "observedGeneration": 0}
     breaks: ClassVar = {"heal": lose, "evict": evict, "alter": alter}
@@ -55,8 +53,7 @@ class Messages(Parent):
         "create": 3, "edit": 4, "burst": 4, "delete": 0, "recreate": 3, "heal": 2, "evict": 3,
         "alter": 3, "status": 1, "conflict": 5,
     }  # fmt: skip
-
-    quick = tuple(writes)
+    more_writes: ClassVar = {"burst": 2}
 
     def install(self) -> list[Raw]:
         return [one for one in _chart(()) if one["kind"] == "CustomResourceDefinition"]

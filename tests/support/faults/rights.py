@@ -1,9 +1,9 @@
 """The roles of an operator, generated from its declaration: exactly the rights that it needs."""
 
-import runpy
-from pathlib import Path
+from typing import Any
 
 from hack.pack import rights
+from kopf_runtime import Manager
 from tests.support.faults.cluster import Raw
 from tests.support.faults.control_plane import OPERATOR
 
@@ -14,9 +14,8 @@ _LEASES = {
 }  # fmt: skip
 
 
-def granted(file: Path, namespace: str | None) -> list[Raw]:
+def granted(operator: Manager[Any], namespace: str | None) -> list[Raw]:
     """Return role and binding for one namespace and its Lease, or for all if it is None."""
-    operator = runpy.run_path(str(file))["manager"]
     prefix = "" if namespace else "Cluster"
     name = operator.program.name
     meta = {"name": name} | ({"namespace": namespace} if namespace else {})

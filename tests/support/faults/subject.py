@@ -1,17 +1,25 @@
 """A `Subject` describes an operator to the fault suite, and a `Parent` one with children.
 
-A `Parent` has about thirty lines. The suite creates an object, edits it, breaks it and its child,
-and checks that it recovers. The `Parent` says how to do this for one operator;
-tests/faults/subjects.py lists them.
+The suite creates an object, edits it, breaks it and its child, and checks that it recovers. What it
+needs for that follows from the operator's own declaration and from its `desired`; a `Parent` adds
+the spec of an object, and what differs or is promised beyond. tests/faults/subjects.py lists them.
 """
 
+import functools
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+import msgspec
+
+from hack.pack import crds
+from kopf_runtime import Controller, Manager, Settings, readiness, settings
+from kopf_runtime.declaration import declared
 from kopf_runtime.kinds import Kind
+from tests.support.faults import manifests
 from tests.support.faults.cluster import Cluster, Raw
+from tests.support.faults.rights import granted
 
 #: A function that breaks the child at a path.
 Break = Callable[[Cluster, str], Awaitable[None]]
@@ -23,29 +31,39 @@ async def lose(cluster: Cluster, child: str) -> None:
 
 
 class Subject(ABC):
-    """An operator under test, and its kind."""
+    """An operator under test, and a kind that it serves."""
 
     #: The arguments for Python that run it.
     program: tuple[str, ...]
-    kind: Kind
+    #: The operator as its code declares it.
+    manager: Manager[Any]
     #: The Ready condition's reason of a healthy object.
-    well: str
+    well = "Reconciled"
 
     def __str__(self) -> str:
         return self.kind.kind
+
+    @property
+    def controller(self) -> Controller:
+        """The controller of the kind: by default of the one that is declared first."""
+        return self.manager.controllers[0]
+
+    @property
+    def kind(self) -> Kind:
+        return self.controller.kind
 
     @property
     @abstractmethod
     def creates(self) -> Kind:
         """A kind whose objects it creates in the cluster, so it must be allowed to."""
 
-    @abstractmethod
     def install(self) -> list[Raw]:
-        """Return the objects that a cluster needs first: the CRD."""
+        """Return the objects that a cluster needs first: the CRDs."""
+        return [crds.definition(declared(one.type)) for one in self.manager.controllers]
 
-    @abstractmethod
     def rights(self, namespace: str | None) -> list[Raw]:
         """Return the roles and bindings for one namespace and its Lease, or for all."""
+        return granted(self.manager, namespace)
 
     @abstractmethod
     def spec(self, text: str) -> Raw:
@@ -65,45 +83,122 @@ class Subject(ABC):
 
 
 class Parent(Subject):
-    """An operator whose objects have one child each."""
+    """An operator whose objects have children; the suite looks at one child of each object.
 
-    child: Kind
+    By default, a child is right if it has every field that `desired` returns for the object.
+    """
+
     #: A wrong status, which somebody may write by hand.
-    wrong_status: ClassVar[Raw]
-    #: Functions that break a child, by the name of the scenario.
-    breaks: ClassVar[Mapping[str, Break]]
-    #: The minimum number of writes per scenario, which detects scenarios that test nothing.
-    writes: ClassVar[Mapping[str, int]]
-
-    #: The scenarios whose every write `make faults` tests; `make faults-long` tests all scenarios.
-    quick: ClassVar[Sequence[str]] = ("edit",)
-
-    #: How many additional writes a scenario may take, if not two.
+    wrong_status: ClassVar[Raw] = {"conditions": []}
+    #: How many writes a scenario may take beyond the minimum, where it is not the usual number.
     more_writes: ClassVar[Mapping[str, int]] = MappingProxyType({})
+
+    @property
+    def child(self) -> Kind:
+        """The kind of the child: by default the one that is declared first.
+
+        An object has one child of this kind, and its manifest depends on the text.
+        """
+        return next(iter(self.controller.owned))
 
     @property
     def creates(self) -> Kind:
         return self.child
 
-    @abstractmethod
-    def child_of(self, name: str) -> str:
-        """Return the name of an object's child."""
+    @property
+    def breaks(self) -> Mapping[str, Break]:
+        """Functions that break a child, by the name of the scenario."""
+        return {"heal": lose, "alter": self.alter}
 
-    @abstractmethod
-    def foreign(self, name: str) -> Raw:
-        """Return a foreign object with the name of an object's child."""
+    @property
+    def writes(self) -> Mapping[str, int]:
+        """The minimum number of writes per scenario, which detects scenarios that test nothing.
 
-    @abstractmethod
-    def facts(self, found: Raw, child: Raw, text: str) -> dict[str, tuple[Any, Any]]:
-        """Return the actual and the expected values of an object with a text, and of its child."""
+        They are those of the children and of the status. A child that has Pods is ready some time
+        after it was written, so the Event about it comes first.
+        """
+        event = int(self.child in readiness.UNREADY)
+        return {
+            "create": self._children + event + 1, "edit": event + 2, "burst": event + 2,
+            "delete": 0, "recreate": self._children + event + 1, "heal": event + 1,
+            "alter": event + 1, "status": 1, "conflict": self._children + event + 2,
+        }  # fmt: skip
 
-    @abstractmethod
-    def essence(self, child: Raw) -> Raw:
-        """Return a child without its name, age and other values that differ between equal ones."""
+    @property
+    def quick(self) -> Collection[str]:
+        """The scenarios whose every write `make faults` tests; `make faults-long` tests all."""
+        return self.writes
 
     def most(self, scenario: str) -> int:
         """Return the maximum number of writes that a scenario takes."""
-        return self.writes[scenario] + self.more_writes.get(scenario, 2)
+        usual = 6 if scenario == "burst" else 2  # each edit of a burst may be carried out by itself
+        return self.writes[scenario] + self.more_writes.get(scenario, usual * self._children)
+
+    @functools.cached_property
+    def _children(self) -> int:
+        """How many children an object has."""
+        return len(self.plan(_unsaved("hello"), "하나"))
+
+    # --- what the operator plans ------------------------------------------------------------------
+
+    @functools.cached_property
+    def _settings(self) -> Settings:
+        """The operator's settings when no flag is given."""
+        program, kind = self.manager.program, self.manager._kind_of_settings
+        found: Settings = settings.parse(program, kind, [], {})
+        return found
+
+    def plan(self, found: Raw, text: str) -> list[Raw]:
+        """Return the manifests of an object's children, as if it had a text."""
+        body = msgspec.json.encode({**found, "spec": self.spec(text)})
+        thing = msgspec.json.decode(body, type=self.controller.type)
+        return [*map(manifests.as_stored, self.controller._desired(thing, self._settings))]
+
+    def planned(self, found: Raw, text: str) -> Raw:
+        """Return the manifest of an object's child, as if the object had a text."""
+        kind = self.child.api_version, self.child.kind
+        plan = [one for one in self.plan(found, text) if (one["apiVersion"], one["kind"]) == kind]
+        assert len(plan) == 1, f"a {self} has {len(plan)} children of the kind {kind[1]}, not one"
+        return plan[0]
+
+    def child_of(self, name: str) -> str:
+        """Return the name of an object's child."""
+        child: str = self.planned(_unsaved(name), "하나")["metadata"]["name"]
+        return child
+
+    def foreign(self, name: str) -> Raw:
+        """Return a foreign object with the name of an object's child."""
+        planned = self.planned(_unsaved(name), "하나")
+        if "replicas" in planned.get("spec", {}):
+            planned["spec"]["replicas"] = 0
+        labels = {"whose": "somebody"}
+        return {**planned, "metadata": {"name": planned["metadata"]["name"], "labels": labels}}
+
+    async def alter(self, cluster: Cluster, child: str) -> None:
+        """Change the child at a path to that of an object with another text."""
+        found = await cluster.ask("GET", child)
+        (owner,) = found["metadata"]["ownerReferences"]
+        for text in ("둘", "하나"):
+            planned = self.planned(_unsaved(owner["name"], owner["uid"]), text)
+            values = manifests.compared(found, planned).values()
+            if any(actual != other for actual, other in values):
+                await cluster.patch(child, manifests.content(planned))
+                return
+        raise AssertionError(f"a {self.child.kind} is the same for each text; test another child")
+
+    # --- the expectation --------------------------------------------------------------------------
+
+    def facts(self, found: Raw, child: Raw, text: str) -> dict[str, tuple[Any, Any]]:
+        """Return the actual and the expected values of an object with a text, and of its child."""
+        meta, status = found["metadata"], found.get("status") or {}
+        return {
+            **manifests.compared(child, self.planned(found, text)),
+            "observedGeneration": (status.get("observedGeneration"), meta["generation"]),
+        }
+
+    def essence(self, child: Raw) -> Raw:
+        """Return a child without its name, age and other values that differ between equal ones."""
+        return manifests.essence(child)
 
     def wrong(self, found: Raw, child: Raw, text: str) -> list[str]:
         """Return what is wrong with an object that should have a text, and with its child."""
@@ -120,6 +215,12 @@ class Parent(Subject):
             **self.facts(found, child, text),
         }
         return [f"{meta['name']}: {k} is {a!r}, not {b!r}" for k, (a, b) in facts.items() if a != b]
+
+
+def _unsaved(name: str, uid: str = "") -> Raw:
+    """Return as much of an object as decoding needs."""
+    meta = {"name": name, "namespace": "default", "uid": uid, "resourceVersion": ""}
+    return {"metadata": meta}
 
 
 async def prepare(cluster: Cluster, *subjects: Subject) -> None:

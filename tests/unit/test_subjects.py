@@ -1,0 +1,291 @@
+"""What the fault suite takes from an operator's own code: how its objects should be."""
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+import pytest
+
+import kopf_runtime as kr
+from tests.faults.greetings import Greetings
+from tests.faults.memcacheds import Memcacheds
+from tests.support.faults.cluster import Cluster, Raw
+from tests.support.faults.subject import Parent
+
+
+class Spec(kr.Fields, frozen=True):
+    """What is wanted."""
+
+    text: str = ""
+
+
+@kr.custom_resource("example.dev", "v1", "pages")
+class Page(kr.Resource):
+    """A Page is served by a Deployment, has a Service in front, and a Secret with its text."""
+
+    spec: Spec = Spec()
+
+
+operator = kr.Manager("page-operator", kr.Settings)
+controller = operator.controller_for(Page)
+for owned in (kr.kinds.DEPLOYMENT, kr.kinds.SERVICE, kr.kinds.SECRET):
+    controller.owns(owned)
+
+
+@controller.desired
+def desired(page: Page, _: kr.Settings) -> Iterable[Raw]:
+    name, text = f"page-{page.metadata.name}", page.spec.text
+    container = {
+        "name": "web", "image": "web:1", "env": [{"name": "TEXT", "value": text}], "args": ["a"],
+        "volumeMounts": [], "securityContext": {},
+    }  # fmt: skip
+    yield {
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": name, "labels": {"app": name}, "annotations": {"of": text}},
+        "spec": {
+            "replicas": 2, "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}
+            },
+        },
+    }  # fmt: skip
+    yield {
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+        "spec": {"selector": {"app": name}, "ports": [{"port": 80}]},
+    }  # fmt: skip
+    yield {
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
+        "stringData": {"text": text},
+    }  # fmt: skip
+
+
+class Pages(Parent):
+    program = ("pages.py",)
+    manager = operator
+
+    def spec(self, text: str) -> Raw:
+        return {"text": text}
+
+
+class Services(Pages):
+    child = kr.kinds.SERVICE
+
+
+class Secrets(Pages):
+    child = kr.kinds.SECRET
+
+
+PAGES, SERVICES, SECRETS = EACH = (Pages(), Services(), Secrets())
+
+
+def page(name: str = "one", uid: str = "u1") -> Raw:
+    """Return a Page as the API server has it."""
+    metadata = {"name": name, "namespace": "ns", "uid": uid, "resourceVersion": "9"}
+    return {
+        "metadata": {**metadata, "generation": 3, "managedFields": [{"fieldsV1": {"f:spec": {}}}]},
+        "spec": {"text": "하나"},
+        "status": {"observedGeneration": 3},
+    }
+
+
+def stored(pages: Pages, name: str = "one", uid: str = "u1", text: str = "하나") -> Raw:
+    """Return a child as the API server has it: with defaults, and with the operator's marks."""
+    child = copy.deepcopy(pages.planned(page(name, uid), text))
+    metadata = child["metadata"]
+    owner = {"kind": "Page", "name": name, "uid": uid, "controller": True}
+    metadata |= {"namespace": "ns", "uid": f"of-{uid}", "ownerReferences": [owner]}
+    metadata["labels"] = {**metadata.get("labels", {}), "example.dev/page-uid": uid}
+    metadata["annotations"] = {**metadata.get("annotations", {}), "example.dev/template-hash": uid}
+    if pages is PAGES:
+        child["spec"]["revisionHistoryLimit"] = 10
+        container = containers(child)[0]
+        container["imagePullPolicy"] = "IfNotPresent"
+        container["securityContext"] = {"runAsNonRoot": True}
+        del container["volumeMounts"]
+        child["status"] = {"replicas": 2}
+    if pages is SERVICES:
+        child["spec"] |= {"clusterIP": f"10.0.0.{len(name)}", "type": "ClusterIP"}
+    return child
+
+
+def containers(deployment: Raw) -> list[Raw]:
+    found: list[Raw] = deployment["spec"]["template"]["spec"]["containers"]
+    return found
+
+
+def differences(pages: Pages, child: Raw, text: str = "하나", **status: Any) -> dict[str, Any]:
+    """Return the facts that are not as expected: their actual values."""
+    facts = pages.facts({**page(), **status}, child, text)
+    return {name: actual for name, (actual, expected) in facts.items() if actual != expected}
+
+
+def test_what_an_operator_declares_is_not_said_again() -> None:
+    (crd,) = PAGES.install()
+    role, binding = PAGES.rights("ns")
+
+    assert (str(PAGES), PAGES.child, PAGES.well) == ("Page", kr.kinds.DEPLOYMENT, "Reconciled")
+    assert crd["metadata"]["name"] == "pages.example.dev"
+    assert ["services"] in [rule["resources"] for rule in role["rules"]]
+    assert role["metadata"] == binding["metadata"] == {"name": "page-operator", "namespace": "ns"}
+    assert PAGES.child_of("one") == "page-one"
+
+
+SCENARIOS = (
+    "create", "edit", "burst", "delete", "recreate", "heal", "alter", "status", "conflict"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("subject", "least", "further", "of_a_burst"),
+    [
+        (Greetings(), (2, 2, 2, 0, 2, 1, 1, 1, 3), 2, 6),
+        (Memcacheds(), (3, 3, 3, 0, 3, 2, 2, 1, 4), 2, 2),
+        (PAGES, (5, 3, 3, 0, 5, 2, 2, 1, 6), 6, 18),
+        (SECRETS, (4, 2, 2, 0, 4, 1, 1, 1, 5), 6, 18),
+    ],
+    ids=["a ConfigMap", "a Deployment", "a Deployment of three", "a Secret of three"],
+)
+def test_each_scenario_has_its_number_of_writes(
+    subject: Parent, least: tuple[int, ...], further: int, of_a_burst: int
+) -> None:
+    most = {name: subject.most(name) - subject.writes[name] for name in SCENARIOS}
+
+    assert subject.writes == dict(zip(SCENARIOS, least, strict=True))
+    assert most == {**dict.fromkeys(SCENARIOS, further), "burst": of_a_burst}
+
+
+@pytest.mark.parametrize("pages", EACH)
+def test_a_child_is_right_if_it_is_as_planned_whatever_its_defaults(pages: Pages) -> None:
+    assert differences(pages, stored(pages)) == {}
+
+
+def alter_image(child: Raw) -> None:
+    containers(child)[0]["image"] = "other:1"
+
+
+def add_argument(child: Raw) -> None:
+    containers(child)[0]["args"].append("b")
+
+
+def take_environment(child: Raw) -> None:
+    del containers(child)[0]["env"]
+
+
+def take_label(child: Raw) -> None:
+    del child["metadata"]["labels"]["app"]
+
+
+def take_annotations(child: Raw) -> None:
+    del child["metadata"]["annotations"]
+
+
+def take_replicas(child: Raw) -> None:
+    child["spec"]["replicas"] = 0
+
+
+CONTAINER = "spec.template.spec.containers[0]"
+
+
+@pytest.mark.parametrize(
+    ("harm", "difference"),
+    [
+        (alter_image, {f"{CONTAINER}.image": "other:1"}),
+        (add_argument, {f"{CONTAINER}.args": ["a", "b"]}),
+        (take_environment, {f"{CONTAINER}.env": None}),
+        (take_label, {"metadata.labels.app": None}),
+        (take_annotations, {"metadata.annotations.of": None}),
+        (take_replicas, {"spec.replicas": 0}),
+    ],
+)
+def test_what_is_not_as_planned_is_named(
+    harm: Callable[[Raw], None], difference: dict[str, Any]
+) -> None:
+    child = stored(PAGES)
+    harm(child)
+
+    assert differences(PAGES, child) == difference
+
+
+def test_a_former_text_is_wrong_and_data_that_was_not_planned_too() -> None:
+    assert differences(SECRETS, stored(SECRETS), "둘") == {"data": {"text": "7ZWY64KY"}}
+
+    child = stored(SECRETS)
+    child["data"]["other"] = ""
+    assert [*differences(SECRETS, child)] == ["data"]
+
+
+def test_a_status_of_a_former_generation_is_wrong() -> None:
+    child, former = stored(PAGES), {"observedGeneration": 2}
+
+    assert differences(PAGES, child, status=former) == former
+    assert differences(PAGES, child, status={}) == {"observedGeneration": None}
+
+
+@pytest.mark.parametrize("pages", EACH)
+def test_the_children_of_two_objects_with_one_text_are_equal(pages: Pages) -> None:
+    first, second = stored(pages), stored(pages, "another", "u2")
+
+    assert first != second
+    assert pages.essence(first) == pages.essence(second)
+
+
+@pytest.mark.parametrize(
+    "harm", [alter_image, add_argument, take_environment, take_label, take_replicas]
+)
+def test_children_that_differ_are_not_equal(harm: Callable[[Raw], None]) -> None:
+    child = stored(PAGES)
+    harm(child)
+
+    assert PAGES.essence(child) != PAGES.essence(stored(PAGES))
+    assert PAGES.essence(stored(PAGES, text="둘")) != PAGES.essence(stored(PAGES))
+
+
+def test_a_foreign_object_has_the_name_of_a_child_and_runs_nothing() -> None:
+    foreign = PAGES.foreign("one")
+
+    assert foreign["metadata"] == {"name": "page-one", "labels": {"whose": "somebody"}}
+    assert foreign["spec"]["replicas"] == 0
+    assert containers(foreign)
+
+
+class Holding:
+    """A cluster that has one child."""
+
+    def __init__(self, child: Raw) -> None:
+        self.child = child
+        self.patches: list[Raw] = []
+
+    async def ask(self, method: str, path: str) -> Raw:
+        assert (method, path) == ("GET", "path")
+        return self.child
+
+    async def patch(self, path: str, body: Raw) -> None:
+        assert path == "path"
+        self.patches.append(body)
+
+
+@pytest.mark.parametrize(("text", "other"), [("하나", "둘"), ("둘", "하나"), ("셋", "둘")])
+async def test_a_child_is_altered_to_that_of_another_text(text: str, other: str) -> None:
+    cluster = Holding(stored(PAGES, text=text))
+
+    await PAGES.breaks["alter"](cast(Cluster, cluster), "path")
+
+    (patch,) = cluster.patches
+    assert containers(patch)[0]["env"] == [{"name": "TEXT", "value": other}]
+    assert patch["metadata"] == {"labels": {"app": "page-one"}, "annotations": {"of": other}}
+    assert patch.keys() == {"spec", "metadata"}
+
+
+async def test_a_child_that_is_the_same_for_each_text_is_refused() -> None:
+    cluster = Holding(stored(SERVICES))
+
+    with pytest.raises(AssertionError, match="a Service is the same for each text; test another"):
+        await SERVICES.breaks["alter"](cast(Cluster, cluster), "path")
+
+
+def test_an_object_without_such_a_child_is_refused() -> None:
+    class Jobs(Pages):
+        child = kr.kinds.JOB
+
+    with pytest.raises(AssertionError, match="a Page has 0 children of the kind Job, not one"):
+        Jobs().child_of("one")
