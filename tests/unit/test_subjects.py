@@ -268,7 +268,7 @@ class Holding:
 async def test_a_child_is_altered_to_that_of_another_text(text: str, other: str) -> None:
     cluster = Holding(stored(PAGES, text=text))
 
-    await PAGES.breaks["alter"](cast(Cluster, cluster), "path")
+    await PAGES.breaks["alter"](cast("Cluster", cluster), "path")
 
     (patch,) = cluster.patches
     assert containers(patch)[0]["env"] == [{"name": "TEXT", "value": other}]
@@ -280,7 +280,7 @@ async def test_a_child_that_is_the_same_for_each_text_is_refused() -> None:
     cluster = Holding(stored(SERVICES))
 
     with pytest.raises(AssertionError, match="a Service is the same for each text; test another"):
-        await SERVICES.breaks["alter"](cast(Cluster, cluster), "path")
+        await SERVICES.breaks["alter"](cast("Cluster", cluster), "path")
 
 
 def test_an_object_without_such_a_child_is_refused() -> None:

@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -133,6 +134,23 @@ def test_its_configuration_is_of_this_repository_s_libraries_and_rules(folder: P
     assert theirs["dependency-groups"]["dev"] == ours["dependency-groups"]["dev"]
     for rules in ("select", "ignore", "pydocstyle"):
         assert theirs["tool"]["ruff"]["lint"][rules] == ours["tool"]["ruff"]["lint"][rules]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("cache-operator", "Cache"), ("website-operator", "Website")]
+)
+def test_its_code_is_in_the_style_that_its_checks_want_whatever_its_names(
+    name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repository, "generate", lambda folder: None)
+    repository.write(Answers(name, kind, "example.com"), tmp_path / "new")
+
+    for command in (["check"], ["format", "--check"]):
+        ended = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, "--no-cache", "."],
+            cwd=tmp_path / "new", capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_its_workflow_runs_targets_that_there_are(folder: Path) -> None:
