@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 
 #: Seconds for which a transient state must last before it is written.
 SETTLE = 1.0
-#: Seconds after which a wrong status is corrected, even if the transient states keep changing.
-WRONG = 5.0
+#: Transient states in a row for which that holds: some troubles have another reason each time.
+SEVERAL = 8
 #: Seconds of the first and of the longest pause before a status that was not kept is sent again.
 FIRST, LONGEST = 60.0, 3600.0
 
@@ -93,8 +93,8 @@ class StatusWriter:
 
     def __init__(self, client: Client, primaries: Source[Primary]) -> None:
         self._client, self._primaries = client, primaries
-        #: A transient reason that waits to be written, since when, and since when any has waited.
-        self._unsettled: dict[Key, tuple[str, float, float]] = {}
+        #: The transient reasons since the last right status, and since when each has been known.
+        self._unsettled: dict[Key, dict[str, float]] = {}
         self._sending: dict[Key, dict[str, Any]] = {}
         self._not_kept: dict[Key, _NotKept] = {}
         self._warned: set[str] = set()
@@ -119,12 +119,11 @@ class StatusWriter:
         patch = difference(primary.status, wanted)
         if patch and not self._is_vain(primary, now):
             if now.passing and not at_once:
-                moment = time.monotonic()
-                was, since, first = self._unsettled.get(key, ("", moment, moment))
-                if was != now.reason:
-                    since = moment
-                self._unsettled[key] = now.reason, since, first
-                if (remaining := min(since + SETTLE, first + WRONG) - moment) > 0:
+                # The work for other objects may lie between two states, so the time that has passed
+                # since the first one says nothing. But reasons that alternate have lasted.
+                reasons = self._unsettled.setdefault(key, {})
+                since = reasons.setdefault(now.reason, moment := time.monotonic())
+                if (remaining := since + SETTLE - moment) > 0 and len(reasons) <= SEVERAL:
                     return remaining, False
             self._sending[key] = wanted
             try:

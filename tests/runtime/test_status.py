@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -170,6 +171,34 @@ async def test_a_status_that_is_not_kept_is_not_written_again_and_again(
 
         server.edit(WIDGET, KEY, lambda raw: raw.update(status={"by": "a hand"}))
         await until(lambda: writes() == 3)  # and so is what a hand altered
+
+
+async def test_a_new_transient_state_settles_however_long_the_former_one_took(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time between two states may be that of the work for a thousand other objects."""
+    clock = 0.0
+    monkeypatch.setattr("kopf_runtime.status.time", SimpleNamespace(monotonic=lambda: clock))
+    one, seen = widgets.controller(), 0
+
+    @one.status
+    def status(observed: kr.Observed) -> kr.Status:
+        nonlocal seen
+        seen = observed.object.generation
+        return kr.Status(False, f"Step{'AB'[seen - 1]}", "It is under way.", passing=True)
+
+    server.put(WIDGET, widget())
+    async with operating(server, one, settings=kr.Settings(sweep_period=0.1)):
+        await until(lambda: seen == 1)
+        clock = 100.0
+        server.edit(WIDGET, KEY, edit("edited"))
+        await until(lambda: seen == 2)
+        await swept(server)
+        assert not [one for one in server.writes if one.endswith("/status")]
+
+        clock = 101.0
+        await status_of(server, 2)
+    assert ready(server.get(WIDGET, KEY))["reason"] == "StepB"
 
 
 async def test_a_status_that_was_not_kept_is_written_again_after_a_pause(

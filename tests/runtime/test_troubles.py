@@ -175,6 +175,24 @@ async def test_a_trouble_that_has_another_reason_each_time_is_told(server: ApiSe
         await until(lambda: told(server).get("status") == "False", seconds=20)
 
 
+async def test_a_trouble_whose_reason_never_comes_back_is_told(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    numbers = itertools.count()
+
+    async def refuse(request: web.Request) -> web.Response | None:
+        if request.method == "POST" and request.path.endswith("/pods"):
+            letters = "".join("abcdefghij"[int(digit)] for digit in str(next(numbers)))
+            return RefusedError(500, f"Odd{letters}").response()
+        return None
+
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+        server.answers.append(refuse)
+        server.remove(POD, CHILD)
+
+        await until(lambda: told(server).get("reason", "").startswith("Odd"), seconds=20)
+
+
 async def test_too_many_requests_are_waited_out_for_as_long_as_the_server_says(
     server: ApiServer,
 ) -> None:
