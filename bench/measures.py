@@ -23,14 +23,17 @@ from hack.rig.control_plane import ControlPlane
 from hack.rig.run import HackError
 from hack.rig.steps import say
 
+#: The results of one repeat, by peer.
+Created = dict[str, Numbers]
+
 _LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{peers.LEASE}"
 #: More Messages than this are measured on a `crowded` control plane.
 _CROWD = 10_000
 _ELECTED = ("--leader-elect", f"--lease-namespace={NAMESPACE}")
 
 
-async def speed(peer: Peer, count: int, creates: int) -> Numbers:
-    """Measure the time and CPU of a backlog, of an edit of every Message, and of single creates."""
+async def speed(peer: Peer, count: int) -> Numbers:
+    """Measure the time and CPU of a backlog, and of an edit of every Message."""
     found: Numbers = {}
     async with stage.observed(peer) as (plane, api, world):
         texts = stage.texts(count, "안녕")
@@ -55,11 +58,51 @@ async def speed(peer: Peer, count: int, creates: int) -> Numbers:
                 found["edit_status"] = world.last_status - began if done else None
             await stage.quiet(process)
             found["edit_cpu"] = process.cpu() - used
-
-            if taken := await stage.latencies(api, world, creates, "single"):
-                found["create_p50"] = taken[len(taken) // 2]
-                found["create_p99"] = taken[int(len(taken) * 0.99)]
     return found
+
+
+async def creates(chosen: list[Peer], count: int, singles: int, repeats: int) -> list[Created]:
+    """Measure single creates beside `count` Messages; return the results of each repeat, by peer.
+
+    The peers run at the same time, each on its own control plane, and take turns at every create:
+    the speed of a host changes within minutes, by more than the difference that is looked for.
+    """
+    found: list[Created] = []
+    async with contextlib.AsyncExitStack() as stack:
+        watched = {
+            peer.name: await stack.enter_async_context(_full(peer, count)) for peer in chosen
+        }
+        for repeat in range(repeats):
+            taken: dict[str, list[float]] = {name: [] for name in watched}
+            for number in range(singles):
+                turn = list(watched.items())
+                for name, (api, world) in turn[::-1] if number % 2 else turn:
+                    one = await stage.latency(api, world, f"single{repeat}-{number:03}")
+                    if one is None:
+                        raise HackError(f"{name}: Message {number} of {singles} never got its Pod")
+                    taken[name].append(one)
+            found.append({
+                name: {
+                    "create_p50": sorted(times)[len(times) // 2],
+                    "create_p99": sorted(times)[int(len(times) * 0.99)],
+                }
+                for name, times in taken.items()
+            })  # fmt: skip
+    return found
+
+
+@contextlib.asynccontextmanager
+async def _full(peer: Peer, count: int) -> AsyncIterator[tuple[Api, World]]:
+    """Run a peer that has made the Pods of `count` Messages, and has nothing more to do."""
+    async with stage.observed(peer) as (plane, api, world):
+        texts = stage.texts(count, "안녕")
+        await stage.create(api, texts)
+        world.want(texts)
+        async with peers.running(plane, peer, name="creates") as process:
+            if not await world.until_right(stage.PATIENCE):
+                raise HackError(f"{peer.title}: the backlog of {count} Messages never ended")
+            await stage.quiet(process)
+            yield api, world
 
 
 async def writes(

@@ -141,8 +141,21 @@ async def _speed(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
             if name == report.FLOOR:
                 numbers = await bare.floor(plan.messages)
             else:
-                numbers = await measures.speed(named[name], plan.messages, plan.creates)
+                numbers = await measures.speed(named[name], plan.messages)
             record.keep("speed", name, repeat, numbers)
+
+
+async def _creates(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
+    record.begin("creates")
+    say("==> Single creates")
+    for group, repeats in (
+        ([peer for peer in chosen if not peer.slow], plan.repeats),
+        ([peer for peer in chosen if peer.slow], 1),
+    ):
+        found = await measures.creates(group, plan.messages, plan.creates, repeats)
+        for repeat, results in enumerate(found):
+            for name, numbers in results.items():
+                record.keep("creates", name, repeat, numbers)
 
 
 async def _lost(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
@@ -225,8 +238,8 @@ async def _churn(plan: _Plan, _: list[Peer], record: _Record) -> None:
 
 #: Measurements that need the machine for themselves, and those that mostly wait.
 _ALONE = {
-    "speed": _speed, "lost": _lost, "fairness": _fairness, "scale": _scale, "large": _large,
-    "memcached": _memcached, "flightticket": _flightticket, "churn": _churn,
+    "speed": _speed, "creates": _creates, "lost": _lost, "fairness": _fairness, "scale": _scale,
+    "large": _large, "memcached": _memcached, "flightticket": _flightticket, "churn": _churn,
 }  # fmt: skip
 _TOGETHER = {"writes": _writes, "failover": _failover}
 MEASURES = (*_ALONE, *_TOGETHER)

@@ -4,10 +4,8 @@ The work queue calls `Reconciler.reconcile` with a key. Every decision depends o
 state, so it is right no matter which events were missed, repeated or interrupted.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from kopf_runtime import troubles
 from kopf_runtime.apply import Applier
@@ -23,8 +21,6 @@ from kopf_runtime.source import Source
 from kopf_runtime.status import SETTLE
 from kopf_runtime.telling import Teller
 from kopf_runtime.troubles import StopError, Trouble
-
-C = TypeVar("C")
 
 
 class Reconciler:
@@ -147,7 +143,7 @@ class Reconciler:
                 await self._replace(primary, wanted, child, step)
             case Step.APPLY:
                 applying = self._applier.apply(primary, wanted, child)
-                applied = await self._patiently(primary, wanted, applying)
+                applied = await self._teller.patiently(primary, wanted, applying)
                 self._check(primary, wanted, applied)
                 self._teller.changed(primary, wanted, step)
             case Step.WAIT:
@@ -173,7 +169,7 @@ class Reconciler:
             await self._applier.verify(primary, child)
         self._pause(self._pace.wait(child, step, self._client.now()), wanted, step)
         deleting = self._applier.delete(primary, wanted.kind, child, step)
-        left = await self._patiently(primary, wanted, deleting)
+        left = await self._teller.patiently(primary, wanted, deleting)
         if left is not None:
             self._wait_for(wanted.kind, left, primary)
         elif not await self._make(primary, wanted):
@@ -194,7 +190,7 @@ class Reconciler:
             self._pause(former.until - self._client.now(), wanted, former.cause)
         in_place = self._owned[wanted.kind].update is Update.APPLY
         make = self._applier.apply if in_place else self._applier.create
-        child = await self._patiently(primary, wanted, make(primary, wanted))
+        child = await self._teller.patiently(primary, wanted, make(primary, wanted))
         if child is None:
             return False
         self._teller.made(primary, wanted, former.cause if former is not None else None)
@@ -210,25 +206,6 @@ class Reconciler:
         """Raise `StopError` if the next step has to wait."""
         if seconds > 0:
             raise troubles.back_off(wanted, step.why, seconds)
-
-    async def _patiently(
-        self, primary: Primary, wanted: Wanted, writing: Coroutine[Any, Any, C]
-    ) -> C:
-        """Wait for a write, and report it in the status if it takes long."""
-        task = asyncio.ensure_future(writing)
-        try:
-            done, _ = await asyncio.wait({task}, timeout=SETTLE)
-            if not done:
-                text = (
-                    f"The API server has not answered the request for {wanted} yet; "
-                    "an admission webhook may be slow."
-                )
-                slow = Trouble("SlowApiServer", text)
-                with suppress(Exception):  # a status that fails must not cancel the write
-                    await self._teller.tell(primary.key, slow, at_once=True)
-            return await task
-        finally:
-            task.cancel()
 
     def _lives(self, uid: str) -> bool:
         return any(one.uid == uid for one in self._primaries.cache)

@@ -4,10 +4,12 @@
 object's state, and `StatusWriter` writes it.
 """
 
+import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from kopf_runtime import troubles
 from kopf_runtime.client import ApiError, Client
@@ -22,6 +24,8 @@ from kopf_runtime.status import SETTLE, Observed, StatusWriter
 from kopf_runtime.troubles import Trouble
 
 logger = logging.getLogger(__name__)
+
+C = TypeVar("C")
 
 #: If a Retry-After is longer than these seconds, the status reports it at once.
 LONG = 10.0
@@ -89,6 +93,37 @@ class Teller:
             "apiVersion": kind.api_version, "kind": kind.kind, "namespace": primary.key[0],
             "name": primary.key[1], "uid": primary.uid, "resourceVersion": str(primary.version),
         }  # fmt: skip
+
+    async def patiently(
+        self, primary: Primary, wanted: Wanted, writing: Coroutine[Any, Any, C]
+    ) -> C:
+        """Wait for a write, and report it in the status if it takes long."""
+        telling: list[asyncio.Task[None]] = []
+
+        def tell() -> None:
+            telling.append(asyncio.create_task(self._slow(primary, wanted)))
+
+        # Not a task for each write: hardly any takes long, and a task delays all of them.
+        timer = asyncio.get_running_loop().call_later(SETTLE, tell)
+        try:
+            return await writing
+        except asyncio.CancelledError:
+            for task in telling:
+                task.cancel()
+            raise
+        finally:
+            timer.cancel()
+            await asyncio.gather(*telling, return_exceptions=True)
+
+    async def _slow(self, primary: Primary, wanted: Wanted) -> None:
+        """Report in the status that a write takes long."""
+        text = (
+            f"The API server has not answered the request for {wanted} yet; "
+            "an admission webhook may be slow."
+        )
+        with suppress(Exception):  # a status that fails must not end the write
+            slow = Trouble("SlowApiServer", text)
+            await self.tell(primary.key, slow, at_once=True)
 
     # --- how it fares -------------------------------------------------------------------------
 

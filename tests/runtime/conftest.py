@@ -15,5 +15,5 @@ async def server() -> AsyncIterator[ApiServer]:
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the pauses short that a person would hardly notice."""
-    for name in ("kopf_runtime.status.SETTLE", "kopf_runtime.reconcile.SETTLE"):
-        monkeypatch.setattr(name, 0.05)
+    for module in ("status", "reconcile", "telling"):
+        monkeypatch.setattr(f"kopf_runtime.{module}.SETTLE", 0.05)

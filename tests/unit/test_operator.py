@@ -37,8 +37,8 @@ async def server() -> AsyncIterator[ApiServer]:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("kopf_runtime.status.SETTLE", "kopf_runtime.reconcile.SETTLE"):
-        monkeypatch.setattr(name, 0.2)
+    for module in ("status", "reconcile", "telling"):
+        monkeypatch.setattr(f"kopf_runtime.{module}.SETTLE", 0.2)
 
 
 def status(server: ApiServer, key: tuple[str, str] = KEY) -> Any:
