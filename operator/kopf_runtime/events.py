@@ -3,7 +3,8 @@
 `reconcile` records Events, and a task of `manager` posts them. Recording never waits and never
 fails. If the same Event occurs again within ten minutes, the first one's count is raised, as by
 client-go's recorder. Each object has a budget of Events; those beyond it are dropped and counted.
-Each namespace has a queue of its own, so that a webhook that hangs delays only its own namespaces.
+Each namespace has a queue of its own, and a slow request gives its place to another namespace, so
+that a webhook that hangs delays only its own namespaces.
 """
 
 import asyncio
@@ -26,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 PENDING = 1000  # Events that wait to be posted, of all namespaces
 POSTING = 8  # Events that are posted at once, each of another namespace
+SLOW = 1.0  # seconds after which a request no longer counts among those
+SLOW_MOST = 64  # such requests at once
 REMEMBERED = 1024  # posted Events that a repetition can count up, and objects with a budget
 SAME = 600.0  # seconds within which a repetition raises the count
 BURST, REFILL = 25, 300.0  # Events per object at once, and seconds for one more, as in client-go
@@ -64,6 +67,7 @@ class Recorder:
         self._pending = 0
         #: The namespaces with Events of which none is being posted, in the order of their turns.
         self._turns: asyncio.Queue[str] = asyncio.Queue()
+        self._slow = asyncio.Semaphore(SLOW_MOST)
         self._posted: OrderedDict[tuple[str, str, str, str], _Posted] = OrderedDict()
         self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
@@ -103,21 +107,28 @@ class Recorder:
         """Post Events until cancelled; drop those that are refused."""
         async with asyncio.TaskGroup() as group:
             for _ in range(POSTING):
-                group.create_task(self._take_turns())
+                group.create_task(self._take_turns(group))
 
-    async def _take_turns(self) -> None:
-        """Post an Event of one namespace after the other."""
+    async def _take_turns(self, group: asyncio.TaskGroup) -> None:
+        """Let one namespace after the other take a turn; do not wait for the end of a slow one."""
         while True:
-            namespace = await self._turns.get()
-            waiting = self._waiting[namespace]
-            if waiting:  # else they were dropped
-                self._pending -= 1
-                await self._try_to_post(waiting.popleft())
-            if waiting:
-                self._turns.put_nowait(namespace)
-            else:
-                del self._waiting[namespace]
-            self._turns.task_done()
+            turn = group.create_task(self._take_turn(await self._turns.get()))
+            done, _ = await asyncio.wait({turn}, timeout=SLOW)
+            if not done:
+                await self._slow.acquire()
+                turn.add_done_callback(lambda _: self._slow.release())
+
+    async def _take_turn(self, namespace: str) -> None:
+        """Post an Event of a namespace, which then waits for its next turn."""
+        waiting = self._waiting[namespace]
+        if waiting:  # else they were dropped
+            self._pending -= 1
+            await self._try_to_post(waiting.popleft())
+        if waiting:
+            self._turns.put_nowait(namespace)
+        else:
+            del self._waiting[namespace]
+        self._turns.task_done()
 
     async def _try_to_post(self, event: _Event) -> None:
         try:

@@ -144,6 +144,65 @@ async def test_a_namespace_whose_events_hang_delays_those_of_no_other(server: Ap
     assert delayed == [str(number) for number in range(50)]
 
 
+def hanging(server: ApiServer) -> tuple[asyncio.Event, list[str]]:
+    """Have the Events of the namespaces `slow-…` hang; return what frees them, and their paths."""
+    free, met = asyncio.Event(), list[str]()
+
+    async def hang(request: web.Request) -> None:
+        if request.method == "POST" and "/namespaces/slow-" in request.path:
+            met.append(request.path)
+            await free.wait()
+
+    server.answers.append(hang)
+    return free, met
+
+
+def delayed(recorder: Recorder, namespaces: int) -> None:
+    """Record two Events in each of the namespaces `slow-…`."""
+    for number in range(namespaces):
+        slow = {**ABOUT, "namespace": f"slow-{number}", "uid": str(number)}
+        recorder.normal(slow, "Delayed", "one")
+        recorder.normal(slow, "Delayed", "two")
+
+
+async def test_many_namespaces_whose_events_hang_delay_those_of_no_other(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "SLOW", 0.02)
+    free, _ = hanging(server)
+    many = 3 * events.POSTING
+
+    async with posting(server) as recorder:
+        delayed(recorder, many)
+        recorder.normal(ABOUT, "Created", "one")
+        await until(lambda: told(server) == [("Created", 1)])
+
+        free.set()
+        await recorder.flush()
+
+    assert told(server).count(("Delayed", 1)) == 2 * many  # none was given up
+
+
+async def test_the_requests_that_hang_at_once_are_bounded(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "SLOW", 0.02)
+    monkeypatch.setattr(events, "SLOW_MOST", 3)
+    free, met = hanging(server)
+    most = events.POSTING + events.SLOW_MOST
+
+    async with posting(server) as recorder:
+        delayed(recorder, 2 * most)
+        await until(lambda: len(met) >= most)
+        await asyncio.sleep(0.2)
+        assert len(met) == most
+
+        free.set()
+        await recorder.flush()
+
+    assert len(met) == 4 * most
+
+
 async def test_a_namespace_with_too_many_events_costs_the_others_none(server: ApiServer) -> None:
     async with connected(server) as client:
         recorder = Recorder(client, "replica-1", Metrics("tester"))  # and nobody posts yet
