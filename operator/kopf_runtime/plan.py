@@ -59,8 +59,7 @@ def plan(
     in_place = owned.update is Update.APPLY
     as_wanted = in_place or child.template in ("", wanted.template)
     if as_admitted and as_wanted and not child.deleting and stripped(primary, child):
-        # An apply in place is only one request, and shows whether admission accepts it by now.
-        return Plan(Step.APPLY, "Healed", "admission had changed it") if in_place else ADMISSION
+        return _admitted(in_place=in_place)
     if child.owner != primary.uid:
         return _of_another(primary, child, lives)
     if child.deleting:
@@ -74,10 +73,19 @@ def plan(
         if 0 < child.generation < primary.generation:
             return Plan(change, "Replaced", f"the {word} was edited", edited=True)
         return Plan(change, "Replaced", f"its {wanted.kind.kind}'s template changed")
+    if child.unlabelled and child.altered is False and wanted.shape:
+        # A label is gone, but the operator still owns it, so no request of somebody's removed it.
+        return _admitted(in_place=in_place)
     if child.altered or child.unlabelled:
         by = f" by {child.editors}" if child.editors else ""
         return Plan(change, "Healed", f"its {wanted.kind.kind} was altered{by}")
     return KEEP
+
+
+def _admitted(*, in_place: bool) -> Plan:
+    """Return the step for a child from which admission removed marks."""
+    # An apply in place is only one request, and shows whether admission accepts it by now.
+    return Plan(Step.APPLY, "Healed", "admission had changed it") if in_place else ADMISSION
 
 
 def _of_another(primary: Primary, child: Child, lives: Callable[[str], bool]) -> Plan:

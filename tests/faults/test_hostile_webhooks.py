@@ -141,8 +141,16 @@ async def test_l6_a_webhook_that_takes_our_label_away_is_told_and_the_pod_left(
             while here.lists("pods") < seen + 3:
                 await asyncio.sleep(0.1)
 
+        tried = len(here.child_writes("POST"))
+        await here.restart()  # it knows nothing of before
+        async with here.within(120, "it meets the Pod"):
+            while len(here.child_writes("POST")) == tried:
+                await asyncio.sleep(0.1)
+        await here.quiet()
+
         assert await uid_of_pod(here) == before
-        assert len([review for review in hook.asked if not review.get("dryRun")]) <= 6
+        assert not here.child_writes("DELETE")
+        assert len([review for review in hook.asked if not review.get("dryRun")]) <= 8
     await here.cluster.remove(here.child(), grace=0)
     await here.converges({"hello": "하나"})
 

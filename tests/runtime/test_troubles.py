@@ -270,6 +270,48 @@ async def test_l6_what_a_webhook_took_comes_back_once_it_is_exempt(
         await until(lambda: told(server).get("status") == "True")
 
 
+#: The marks whose loss a child shows itself, because the template's hash is still there.
+LABELS = [mark for mark, text in MARKS.items() if "label" in text]
+
+
+@pytest.mark.parametrize("lost", LABELS)
+async def test_l6_a_restart_replaces_no_child_without_our_labels(
+    server: ApiServer, lost: str
+) -> None:
+    server.admission = stripping(POD, lost)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("reason") == "AdmissionChanged")
+    uid, before = (server.get(POD, CHILD) or {})["metadata"]["uid"], len(server.requests)
+
+    settings = kr.Settings(sweep_period=0.1)
+    async with operating(server, widgets.controller(widgets.pod), settings=settings):
+        await until(lambda: f"GET {POD.at(CHILD)}" in map(str, server.requests[before:]))
+        await swept(server)
+
+    assert (server.get(POD, CHILD) or {})["metadata"]["uid"] == uid
+    assert told(server)["reason"] == "AdmissionChanged"
+
+
+@pytest.mark.parametrize("lost", LABELS)
+async def test_l6_a_label_that_somebody_removed_while_no_operator_ran_comes_back(
+    server: ApiServer, lost: str
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+    server.edit(POD, CHILD, lambda raw: raw["metadata"]["labels"].pop(lost))
+
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: lost in labels(server.get(POD, CHILD)))
+        await until(lambda: told(server).get("status") == "True")
+
+
+def labels(child: Raw | None) -> Raw:
+    found: Raw = (child or {"metadata": {}})["metadata"].get("labels") or {}
+    return found
+
+
 # --- L7, L8 -------------------------------------------------------------------------------------
 
 

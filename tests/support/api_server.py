@@ -236,8 +236,10 @@ class ApiServer(Store):
         if (kind, key) in self.objects:
             raise RefusedError(409, "AlreadyExists", f'{kind} "{key[1]}" already exists')
         raw["metadata"]["namespace"] = namespace
+        created = Stored(raw)
+        created.owners.changed({}, raw, manager)  # before admission, which may remove some
         self.admission(kind, raw)
-        self.store(kind, key, Stored(raw), manager)
+        self.store(kind, key, created, manager)
         return _json(self.objects[kind, key].encode(), 201)
 
     def _apply(self, kind: Kind, key: Key, given: Raw, manager: str) -> web.Response:
