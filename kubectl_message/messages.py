@@ -47,10 +47,13 @@ def state(message: Object) -> State:
     condition = ready(status)
     observed = status.get("observedGeneration", condition.get("observedGeneration"))
     current = bool(condition) and observed == meta.get("generation")
+    phase = str(status.get("phase") or "Failed")
+    if phase == "Processed" and condition.get("status") != "True":
+        phase = "Failed"  # of a former state: the operator could not tell this one
     return State(
         namespace=meta.get("namespace", ""),
         name=meta["name"],
-        phase=(str(status.get("phase") or "Failed")) if current else "",
+        phase=phase if current else "",
         reason=condition.get("reason", "") if current else "",
         message=condition.get("message", "") if current else "",
         since=(condition.get("lastTransitionTime", "") if current else "")

@@ -55,13 +55,15 @@ def test_a_message_without_a_status_is_waiting() -> None:
     assert "Pending" not in status.picture([state(bare)], everywhere=False)[1]
 
 
-def test_a_message_that_cannot_be_read_fails() -> None:
+@pytest.mark.parametrize("kept", [{}, WELL["status"]], ids=["new", "it printed before"])
+def test_a_message_that_cannot_be_read_fails(kept: dict[str, Any]) -> None:
     condition = {"type": "Ready", "status": "False", "reason": "Unreadable", "message": "text: 1",
                  "observedGeneration": 5}  # fmt: skip
 
-    one = state({**WELL, "status": {"conditions": [condition]}})
+    one = state({**WELL, "status": {**kept, "conditions": [condition]}})
 
     assert one.phase == "Failed"
+    assert not one.prints
     assert status.why(one).startswith("Unreadable: ")
 
 
