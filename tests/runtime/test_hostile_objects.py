@@ -132,6 +132,25 @@ async def test_a_poisoned_object_keeps_the_conditions_of_others_and_is_told_once
     assert len(server.writes) == 1
 
 
+async def test_what_an_author_keeps_in_the_status_outlives_a_spec_that_cannot_be_read(
+    server: ApiServer,
+) -> None:
+    """As the number of a booking: `sync` would make another one without it."""
+    controller = widgets.controller()
+    controller.status(lambda _: kr.Status(True, "Booked", "Booked.", {"booking": "B-1"}))
+    server.put(WIDGET, widget())
+    async with operating(server, controller):
+        await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
+        server.edit(WIDGET, ("ns", "one"), lambda raw: raw.update(spec={"text": 7}))
+        await until(
+            lambda: widgets.ready(server.get(WIDGET, ("ns", "one")))["reason"] == "Unreadable"
+        )
+    told = (server.get(WIDGET, ("ns", "one")) or {})["status"]
+
+    assert widgets.ready({"status": told})["status"] == "False"
+    assert told["booking"] == "B-1"
+
+
 async def test_a_poisoned_object_is_told_as_soon_as_a_replica_leads(server: ApiServer) -> None:
     server.put(WIDGET, widget() | {"spec": {"text": 7}})
     one = widgets.controller()
