@@ -83,9 +83,10 @@ class Subject(ABC):
 
 
 class Parent(Subject):
-    """An operator whose objects have children; the suite looks at one child of each object.
+    """An operator whose objects have children; the suite harms one child of each object.
 
-    By default, a child is right if it has every field that `desired` returns for the object.
+    In the end all of them have to be right: by default, a child is right if it has every field that
+    `desired` returns for the object.
     """
 
     #: A wrong status, which somebody may write by hand.
@@ -160,6 +161,13 @@ class Parent(Subject):
         plan = [one for one in self.plan(found, text) if (one["apiVersion"], one["kind"]) == kind]
         assert len(plan) == 1, f"a {self} has {len(plan)} children of the kind {kind[1]}, not one"
         return plan[0]
+
+    def further(self, found: Raw, text: str) -> dict[tuple[str, str], Raw]:
+        """Return the manifests of an object's children of other kinds, by kind and name."""
+        return {
+            (one["kind"], one["metadata"]["name"]): one
+            for one in self.plan(found, text) if one["kind"] != self.child.kind
+        }  # fmt: skip
 
     def child_of(self, name: str) -> str:
         """Return the name of an object's child."""

@@ -13,6 +13,7 @@ from signal import Signals
 from typing import Any
 
 from kopf_runtime.kinds import Kind
+from tests.support.faults import manifests
 from tests.support.faults.calls import Write
 from tests.support.faults.cluster import Cluster, Raw
 from tests.support.faults.kubelet import Kubelet
@@ -269,7 +270,30 @@ class World:
             child = children.get(self.parent.child_of(name))
             if child is not None and name in wanted:
                 found += self.parent.wrong(one, child, wanted[name])
-        return found[:5]
+        return [*found, *await self._problems_of_others(objects, wanted)][:5]
+
+    async def _problems_of_others(self, objects: list[Raw], wanted: Mapping[str, str]) -> list[str]:
+        """Return what is wrong with the children of further kinds."""
+        kinds = [kind for kind in self.parent.controller.owned if kind != self.parent.child]
+        planned = {
+            (one["metadata"]["uid"], *key): manifest
+            for one in objects if kinds and (name := one["metadata"]["name"]) in wanted
+            for key, manifest in self.parent.further(one, wanted[name]).items()
+        }  # fmt: skip
+        there = {
+            (owner["uid"], kind.kind, child["metadata"]["name"]): child
+            for kind in kinds
+            for child in await self.cluster.items(kind.path(self.namespace))
+            for owner in child["metadata"].get("ownerReferences") or ()
+            if owner["kind"] == self.subject.kind.kind
+        }
+        missing, surplus = planned.keys() - there.keys(), there.keys() - planned.keys()
+        found = [f"{name} is missing" for *_, name in sorted(missing)]
+        found += [f"{name} is not wanted" for *_, name in sorted(surplus)]
+        for key in planned.keys() & there.keys():
+            facts = manifests.compared(there[key], planned[key])
+            found += [f"{key[2]}: {k} is {a!r}, not {b!r}" for k, (a, b) in facts.items() if a != b]
+        return found
 
     def story(self, what: str) -> str:
         """Return a description of what happened, for a failure's message."""

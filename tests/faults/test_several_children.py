@@ -1,0 +1,97 @@
+"""An object with several children under the faults of `test_every_write`: all of them are right."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import pytest
+
+from tests.faults import test_every_write as every_write
+from tests.faults import trios
+from tests.faults.messages import alter
+from tests.support.faults.cluster import Cluster, Raw
+from tests.support.faults.subject import Break, Parent, lose, prepare
+from tests.support.faults.world import World
+
+
+async def lose_another(cluster: Cluster, pod: str) -> None:
+    """Delete a ConfigMap of the object that has this Pod."""
+    await lose(cluster, f"{pod.replace('/pods/', '/configmaps/')}-last")
+
+
+async def alter_another(cluster: Cluster, pod: str) -> None:
+    """Change a ConfigMap of the object that has this Pod."""
+    path = f"{pod.replace('/pods/', '/configmaps/')}-first?fieldManager=somebody"
+    await cluster.patch(path, {"data": {"text": "somebody's"}})
+
+
+class Trios(Parent):
+    """The operator of trios.py; the suite looks at the Pod first, and at the ConfigMaps, too."""
+
+    program = (trios.__file__,)
+    manager = trios.manager
+    breaks: ClassVar = {
+        "heal": lose, "alter": alter, "lose-another": lose_another, "alter-another": alter_another,
+    }  # fmt: skip
+
+    def spec(self, text: str) -> Raw:
+        return {"text": text}
+
+    @property
+    def writes(self) -> Mapping[str, int]:
+        return {**super().writes, "lose-another": 2, "alter-another": 2}
+
+
+TRIO = Trios()
+
+
+def of_each_scenario(*quick: str, least: int = 0) -> pytest.MarkDecorator:
+    """Run with each scenario of so many writes; in `make faults` only with the quick ones."""
+    return pytest.mark.parametrize(
+        "scenario",
+        [
+            pytest.param(name, marks=() if name in quick else pytest.mark.long)
+            for name, writes in TRIO.writes.items() if writes >= least
+        ],
+    )  # fmt: skip
+
+
+@pytest.fixture
+def subject() -> Parent:
+    return TRIO
+
+
+@pytest.fixture
+async def cluster(cluster: Cluster) -> Cluster:
+    await prepare(cluster, TRIO)
+    return cluster
+
+
+@of_each_scenario("edit", least=1)
+async def test_several_children_outlive_a_kill_after_every_single_write(
+    cluster: Cluster, scenario: str
+) -> None:
+    await every_write.test_killed_after_every_single_write(cluster, TRIO, scenario)
+
+
+@of_each_scenario()
+async def test_several_children_outlive_a_fault_at_every_single_write(
+    here: World, scenario: str
+) -> None:
+    await every_write.test_a_fault_at_every_single_write(here, TRIO, scenario)
+
+
+@pytest.mark.parametrize(
+    ("harm", "problem"),
+    [(lose_another, "trio-hello-last is missing"), (alter_another, "trio-hello-first: data is")],
+)
+async def test_the_suite_sees_that_another_child_is_wrong(
+    here: World, harm: Break, problem: str
+) -> None:
+    await here.start()
+    await here.create("하나")
+    await here.converges({"hello": "하나"}, quiet=0.1)
+    await here.operator.stop()
+    await harm(here.cluster, here.child())
+
+    with pytest.raises(AssertionError, match=problem):
+        await here.converges({"hello": "하나"}, patience=0)
