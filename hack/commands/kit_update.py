@@ -3,13 +3,14 @@
 FROM is a checkout of the repository that has the kit, or its URL, with `#` and a tag, branch or
 commit behind it. That kit writes a repository with the answers that `make new` had here; what
 differs from the kit that is here is the update. The author's files stay as they are; one that the
-newer kit is the first to write comes once. A file of the kit that the author changed is merged, and
-where that is impossible, nothing is changed at all.
+newer kit is the first to write comes once, unless the author has a file of that name. A file of the
+kit that the author changed is merged, and where that is impossible, nothing is changed at all.
 """
 
 import os
 import sys
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 
 from hack.commands import Subparsers
@@ -41,6 +42,7 @@ def update(origin: str) -> None:
         changes = kit_changes.between(paths.CHECKOUT, newer, checkout)
         if changes.conflicts:
             raise HackError(_conflicts(changes))
+        kit_record.keep(newer, changes.own)
         former, latter = (kit_record.read(root) for root in (paths.CHECKOUT, newer))
         if former == latter:
             say(f"The kit is {latter.version} already")
@@ -106,13 +108,20 @@ def _write(checkout: Path, folder: Path, origin: str) -> None:
 def _conflicts(changes: Changes) -> str:
     former = kit_record.read(paths.CHECKOUT).files
     lines = [f"  {path}: {sentence}" for path, sentence in changes.conflicts.items()]
+    added = [path for path in changes.conflicts if not _is_recorded(path, former)]
     example = next((path for path in changes.conflicts if path in former), None)
+    if len(added) == len(lines):
+        advice = "Do what is said of each, commit, and update again."
+    else:
+        advice = (
+            f"Take your changes out of {'the others' if added else 'them'}, commit, and update "
+            "again; then make the changes that you still need."
+        )
     return "\n".join(
         [
             "the kit stays as it is, because these files cannot be updated:",
             *lines,
-            "Take your changes out of them, commit, and update again; then make the changes that "
-            "you still need.",
+            advice,
             *(
                 (f"The kit's own text of a file: git cat-file blob {former[example]} >{example}",)
                 if example
@@ -120,6 +129,11 @@ def _conflicts(changes: Changes) -> str:
             ),
         ]
     )
+
+
+def _is_recorded(path: str, files: Collection[str]) -> bool:
+    """Tell whether the kit that is here has a file, or a part in it."""
+    return path in files or (kit_changes.AUTHOR / path).as_posix() in files
 
 
 def _tell(changes: Changes) -> None:
@@ -133,6 +147,11 @@ def _tell(changes: Changes) -> None:
     ):
         for path in listed:
             say(f"  {path} {word}")
+    for path in changes.own:
+        say(
+            f"  {path} left as you have it; the kit would have its own there. If you prefer that, "
+            f"replace yours, commit, and update again: cp {kit_changes.AUTHOR / path} {path}"
+        )
     say("It is staged: run `make check`, and commit. `git reset --hard` takes the update back.")
 
 

@@ -3,9 +3,11 @@
 Each file is compared in three versions: as the kit had it when it was brought in, as it is
 committed, and as the newer kit has it. The author's own files are compared only where the kit has a
 part in them (`hack/reference/author` has them as the kit wrote them). One that the newer kit is the
-first to have comes once, where the author has no such file.
+first to have comes once, where the author has no such file. Where the author has one, it stays, and
+no text of the kit's is merged into it.
 """
 
+import os
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +33,8 @@ class Changes:
     brought: list[str] = field(default_factory=list)
     #: What the author changed or removed, and the newer kit has as before.
     kept: list[str] = field(default_factory=list)
+    #: The author's files that the kit has a part in, and that were the author's before.
+    own: list[str] = field(default_factory=list)
     #: Why a file can be neither the author's nor the newer kit's.
     conflicts: dict[str, str] = field(default_factory=dict)
 
@@ -44,6 +48,7 @@ class _Comparison:
         former, theirs = kit_record.read(repository), kit_record.read(newer)
         self.former, self.theirs = former.files, theirs.files
         self.ours = _committed(repository)
+        self._own = frozenset(former.own)
         #: The author's files that were not offered before.
         self.offered = set(theirs.author) - set(former.author or _ever_committed(repository))
         self.changes = Changes()
@@ -55,14 +60,14 @@ class _Comparison:
             return
         if theirs == former or (ours is None and former is not None):
             self.changes.kept.append(path)
-        elif ours is None and (self._repository / path).exists():
-            self.changes.conflicts[path] = (
-                "the newer kit adds it, and you have a file there that git ignores; move it away"
-            )
+        elif ours is None and (obstacle := self._obstacle(path)):
+            self.changes.conflicts[path] = f"the newer kit adds it, and {obstacle}"
         elif ours == former:
             self._list(former, theirs).append(path)
         elif former is None:
-            self.changes.conflicts[path] = "the newer kit adds it, and you have another file there"
+            self.changes.conflicts[path] = (
+                "the newer kit adds it, and you have another file there; rename yours (git mv)"
+            )
         elif theirs is None:
             self.changes.conflicts[path] = "you have changed it, and the newer kit has removed it"
         else:
@@ -73,10 +78,12 @@ class _Comparison:
         reference = (AUTHOR / path).as_posix()
         former, theirs = self.former.get(reference), self.theirs[reference]
         ours = self.ours.get(path)
-        if ours in (None, theirs) or theirs == former:
+        if ours in (None, theirs):
             return
-        if former is None:
-            self.changes.conflicts[path] = "the newer kit has a part in it, and yours has none"
+        if former is None or (path in self._own and ours != former):
+            self.changes.own.append(path)
+        elif theirs == former:
+            return
         elif ours == former:
             self.changes.merged[path] = (self._newer / reference).read_text()
         else:
@@ -84,8 +91,26 @@ class _Comparison:
 
     def offer(self, path: str) -> None:
         """Bring a file of the author's that was not offered before, unless there is one."""
-        if not (self._repository / path).exists():
+        if os.path.lexists(self._repository / path):
+            return
+        if obstacle := self._obstacle(path):
+            self.changes.conflicts[path] = f"the newer kit adds it, and {obstacle}"
+        else:
             self.changes.brought.append(path)
+
+    def _obstacle(self, path: str) -> str | None:
+        """Return what is in the way of a file that is not committed, and what to do about it."""
+        file = self._repository / path
+        if file.is_dir() and not file.is_symlink():
+            return "you have a folder there; rename it (git mv)"
+        if os.path.lexists(file):
+            return "you have a file there that git ignores; move it away"
+        for folder in Path(path).parents:
+            parent = self._repository / folder
+            is_file = parent.is_symlink() or (parent.exists() and not parent.is_dir())
+            if is_file and folder.as_posix() not in self.former:
+                return f"{folder} is a file of yours, not a folder; rename it (git mv)"
+        return None
 
     def _list(self, former: str | None, theirs: str | None) -> list[str]:
         if theirs is None:

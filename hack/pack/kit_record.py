@@ -32,6 +32,8 @@ class Record(msgspec.Struct, frozen=True):
     files: dict[str, str]
     #: The author's files that were offered so far; empty where an older kit wrote this record.
     author: list[str] = []
+    #: Those that the author had before the kit: nothing of the kit's is merged into them.
+    own: list[str] = []
 
 
 def write(folder: Path, record: Record) -> None:
@@ -58,6 +60,11 @@ def offer(folder: Path, former: Iterable[str] = ()) -> None:
     every = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
     own = every - record.files.keys() - {FILE.as_posix()}
     write(folder, msgspec.structs.replace(record, author=sorted(own.union(former))))
+
+
+def keep(folder: Path, own: Iterable[str]) -> None:
+    """Record the files into which nothing of the kit's is merged."""
+    write(folder, msgspec.structs.replace(read(folder), own=sorted(own)))
 
 
 def identify(file: Path) -> str:

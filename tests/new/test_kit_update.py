@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hack.pack import kit_record
+from hack.pack import kit_changes, kit_record
 from tests.new.repositories import Repository, kit_in
 
 ANSWERS = ("cache-operator", "Cache", "cache.example.com")
@@ -18,6 +18,8 @@ RUNTIME, MAKEFILE = "operator/kopf_runtime/backoff.py", "hack/kit.mk"
 OPERATOR = "operator/cache_operator/operator.py"
 #: A file for authors that no kit has had, and the one that they mostly remove.
 SUPPORT, EXAMPLE = "hack/scaffold/templates/SUPPORT.md.in", "tests/unit/test_operator.py"
+#: An author's files that the kit has a part in; in the kit's repository they have the same names.
+SHARED = (".github/workflows/release.yaml", "docs/verify.md")
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +105,76 @@ def test_where_the_author_has_a_file_of_that_name_it_stays(
     assert author.changed() == {"M  hack/kit.yaml"}
     assert author.read("SUPPORT.md") == "ours\n"
     assert "SUPPORT.md" not in said
+
+
+def never_had(author: Repository, path: str) -> str:
+    """Make it a repository whose kit does not have this file yet; return where its text will be."""
+    reference = (kit_changes.AUTHOR / path).as_posix()
+    record = kit_record.read(author.folder)
+    files = {name: one for name, one in record.files.items() if name != reference}
+    offered = [name for name in record.author if name != path]
+    kit_record.write(author.folder, msgspec.structs.replace(record, files=files, author=offered))
+    (author.folder / reference).unlink()
+    author.remove(path)
+    return reference
+
+
+@pytest.mark.parametrize("path", SHARED)
+def test_it_stays_where_the_newer_kit_has_a_part_in_it_and_so_with_each_later_kit(
+    kit: Repository, author: Repository, path: str
+) -> None:
+    reference = never_had(author, path)
+    author.edit(path, "", "ours\n")
+
+    said = author.update(kit.folder)
+
+    assert author.changed() == {f"A  {reference}", "M  hack/kit.yaml"}
+    assert author.read(path) == "ours\n"
+    assert f"  {path} left as you have it; the kit would have its own there. If you" in said
+
+    author.commit()
+    assert re.search("The kit is .* already", author.update(kit.folder))
+
+    kit.edit(path, "\n", "\n# newer\n")
+    author.update(kit.folder)
+    assert author.changed() == {f"M  {reference}", "M  hack/kit.yaml"}
+    assert author.read(path) == "ours\n"
+
+
+def test_who_prefers_the_kit_s_own_has_it_follow_the_kit(
+    kit: Repository, author: Repository
+) -> None:
+    path = SHARED[0]
+    never_had(author, path)
+    author.edit(path, "", "ours\n")
+    said = author.update(kit.folder)
+    author.commit()
+    (copy,) = re.findall("cp .*", said)
+
+    subprocess.run(["sh", "-c", copy], cwd=author.folder, check=True)
+    author.commit()
+    author.update(kit.folder)
+    author.commit()
+    author.edit(path, "tags:", "# ours\n    tags:")
+    kit.edit(path, "name: release\n", "name: release # newer\n")
+    author.update(kit.folder)
+
+    assert "# ours\n" in author.read(path)
+    assert "# newer\n" in author.read(path)
+
+
+def test_where_the_author_gave_theirs_another_name_the_kit_s_comes_beside_it(
+    kit: Repository, author: Repository
+) -> None:
+    path, other = SHARED[0], ".github/workflows/ours.yaml"
+    never_had(author, path)
+    author.edit(other, "", "ours\n")
+
+    said = author.update(kit.folder)
+
+    assert author.read(other) == "ours\n"
+    assert author.read(path).startswith("name: release\n")
+    assert f"  {path} added; it is yours from now on\n" in said
 
 
 @pytest.mark.parametrize("recorded", [True, False])
@@ -237,7 +309,11 @@ def test_a_conflict_is_told_and_nothing_is_changed(kit: Repository, author: Repo
         "  tests/projects/kubeconform.py: you have changed it, and the newer kit has removed it\n"
         in said
     )
-    assert "  hack/rig/newer.py: the newer kit adds it, and you have another file there\n" in said
+    assert (
+        "  hack/rig/newer.py: the newer kit adds it, and you have another file there; rename yours"
+        in said
+    )
+    assert "Take your changes out of the others, commit, and update again" in said
     assert MAKEFILE not in said
 
 
@@ -251,6 +327,40 @@ def test_what_a_conflict_says_to_do_ends_it(kit: Repository, author: Repository)
     author.update(kit.folder)
 
     assert author.read(RUNTIME) == kit.read(RUNTIME)
+
+
+def test_a_file_that_was_renamed_is_no_conflict(kit: Repository, author: Repository) -> None:
+    author.edit("hack/rig/newer.py", "", "ours\n")
+    kit.edit("hack/rig/newer.py", "", "newer\n")
+    said = author.refused(kit.folder)
+    assert "rename yours (git mv)\nDo what is said of each, commit, and update again." in said
+
+    author.git("mv", "hack/rig/newer.py", "hack/rig/ours.py")
+    author.commit()
+    author.update(kit.folder)
+
+    assert author.read("hack/rig/newer.py") == "newer\n"
+    assert author.read("hack/rig/ours.py") == "ours\n"
+
+
+def test_a_folder_and_a_file_of_one_name_are_a_conflict(
+    kit: Repository, author: Repository
+) -> None:
+    (author.folder / "hack" / "rig" / "newer.py").mkdir()
+    author.edit("hack/rig/newer.py/notes", "", "ours\n")
+    author.edit("help", "", "ours\n")
+    kit.edit("hack/rig/newer.py", "", "newer\n")
+    template = kit.folder / "hack" / "scaffold" / "templates" / "help" / "SUPPORT.md.in"
+    template.parent.mkdir()
+    kit.edit("hack/scaffold/templates/help/SUPPORT.md.in", "", "# Help with @@{name}\n")
+
+    said = author.refused(kit.folder)
+
+    assert "  hack/rig/newer.py: the newer kit adds it, and you have a folder there; rename" in said
+    assert (
+        "  help/SUPPORT.md: the newer kit adds it, and help is a file of yours, not a folder; "
+        "rename it (git mv)\n" in said
+    )
 
 
 def test_a_change_that_is_older_than_the_first_commit_is_merged_with_the_kit_s_history(
