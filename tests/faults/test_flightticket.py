@@ -1,7 +1,9 @@
 """The FlightTicket of examples/ on a real control plane, with the real booking service.
 
 A life is a FlightTicket that is created, booked, deleted and gone. Whatever fails in it, the
-service has booked once and cancelled once. `make faults-long` runs these.
+service has booked once and cancelled once. `make faults` runs a quick choice of these: kills after
+each write and in the middle of a call, a lost answer, and what the API server refuses. `make
+faults-long` runs the rest.
 """
 
 import asyncio
@@ -22,12 +24,12 @@ from tests.support.faults.process import Operator
 from tests.support.faults.subject import Subject
 from tests.support.faults.world import ELECT, World
 
-pytestmark = pytest.mark.long
-
 FLIGHT_TICKET = FlightTickets()
 #: The writes of a life: the finalizer, the status, and that the finalizer is taken off.
 WRITES = 3
 CALLS = ("GET", "POST", "DELETE")
+#: What `make faults` leaves to `make faults-long`.
+slow = pytest.mark.long
 
 
 @pytest.fixture
@@ -80,7 +82,10 @@ async def live(here: World, service: BookingService, name: str = "hello") -> Non
     assert await service.events(key) == ["booked", "cancelled"], here.story("events")
 
 
-@pytest.mark.parametrize("number", range(1, WRITES + 3))
+@pytest.mark.parametrize(
+    "number",
+    [*range(1, WRITES + 1), *(pytest.param(WRITES + more, marks=slow) for more in (1, 2))],
+)
 async def test_killed_after_every_single_write(
     here: World, service: BookingService, number: int
 ) -> None:
@@ -95,7 +100,7 @@ async def test_killed_after_every_single_write(
     await live(here, service)
 
 
-@pytest.mark.parametrize("method", CALLS)
+@pytest.mark.parametrize("method", [pytest.param("GET", marks=slow), "POST", "DELETE"])
 async def test_killed_in_the_middle_of_every_call(
     here: World, service: BookingService, method: str
 ) -> None:
@@ -118,6 +123,7 @@ async def test_killed_in_the_middle_of_every_call(
     assert await service.events(key) == ["booked", "cancelled"]
 
 
+@slow
 async def test_a_fault_at_every_single_write(here: World, service: BookingService) -> None:
     await start(here, service, "--request-timeout=2")
     cases = {
@@ -140,12 +146,17 @@ async def test_a_fault_at_every_single_write(here: World, service: BookingServic
     "fault",
     [
         {"kind": "lose"},
-        {"kind": "answer", "status": 500},
-        {"kind": "answer", "status": 503, "headers": {"Retry-After": "1"}},
-        {"kind": "answer", "status": 429, "headers": {"Retry-After": "1"}},
-        {"kind": "answer", "status": 302, "headers": {"Location": "http://127.0.0.1:9/"}},
-        {"kind": "answer", "status": 401},
-        {"kind": "answer", "status": 404, "text": "default backend"},
+        *(
+            pytest.param({"kind": "answer", **answer}, marks=slow)
+            for answer in (
+                {"status": 500},
+                {"status": 503, "headers": {"Retry-After": "1"}},
+                {"status": 429, "headers": {"Retry-After": "1"}},
+                {"status": 302, "headers": {"Location": "http://127.0.0.1:9/"}},
+                {"status": 401},
+                {"status": 404, "text": "default backend"},
+            )
+        ),
     ],
     ids=lambda fault: f"{fault['kind']}-{fault.get('status', '')}",
 )
@@ -164,6 +175,7 @@ async def test_a_fault_at_every_single_call(
     assert TOKEN not in here.operator.log.read_text(errors="replace")
 
 
+@slow
 async def test_the_leader_changes_in_the_middle_of_a_call(
     here: World, service: BookingService
 ) -> None:
@@ -184,6 +196,7 @@ async def test_the_leader_changes_in_the_middle_of_a_call(
     assert await service.events(key) == ["booked", "cancelled"]
 
 
+@slow
 async def test_a_service_that_was_down_gets_each_booking_once(
     here: World, service: BookingService
 ) -> None:
@@ -201,6 +214,7 @@ async def test_a_service_that_was_down_gets_each_booking_once(
         assert await service.events(key) == ["booked"]
 
 
+@slow
 async def test_who_gives_up_removes_the_finalizer(here: World, service: BookingService) -> None:
     await start(here, service)
     await create(here)

@@ -96,8 +96,17 @@ def test_the_fault_tests_of_one_operator_can_be_chosen(
     ] == []
 
 
+@pytest.mark.parametrize("project", [MEMCACHED, "examples/flightticket"])
+def test_each_example_has_quick_fault_tests(project: str) -> None:
+    ended = collected("-m", "not long and not soak", f"--project={project}")
+
+    assert ended.returncode == pytest.ExitCode.OK, ended.stdout
+    assert "::test_" in ended.stdout
+
+
 def test_where_none_is_quick_the_command_for_the_slow_ones_is_told() -> None:
-    ended = collected("-m", "not long", "--project=examples/flightticket")
+    slow = ("-k", "test_a_service_that_was_down_gets_each_booking_once")
+    ended = collected("-m", "not long", *slow, "--project=examples/flightticket")
 
     assert ended.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
     assert "try `make faults-long PROJECT=examples/flightticket`" in ended.stdout
