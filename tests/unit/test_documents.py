@@ -12,11 +12,12 @@ CHECKOUT = Path(__file__).parents[2]
 #: Those that people write or read: not what tools keep beside them.
 DOCUMENTS = sorted(
     file
-    for pattern in ("*.md", "docs/**/*.md", "charts/*/*.md", ".github/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "charts/*/*.md", "examples/*/*.md", ".github/*.md")
     for file in CHECKOUT.glob(pattern)
 )
 KOREAN = [file for file in DOCUMENTS if file.name.endswith(".ko.md")]
 
+EXAMPLES = [file for file in DOCUMENTS if file.match("examples/*/README.md")]
 #: What people read in their own language; everything else in a block is for a machine.
 _COMMENT = re.compile(r"[ \t]+#.*|^#.*\n", re.MULTILINE)
 _CODE = re.compile(r"^ *```(?!console|mermaid)(\w+)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -47,6 +48,11 @@ def test_links_within_the_project_lead_somewhere(document: Path) -> None:
             dead.append(link)
 
     assert dead == []
+
+
+@pytest.mark.parametrize("page", EXAMPLES, ids=relative)
+def test_the_page_of_each_example_is_in_korean_too(page: Path) -> None:
+    assert page.with_name("README.ko.md") in KOREAN
 
 
 @pytest.mark.parametrize("korean", KOREAN, ids=relative)
