@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs import readings
-from tests.support.console import typed
+from tests.support.console import commands, typed
 
 CHECKOUT = Path(__file__).parents[2]
 #: Those that people write or read: not what tools keep beside them.
@@ -18,6 +18,17 @@ DOCUMENTS = sorted(
 KOREAN = [file for file in DOCUMENTS if file.name.endswith(".ko.md")]
 
 EXAMPLES = [file for file in DOCUMENTS if file.match("examples/*/README.md")]
+#: The READMEs of all charts, and that of a new operator's.
+CHARTS = sorted(
+    file
+    for pattern in (
+        "charts/*/README.md",
+        "examples/*/charts/*/README.md",
+        "hack/scaffold/templates/charts/*/README.md.in.in",
+    )
+    for file in CHECKOUT.glob(pattern)
+)
+
 #: What people read in their own language; everything else in a block is for a machine.
 _COMMENT = re.compile(r"[ \t]+#.*|^#.*\n", re.MULTILINE)
 _CODE = re.compile(r"^ *```(?!console|mermaid)(\w+)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -72,6 +83,21 @@ def test_both_languages_show_the_same_code_and_name_the_same_tests(korean: Path)
 
     assert shown(korean) == shown(english)
     assert _TEST.findall(korean.read_text()) == _TEST.findall(english.read_text())
+
+
+@pytest.mark.parametrize("page", sorted({*DOCUMENTS, *CHARTS}), ids=relative)
+def test_objects_are_deleted_before_their_kind(page: Path) -> None:
+    """The garbage collector may not know the kind yet, and then never deletes the children."""
+    text = page.read_text()
+    typed_before: list[str] = []
+
+    for command in commands(text):
+        if deleted := re.match(r"kubectl delete crd ([^\s.]+)\.", command):
+            objects = f"kubectl delete {deleted[1]} --all --all-namespaces --cascade=foreground"
+            assert any(line.startswith(objects) for line in typed_before), command
+        typed_before.append(command)
+
+    assert "`kubectl delete crd " not in text, "say in a console block what is deleted before it"
 
 
 def test_each_console_block_is_run_or_says_why_not() -> None:
