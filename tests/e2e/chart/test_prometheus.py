@@ -3,8 +3,8 @@
 The Prometheus Operator is not there: the test does what that does with the chart's ServiceMonitor
 and PrometheusRule, as they are in the cluster. Prometheus reaches the operator through the API
 server. Alerts fire at once here, on the last seconds instead of minutes; tests/chart proves with
-promtool that they fire and end at the times that they are made with, also those three that need a
-fault of the operator itself (MessageOperatorRestarting, -ReconcileErrors and -WatchMisses).
+promtool that they fire and end at the times that they are made with, also the five that no test
+drives on a cluster (`ONLY_BY_PROMTOOL`).
 """
 
 import base64
@@ -362,6 +362,15 @@ TROUBLES: dict[Trouble, set[str]] = {
     a_message_that_cannot_be_read: {"MessageOperatorUnreadableObjects"},
     api_server_fails: {"MessageOperatorApiErrors"},
     api_server_hangs: {"MessageOperatorMessagesPending"},
+}
+
+#: The alerts that no test drives on a cluster; tests/chart holds this list to the chart.
+ONLY_BY_PROMTOOL = {
+    "MessageOperatorRestarting",
+    "MessageOperatorReconcileErrors",
+    "MessageOperatorQueueStuck",
+    "MessageOperatorWatchMisses",
+    "MessageOperatorSweepsFail",
 }
 
 
