@@ -29,6 +29,8 @@ C = TypeVar("C")
 
 #: If a Retry-After is longer than these seconds, the status reports it at once.
 LONG = 10.0
+#: Seconds before an author's status is called again, at least, however soon it asks for that.
+SOONEST = 1.0
 
 
 class Teller:
@@ -192,7 +194,7 @@ class Teller:
             self._recorder.warning(self._reference(primary), event, trouble.message)
         if failed is not None:
             raise failed
-        again = None if now.again is None else max(SETTLE, now.again)
+        again = None if now.again is None else max(SOONEST, now.again)
         return min((seconds for seconds in (wait, again) if seconds is not None), default=None)
 
     def _state(self, seen: Observed) -> tuple[Status, dict[str, Any], Exception | None]:
