@@ -17,7 +17,6 @@ class Memcacheds(Parent):
     manager = memcacheds.manager
     well = "Scaled"
     wrong_status: ClassVar = {"nodes": ["other"], "replicas": 9}
-    more_writes: ClassVar = {"burst": 2}
     quick = ()  # a child that is applied, as a Greeting's; its Pods have tests of their own
 
     def spec(self, text: str) -> Raw:

@@ -53,7 +53,6 @@ class Messages(Parent):
         "create": 3, "edit": 4, "burst": 4, "delete": 0, "recreate": 3, "heal": 2, "evict": 3,
         "alter": 3, "status": 1, "conflict": 5,
     }  # fmt: skip
-    more_writes: ClassVar = {"burst": 4}
 
     def install(self) -> list[Raw]:
         return [one for one in _chart(()) if one["kind"] == "CustomResourceDefinition"]

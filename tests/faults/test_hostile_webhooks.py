@@ -112,7 +112,7 @@ async def test_a_webhook_that_refuses_at_random_is_outlived(here: World) -> None
     chance = random.Random(7)  # noqa: S311
 
     async def moody(_: Raw) -> list[Raw] | str:
-        return "not in the mood" if chance.random() < 0.6 else []
+        return "not in the mood" if chance.random() < 0.4 else []
 
     async with webhook(here.cluster, here.namespace, moody) as hook:
         await here.start()

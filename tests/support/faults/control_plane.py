@@ -19,6 +19,8 @@ _BETA = {
         "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
     ),
 }
+#: The servers may have memory, so that the operators have the processor.
+_ROOMY = {"GOGC": "400"}
 CONTROLLERS = (
     GARBAGE, "namespace-controller", "pod-garbage-collector-controller",
     "resourcequota-controller", "deployment-controller", "replicaset-controller",
@@ -29,7 +31,8 @@ CONTROLLERS = (
 def running(*flags: str) -> Iterator[ControlPlane]:
     """Run a control plane during the block, without its controllers."""
     kubernetes = chosen()
-    plane = ControlPlane(_USERS, (*_FLAGS, *_BETA.get(kubernetes, ()), *flags), kubernetes)
+    flags = (*_FLAGS, *_BETA.get(kubernetes, ()), *flags)
+    plane = ControlPlane(_USERS, flags, kubernetes, _ROOMY)
     try:
         plane.start()
         plane.wait()

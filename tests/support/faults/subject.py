@@ -8,7 +8,6 @@ the spec of an object, and what differs or is promised beyond. tests/faults/subj
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
@@ -91,8 +90,6 @@ class Parent(Subject):
 
     #: A wrong status, which somebody may write by hand.
     wrong_status: ClassVar[Raw] = {"conditions": []}
-    #: How many writes a scenario may take beyond the minimum, where it is not the usual number.
-    more_writes: ClassVar[Mapping[str, int]] = MappingProxyType({})
 
     @property
     def child(self) -> Kind:
@@ -129,11 +126,6 @@ class Parent(Subject):
     def quick(self) -> Collection[str]:
         """The scenarios whose every write `make faults` tests; `make faults-long` tests all."""
         return self.writes
-
-    def most(self, scenario: str) -> int:
-        """Return the maximum number of writes that a scenario takes."""
-        usual = 6 if scenario == "burst" else 2  # each edit of a burst may be carried out by itself
-        return self.writes[scenario] + self.more_writes.get(scenario, usual * self._children)
 
     @functools.cached_property
     def _children(self) -> int:

@@ -20,6 +20,7 @@ from tests.support.faults.kubelet import Kubelet
 from tests.support.faults.process import Operator
 from tests.support.faults.proxy import Armed, Proxy, proxying
 from tests.support.faults.subject import Parent, Subject
+from tests.support.waiting import looking
 
 LEASE = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 PATIENCE = 120.0  # timeout in seconds for convergence
@@ -223,7 +224,7 @@ class World:
     ) -> None:
         """Expect each object, given as name and text, to become right, and then no more writes."""
         deadline = time.monotonic() + patience
-        while True:
+        async for _ in looking():
             problems = await self._problems(wanted)
             before = len(self.relevant())
             if not problems:
@@ -233,17 +234,15 @@ class World:
                     return
             if time.monotonic() > deadline:
                 raise AssertionError(self.story(f"it goes on writing, or is wrong: {problems}"))
-            await asyncio.sleep(0.05)
 
     async def is_right(self, name: str, text: str) -> None:
         """Wait until one object is right, regardless of the others."""
         async with self.within(PATIENCE, f"{name} is right"):
-            while True:
+            async for _ in looking():
                 found = await self.cluster.find(self.object(name))
                 child = await self.cluster.find(self.child(name))
                 if found and child and not self.parent.wrong(found, child, text):
                     return
-                await asyncio.sleep(0.05)
 
     def relevant(self) -> list[Write]:
         """Return the writes, except those of the Lease."""
