@@ -21,7 +21,7 @@ from hack.rig.run import HackError, answer, output
 from hack.rig.run import elapsed as seconds
 from hack.rig.steps import say
 
-_EXAMPLE = str(REFERENCE.samples["Message"].relative_to(paths.CHECKOUT))
+_EXAMPLE = str(REFERENCE.samples["Message"][0].relative_to(paths.CHECKOUT))
 _NAME = "hello-msg"
 _EDITED = "수정된 메시지입니다. 🎉"
 _WAIT = 120.0

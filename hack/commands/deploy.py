@@ -33,10 +33,11 @@ def _deploy(_: argparse.Namespace) -> None:
     check_given("IMG")
     cluster = clusters.up()
     install(cluster)
-    kind, sample = next(iter(PROJECT.samples.items()))
+    kind = PROJECT.kinds[0].kind
+    sample = PROJECT.samples[kind][0].relative_to(paths.CHECKOUT)
     say(
         f"The operator runs in the namespace {NAMESPACE}. Declare a {kind}:\n"
-        f"  kubectl --kubeconfig {cluster.kubeconfig} apply -f {sample.relative_to(paths.CHECKOUT)}"
+        f"  kubectl --kubeconfig {cluster.kubeconfig} apply -f {sample}"
     )
 
 

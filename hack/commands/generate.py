@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hack.commands import Subparsers
-from hack.pack import bundle, catalog, generated, rules
+from hack.pack import bundle, catalog, generated, numbered, rules
 from hack.pack.project import PROJECT
 from hack.rig import paths
 
@@ -24,6 +24,8 @@ def write() -> None:
     for file in catalog.unreleased():
         file.unlink()
         print(f"{_name(file)} removed")
+    for dropped in numbered.dropped():
+        print(f"{_name(PROJECT.chart)} no longer shows {dropped}: PROJECT lists no such sample")
     for stage in generated.STAGES:
         for file, text in generated.stale(stage).items():
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ chart_package       packages the charts with a registry's images, and pushes the
 olm_images          the bundle's and catalog's images, pushed to a registry
 chart_templates     the parts of a chart that all operators share
 pod_images          what a chart has of the images of the operator's Pods
+samples             the objects that users are shown, in the chart and in the bundle
 chart_docs          a chart's README and values.schema.json, from its values.yaml
 crds_chart          the chart with only the CRD, from the operator's chart
 chart_kinds         the kinds of values that values.yaml may name

@@ -18,7 +18,7 @@ from hack.rig import paths
 
 _BY = "hack/pack/chart_templates.py of {}: do not edit, `make generate`"
 #: Templates that each project has of its own.
-_OWN = ("_operator.tpl", "_rules.tpl", "_images.tpl", "crd.yaml")
+_OWN = ("_operator.tpl", "_rules.tpl", "_images.tpl", "_sample.tpl", "crd.yaml")
 #: Templates that are rendered once for each kind.
 _OF_A_KIND = ("aggregated-roles.yaml",)
 #: Files of the CRD's chart that are not generated from the operator's chart.

@@ -7,7 +7,7 @@ from pathlib import Path
 from runpy import run_path
 from typing import Any
 
-from hack.pack import crds, documents, pod_images, rights
+from hack.pack import crds, documents, pod_images, rights, samples
 from hack.pack.project import PROJECT
 from hack.rig.run import HackError
 from kopf_runtime import Manager
@@ -36,6 +36,7 @@ def files() -> dict[Path, str]:
         templates / "crd.yaml": chart_crd(manager, PROJECT.name),
         templates / "_rules.tpl": chart_rules(manager, PROJECT.name),
         templates / "_images.tpl": pod_images.template(),
+        templates / "_sample.tpl": samples.template(),
         **{file.with_name("crd.yaml"): plain(_of(file)) for file in EXAMPLES.glob("*/*.py")},
     }
 
@@ -66,7 +67,7 @@ def chart_crd(operator: Manager[Any], chart: str) -> str:
         _CRD.format(
             header=documents.header(_BY), chart=chart, apiVersion=crd["apiVersion"],
             kind=crd["kind"], name=crd["metadata"]["name"],
-            spec=_literal(documents.text({"spec": crd["spec"]})),
+            spec=documents.literal(documents.text({"spec": crd["spec"]})),
         )
         for crd in definitions(operator)
     )  # fmt: skip
@@ -82,13 +83,8 @@ def chart_rules(operator: Manager[Any], chart: str) -> str:
     head = "What the operator does in every namespace that it watches."
     return (
         f"{{{{- /* {head}\n{documents.header(_BY).strip('# ')}*/}}}}\n"
-        f'{{{{- define "{chart}.rules" -}}}}\n{_literal("".join(lines))}{{{{- end }}}}\n'
+        f'{{{{- define "{chart}.rules" -}}}}\n{documents.literal("".join(lines))}{{{{- end }}}}\n'
     )
-
-
-def _literal(text: str) -> str:
-    """Return a text escaped so that Helm renders it unchanged."""
-    return text.replace("{{", '{{ "{{" }}')
 
 
 def of_the_project() -> Manager[Any]:

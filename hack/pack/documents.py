@@ -35,6 +35,11 @@ def text(*documents: Any, short: bool = False) -> str:
     )  # fmt: skip
 
 
+def literal(text: str) -> str:
+    """Return a text escaped so that Helm renders it unchanged."""
+    return text.replace("{{", '{{ "{{" }}')
+
+
 def dump(*documents: Any, by: str) -> str:
     """Return documents as YAML, with the header of generated files."""
     return header(by) + text(*documents)

@@ -1,7 +1,8 @@
 """Keeps the version current in documents that people write; `make generate` updates them.
 
 The version is written only in the operator's `__version__`. Everything else that contains it is
-generated as a whole, except these documents, in which only the version is replaced.
+generated as a whole, except these documents, in which only the version is replaced. In Chart.yaml,
+the images, the changes and the samples that Artifact Hub shows are replaced, too.
 """
 
 import re
@@ -12,9 +13,10 @@ from typing import Any
 
 import yaml
 
-from hack.pack import catalog, changelog, chart_docs
+from hack.pack import catalog, changelog, chart_docs, samples
 from hack.pack.project import PROJECT
 from hack.pack.release import current
+from hack.rig.run import HackError
 
 _CHART = chart_docs.CHART / "Chart.yaml"
 _DOCUMENTS = (
@@ -41,6 +43,8 @@ _CHANNEL = re.compile(r"\bstable-v\d+\.\d+\b")
 _PRERELEASE = re.compile(r'(?<=artifacthub\.io/prerelease: )"\w+"')
 _CHANGES = re.compile(r"(?<=artifacthub\.io/changes: \|\n)(?: {4}.*\n)+")
 _IMAGES = re.compile(r"(?<=artifacthub\.io/images: \|\n)(?: {4}.*\n)+")
+_EXAMPLES = "artifacthub.io/crdsExamples"
+_SAMPLES = re.compile(r"(?<=artifacthub\.io/crdsExamples: \|\n)(?: {4}.*\n|\n(?=\n| {4}))+")
 _HOME = re.compile(r"^home: (\S+)$", re.MULTILINE)
 
 
@@ -49,7 +53,33 @@ def files() -> dict[Path, str]:
     version = PROJECT.version
     made = {file: named(file.read_text(), version) for file in _DOCUMENTS}
     chart = with_changes(made[_CHART], version, catalog.known(), changelog.current())
-    return {**made, _CHART: _IMAGES.sub(lambda _: _images(), chart)}
+    return {**made, _CHART: _IMAGES.sub(lambda _: _images(), with_samples(chart))}
+
+
+def with_samples(text: str) -> str:
+    """Return Chart.yaml with the samples that PROJECT lists; raise HackError without a place."""
+    made, places = _SAMPLES.subn(lambda _: textwrap.indent(samples.listed(), "    "), text)
+    if not places:
+        raise HackError(
+            f"{_CHART}: `make generate` finds no place for the samples; write, in `annotations`, "
+            f"`{_EXAMPLES}: |` and, four spaces into the next line, `# the samples`"
+        )
+    return made
+
+
+def dropped() -> list[str]:
+    """Return what only Chart.yaml has of examples: `make generate` removes it."""
+    annotations = yaml.safe_load(_CHART.read_text()).get("annotations") or {}
+    shown = yaml.safe_load(annotations.get(_EXAMPLES, "")) or []
+    kept = {_called(manifest) for manifest in samples.manifests()}
+    return [called for called in map(_called, shown) if called not in kept]
+
+
+def _called(manifest: Any) -> str:
+    match manifest:
+        case {"kind": kind, "metadata": {"name": name}}:
+            return f"{kind} {name}"
+    return str(manifest)
 
 
 def _images() -> str:

@@ -7,6 +7,7 @@ https://book.kubebuilder.io/reference/project-config
 """
 
 import importlib
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -30,6 +31,7 @@ _KindName = Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Za-z0-9]{0,62}$")]
 _Version = Annotated[str, msgspec.Meta(pattern=r"^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$")]
 _Module = Annotated[str, msgspec.Meta(pattern=r"^[a-z_][a-z0-9_]*$")]
 _Values = Annotated[str, msgspec.Meta(pattern=r"^\w+(\.\w+)*$")]
+_Paths = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
 
 class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,7 +106,7 @@ class Panel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _Plugin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     package: _Module
-    samples: dict[_KindName, str]
+    samples: dict[_KindName, str | _Paths]
     manager: _Values = ""
     images: tuple[Image, ...] = ()
     panels: tuple[Panel, ...] = ()
@@ -134,8 +136,8 @@ class Project(msgspec.Struct, frozen=True):
     package: str
     kinds: tuple[Kind, ...]
     images: tuple[Image, ...]
-    #: A manifest of each kind, by the kind's name.
-    samples: dict[str, Path]
+    #: Manifests of each kind, by the kind's name; the first is to try the operator with.
+    samples: dict[str, tuple[Path, ...]]
     #: The module that declares the operator, as `manager`.
     manager: str
     panels: tuple[Panel, ...] = ()
@@ -241,7 +243,10 @@ def _read(root: Path) -> Project:
         package=plugin.package,
         kinds=file.resources,
         images=plugin.images,
-        samples={kind: root / sample for kind, sample in plugin.samples.items()},
+        samples={
+            kind: tuple(root / name for name in ([named] if isinstance(named, str) else named))
+            for kind, named in plugin.samples.items()
+        },
         manager=plugin.manager or plugin.package,
         panels=plugin.panels,
     )
@@ -259,7 +264,7 @@ def _check(project: Project, path: Path) -> None:
         raise HackError(
             f"{path}: {', '.join(odd)} must be both a kind in `resources` and a key of `samples`"
         )
-    for sample in project.samples.values():
+    for sample in itertools.chain(*project.samples.values()):
         if not sample.is_file():
             raise HackError(f"{path}: the sample {sample} does not exist; `samples` names files")
 

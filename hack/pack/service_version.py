@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from hack.pack import samples
 from hack.pack.project import PROJECT
 from hack.pack.release import Release
 from hack.pack.rendered import Manifest, arguments, find
@@ -103,9 +104,9 @@ def _platforms() -> dict[str, str]:
     }
 
 
-def _examples(chart: Manifest, kinds: Mapping[str, Manifest]) -> list[Manifest]:
-    """Return the chart's examples with the status that the operator writes."""
-    examples: list[Manifest] = yaml.safe_load(chart["annotations"]["artifacthub.io/crdsExamples"])
+def _examples(kinds: Mapping[str, Manifest]) -> list[Manifest]:
+    """Return the samples with the status that the operator writes."""
+    examples = samples.manifests()
     for example in examples:
         status = json.dumps(kinds[example["kind"]]["status"])
         example["status"] = json.loads(status.replace("$NAME", example["metadata"]["name"]))
@@ -171,13 +172,19 @@ def _mistakes(kinds: Mapping[str, Manifest], definition: Manifest) -> Iterator[s
             yield f"{kind}: {part}Descriptors: {'; '.join(todo)}"
 
 
+def _description() -> str:
+    """Return the text that people write, with the sample in its place."""
+    text = (WRITTEN / "description.md").read_text()
+    return text.replace("$SAMPLE", samples.first().rstrip())
+
+
 def csv(release: Release) -> Manifest:
     """Return the ClusterServiceVersion."""
     chart = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())
     written = yaml.safe_load((WRITTEN / "csv.yaml").read_text())
     definitions = crds(release)
     _check_kinds(written["kinds"], definitions)
-    examples = _examples(chart, written["kinds"])
+    examples = _examples(written["kinds"])
     shown = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
     titles = {listed["name"]: listed["displayName"] for listed in shown}
     return {
@@ -201,7 +208,7 @@ def csv(release: Release) -> Manifest:
         "spec": {
             **written["spec"],
             "version": release.version,
-            "description": (WRITTEN / "description.md").read_text(),
+            "description": _description(),
             "minKubeVersion": chart["kubeVersion"].removeprefix(">=").removesuffix("-0"),
             "keywords": chart["keywords"],
             "links": yaml.safe_load(chart["annotations"]["artifacthub.io/links"]),

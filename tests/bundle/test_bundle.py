@@ -192,7 +192,9 @@ def test_the_description_s_example_and_settings_are_real() -> None:
 
     message, subscription = blocks
     fields = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    assert message["spec"].keys() == fields["properties"].keys()
+    shown = json.loads(CSV["metadata"]["annotations"]["alm-examples"])
+    assert message == yaml.safe_load(PROJECT.samples["Message"][0].read_text())
+    assert set[str]().union(*(example["spec"] for example in shown)) == set(fields["properties"])
     for variable in subscription["spec"]["config"]["env"]:
         assert variable["name"] in environment("")
         started("", {variable["name"]: variable["value"]})

@@ -37,13 +37,13 @@ class Letter(kr.Resource):
 
 letters = manager.controller_for(Letter)
 '''
-EXAMPLE = """\
-    - apiVersion: myorg.dev/v1
-      kind: Letter
-      metadata:
-        name: letter
-      spec:
-        address: Seoul
+SAMPLE = """\
+apiVersion: myorg.dev/v1
+kind: Letter
+metadata:
+  name: letter
+spec:
+  address: Seoul
 """
 SHOWN = """\
     - kind: Letter
@@ -87,10 +87,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     operator.write_text(operator.read_text() + LETTER)
     chart = folder / "charts" / "message-operator"
     insert(chart / "Chart.yaml", SHOWN, before="  artifacthub.io/crdsExamples")
-    insert(chart / "Chart.yaml", EXAMPLE, before="  artifacthub.io/images")
     insert(chart / "templates/deployment.yaml", ARGUMENT, before="          env:\n")
     (chart / "values.yaml").write_text((chart / "values.yaml").read_text() + VALUES)
-    shutil.copy(folder / "examples" / "hello.yaml", folder / "examples" / "letter.yaml")
+    (folder / "examples" / "letter.yaml").write_text(SAMPLE)
     edit(folder / "PROJECT", paths.CHECKOUT / "PROJECT", add_to_project)
     edit(folder / "olm" / "csv.yaml", folder / "olm" / "csv.yaml", add_to_csv)
     generate(folder)
@@ -173,6 +172,20 @@ def test_the_bundle_has_each_kind_and_each_image(project: Path) -> None:
     )
     assert related["quill"] == environment["RELATED_IMAGE_QUILL"] == "quill:1"
     assert environment["MESSAGE_OPERATOR_QUILL_IMAGE"] == "$(RELATED_IMAGE_QUILL)"
+
+
+def test_the_sample_of_each_kind_is_shown(project: Path) -> None:
+    chart = project / "charts" / "message-operator"
+    file = project / "bundle" / "manifests" / "message-operator.clusterserviceversion.yaml"
+    metadata = yaml.safe_load((chart / "Chart.yaml").read_text())
+    csv = yaml.safe_load(file.read_text())
+
+    shown = yaml.safe_load(metadata["annotations"]["artifacthub.io/crdsExamples"])
+    of_olm = json.loads(csv["metadata"]["annotations"]["alm-examples"])
+    assert shown[-1] == yaml.safe_load(SAMPLE)
+    assert of_olm[-1] == {**shown[-1], "status": {"observedGeneration": 1}}
+    notes = (chart / "templates" / "_sample.tpl").read_text()
+    assert f'  text: "안녕하세요, 오퍼레이터!"\n---\n{SAMPLE}{{{{- end }}}}' in notes
 
 
 def test_the_catalog_and_the_plain_manifests_have_each_kind(project: Path) -> None:

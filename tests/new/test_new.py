@@ -73,6 +73,22 @@ def test_an_edit_of_the_kind_reaches_everything(repository: Make) -> None:
         assert "maxLength: 2048" in Path(repository.folder, generated).read_text()
 
 
+def test_an_edit_of_the_sample_reaches_everything(repository: Make) -> None:
+    sample = repository.folder / "examples" / "sample.yaml"
+    sample.write_text(sample.read_text().replace("Hello!", "Good morning!"))
+
+    repository("generate", "verify", timeout=1500)
+
+    for shown, times in (
+        ("charts/cache-operator/Chart.yaml", 1),
+        ("charts/cache-operator/templates/_sample.tpl", 1),
+        # The description, the examples, and the one that the console offers first.
+        ("bundle/manifests/cache-operator.clusterserviceversion.yaml", 3),
+    ):
+        text = Path(repository.folder, shown).read_text()
+        assert (text.count("Good morning!"), text.count("Hello!")) == (times, 0), shown
+
+
 def test_a_newer_kit_reaches_everything(repository: Make, tmp_path: Path) -> None:
     Repository(repository.folder).begin()
     kit = kit_in(tmp_path / "kit")

@@ -6,6 +6,7 @@ its own operator needs is tested elsewhere: the Message's in tests/chart.
 
 import dataclasses
 import functools
+import itertools
 import json
 import re
 import shutil
@@ -63,6 +64,12 @@ def walkthrough(project: Project, folder: Path) -> str:
     (chart / "templates" / "walkthrough.yaml").write_text(shown)
     (notes,) = of_kind(helm.render({}, chart=chart), "Walkthrough")
     return str(notes["text"])
+
+
+def description(project: Project) -> str:
+    """Return what OLM's catalogs show about the operator."""
+    file = project.root / "bundle" / "manifests" / f"{project.name}.clusterserviceversion.yaml"
+    return str(yaml.safe_load(file.read_text())["spec"]["description"])
 
 
 def of_kind(manifests: list[Manifest], kind: str) -> list[Manifest]:
@@ -168,9 +175,9 @@ def test_the_kinds_and_the_roles_of_their_users_come_and_stay(project: Project) 
 
 @every_project
 def test_kubeconform_takes_the_samples_and_finds_a_typo(project: Project, tmp_path: Path) -> None:
-    assert kubeconform.findings(project, *project.samples.values()) == ""
+    assert kubeconform.findings(project, *itertools.chain(*project.samples.values())) == ""
 
-    for kind, sample in project.samples.items():
+    for kind, (sample, *_) in project.samples.items():
         manifest = yaml.safe_load(sample.read_text())
         manifest.setdefault("spec", {})["nosuchfield"] = 1
         typo = tmp_path / f"{kind}.yaml"
@@ -184,7 +191,7 @@ def test_the_objects_that_notes_and_catalog_show_fit_the_schemas(
 ) -> None:
     texts = {
         "notes": walkthrough(project, tmp_path),
-        "catalog": (project.olm / "description.md").read_text(),
+        "catalog": description(project),
     }
     for where, text in texts.items():
         shown = tmp_path / f"{where}.yaml"
@@ -192,6 +199,21 @@ def test_the_objects_that_notes_and_catalog_show_fit_the_schemas(
 
         assert "kind: " in shown.read_text()
         assert kubeconform.findings(project, shown) == ""
+
+
+@every_project
+def test_notes_and_catalog_show_the_first_sample_of_each_kind(
+    project: Project, tmp_path: Path
+) -> None:
+    include = f'{{{{ include "{project.name}.sample" . }}}} in templates/_operator.tpl'
+    texts = {
+        include: walkthrough(project, tmp_path),
+        "$SAMPLE in olm/description.md": description(project),
+    }
+    for placeholder, text in texts.items():
+        shown = [one for block in _OBJECT.findall(text) for one in yaml.safe_load_all(block)]
+        for sample, *_ in project.samples.values():
+            assert yaml.safe_load(sample.read_text()) in shown, f"{placeholder} shows {sample}"
 
 
 @every_project

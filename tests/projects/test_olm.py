@@ -70,7 +70,7 @@ def test_uninstalled_it_leaves_the_objects_and_installed_again_it_serves_others(
 
 def declare(theirs: Namespace, kind: Kind, name: str) -> Object:
     """Declare a kind's sample under a name; return it once the operator has told how it is."""
-    sample = yaml.safe_load(PROJECT.samples[kind.kind].read_text())
+    sample = yaml.safe_load(PROJECT.samples[kind.kind][0].read_text())
     sample["metadata"]["name"] = name
     theirs.kubectl("create", "-f", "-", stdin=json.dumps(sample))
     return wait_until(

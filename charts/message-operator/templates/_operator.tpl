@@ -64,12 +64,7 @@ that is left out would have the operator's default. Kubernetes makes $$ in an ar
 {{/* How one sees it work, in a namespace that is watched. */}}
 {{- define "message-operator.walkthrough" -}}
 kubectl -n {{ . }} apply -f - <<'MESSAGE'
-apiVersion: myorg.dev/v1
-kind: Message
-metadata:
-  name: hello-msg
-spec:
-  text: "안녕하세요, 오퍼레이터!"
+{{ include "message-operator.sample" . }}
 MESSAGE
 
 3. Watch it:

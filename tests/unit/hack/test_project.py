@@ -23,11 +23,12 @@ Edit = Callable[[dict[str, Any]], Any]
 
 
 def write(folder: Path, edit: Edit = lambda content: None) -> Path:
-    """Write the checkout's PROJECT, edited, with its sample and package; return the file."""
+    """Write the checkout's PROJECT, edited, with its samples and package; return the file."""
     content = yaml.safe_load((CHECKOUT / "PROJECT").read_text())
     edit(content)
     (folder / "examples").mkdir()
-    (folder / "examples" / "hello.yaml").touch()
+    for sample in ("hello.yaml", "interval.yaml"):
+        (folder / "examples" / sample).touch()
     (folder / "operator" / "message_operator").mkdir(parents=True)
     (folder / "operator" / "message_operator" / "__init__.py").touch()
     (folder / "PROJECT").write_text(yaml.safe_dump(content))
@@ -69,10 +70,18 @@ def test_what_is_made_on_the_machine_is_called_after_the_project() -> None:
 
 def test_samples_are_of_their_kinds() -> None:
     for kind in PROJECT.kinds:
-        sample = yaml.safe_load(PROJECT.samples[kind.kind].read_text())
+        for file in PROJECT.samples[kind.kind]:
+            sample = yaml.safe_load(file.read_text())
 
-        assert sample["kind"] == kind.kind
-        assert sample["apiVersion"] == f"{kind.qualified_group}/{kind.version}"
+            assert sample["kind"] == kind.kind
+            assert sample["apiVersion"] == f"{kind.qualified_group}/{kind.version}"
+
+
+@pytest.mark.parametrize("given", ["examples/hello.yaml", ["examples/hello.yaml"]])
+def test_one_sample_need_not_be_in_a_list(tmp_path: Path, given: str | list[str]) -> None:
+    write(tmp_path, lambda p: p["plugins"][PLUGIN].update(samples={"Message": given}))
+
+    assert project.load(tmp_path).samples == {"Message": (tmp_path / "examples" / "hello.yaml",)}
 
 
 @pytest.mark.parametrize("folder", [".", "examples/memcached", "examples/flightticket"])
@@ -148,6 +157,14 @@ def test_sentences_have_a_plural(kind: str, plural: str, many: str) -> None:
         (
             lambda p: p["plugins"][PLUGIN].update(samples={"Message": "examples/none.yaml"}),
             "examples/none.yaml does not exist; `samples` names files",
+        ),
+        (
+            lambda p: p["plugins"][PLUGIN]["samples"]["Message"].append("examples/none.yaml"),
+            "examples/none.yaml does not exist; `samples` names files",
+        ),
+        (
+            lambda p: p["plugins"][PLUGIN].update(samples={"Message": []}),
+            "Expected `array` of length >= 1",
         ),
     ],
 )

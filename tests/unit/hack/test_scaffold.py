@@ -107,7 +107,8 @@ def test_project_says_what_was_answered(group: str, kind: str, tmp_path: Path) -
     made = project.load(tmp_path)
 
     (read,) = made.kinds
-    sample = yaml.safe_load(made.samples[kind].read_text())
+    (file,) = made.samples[kind]
+    sample = yaml.safe_load(file.read_text())
     assert (made.name, made.package, read.kind) == ("cache-operator", "cache_operator", kind)
     assert read.qualified_group == group
     assert (sample["kind"], sample["apiVersion"]) == (kind, f"{group}/v1alpha1")

@@ -34,14 +34,7 @@
 {{/* How one sees it work, in a namespace that is watched. */}}
 {{- define "flightticket-operator.walkthrough" -}}
 kubectl -n {{ . }} apply -f - <<'FLIGHTTICKET'
-apiVersion: flights.com/v1
-kind: FlightTicket
-metadata:
-  name: sample
-spec:
-  from: Mumbai
-  to: London
-  number: 2
+{{ include "flightticket-operator.sample" . }}
 FLIGHTTICKET
 
 3. Watch it:

@@ -21,12 +21,7 @@
 {{/* How one sees it work, in a namespace that is watched. */}}
 {{- define "memcached-operator.walkthrough" -}}
 kubectl -n {{ . }} apply -f - <<'MEMCACHED'
-apiVersion: cache.example.com/v1alpha1
-kind: Memcached
-metadata:
-  name: sample
-spec:
-  size: 2
+{{ include "memcached-operator.sample" . }}
 MEMCACHED
 
 3. Watch it:
