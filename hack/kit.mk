@@ -181,7 +181,7 @@ e2e: $(READY) ## end-to-end tests on the cluster (ARGS="-k create")
 
 .PHONY: faults
 faults: $(READY) ## the operator under faults, on a control plane of plain processes (ARGS="-k frozen")
-	@$(PY) -m pytest tests/faults -m "not long and not soak" -n 3 --dist worksteal $(OF_PROJECT) $(ARGS)
+	@$(PY) -m pytest tests/faults -m "not long and not soak" -n 4 --dist worksteal $(OF_PROJECT) $(ARGS)
 
 .PHONY: faults-long
 faults-long: $(READY) ## the slow fault tests: thousands of objects, all faults on further operators

@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import selectors
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec
 
 P = ParamSpec("P")
@@ -14,15 +14,6 @@ async def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.005)
-
-
-async def looking() -> AsyncIterator[None]:
-    """Yield for ever, at once and then less and less often: looking keeps a server busy, too."""
-    pause = 0.05
-    while True:
-        yield
-        await asyncio.sleep(pause)
-        pause = min(pause * 1.3, 0.5)
 
 
 class _Skipping(selectors.SelectSelector):

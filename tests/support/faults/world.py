@@ -20,7 +20,6 @@ from tests.support.faults.kubelet import Kubelet
 from tests.support.faults.process import Operator
 from tests.support.faults.proxy import Armed, Proxy, proxying
 from tests.support.faults.subject import Parent, Subject
-from tests.support.waiting import looking
 
 LEASE = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 PATIENCE = 120.0  # timeout in seconds for convergence
@@ -224,7 +223,7 @@ class World:
     ) -> None:
         """Expect each object, given as name and text, to become right, and then no more writes."""
         deadline = time.monotonic() + patience
-        async for _ in looking():
+        async for _ in _looking():
             problems = await self._problems(wanted)
             before = len(self.relevant())
             if not problems:
@@ -238,7 +237,7 @@ class World:
     async def is_right(self, name: str, text: str) -> None:
         """Wait until one object is right, regardless of the others."""
         async with self.within(PATIENCE, f"{name} is right"):
-            async for _ in looking():
+            async for _ in _looking():
                 found = await self.cluster.find(self.object(name))
                 child = await self.cluster.find(self.child(name))
                 if found and child and not self.parent.wrong(found, child, text):
@@ -321,6 +320,15 @@ class World:
                 yield
         except TimeoutError:
             raise AssertionError(self.story(f"not within {patience} s: {what}")) from None
+
+
+async def _looking() -> AsyncIterator[None]:
+    """Yield for ever, at once and then less and less often: looking keeps a server busy, too."""
+    pause = 0.05
+    while True:
+        yield
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.3, 0.5)
 
 
 @asynccontextmanager
