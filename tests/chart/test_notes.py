@@ -88,10 +88,12 @@ def test_they_say_how_to_find_the_namespaces_that_are_selected(tmp_path: Path) -
 def test_they_say_what_an_uninstallation_leaves_and_what_it_takes(tmp_path: Path) -> None:
     # The objects first: an operator may have a finalizer on them, and the garbage collector finds
     # no children of a kind that is gone.
-    assert notes(tmp_path / "keep", {}).rstrip().splitlines()[-3:] == [
+    assert notes(tmp_path / "keep", {}).rstrip().splitlines()[-4:] == [
         "kubectl delete messages --all --all-namespaces --cascade=foreground --timeout=5m",
         f"helm uninstall demo -n {NAMESPACE}",
         "kubectl delete crd messages.myorg.dev",
+        "kubectl delete clusterrole messages.myorg.dev-view messages.myorg.dev-edit "
+        "messages.myorg.dev-admin",
     ]
     drop = notes(tmp_path / "drop", {"crds": {"keep": False}})
     assert "delete crd" not in drop
@@ -168,4 +170,4 @@ def test_they_say_how_a_prometheus_is_let_to_secure_metrics(tmp_path: Path) -> N
     (role,) = re.findall(r"--clusterrole=(\S+)", text)
     assert find(manifests, "ClusterRole", role)["rules"][0]["nonResourceURLs"] == ["/metrics"]
     assert f"The operator's Pod waits for the Secret {NAMESPACE}/own." in text
-    assert "clusterrole" not in notes(tmp_path / "plain", {})
+    assert "--clusterrole" not in notes(tmp_path / "plain", {})
