@@ -1,8 +1,8 @@
 """Servers, disks and tokens that fail; findings M4 and the minor ones about the Lease."""
 
 import asyncio
-import os
 import resource
+from pathlib import Path
 from signal import Signals
 
 import pytest
@@ -35,13 +35,9 @@ async def test_m4_a_token_that_stays_refused_makes_no_hot_loop(here: World) -> N
 
 
 async def test_a_log_that_cannot_be_written_stops_nothing(here: World) -> None:
-    full = os.open("/dev/full", os.O_WRONLY)
-    try:
-        await here.start(log_to=full)
-        await here.create("하나")
-        await here.converges({"hello": "하나"})
-    finally:
-        os.close(full)
+    await here.start(log_to=Path("/dev/full"))
+    await here.create("하나")
+    await here.converges({"hello": "하나"})
     assert here.operator.exits == []
 
 

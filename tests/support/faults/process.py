@@ -5,25 +5,24 @@ import contextlib
 import os
 import random
 import socket
-import sys
 import tempfile
 from collections.abc import Sequence
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from signal import Signals
 
 import aiohttp
 
-from hack.rig.control_plane import end_with_parent, kubeconfig
+from hack.rig.control_plane import kubeconfig
+from tests.support.faults import forks
 from tests.support.faults.control_plane import OPERATOR
-
-CHECKOUT = Path(__file__).parents[3]
 
 
 class Operator:
     """One replica, which is restarted whenever it ends, until it is stopped."""
 
     def __init__(
-        self, program: Sequence[str], server: str, *flags: str, log_to: int | None = None
+        self, program: Sequence[str], server: str, *flags: str, log_to: Path | None = None
     ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="message-operator-process-"))
         (self._folder / "kubeconfig").write_text(kubeconfig(server, OPERATOR))
@@ -35,7 +34,7 @@ class Operator:
         self._log_to = log_to
         self._clock = self._folder / "clock"
         self._clock.write_text("0")
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: ForkServerProcess | None = None
         self._keeper: asyncio.Task[None] | None = None
         #: The exit codes so far.
         self.exits: list[int] = []
@@ -43,35 +42,29 @@ class Operator:
 
     async def start(self) -> None:
         """Start the process, and restart it whenever it ends."""
-        await self._spawn()
+        self._spawn()
         self._keeper = asyncio.create_task(self._keep())
 
-    async def _spawn(self) -> None:
-        paths = (Path(__file__).parent / "as_in_image", CHECKOUT / "operator")
+    def _spawn(self) -> None:
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(self._folder),
             "KUBECONFIG": str(self._folder / "kubeconfig"),
-            "PYTHONPATH": os.pathsep.join(map(str, paths)),
-            "PYTHONDONTWRITEBYTECODE": os.environ.get("PYTHONDONTWRITEBYTECODE", ""),
             "CLOCK": str(self._clock),
             "SSL_CERT_FILE": os.devnull,  # the kubeconfig has the only authority; all take 80 ms
         }
-        with self.log.open("ab") as file:
-            log = file if self._log_to is None else self._log_to
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, *self._program, *self.flags,
-                stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
-                env=environment, cwd=self._folder, preexec_fn=end_with_parent,
-            )  # fmt: skip
+        self._process = forks.start(
+            *self._program, *self.flags,
+            environment=environment, folder=self._folder, log=self._log_to or self.log,
+        )  # fmt: skip
 
     async def _keep(self) -> None:
         while self._process is not None:
-            self.exits.append(await self._process.wait())
+            self.exits.append(await forks.end(self._process))
             if not self.supervised:
                 return
             await asyncio.sleep(0.05)
-            await self._spawn()
+            self._spawn()
             if not self.supervised:  # it was stopped or closed when there was no process to end
                 self.send(Signals.SIGKILL)
 
@@ -84,6 +77,7 @@ class Operator:
     def pid(self) -> int:
         """The id of the current process."""
         assert self._process is not None
+        assert self._process.pid is not None
         return self._process.pid
 
     def memory(self, which: str = "VmRSS") -> int:

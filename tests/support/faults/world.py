@@ -9,6 +9,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from signal import Signals
 from typing import Any
 
@@ -66,7 +67,7 @@ class World:
         *flags: str,
         harm: Callable[[Proxy], object] = lambda _: None,
         everywhere: bool = False,
-        log_to: int | None = None,
+        log_to: Path | None = None,
     ) -> Operator:
         """Start another replica behind its own proxy, and wait until it is ready.
 
@@ -82,7 +83,7 @@ class World:
         *flags: str,
         harm: Callable[[Proxy], object] = lambda _: None,
         everywhere: bool = False,
-        log_to: int | None = None,
+        log_to: Path | None = None,
     ) -> Operator:
         """Start another replica behind its own proxy; it logs to `log_to`, or else to a file."""
         if everywhere:
