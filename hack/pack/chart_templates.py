@@ -21,6 +21,9 @@ _BY = "hack/pack/chart_templates.py of {}: do not edit, `make generate`"
 _OWN = ("_operator.tpl", "_rules.tpl", "_images.tpl", "_sample.tpl", "crd.yaml")
 #: Templates that are rendered once for each kind.
 _OF_A_KIND = ("aggregated-roles.yaml",)
+#: Files whose commands concern all kinds, such as those that remove everything.
+_OF_ALL_KINDS = ("NOTES.txt", "README.md.in")
+_COMMAND = re.compile(r"^(?:\$ )?kubectl .*$", re.MULTILINE)
 #: Files of the CRD's chart that are not generated from the operator's chart.
 _OF_THE_CRDS_CHART = tuple(map(Path, (".helmignore", "README.md.in", "templates/NOTES.txt")))
 #: The values with which the bundle renders the chart, and the settings of the catalog pipeline.
@@ -81,6 +84,8 @@ def _common(file: Path) -> str:
     text = renamed(_TRANSLATION.sub("", file.read_text()), PROJECT.kinds[0])
     if file.name in _OF_A_KIND:
         text = "---\n".join(_of_kind(file.read_text(), kind) for kind in PROJECT.kinds)
+    elif file.name in _OF_ALL_KINDS:
+        text = _COMMAND.sub(lambda command: _of_all_kinds(command[0]), text)
     if "templates" in file.parts:
         return f"{{{{- /* {_generated(file)} */ -}}}}\n{text}"
     if ".md" in file.suffixes:
@@ -97,6 +102,18 @@ def _of_kind(text: str, kind: Kind) -> str:
         whole = f"resources: [{kind.plural}]\n"
         text = text.replace(whole, f"resources: [{kind.plural}, {kind.plural}/scale]\n")
     return text
+
+
+def _of_all_kinds(command: str) -> str:
+    """Return a command about the first kind as one about all."""
+    first = PROJECT.kinds[0]
+    words = command.split(" ")
+    for index, word in enumerate(words):
+        if word == first.plural:
+            words[index] = ",".join(kind.plural for kind in PROJECT.kinds)
+        elif first.crd in word:
+            words[index] = " ".join(word.replace(first.crd, kind.crd) for kind in PROJECT.kinds)
+    return " ".join(words)
 
 
 def _generated(file: Path) -> str:

@@ -1,5 +1,6 @@
 """hack.pack.chart_templates: the reference's texts with another operator's names in them."""
 
+import msgspec
 import pytest
 
 from hack.pack import chart_templates
@@ -16,3 +17,30 @@ def test_a_name_in_another_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> 
         "Memcacheds of memcached-operator: memcacheds.cache.example.com, memcached pods, MESSAGES, "
         "messaging"
     )
+
+
+def test_whoever_removes_everything_is_told_to_remove_every_kind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memcached = load(REFERENCE.root / "examples" / "memcached")
+    letter = msgspec.structs.replace(memcached.kinds[0], kind="Letter", plural="letters")
+    project = msgspec.structs.replace(memcached, kinds=(*memcached.kinds, letter))
+    monkeypatch.setattr(chart_templates, "PROJECT", project)
+
+    written = chart_templates.files()
+
+    crds = "memcacheds.cache.example.com letters.cache.example.com"
+    for file, before in (
+        (project.chart / "templates" / "NOTES.txt", ""),
+        (project.crds_chart / "templates" / "NOTES.txt", ""),
+        (project.crds_chart / "README.md.in", "$ "),
+    ):
+        lines = written[file].splitlines()
+        assert f"{before}kubectl delete crd {crds}" in lines
+        assert any(
+            line.startswith(f"{before}kubectl delete memcacheds,letters --all ") for line in lines
+        )
+        (roles,) = (line for line in lines if "delete clusterrole " in line)
+        assert roles.split()[-6:] == [
+            f"{crd}-{role}" for role in ("view", "edit", "admin") for crd in crds.split()
+        ]
