@@ -43,6 +43,10 @@ matrix-oldest: $(READY) ## run the tests of `make matrix` on the oldest supporte
 e2e-olm: $(READY) ## the end-to-end tests by OLM alone, on the cluster (ARGS="-k upgrade" PROJECT=…)
 	@PROJECT=$(PROJECT) $(PY) -m hack e2e-olm -- $(ARGS)
 
+.PHONY: test-make
+test-make: no-other-project $(READY) ## these commands themselves, on the tests' cluster (ARGS="-k deploy")
+	@$(PY) -m hack test-make -- $(ARGS)
+
 .PHONY: test-online
 test-online: $(READY) ## the demo on a machine that pulls its images: not as root, with Helm 3 and 4
 	@$(PY) -m pytest tests/online $(ARGS)

@@ -24,6 +24,7 @@ run             runs the operator on this machine
 demo            runs the main job from start to end
 recording       records the demo as an animated picture
 e2e             runs the end-to-end tests
+makefile        tests the commands of the Makefile
 upgrades        rehearses releases, and upgrades from each
 matrix          tests what depends on the API server, on each Kubernetes
 """

@@ -1,7 +1,7 @@
 """`make e2e`: the end-to-end tests, on a kind cluster of their own, or on an existing one.
 
-The tests of Helm run first, then those of OLM, then those of the Makefile's commands; each group
-installs the operator and removes it again. OLM's programs are compiled at low priority during the
+The tests of Helm run first, then those of OLM; each group installs the operator and removes it
+again. OLM's programs are compiled at low priority during the
 first tests, which mostly wait. On an existing cluster only the tests of Helm run. The tests of an
 operator that PROJECT names are in its own folder: for `make e2e` Helm installs the operator, for
 `make e2e-olm` a Subscription does.
@@ -48,7 +48,6 @@ def run(arguments: list[str]) -> int:
     together(by_helm, *(() if cluster.existing else (olm.image,)))
     if not cluster.existing:
         codes.append(_pytest(_TESTS / "olm", cluster.kubeconfig, arguments))
-        codes.append(_pytest(_TESTS / "make", cluster.kubeconfig, arguments))
     return pytest_runs.result(codes)
 
 

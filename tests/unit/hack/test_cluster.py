@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.commands import crd, deploy, push
+from hack.commands import crd, deploy, makefile, push
 from hack.pack import image
 from hack.rig import cluster, engine, olm, tools
 from hack.rig.run import HackError
@@ -129,6 +129,15 @@ def test_an_existing_cluster_is_never_deleted(monkeypatch: pytest.MonkeyPatch) -
 
     with pytest.raises(HackError, match="does not delete it"):
         cluster.down()
+
+
+def test_the_commands_are_never_tested_on_an_existing_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CLUSTER", "existing")
+
+    with pytest.raises(HackError, match="they only run on one that is made here"):
+        makefile.run([])
 
 
 @pytest.mark.parametrize("remove", [deploy.undeploy, crd.uninstall, olm.down, cluster.down])
