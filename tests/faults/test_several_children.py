@@ -95,3 +95,7 @@ async def test_the_suite_sees_that_another_child_is_wrong(
 
     with pytest.raises(AssertionError, match=problem):
         await here.converges({"hello": "하나"}, patience=0)
+
+
+async def test_several_children_wait_as_long_as_a_429_tells(here: World) -> None:
+    await every_write.test_429_waits_as_long_as_it_is_told(here)
