@@ -5,7 +5,7 @@ docs/reliability.md describes it. docs/runtime.md shows an operator of twenty li
 """
 
 from kopf_runtime import kinds
-from kopf_runtime.client import ApiError, Client
+from kopf_runtime.client import Client
 from kopf_runtime.conditions import Status
 from kopf_runtime.controller import Controller
 from kopf_runtime.declaration import (
@@ -19,6 +19,7 @@ from kopf_runtime.declaration import (
     custom_resource,
     rules,
 )
+from kopf_runtime.errors import ApiError
 from kopf_runtime.kinds import Kind
 from kopf_runtime.manager import Manager
 from kopf_runtime.objects import Conditioned, Meta, Object, Resource

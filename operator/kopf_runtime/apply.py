@@ -5,10 +5,12 @@ a stale event cannot make us act twice.
 """
 
 import logging
+from urllib.parse import urlencode
 
 import msgspec
 
-from kopf_runtime.client import APPLY_PATCH, ApiError, Client
+from kopf_runtime.client import APPLY_PATCH, Client
+from kopf_runtime.errors import ApiError
 from kopf_runtime.kinds import Kind
 from kopf_runtime.objects import UnreadableError
 from kopf_runtime.pace import Pace
@@ -34,6 +36,7 @@ class Applier:
     ) -> None:  # fmt: skip
         self._client, self._templates, self._marks = client, templates, marks
         self._primaries, self._children, self._pace = primaries, children, pace
+        self._query = urlencode({"fieldManager": client.manager})
         # The templates of children that lacked one of our marks when they were made, by uid.
         self._stripped: dict[str, str] = {}
 
@@ -42,7 +45,7 @@ class Applier:
         body = await self._body(primary, wanted)
         try:
             raw = await self._client.request(
-                "POST", wanted.kind.path(wanted.key[0]), body, params=self._manager()
+                "POST", wanted.kind.path(wanted.key[0]), body, query=self._query
             )
         except ApiError as error:
             if error.reason != "AlreadyExists":
@@ -55,7 +58,7 @@ class Applier:
         body = await self._body(primary, wanted, child)
         raw = await self._client.request(
             "PATCH", wanted.kind.at(wanted.key), body, content_type=APPLY_PATCH,
-            params={**self._manager(), "force": "false" if child is None else "true"},
+            query=f"{self._query}&force={'false' if child is None else 'true'}",
         )  # fmt: skip
         return self._made(primary, wanted, raw, "applied")
 
@@ -109,9 +112,6 @@ class Applier:
     def settled(self, wanted: Wanted) -> None:
         """Record that a child is as it should be, so its manifest is no longer needed."""
         self._templates.forget(wanted)
-
-    def _manager(self) -> dict[str, str]:
-        return {"fieldManager": self._client.manager}
 
     def _made(self, primary: Primary, wanted: Wanted, raw: bytes, verb: str) -> Child:
         child = self._children[wanted.kind].learn(raw)

@@ -9,9 +9,10 @@ from typing import Any
 
 from kopf_runtime.apply import Applier
 from kopf_runtime.behavior import Behavior
-from kopf_runtime.client import Client, only_while
+from kopf_runtime.client import Client
 from kopf_runtime.events import Recorder
 from kopf_runtime.external import External
+from kopf_runtime.fence import only_while
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.metrics import Metrics
 from kopf_runtime.pace import Pace
@@ -62,6 +63,11 @@ class Controller(Behavior):
             )
             for watched in self.watched.values()
         }  # fmt: skip
+        #: The sources of all watched kinds.
+        self.sources: list[Source[Any]] = [
+            self.primaries, *self.children.values(), *self.grandchildren.values(),
+            *self._selection.sources,
+        ]  # fmt: skip
         applier = Applier(client, templates, marks, self.primaries, self.children, self._pace)
         self._external = External(
             client, self.primaries, templates, lambda: self.settings, marks.finalizer,
@@ -88,12 +94,6 @@ class Controller(Behavior):
         # Children come after what owns them: only then can be told whether they were altered.
         owners = self.primaries.reflectors.get(namespace) or self.primaries.reflectors[None]
         return [one.run(owners.tried if one is not owners else None) for one in reflectors]
-
-    @property
-    def sources(self) -> list[Source[Any]]:
-        """The sources of all watched kinds."""
-        children = [*self.children.values(), *self.grandchildren.values()]
-        return [self.primaries, *children, *self._selection.sources]
 
     def why_unserved(self, namespace: str) -> str:
         """Return why a namespace is not served, or an empty text if it is."""

@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import kopf
 
 logger = logging.getLogger(__name__)
@@ -56,7 +55,7 @@ def find() -> kopf.ConnectionInfo:
 
 
 class Credentials:
-    """The credentials of all requests, which an aiohttp middleware adds to each.
+    """The credentials of all requests.
 
     In a cluster, the files with token and CA are read again every minute. Everywhere, a 401 or an
     untrusted certificate causes an immediate read, at most once a second.
@@ -70,29 +69,17 @@ class Credentials:
 
     def _take(self, info: kopf.ConnectionInfo) -> None:
         self._read = time.monotonic()
-        self._headers = info.as_http_headers()
+        self.headers = info.as_http_headers()
         trust = _fingerprint(info)
         if trust != getattr(self, "_trust", b""):
             self._trust = trust
             #: The TLS context of new connections; it is replaced when the CA was rotated.
             self.ssl: ssl.SSLContext = info.as_ssl_context()
 
-    async def __call__(
-        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        """Send the request with the credentials; after a 401, retry once with new ones."""
+    async def renew(self) -> None:
+        """Read the credentials again if they are old."""
         if self._rotates and time.monotonic() - self._read > TOKEN_AGE:
             await self.refresh()
-        sent = self._headers
-        request.headers.update(sent)
-        response = await handler(request)
-        if response.status == 401:
-            await self.refresh()
-            if self._headers != sent:
-                response.release()
-                request.headers.update(self._headers)
-                response = await handler(request)
-        return response
 
     async def refresh(self) -> None:
         """Read the credentials again, unless they were read within the last second."""

@@ -18,7 +18,9 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from kopf_runtime import logs
-from kopf_runtime.client import MERGE_PATCH, ApiError, Client, condition, only_while
+from kopf_runtime.client import MERGE_PATCH, Client
+from kopf_runtime.errors import ApiError
+from kopf_runtime.fence import condition, only_while
 from kopf_runtime.metrics import Metrics
 
 V = TypeVar("V")
@@ -131,13 +133,13 @@ class Recorder:
         self._turns.task_done()
 
     async def _try_to_post(self, event: _Event) -> None:
+        logs.about((event.about["namespace"], event.about["name"]))
         try:
             with only_while(event.condition):
                 await self._post(event)
         except Exception as error:  # also of a text that is not valid Unicode
             self._metrics.events_dropped.inc()
-            with logs.about((event.about["namespace"], event.about["name"])):
-                logger.debug("An Event was not posted: %s", error)
+            logger.debug("An Event was not posted: %s", error)
 
     async def flush(self) -> None:
         """Wait until all recorded Events are posted."""

@@ -10,13 +10,16 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
+from msgspec.structs import replace
 
 from kopf_runtime.backoff import Backoff
-from kopf_runtime.client import MERGE_PATCH, ApiError, Client, Request
+from kopf_runtime.client import MERGE_PATCH, Client
+from kopf_runtime.errors import ApiError
+from kopf_runtime.fence import Request
 from kopf_runtime.kinds import Key
 from kopf_runtime.objects import Resource
 from kopf_runtime.records import Outcome, Primary
@@ -227,13 +230,8 @@ class External:
             former = thing.metadata.finalizers or []
             if thing.metadata.deletion_timestamp and self._finalizer not in former:
                 return  # the API server no longer accepts a new finalizer
-            body = {
-                "metadata": {
-                    "resourceVersion": thing.metadata.resource_version,
-                    "finalizers": change(former),
-                }
-            }
-            path = self._primaries.kind.at(primary.key)
+            now = {"resourceVersion": thing.metadata.resource_version, "finalizers": change(former)}
+            body, path = {"metadata": now}, self._primaries.kind.at(primary.key)
             try:
                 raw = await self._client.request("PATCH", path, body, content_type=MERGE_PATCH)
             except ApiError as error:

@@ -3,14 +3,13 @@
 Every module that talks to the API server names its objects by a `Kind`.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 #: Namespace and name; the namespace of a cluster-scoped object is empty.
 Key = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of object; `group` is empty for the core API."""
 
     group: str

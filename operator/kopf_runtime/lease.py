@@ -14,7 +14,8 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
 
-from kopf_runtime.client import ApiError, Client
+from kopf_runtime.client import Client
+from kopf_runtime.errors import ApiError
 from kopf_runtime.metrics import Metrics
 from kopf_runtime.settings import Settings
 

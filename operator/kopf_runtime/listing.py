@@ -7,12 +7,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from typing import Protocol
+from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Raw
 
 from kopf_runtime.backoff import Backoff
-from kopf_runtime.client import ApiError, Client
+from kopf_runtime.client import Client
+from kopf_runtime.errors import ApiError
 from kopf_runtime.kinds import Key
 from kopf_runtime.objects import Page, number, parse
 
@@ -83,7 +85,7 @@ class Lister:
 
     async def _page(self, query: dict[str, str]) -> tuple[Page, int, int]:
         """Return a page of a list, its version, and its size in bytes."""
-        payload = await self._client.request("GET", self._path, params=query)
+        payload = await self._client.request("GET", self._path, query=urlencode(query))
         try:
             page = parse(_PAGE, payload)
             return page, number(page.metadata.resource_version), len(payload)

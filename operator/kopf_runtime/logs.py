@@ -8,8 +8,6 @@ forge a log line or control a terminal.
 import json
 import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
@@ -20,14 +18,9 @@ MOST = 2000  # characters of a line's message
 _about: ContextVar[Key | None] = ContextVar("about", default=None)
 
 
-@contextmanager
-def about(key: Key) -> Iterator[None]:
-    """Add this object to every line that the task logs in the block."""
-    token = _about.set(key)
-    try:
-        yield
-    finally:
-        _about.reset(token)
+def about(key: Key) -> None:
+    """Add this object to every line that the task logs from now on."""
+    _about.set(key)
 
 
 def escape(text: str) -> str:

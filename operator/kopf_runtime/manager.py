@@ -16,10 +16,10 @@ from typing import Any, Generic, TypeVar
 import click
 import kopf
 
-from kopf_runtime import credentials, logs
+from kopf_runtime import credentials, errors, logs
 from kopf_runtime.backoff import Backoff
 from kopf_runtime.certificate import CertificateError
-from kopf_runtime.client import ApiError, Client
+from kopf_runtime.client import Client
 from kopf_runtime.controller import Controller
 from kopf_runtime.declaration import declared
 from kopf_runtime.events import Recorder
@@ -216,7 +216,7 @@ class Manager(Generic[S]):
         while self._adapt is not None:
             try:
                 return await self._adapt(self.client, settings)
-            except ApiError as error:
+            except errors.ApiError as error:
                 logger.warning("The cluster cannot be examined yet; asking again: %s", error)
                 await asyncio.sleep(max(error.after, backoff.next()))
         return settings

@@ -197,32 +197,34 @@ class WorkQueue:
         result = "success"
         began = self._busy[key]
         self._again.discard(key)  # earlier events are observed now
-        with logs.about(key), client.patience(client.PATIENT if key in self._timed_out else 0.0):
-            try:
-                after = await self._reconcile(key)
-                self._failures.pop(key, None)
-                self._timed_out.discard(key)
-                self._not_before.pop(key, None)
-                if after is not None:
-                    result = "requeue_after"
-                    self.add_after(key, after)
-            except RetryError as error:
-                result = "requeue"
-                if error.timed_out:
-                    self._timed_out.add(key)
-                self._retry(key, error.after, error.pause)
-                logger.log(logging.DEBUG if error.told else logging.INFO, "%s", error)
-            except Exception:
-                result = "error"
-                self._retry(key)
-                logger.exception("The reconcile failed; it will be tried again")
-            finally:
-                del self._busy[key], self._progress[key]
-                if key in self._slow:
-                    del self._slow[key]
-                    self._slow_in -= Counter([_lane(key)])
-                self._reconciles.labels(self._kind, result).inc()
-                self._time.observe(self._clock() - began)
+        logs.about(key)
+        if key in self._timed_out:
+            client.be_patient()
+        try:
+            after = await self._reconcile(key)
+            self._failures.pop(key, None)
+            self._timed_out.discard(key)
+            self._not_before.pop(key, None)
+            if after is not None:
+                result = "requeue_after"
+                self.add_after(key, after)
+        except RetryError as error:
+            result = "requeue"
+            if error.timed_out:
+                self._timed_out.add(key)
+            self._retry(key, error.after, error.pause)
+            logger.log(logging.DEBUG if error.told else logging.INFO, "%s", error)
+        except Exception:
+            result = "error"
+            self._retry(key)
+            logger.exception("The reconcile failed; it will be tried again")
+        finally:
+            del self._busy[key], self._progress[key]
+            if key in self._slow:
+                del self._slow[key]
+                self._slow_in -= Counter([_lane(key)])
+            self._reconciles.labels(self._kind, result).inc()
+            self._time.observe(self._clock() - began)
         if key in self._again:
             self._again.discard(key)
             self.add(key)

@@ -4,8 +4,9 @@
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from kopf_runtime.fields import Ownership
 from kopf_runtime.kinds import Key, Kind

@@ -4,13 +4,15 @@ The work queue calls `Reconciler.reconcile` with a key. Every decision depends o
 state, so it is right no matter which events were missed, repeated or interrupted.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 from kopf_runtime import troubles
 from kopf_runtime.apply import Applier
-from kopf_runtime.client import ApiError, Client, only_while
+from kopf_runtime.client import Client
+from kopf_runtime.errors import ApiError
 from kopf_runtime.external import External
+from kopf_runtime.fence import only_while
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.objects import UnreadableError
 from kopf_runtime.pace import Pace
@@ -100,18 +102,15 @@ class Reconciler:
             for child in surplus(self._children[kind].owned(primary), primary.wanted, owned)
         )
 
-    @contextmanager
-    def _serving(self, primary: Primary, kind: Kind, key: Key) -> Iterator[None]:
+    def _serving(self, primary: Primary, kind: Kind, key: Key) -> AbstractContextManager[None]:
         """Allow writes to a child in another namespace only while that namespace is served."""
         namespace, name = key
         self._progress(primary.key)
         if namespace == primary.key[0]:
-            yield
-            return
+            return nullcontext()
         if why := self._why_unserved(namespace):
             raise troubles.unserved(kind, name, namespace, why)
-        with only_while(lambda: not self._why_unserved(namespace)):
-            yield
+        return only_while(lambda: not self._why_unserved(namespace))
 
     async def _remove(self, primary: Primary, kind: Kind, child: Child) -> None:
         why = Plan(Step.DELETE, why=f"the {self._word} does not want it any more")

@@ -5,9 +5,10 @@ the object that the author asks for (`keep`). `source` creates records, `plan` d
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
 
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.objects import Object
@@ -25,8 +26,7 @@ class Update(Enum):
     APPLY = "apply"
 
 
-@dataclass(frozen=True, slots=True)
-class Owned:
+class Owned(Struct, frozen=True):
     """A kind of children."""
 
     kind: Kind
@@ -40,8 +40,7 @@ class Owned:
     unready: Callable[[Any], str] = lambda _: ""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A child in its wanted state."""
 
     kind: Kind
@@ -56,8 +55,7 @@ class Wanted:
         return f"{self.kind.kind} {self.key[1]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The result of an author's `sync`."""
 
     value: Any
@@ -67,8 +65,7 @@ class Outcome:
     outdated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Primary:
+class Primary(Struct, frozen=True):
     """An object of the kind that a controller serves."""
 
     key: Key
@@ -101,8 +98,7 @@ class Primary:
         return self.uid, self.generation, self.labels
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
+class Child(Struct, frozen=True):
     """An object that a primary owns or could own."""
 
     kind: Kind
@@ -145,8 +141,7 @@ class Child:
         return bool(self.made_for) and MANAGED_BY not in self.unlabelled
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(Struct, frozen=True):
     """An object of which only the metadata can be read."""
 
     key: Key
@@ -166,8 +161,7 @@ class Unreadable:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Selected:
+class Selected(Struct, frozen=True):
     """A namespace that matches the namespace selector."""
 
     key: Key

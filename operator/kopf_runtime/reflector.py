@@ -11,11 +11,13 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from urllib.parse import urlencode
 
 import msgspec
 
 from kopf_runtime.backoff import Backoff
-from kopf_runtime.client import ApiError, Client
+from kopf_runtime.client import Client
+from kopf_runtime.errors import ApiError
 from kopf_runtime.kinds import Key
 from kopf_runtime.listing import LOST, Lister, Sink
 from kopf_runtime.metrics import Metrics
@@ -210,7 +212,7 @@ class Reflector:
             **self._lister.query, "watch": "1", "allowWatchBookmarks": "true",
             "resourceVersion": str(self._position), "timeoutSeconds": str(int(seconds)),
         }  # fmt: skip
-        async with contextlib.aclosing(self._client.lines(self.path, query)) as lines:
+        async with contextlib.aclosing(self._client.lines(self.path, urlencode(query))) as lines:
             async for line in lines:
                 self._event(line)
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from kopf_runtime.client import ApiError, Client
+from kopf_runtime.client import Client
+from kopf_runtime.errors import ApiError
 
 logger = logging.getLogger(__name__)
 

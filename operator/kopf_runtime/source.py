@@ -6,14 +6,15 @@ has a reflector per namespace; `apply` also passes it the answers to our own wri
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from kopf_runtime.cache import Cache
-from kopf_runtime.client import ApiError, Client
+from kopf_runtime.client import Client
+from kopf_runtime.errors import ApiError
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.metrics import Metrics
 from kopf_runtime.objects import Identity, Object, UnreadableError, decode, number

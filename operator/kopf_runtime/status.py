@@ -15,8 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from kopf_runtime.backoff import Backoff
-from kopf_runtime.client import MERGE_PATCH, ApiError, Client
+from kopf_runtime.client import MERGE_PATCH, Client
 from kopf_runtime.conditions import Status, build, difference, ready
+from kopf_runtime.errors import ApiError
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.objects import UnreadableError, parse
 from kopf_runtime.records import Child, Primary, Unreadable

@@ -8,12 +8,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from kopf_runtime import troubles
-from kopf_runtime.client import ApiError, Client
+from kopf_runtime.client import Client
 from kopf_runtime.conditions import Status, build, ready
+from kopf_runtime.errors import ApiError
 from kopf_runtime.events import Recorder
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.plan import Plan, gone

@@ -154,7 +154,7 @@ class Templates:
             metadata["namespace"] = key[0]
         whole = {**manifest, "metadata": metadata}
         try:
-            template = hashlib.sha256(msgspec.json.encode(whole, order="sorted")).hexdigest()[:16]
+            template = _digest(msgspec.json.encode(whole, order="sorted"))
         except (TypeError, msgspec.MsgspecError, RecursionError) as error:
             raise PlanError(f"{kind.kind} {key[1]} is not JSON: {error}") from error
         metadata["annotations"] = {
@@ -219,6 +219,10 @@ class Templates:
 def short_hash(text: str) -> str:
     """Return a hash of a text as ten hexadecimal digits, for names and labels."""
     return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
 _SHAPES: dict[bytes, bytes] = {}

@@ -6,7 +6,7 @@ Both are reported in the object's condition and an Event, and end in a `RetryErr
 
 from dataclasses import dataclass
 
-from kopf_runtime.client import ApiError
+from kopf_runtime.errors import ApiError
 from kopf_runtime.kinds import Kind
 from kopf_runtime.records import Update, Wanted
 from kopf_runtime.retries import RetryError

@@ -123,7 +123,7 @@ class Message(kr.Resource):
 def summary(message: Message) -> str:
     """Return the beginning of the text, for a cell of a table."""
     start = message.spec.text[: SUMMARY + 1]
-    plain = "".join(c if c.isprintable() else " " for c in start)
+    plain = start if start.isprintable() else "".join(c if c.isprintable() else " " for c in start)
     return plain if len(start) <= SUMMARY else f"{plain[: SUMMARY - 1]}…"
 
 

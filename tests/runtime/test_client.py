@@ -17,8 +17,9 @@ from aiohttp import web
 
 from kopf_runtime import client as clients
 from kopf_runtime import credentials
-from kopf_runtime.client import ApiError, Client
+from kopf_runtime.client import Client
 from kopf_runtime.credentials import Credentials
+from kopf_runtime.errors import ApiError
 from kopf_runtime.metrics import Metrics
 from kopf_runtime.wording import in_words
 from tests.support.connecting import connecting_slowly
@@ -136,7 +137,7 @@ async def test_a_redirect_takes_the_token_nowhere(status: int) -> None:
                     await client.ask(method, "/x")
                 assert error.value.status == status
             with pytest.raises(ApiError):
-                await anext(client.lines("/x", {}))
+                await anext(client.lines("/x", ""))
 
     assert asked == []
 
@@ -159,8 +160,14 @@ async def test_l2_a_request_that_is_given_more_time_takes_it() -> None:
         return web.json_response({"slow": True})
 
     async with serving(answer, timeout=0.1) as client:
-        with clients.patience(5.0):
-            assert await client.ask("POST", "/x", {}) == {"slow": True}
+
+        async def ask() -> dict[str, Any]:
+            clients.be_patient()
+            return await client.ask("POST", "/x", {})
+
+        assert await asyncio.create_task(ask()) == {"slow": True}
+        with pytest.raises(ApiError):  # other tasks get no more time than before
+            await client.ask("POST", "/x", {})
 
 
 async def test_a_server_that_is_away_is_an_error_like_any_other() -> None:
@@ -380,7 +387,7 @@ async def test_a_watch_is_read_line_by_line_however_it_arrives() -> None:
         return response
 
     async with serving(answer) as client:
-        lines = [line async for line in client.lines("/x", {"watch": "1"})]
+        lines = [line async for line in client.lines("/x", "watch=1")]
 
     assert lines == [b'{"a":1}', b'{"b":2}', b'{"c":3}']
 
@@ -396,8 +403,25 @@ async def test_a_watch_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(clients, "SILENCE", 0.2)
     async with serving(answer) as client:
         with pytest.raises(ApiError):
-            async for _ in client.lines("/x", {"watch": "1"}):
+            async for _ in client.lines("/x", "watch=1"):
                 pass
+
+
+@pytest.mark.parametrize("status", [None, 200, 403])
+async def test_a_watch_that_never_begins_is_given_up(
+    status: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(status=status or 200)
+        if status is not None:
+            await response.prepare(request)
+        await asyncio.sleep(60)
+        return response
+
+    monkeypatch.setattr(clients, "SILENCE", 0.2)
+    async with serving(answer) as client:
+        with pytest.raises(ApiError):
+            await anext(client.lines("/x", "watch=1"))
 
 
 async def test_minor_8_a_rotated_ca_is_trusted_without_a_restart(

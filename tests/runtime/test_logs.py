@@ -1,6 +1,8 @@
+import contextvars
 import json
 import logging
 import sys
+from typing import Any
 
 import pytest
 
@@ -21,8 +23,11 @@ def as_json(record: logging.LogRecord) -> dict[str, str]:
 
 
 def test_each_line_names_what_it_is_about() -> None:
-    with logs.about(("ns", "hello")):
-        found, text = as_json(line("done")), logs.Text().format(line("done"))
+    def tell() -> tuple[dict[str, Any], str]:
+        logs.about(("ns", "hello"))
+        return as_json(line("done")), logs.Text().format(line("done"))
+
+    found, text = contextvars.copy_context().run(tell)
 
     assert (found["namespace"], found["name"], found["message"]) == ("ns", "hello", "done")
     assert text.endswith("INFO    ns/hello: done")

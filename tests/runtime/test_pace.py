@@ -1,6 +1,6 @@
 """M2: replacement backs off."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from kopf_runtime import pace
 from kopf_runtime.kinds import POD

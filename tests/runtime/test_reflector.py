@@ -11,7 +11,7 @@ from msgspec import Raw
 
 import kopf_runtime as kr
 from kopf_runtime import backoff, listing, reflector
-from kopf_runtime.client import ApiError
+from kopf_runtime.errors import ApiError
 from kopf_runtime.kinds import CONFIG_MAP, Key
 from kopf_runtime.metrics import Metrics
 from tests.runtime import widgets
