@@ -125,7 +125,7 @@ class Applier:
 
     async def _body(self, primary: Primary, wanted: Wanted, child: Child | None = None) -> bytes:
         """Return the manifest to send; if the child exists, only for exactly this one."""
-        body = await self._manifest(primary, wanted)
+        body = self._templates.body(wanted) or await self._made_again(primary, wanted)
         former = self._pace.former(wanted, primary.uid)
         count = child.replaced if child is not None else former.count if former is not None else 0
         if child is None and not count:
@@ -137,14 +137,11 @@ class Applier:
             manifest["metadata"]["annotations"][self._marks.replaced] = str(count)
         return msgspec.json.encode(manifest)
 
-    async def _manifest(self, primary: Primary, wanted: Wanted) -> bytes:
-        """Return the manifest; if it was not kept, create it again from the object itself."""
-        body = self._templates.body(wanted)
-        if body is None:
-            if (fetched := await self._primaries.fetch(primary.key)) is not None:
-                value = primary.outcome.value if primary.outcome is not None else None
-                self._templates.plan(fetched[1], value)
-            body = self._templates.body(wanted)
-        if body is None:
+    async def _made_again(self, primary: Primary, wanted: Wanted) -> bytes:
+        """Return a manifest that was not kept, created again from the object itself."""
+        if (fetched := await self._primaries.fetch(primary.key)) is not None:
+            value = primary.outcome.value if primary.outcome is not None else None
+            self._templates.plan(fetched[1], value)
+        if (body := self._templates.body(wanted)) is None:
             raise RetryError(f"the {self._primaries.kind.kind} was edited meanwhile")
         return body

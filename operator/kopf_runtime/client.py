@@ -153,7 +153,7 @@ class Client:
         self, method: str, path: str, query: str, limits: aiohttp.ClientTimeout,
         data: bytes | None = None, content_type: str = JSON,
     ) -> aiohttp.ClientResponse:  # fmt: skip
-        """Send a request with the credentials; after a 401, retry it once with new ones."""
+        """Send a request with the credentials; after a 401, retry it with new ones, if any."""
         session, credentials = self._session, self._credentials
         if session is None or credentials is None:
             raise ApiError(method, path, 0, "NotConnected", "the session is not open yet")

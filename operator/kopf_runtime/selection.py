@@ -34,7 +34,9 @@ class Selection:
 
     def has(self, namespace: str) -> bool:
         """Return whether a namespace is selected; cluster-scoped objects (empty) always are."""
-        return not namespace or all(s.cache.get(("", namespace)) for s in self.sources)
+        if not (namespace and self.sources):
+            return True
+        return all(source.cache.get(("", namespace)) for source in self.sources)
 
     @property
     def synced(self) -> bool:
