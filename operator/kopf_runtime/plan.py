@@ -73,7 +73,7 @@ def plan(
         if 0 < child.generation < primary.generation:
             return Plan(change, "Replaced", f"the {word} was edited", edited=True)
         return Plan(change, "Replaced", f"its {wanted.kind.kind}'s template changed")
-    if child.unlabelled and child.altered is False and wanted.shape:
+    if child.unlabelled and child.altered is False and wanted.shape():
         # A label is gone, but the operator still owns it, so no request of somebody's removed it.
         return _admitted(in_place=in_place)
     if child.altered or child.unlabelled:

@@ -47,8 +47,8 @@ class Wanted(Struct, frozen=True):
     key: Key
     #: The hash of its manifest.
     template: str
-    #: The fields that its manifest sets (`fields.shape`).
-    shape: bytes
+    #: Returns the fields that its manifest sets (`fields.LateShape`).
+    shape: Callable[[], bytes]
 
     def __str__(self) -> str:
         """Return its kind and name, such as `Pod msg-hello`."""

@@ -81,6 +81,8 @@ class Templates:
         # The manifests, the oldest first, and when they were made.
         self._kept: OrderedDict[tuple[Kind, Key, str], tuple[bytes, float]] = OrderedDict()
         self._size = 0
+        # The children of the last planned object, whose shapes may not have been computed yet.
+        self._last: tuple[Wanted, ...] = ()
 
     def plan(self, thing: Object, outcome: Any = None) -> tuple[tuple[Wanted, ...], str]:
         """Return the wanted children of an object, or why they cannot be planned."""
@@ -91,6 +93,8 @@ class Templates:
 
     def make(self, thing: Object, outcome: Any = None) -> tuple[Wanted, ...]:
         """Return the wanted children of an object; raise `PlanError`."""
+        for one in self._last:
+            one.shape()
         meta = thing.metadata
         try:
             manifests = list(islice(self._desired(thing, outcome), MOST + 1))  # may be endless
@@ -108,7 +112,8 @@ class Templates:
                 raise PlanError(f"the plan has two children {child.kind.kind} {child.key[1]}")
             wanted[child.kind, child.key] = child
             self._keep(child, body)
-        return tuple(wanted.values())
+        self._last = tuple(wanted.values())
+        return self._last
 
     def body(self, wanted: Wanted) -> bytes | None:
         """Return the manifest to send, or None if it was not kept."""
@@ -162,9 +167,7 @@ class Templates:
             marks.generation: str(meta.generation), marks.template: template,
         }  # fmt: skip
         applied = self._owned[kind].update is Update.APPLY
-        shape = _SHAPES.setdefault(shape := fields.shape(whole, applied=applied), shape)
-        if len(_SHAPES) > _MOST_SHAPES:
-            _SHAPES.clear()
+        shape = fields.LateShape(whole, applied=applied)
         return Wanted(kind, key, template, shape), msgspec.json.encode(whole)
 
     def _passing_on(self, meta: Meta, manifest: dict[str, Any]) -> dict[str, Any]:
@@ -223,7 +226,3 @@ def short_hash(text: str) -> str:
 
 def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
-
-
-_SHAPES: dict[bytes, bytes] = {}
-_MOST_SHAPES = 256

@@ -206,6 +206,15 @@ def test_m3_a_manifest_with_endless_keys_is_not_remembered() -> None:
     assert shape(endless) == b""
 
 
+def test_m3_a_manifest_that_is_too_deep_has_no_shape() -> None:
+    """Its shape is computed late: an error would be that of the next object's plan."""
+    spec: Raw = {}
+    for _ in range(5_000):
+        spec = {"deeper": spec}
+
+    assert shape({"metadata": {}, "spec": {"more": 1, "deeper": spec}}) == b""
+
+
 @pytest.mark.parametrize("value", [0, False])
 def test_of_what_was_applied_a_number_that_is_0_is_guarded_too(value: object) -> None:
     wanted = {"metadata": {"name": "d"}, "spec": {"replicas": value, "paused": 1}}

@@ -21,7 +21,7 @@ CHILD = Child(
 )  # fmt: skip
 
 
-WANTED = Wanted(POD, KEY, "t", b"")
+WANTED = Wanted(POD, KEY, "t", bytes)
 ENDED = Plan(Step.DELETE, "Healed", "it had ended")
 EDITED = Plan(Step.DELETE, "Replaced", "it was edited", edited=True)
 
