@@ -66,8 +66,8 @@ _LABELS = {
     "one create: to its Pod, p50": "Message 하나 생성: 그 파드까지, p50",
     "backlog of {n}, 1% of the answers lost: start to last Pod":
         "밀린 Message {n}개, 응답의 1% 유실: 시작부터 마지막 파드까지",
-    "one create, of {creates} / 2 in a row: p50":
-        "{creates} / 2개를 연달아 만들 때 Message 하나 생성: p50",
+    "one create, of {beside} in a row: p50":
+        "{beside}개를 연달아 만들 때 Message 하나 생성: p50",
     "… while a webhook hangs for {stuck} other Messages":
         "… 다른 Message {stuck}개에서 웹훅이 멈춘 동안",
     "operator's CPU, backlog (including the start)": "오퍼레이터의 CPU, 밀린 작업(시작 포함)",

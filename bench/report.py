@@ -156,7 +156,7 @@ _ROWS: tuple[_Row, ...] = (
     ("create_p99", "… p99", "ms", 1, 1000),
     ("lost_pod", "backlog of {n}, 1% of the answers lost: start to last Pod", "s", 2, 1),
     ("lost_status", "… to last status", "s", 2, 1),
-    ("usual_p50", "one create, of {creates} / 2 in a row: p50", "ms", 1, 1000),
+    ("usual_p50", "one create, of {beside} in a row: p50", "ms", 1, 1000),
     ("beside_p50", "… while a webhook hangs for {stuck} other Messages", "ms", 1, 1000),
     ("backlog_cpu", "operator's CPU, backlog (including the start)", "s", 2, 1),
     ("edit_cpu", "operator's CPU, live edits", "s", 2, 1),
