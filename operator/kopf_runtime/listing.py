@@ -20,9 +20,10 @@ from kopf_runtime.objects import Page, number, parse
 
 #: Objects per page; client-go's 500 took 20 MB more at a start with 10,000 Messages.
 PAGE = 100
-#: Later pages of a long list have up to this share of the objects before them. The API server counts
-#: what is left for each page, so with pages of one size its work would grow with the square of the
-#: list. A tenth takes an eighth less time for 50,000 Messages than a hundredth, and no more memory.
+#: Later pages of a long list have up to this share of the objects before them. For each page, the
+#: API server counts what is left, so with pages of one size its work would grow with the square of
+#: the list. A tenth takes an eighth less time for 50,000 Messages than a hundredth, and no more
+#: memory.
 SHARE = 0.1
 #: Target size of a page in bytes: after a page of large objects, fewer are requested.
 PAGE_BYTES = 2_000_000
@@ -82,7 +83,6 @@ class Lister:
             fits = int(query["limit"]) * PAGE_BYTES // max(size, 1)
             query["limit"] = str(max(5, min(max(PAGE, int(seen * SHARE)), fits)))
             query["continue"] = page.metadata.continue_
-            await asyncio.sleep(0)
 
     async def _page(self, query: dict[str, str]) -> tuple[Page, int, int]:
         """Return a page of a list, its version, and its size in bytes."""

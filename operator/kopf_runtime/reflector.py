@@ -19,7 +19,7 @@ from kopf_runtime.backoff import Backoff
 from kopf_runtime.client import Client
 from kopf_runtime.errors import ApiError
 from kopf_runtime.kinds import Key
-from kopf_runtime.listing import LOST, Lister, Sink
+from kopf_runtime.listing import LOST, PAGE, Lister, Sink
 from kopf_runtime.metrics import Metrics
 from kopf_runtime.objects import Bookmark, Event, Failure, number, parse
 
@@ -137,7 +137,9 @@ class Reflector:
         repairs = 0
         async for page, version in self._lister.pages():
             self._check_history(version, before)
-            for raw in page.items or ():
+            for index, raw in enumerate(page.items or ()):
+                if not index % PAGE:
+                    await asyncio.sleep(0)  # leaves time for other tasks
                 if (taken := self._sink.take(raw)) is not None:
                     key, at, news = taken
                     seen[key] = at

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from kopf_runtime import backoff, listing, reflector
 from kopf_runtime.errors import ApiError
 from kopf_runtime.kinds import CONFIG_MAP, Key
 from kopf_runtime.metrics import Metrics
+from kopf_runtime.source import Source
 from tests.runtime import widgets
 from tests.runtime.widgets import WIDGET, edit, widget
 from tests.support.api_server import ApiServer, Asked, RefusedError
@@ -433,6 +435,37 @@ async def test_the_pages_of_a_long_list_grow_with_it(
         await until(lambda: len(server.all(CONFIG_MAP)) == 60)
 
     assert [one.query["limit"] for one in pages(server)] == ["5", "5", "5", "7", "11", "16", "24"]
+
+
+async def test_a_long_page_leaves_time_for_other_tasks(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sweep's page has up to 2 MB: meanwhile an edit is waiting."""
+    monkeypatch.setattr(listing, "PAGE", 500)
+    turns = 0
+    taken: list[int] = []
+    take = Source.take
+
+    def taking(self: Source[Any], raw: Raw) -> tuple[Key, int, bool] | None:
+        taken.append(turns)
+        return take(self, raw)
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    monkeypatch.setattr(Source, "take", taking)
+    for number in range(300):
+        server.put(WIDGET, widget(f"w{number}"))
+    task = asyncio.create_task(other())
+    async with operating(server, widgets.controller()):
+        await until(lambda: len(taken) >= 300)
+    task.cancel()
+
+    assert len(pages(server)) == 1
+    assert max(Counter(taken[:300]).values()) <= 100
 
 
 async def test_a_missed_event_is_made_good_by_the_next_sweep_and_counted(
