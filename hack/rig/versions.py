@@ -2,7 +2,7 @@
 
 Versions of Go programs are read from hack/rig/go/go.mod, which pins them with all their
 dependencies. To change one, run `go get -tool <package>@<version> && go mod tidy` there. To change
-Kubernetes, first replace its version and that of its libraries (v1.37.1 and v0.37.1) in the file.
+Kubernetes, first replace its version and that of its libraries (v1.37.2 and v0.37.2) in the file.
 Each older supported Kubernetes has a module of its own, hack/rig/kubernetes/<minor>.
 """
 
@@ -24,7 +24,7 @@ def _module(name: str, file: Path = _GO_MOD) -> str:
 
 
 def minor(version: str) -> str:
-    """Return a Kubernetes version without its patch: 1.37 for v1.37.1."""
+    """Return a Kubernetes version without its patch: 1.37 for v1.37.2."""
     return ".".join(version.removeprefix("v").split(".")[:2])
 
 
