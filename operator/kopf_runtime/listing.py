@@ -5,7 +5,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Protocol
 from urllib.parse import urlencode
 
@@ -62,28 +62,40 @@ class Lister:
         _, version, _ = await self._page({**self.query, "limit": "1"})
         return version
 
-    async def pages(self) -> AsyncIterator[tuple[Page, int]]:
-        """Yield the pages of a full list, each with the list's version; raise `ApiError`."""
+    async def pages(self) -> AsyncGenerator[tuple[Page, int], None]:
+        """Yield the pages of a full list, each with the list's version; raise `ApiError`.
+
+        While a page is in use, the next one is on its way. Close the generator after an error.
+        """
         query = {**self.query, "limit": str(PAGE)}
-        backoff, turned = Backoff(), time.monotonic()
-        seen = 0
+        coming, seen = asyncio.ensure_future(self._patiently(query)), 0
+        try:
+            while True:
+                page, version, size = await coming
+                if more := page.metadata.continue_:
+                    seen += len(page.items or ())
+                    fits = int(query["limit"]) * PAGE_BYTES // max(size, 1)
+                    limit = max(5, min(max(PAGE, int(seen * SHARE)), fits))
+                    query = {**query, "limit": str(limit), "continue": more}
+                    coming = asyncio.ensure_future(self._patiently(query))
+                yield page, version
+                if not more:
+                    return
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+
+    async def _patiently(self, query: dict[str, str]) -> tuple[Page, int, int]:
+        """Return a page; ask again for one that fails, if it is not the first."""
+        backoff, began = Backoff(), time.monotonic()
         while True:
             try:
-                page, version, size = await self._page(query)
+                return await self._page(query)
             except ApiError as error:
-                late = time.monotonic() - turned > PATIENCE
+                late = time.monotonic() - began > PATIENCE
                 if late or "continue" not in query or error.status in (*LOST, 410):
                     raise
                 await asyncio.sleep(max(error.after, backoff.next()))
-                continue
-            yield page, version
-            backoff, turned = Backoff(), time.monotonic()
-            if not page.metadata.continue_:
-                return
-            seen += len(page.items or ())
-            fits = int(query["limit"]) * PAGE_BYTES // max(size, 1)
-            query["limit"] = str(max(5, min(max(PAGE, int(seen * SHARE)), fits)))
-            query["continue"] = page.metadata.continue_
 
     async def _page(self, query: dict[str, str]) -> tuple[Page, int, int]:
         """Return a page of a list, its version, and its size in bytes."""

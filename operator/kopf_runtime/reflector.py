@@ -135,15 +135,16 @@ class Reflector:
         before, version = self._position, 0
         seen: dict[Key, int] = {}
         repairs = 0
-        async for page, version in self._lister.pages():
-            self._check_history(version, before)
-            for index, raw in enumerate(page.items or ()):
-                if not index % PAGE:
-                    await asyncio.sleep(0)  # leaves time for other tasks
-                if (taken := self._sink.take(raw)) is not None:
-                    key, at, news = taken
-                    seen[key] = at
-                    repairs += news and at <= before
+        async with contextlib.aclosing(self._lister.pages()) as pages:
+            async for page, version in pages:
+                self._check_history(version, before)
+                for index, raw in enumerate(page.items or ()):
+                    if not index % PAGE:
+                        await asyncio.sleep(0)  # leaves time for other tasks
+                    if (taken := self._sink.take(raw)) is not None:
+                        key, at, news = taken
+                        seen[key] = at
+                        repairs += news and at <= before
         ghosts = self._sink.replace(seen, version, self._namespace)
         if sweep:
             # The event of a recent deletion may still be on its way: a deletion was missed only if

@@ -1,6 +1,7 @@
 """Each kind and namespace is listed, watched, lost and found again by itself."""
 
 import asyncio
+import contextlib
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -12,6 +13,7 @@ from msgspec import Raw
 
 import kopf_runtime as kr
 from kopf_runtime import backoff, listing, reflector
+from kopf_runtime.client import Client
 from kopf_runtime.errors import ApiError
 from kopf_runtime.kinds import CONFIG_MAP, Key
 from kopf_runtime.metrics import Metrics
@@ -435,6 +437,65 @@ async def test_the_pages_of_a_long_list_grow_with_it(
         await until(lambda: len(server.all(CONFIG_MAP)) == 60)
 
     assert [one.query["limit"] for one in pages(server)] == ["5", "5", "5", "7", "11", "16", "24"]
+
+
+async def test_the_next_page_is_asked_for_before_the_last_one_is_stored(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 100,000 objects, the operator would otherwise wait half of the time."""
+    monkeypatch.setattr(listing, "PAGE", 5)
+    order: list[str] = []
+    request, take = Client.request, Source.take
+
+    async def asking(self: Client, method: str, path: str, *args: Any, **options: Any) -> bytes:
+        if "continue" in options.get("query", ""):
+            order.append("page")
+        return await request(self, method, path, *args, **options)
+
+    def taking(self: Source[Any], raw: Raw) -> tuple[Key, int, bool] | None:
+        order.append("object")
+        return take(self, raw)
+
+    monkeypatch.setattr(Client, "request", asking)
+    monkeypatch.setattr(Source, "take", taking)
+    for number in range(12):
+        server.put(WIDGET, widget(f"w{number}"))
+
+    async with operating(server, widgets.controller(), working=False) as operator:
+        await until(lambda: operator.synced)
+
+    assert order == ["page", *["object"] * 5, "page", *["object"] * 7]
+
+
+async def test_a_list_that_ends_early_leaves_no_request_behind(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a restore of etcd, the first page shows that the list is of no use."""
+    monkeypatch.setattr(listing, "PAGE", 5)
+    request = Client.request
+    under_way = 0
+
+    async def hanging(self: Client, method: str, path: str, *args: Any, **options: Any) -> bytes:
+        nonlocal under_way
+        under_way += 1
+        try:
+            if "continue" in options["query"]:
+                await asyncio.sleep(60)
+            return await request(self, method, path, *args, **options)
+        finally:
+            under_way -= 1
+
+    monkeypatch.setattr(Client, "request", hanging)
+    for number in range(12):
+        server.put(WIDGET, widget(f"w{number}"))
+
+    async with connected(server) as client:
+        lister = listing.Lister(client, WIDGET.path(None), "")
+        async with contextlib.aclosing(lister.pages()) as pages:
+            await anext(pages)
+            await until(lambda: under_way == 1)
+
+        assert under_way == 0
 
 
 async def test_a_long_page_leaves_time_for_other_tasks(
