@@ -164,9 +164,9 @@ class Reflector:
         if version < before:
             raise HistoryError(f"{self.path} is at {version}, and was at {before} before")
 
-    def _put_off_sweep(self) -> None:
+    def _put_off_sweep(self, at_least: float = 0.0) -> None:
         period = self._sweep_period * random.uniform(0.9, 1.0)  # noqa: S311
-        self._sweep_at = time.monotonic() + period
+        self._sweep_at = time.monotonic() + max(period, at_least)
 
     async def _sweep(self) -> None:
         while True:
@@ -176,7 +176,7 @@ class Reflector:
             except ApiError as error:
                 if error.status in LOST:
                     raise
-                self._put_off_sweep()
+                self._put_off_sweep(error.after)
                 logger.warning("The sweep of %s failed: %s", self.path, error)
 
     # --- watches ------------------------------------------------------------------------------

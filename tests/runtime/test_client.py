@@ -13,6 +13,7 @@ import aiohttp
 import certifi
 import kopf
 import pytest
+import trustme
 from aiohttp import web
 
 from kopf_runtime import client as clients
@@ -31,16 +32,22 @@ END = "-----END CERTIFICATE-----\n"
 
 @asynccontextmanager
 async def serving(
-    handler: Handler, token: str = "first", timeout: float = 5, metrics: Metrics | None = None
-) -> AsyncIterator[Client]:
+    handler: Handler, token: str = "first", timeout: float = 5, metrics: Metrics | None = None,
+    authority: trustme.CA | None = None, ca: Path | None = None,
+) -> AsyncIterator[Client]:  # fmt: skip
+    """Serve with a certificate of an authority, if given; the client trusts those in the file."""
+    tls = None
+    if authority is not None:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        authority.issue_cert("127.0.0.1").configure_cert(tls)
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    server = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    server = f"{'http' if tls is None else 'https'}://127.0.0.1:{runner.addresses[0][1]}"
     client = Client("tester", "1", timeout, metrics or Metrics("tester"))
-    client.open(Credentials(kopf.ConnectionInfo(server=server, token=token)))
+    client.open(Credentials(kopf.ConnectionInfo(server=server, token=token, ca_path=ca)))
     try:
         yield client
     finally:
@@ -442,3 +449,45 @@ async def test_minor_8_a_rotated_ca_is_trusted_without_a_restart(
     await mine.refresh()
 
     assert mine.ssl.get_ca_certs() != before.get_ca_certs()
+
+
+@pytest.mark.usefixtures("_at_once")
+async def test_minor_8_an_untrusted_certificate_has_the_ca_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former, rotated = trustme.CA(), trustme.CA()
+    ca = tmp_path / "ca.crt"
+    former.cert_pem.write_to_path(ca)
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"served": True})
+
+    def find() -> kopf.ConnectionInfo:
+        return kopf.ConnectionInfo(server="https://unused", token="first", ca_path=ca)
+
+    monkeypatch.setattr(credentials, "find", find)
+    async with serving(answer, authority=rotated, ca=ca) as client:
+        with pytest.raises(ApiError, match="its certificate is not trusted"):
+            await client.request("GET", "/x")
+        rotated.cert_pem.write_to_path(ca)
+        with pytest.raises(ApiError, match="its certificate is not trusted"):
+            await client.request("GET", "/x")  # this failure has it read again
+
+        assert await client.ask("GET", "/x") == {"served": True}
+
+
+async def test_a_token_is_read_again_before_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        tokens.append(request.headers["Authorization"])
+        return web.json_response({})
+
+    monkeypatch.setattr(credentials, "find", found("second"))
+    monkeypatch.setattr(credentials, "UNAUTHORIZED", 0.0)
+    async with serving(answer) as client:
+        await client.request("GET", "/x")
+        monkeypatch.setattr(credentials, "TOKEN_AGE", 0.0)
+        await client.request("GET", "/x")
+
+    assert tokens == ["Bearer first", "Bearer second"]

@@ -372,6 +372,38 @@ async def test_minor_3_a_page_that_fails_is_asked_for_again_and_not_the_first(
     assert asked == [None, "5", "5", "5", "5", "10"]
 
 
+@pytest.mark.parametrize("which", ["the first page", "another page", "a sweep"])
+async def test_minor_3_a_list_waits_as_long_as_it_is_told(
+    server: ApiServer, which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "PAGE", 5)
+    monkeypatch.setattr(backoff, "FIRST", 0.01)
+    for number in range(7):
+        server.put(WIDGET, widget(f"w{number}"))
+    first = 0
+    times: list[float] = []
+
+    async def busy(request: web.Request) -> web.Response | None:
+        nonlocal first
+        if not request.path.endswith("/widgets") or request.query.get("limit") != "5":
+            return None
+        if ("continue" in request.query) != (which == "another page"):
+            return None
+        first += 1
+        if which == "a sweep" and first == 1:
+            return None
+        times.append(time.monotonic())
+        busy = RefusedError(429, "TooManyRequests", "come back later", after=1)
+        return busy.response() if len(times) == 1 else None
+
+    server.answers.append(busy)
+    settings = kr.Settings(sweep_period=0.02)
+    async with operating(server, widgets.controller(), settings=settings, working=False):
+        await until(lambda: len(times) > 1)
+
+    assert times[1] - times[0] >= 1
+
+
 async def test_a_page_that_goes_on_failing_is_told_and_holds_up_no_other(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -548,19 +580,42 @@ async def test_a_missed_event_is_made_good_by_the_next_sweep_and_counted(
 
 
 async def test_minor_10_changes_in_flight_are_no_repairs(server: ApiServer) -> None:
-    server.put(WIDGET, widget())
+    for name in ("one", "short"):
+        server.put(WIDGET, widget(name))
+    asking: list[web.Request] = []  # the lists so far; only the last one may still be waiting
+    allowed = 1
+
+    async def one_by_one(request: web.Request) -> web.Response | None:
+        if request.path.endswith("/widgets") and request.query.get("limit") == str(listing.PAGE):
+            asking.append(request)
+            number = len(asking)
+            await until(lambda: number <= allowed or number < len(asking))
+        return None
+
+    server.answers.append(one_by_one)
     async with operating(
-        server, widgets.controller(), settings=kr.Settings(sweep_period=0.02)
+        server, one := widgets.controller(), settings=kr.Settings(sweep_period=0.02), working=False
     ) as operator:
-        await until(lambda: text(server, ("ns", "w-one")))
-        for number in range(60):
-            server.edit(WIDGET, ("ns", "one"), edit(str(number)))
-            server.put(WIDGET, widget(f"short-{number}"))
-            await asyncio.sleep(0.01)
-            server.remove(WIDGET, ("ns", f"short-{number}"))
+        await until(lambda: operator.synced and server.watching == 2 and len(asking) == 2)
+        watches, server.watches, told = server.watches, {}, len(server.history)
+        server.edit(WIDGET, ("ns", "one"), edit("edited"))
+        server.put(WIDGET, widget("new"))
+        server.remove(WIDGET, ("ns", "short"))
+        allowed = 2
+        await until(lambda: len(asking) == 3)  # a sweep came before the events
+        assert {record.key[1] for record in one.primaries.cache} == {"one", "new"}
+
+        server.watches = watches
+        server.put(WIDGET, widget("last"))
+        for queue, select in watches.items():
+            for change in server.history[told:-1]:
+                if (line := select(change)) is not None:
+                    queue.put_nowait(line)
+        await until(lambda: one.primaries.cache.get(("ns", "last")))
+        allowed = 3
+        await until(lambda: len(asking) == 4)
 
         assert operator.metric("sweep_repairs_total", resource="widgets") == 0
-        assert operator.metric("sweep_repairs_total", resource="configmaps") == 0
 
 
 async def test_minor_1_a_standby_watches_and_writes_nothing(server: ApiServer) -> None:
