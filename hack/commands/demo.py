@@ -110,6 +110,6 @@ Try next:
   kubectl edit message {_NAME}         # change the text, and see the Pod replaced
   kubectl delete pod msg-{_NAME}       # and see it come back
   kubectl describe message {_NAME}     # its state and Events
-  kubectl apply -f examples/               # more Messages
+  kubectl apply -f examples/             # more Messages
 Remove {removed}:
   {remove}{suffix}"""
