@@ -19,7 +19,7 @@ from kopf_runtime.records import Child, Primary, Update, Wanted
 from kopf_runtime.retries import RetryError
 from kopf_runtime.source import Source
 from kopf_runtime.templates import Marks, Templates
-from kopf_runtime.troubles import contradicted
+from kopf_runtime.troubles import contradicted, invalid_plan
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,8 @@ class Applier:
     ) -> None:  # fmt: skip
         self._client, self._templates, self._marks = client, templates, marks
         self._primaries, self._children, self._pace = primaries, children, pace
-        self._query = urlencode({"fieldManager": client.manager})
+        # Strict: a field that the API server drops would look as if somebody had taken it away.
+        self._query = urlencode({"fieldManager": client.manager, "fieldValidation": "Strict"})
         # The templates of children that lacked one of our marks when they were made, by uid.
         self._stripped: dict[str, str] = {}
 
@@ -142,6 +143,11 @@ class Applier:
         if (fetched := await self._primaries.fetch(primary.key)) is not None:
             value = primary.outcome.value if primary.outcome is not None else None
             self._templates.plan(fetched[1], value)
-        if (body := self._templates.body(wanted)) is None:
-            raise RetryError(f"the {self._primaries.kind.kind} was edited meanwhile")
-        return body
+        if (body := self._templates.body(wanted)) is not None:
+            return body
+        if fetched is not None and fetched[0].state == primary.state:
+            raise invalid_plan(
+                f"the plan has another {wanted} each time it is made; it must depend on nothing "
+                "but the object, the settings and what sync returned"
+            )
+        raise RetryError(f"the {self._primaries.kind.kind} was edited meanwhile")

@@ -20,6 +20,10 @@ from kopf_runtime.status import Observed
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def _nothing(*_: Any) -> Iterable[dict[str, Any]]:
+    return ()
+
+
 class Behavior:
     """What a controller does for the objects of one kind."""
 
@@ -29,7 +33,7 @@ class Behavior:
         #: The declared kinds of children and of grandchildren.
         self.owned: dict[Kind, Owned] = {}
         self.watched: dict[Kind, Owned] = {}
-        self._desired: Callable[..., Iterable[dict[str, Any]]] = lambda *_: ()
+        self._desired: Callable[..., Iterable[dict[str, Any]]] = _nothing
         self._status: Callable[[Observed], Status] = statuses.by_default
         self._sync: Call | None = None
         self._cleanup: Call | None = None
@@ -45,8 +49,12 @@ class Behavior:
         that part and returns why the child has ended, or an empty text while it may still run.
         `unready` takes it and returns why the child is not ready, or an empty text if it is. If
         neither a type nor one of them is given, a Deployment, StatefulSet, DaemonSet, Job or Pod
-        is ready as its own status says; any other child is ready if it exists.
+        is ready as its own status says; any other child is ready if it exists. Raise `TypeError` or
+        `ValueError` if the declaration cannot be meant.
         """
+        self._check(kind, self.owned)
+        if not isinstance(update, Update):
+            raise TypeError(f"update={update!r}: use kr.APPLY or kr.REPLACE")
         if (type_, keep, unready) == (None, None, None) and kind in readiness.UNREADY:
             type_, keep, unready = readiness.Workload, readiness.UNREADY[kind], str
         self.owned[kind] = Owned(
@@ -60,8 +68,22 @@ class Behavior:
         """Declare a kind of grandchildren: `status` sees what `keep` returns of them.
 
         They are created from the `spec.template` of a child, as the Pods of a Deployment are.
+        Raise `TypeError` or `ValueError` as `owns` does.
         """
+        self._check(kind, self.watched)
         self.watched[kind] = Owned(kind, type_, Update.REPLACE, keep, lambda _: "")
+
+    def _check(self, kind: Kind, declared: dict[Kind, Owned]) -> None:
+        if not isinstance(kind, Kind):
+            raise TypeError(f"{kind!r} is not a kr.Kind; kr.kinds has the usual ones")
+        if kind in declared:
+            raise ValueError(f"{kind.kind} is declared twice for {self.kind.kind}; do it once")
+
+    @property
+    def unplanned(self) -> str:
+        """Which kinds are owned although no function says what an object should have."""
+        owned = self.owned if self._desired is _nothing else ()
+        return ", ".join(kind.kind for kind in owned)
 
     def desired(self, function: F) -> F:
         """Register the function that returns the children's manifests for an object and settings.

@@ -91,11 +91,13 @@ class Client:
         content_type: str = JSON,
         query: str = "",
         fenced: bool = True,
+        most: int | None = None,
     ) -> bytes:
         """Send one request and return the JSON of its answer; raise `ApiError`.
 
         A body of bytes is sent as it is, and so is the query. The error of a write that the fence
-        stops has the reason `Fenced`; `fenced=False` sends it anyway.
+        stops has the reason `Fenced`; `fenced=False` sends it anyway. The error of an answer with
+        more than `most` bytes has the reason `TooLarge`.
         """
         data = body if isinstance(body, bytes | None) else msgspec.json.encode(body)
         started = time.monotonic()
@@ -105,12 +107,14 @@ class Client:
             with fencing(self.may_write) if fenced else contextlib.nullcontext():
                 response = await self._send(method, path, query, limits, data, content_type)
             async with response:
-                payload = await response.read()
+                payload = await _read(response, most)
                 code = response.status
                 self._look_at_clock(response)
                 if code >= 300:
-                    raise refusal(method, path, response, payload)
-                return bytes(payload)
+                    raise refusal(method, path, response, payload or b"")
+                if payload is None:
+                    raise ApiError(method, path, 0, "TooLarge", f"more than {most} bytes")
+                return payload
         except (aiohttp.ClientError, TimeoutError, RuntimeError, ValueError) as error:
             raise await self._failed(method, path, error) from error
         finally:
@@ -194,6 +198,19 @@ class Client:
         if now - self._clock[0] > _CLOCK and (date := response.headers.get("Date")):
             with contextlib.suppress(ValueError, OverflowError):
                 self._clock = now, parsedate_to_datetime(date).timestamp() - now
+
+
+async def _read(response: aiohttp.ClientResponse, most: int | None) -> bytes | None:
+    """Return the body of an answer, or None if it has too many bytes."""
+    if most is None:
+        return bytes(await response.read())
+    parts, size = [], 0
+    async for part in response.content.iter_any():
+        parts.append(part)
+        if (size := size + len(part)) > most:
+            response.close()  # the rest is not read
+            return None
+    return b"".join(parts)
 
 
 class _Silence:

@@ -4,6 +4,7 @@
 """
 
 import functools
+import sys
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
@@ -33,7 +34,12 @@ class Controller(Behavior):
     def set_up(
         self, client: Client, settings: Settings, metrics: Metrics, recorder: Recorder
     ) -> None:
-        """Make the parts."""
+        """Make the parts; end the process if the declaration lacks one."""
+        if self.unplanned:
+            sys.exit(
+                f"{client.manager}: no function says which objects of {self.unplanned} a "
+                f"{self.kind.kind} should have; register one with @controller.desired."
+            )
         self._client, self.settings = client, settings
         marks, self._pace = Marks(client.manager, self.kind), Pace()
         templates = Templates(

@@ -72,9 +72,9 @@ class Credentials:
         self.headers = info.as_http_headers()
         trust = _fingerprint(info)
         if trust != getattr(self, "_trust", b""):
-            self._trust = trust
             #: The TLS context of new connections; it is replaced when the CA was rotated.
             self.ssl: ssl.SSLContext = info.as_ssl_context()
+            self._trust = trust  # only now: a context that could not be made is tried again
 
     async def renew(self) -> None:
         """Read the credentials again if they are old."""

@@ -9,6 +9,8 @@ import msgspec
 from kopf_runtime.objects import Failure
 
 _FAILURE = msgspec.json.Decoder(Failure)
+#: Characters of a reason; a webhook may answer with a megabyte, and one is kept for each object.
+_REASON = 256
 
 
 class ApiError(Exception):
@@ -32,6 +34,11 @@ class ApiError(Exception):
         """Whether a retry cannot succeed until somebody changes something."""
         return self.status in (400, 403, 413, 422)
 
+    @property
+    def timed_out(self) -> bool:
+        """Whether the answer did not come in time."""
+        return self.status in (0, 504) and "Timeout" in self.reason
+
 
 def refusal(method: str, path: str, response: aiohttp.ClientResponse, payload: bytes) -> ApiError:
     """Return the error of a request that was answered with a refusal."""
@@ -41,6 +48,7 @@ def refusal(method: str, path: str, response: aiohttp.ClientResponse, payload: b
         said = Failure(payload[:500].decode(errors="replace"))
     after = response.headers.get("Retry-After", "")
     return ApiError(
-        method, path, response.status, said.reason or response.reason or "", said.message[:2000],
+        method, path, response.status,
+        (said.reason or response.reason or "")[:_REASON], said.message[:2000],
         min(float(after), 600.0) if after.isdecimal() and len(after) < 10 else 0.0,
     )  # fmt: skip

@@ -160,17 +160,19 @@ class External:
         self, call: Call, primary: Primary, thing: Resource, reason: str, hint: str = ""
     ) -> Any:
         failed = self._former(call, primary)
-        if (
-            failed is not None
-            and failed.generation in (None, primary.generation)
-            and failed.until > _now()
-        ):
+        waiting = (None, primary.generation)
+        if failed is not None and failed.generation in waiting and failed.until > _now():
             raise outside_failed(reason, failed.message, failed.until - _now())
         try:
             async with asyncio.timeout(call.timeout):
                 value = await call.function(thing, self._open(), self._settings())
         except ApiError:  # from a request to the cluster, or from the fence
             raise
+        except asyncio.CancelledError as error:
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise
+            stray = RuntimeError("it awaited a task that was cancelled")
+            raise self._failure(stray, call, primary, reason, hint) from error
         except Exception as error:
             raise self._failure(error, call, primary, reason, hint) from error
         self._failed.pop(primary.key, None)

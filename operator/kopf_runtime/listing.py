@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncGenerator
 from typing import Protocol
@@ -28,6 +29,11 @@ PAGE = 100
 SHARE = 0.1
 #: Target size of a page in bytes: after a page of large objects, fewer are requested.
 PAGE_BYTES = 2_000_000
+#: The most bytes of a page. If the objects that follow are much larger than those before, the page
+#: is given up and a smaller one is requested, because large ones could use up all memory.
+MOST_BYTES = 8_000_000
+#: After a page that did not come in time, each page may be larger than the last by this factor.
+GROWTH = 1.2
 #: Seconds for which a page that fails is asked for again before the list begins at the first one.
 PATIENCE = 60.0
 #: HTTP statuses that mean that a path is not served: the namespace, the rights or the kind is gone.
@@ -56,6 +62,8 @@ class Lister:
     def __init__(self, client: Client, path: str, selector: str) -> None:
         self._client, self._path = client, path
         self.query = {"labelSelector": selector} if selector else {}
+        #: How many objects a page may have, because one with more did not come in time.
+        self._fewer = math.inf
 
     async def version(self) -> int:
         """Return the API server's current resource version; raise `ApiError`."""
@@ -67,17 +75,17 @@ class Lister:
 
         While a page is in use, the next one is on its way. Close the generator after an error.
         """
-        query = {**self.query, "limit": str(PAGE)}
-        coming, seen = asyncio.ensure_future(self._patiently(query)), 0
+        coming, seen = asyncio.ensure_future(self._patiently(self.query, PAGE)), 0
         try:
             while True:
                 page, version, size = await coming
                 if more := page.metadata.continue_:
-                    seen += len(page.items or ())
-                    fits = int(query["limit"]) * PAGE_BYTES // max(size, 1)
-                    limit = max(5, min(max(PAGE, int(seen * SHARE)), fits))
-                    query = {**query, "limit": str(limit), "continue": more}
-                    coming = asyncio.ensure_future(self._patiently(query))
+                    count = len(page.items or ())
+                    seen += count
+                    fits = max(count, 1) * PAGE_BYTES // size
+                    limit = max(1, min(max(PAGE, int(seen * SHARE)), fits))
+                    query = {**self.query, "continue": more}
+                    coming = asyncio.ensure_future(self._patiently(query, limit))
                 yield page, version
                 if not more:
                     return
@@ -85,21 +93,34 @@ class Lister:
             coming.cancel()
             await asyncio.gather(coming, return_exceptions=True)
 
-    async def _patiently(self, query: dict[str, str]) -> tuple[Page, int, int]:
-        """Return a page; ask again for one that fails, if it is not the first."""
+    async def _patiently(self, query: dict[str, str], limit: int) -> tuple[Page, int, int]:
+        """Return a page; ask again for one that fails, if it is not the first.
+
+        A page that is too large, or does not come in time, is followed by a smaller one.
+        """
         backoff, began = Backoff(), time.monotonic()
         while True:
+            limit = int(min(limit, self._fewer))
             try:
-                return await self._page(query)
+                page = await self._page({**query, "limit": str(limit)})
             except ApiError as error:
+                if error.reason == "TooLarge":
+                    limit = max(1, limit // 8)
+                    continue
+                if error.timed_out:
+                    self._fewer = max(1, limit // 2)
                 late = time.monotonic() - began > PATIENCE
                 if late or "continue" not in query or error.status in (*LOST, 410):
                     raise
                 await asyncio.sleep(max(error.after, backoff.next()))
+            else:
+                self._fewer = self._fewer * GROWTH + 1
+                return page
 
     async def _page(self, query: dict[str, str]) -> tuple[Page, int, int]:
         """Return a page of a list, its version, and its size in bytes."""
-        payload = await self._client.request("GET", self._path, query=urlencode(query))
+        most = MOST_BYTES if query["limit"] != "1" else None  # one object may have any size
+        payload = await self._client.request("GET", self._path, query=urlencode(query), most=most)
         try:
             page = parse(_PAGE, payload)
             return page, number(page.metadata.resource_version), len(payload)

@@ -68,9 +68,12 @@ class Manager(Generic[S]):
     ) -> Controller:
         """Return the controller of a class's kind; `keep` returns what `status` sees of an object.
 
-        Raise `TypeError` if the class declares no kind.
+        Raise `TypeError` if the class declares no kind, and `ValueError` if its kind has one.
         """
-        controller = Controller(declared(type_).kind, type_, keep)
+        kind = declared(type_).kind
+        if any(one.kind == kind for one in self.controllers):
+            raise ValueError(f"{kind.kind} has a controller already; use that one")
+        controller = Controller(kind, type_, keep)
         self.controllers.append(controller)
         return controller
 
@@ -139,8 +142,7 @@ class Manager(Generic[S]):
 
     def _from_environment(self) -> S:
         """Return the settings under `kopf run`, whose own flags select the watched namespaces."""
-        context = click.get_current_context(silent=True)
-        parameters = context.params if context else {}
+        parameters = getattr(click.get_current_context(silent=True), "params", {})
         names = [f"--namespace={name}" for name in parameters.get("namespaces") or ()]
         everywhere = ["-A"] if parameters.get("clusterwide") else []
         return parse(self.program, self._kind_of_settings, names or everywhere)
@@ -168,9 +170,7 @@ class Manager(Generic[S]):
     def _exit_code(self) -> int:
         """Return 1 if the controllers failed, else 0."""
         task = self._task
-        return int(
-            task is not None and task.done() and not task.cancelled() and bool(task.exception())
-        )
+        return int(bool(task and task.done() and not task.cancelled() and task.exception()))
 
     async def _stop(self) -> None:
         """Stop working and release the Lease; further calls wait for the first."""

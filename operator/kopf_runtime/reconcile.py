@@ -211,12 +211,12 @@ class Reconciler:
 
 
 async def _each(steps: Iterable[Awaitable[None]]) -> None:
-    """Take the steps one after the other, even if one fails; then raise the first error."""
-    failed: Exception | None = None
+    """Take the steps one after the other, even if one fails; then raise the foremost error."""
+    failed: list[StopError] = []
     for step in steps:
         try:
             await step
         except (ApiError, UnreadableError, StopError) as error:
-            failed = failed or error
-    if failed is not None:
-        raise failed
+            failed.append(troubles.of(error))
+    if failed:
+        raise troubles.foremost(failed)

@@ -151,6 +151,9 @@ class Source(Generic[R]):
             record = self.read(raw)
         except UnreadableError as error:
             return self._leave_out(error)
+        left_out = self.unreadable.get(record.key)
+        if left_out is not None and left_out.version > record.version:
+            return record.key, record.version, False  # a page that is older than an event
         self._take_back(record.key)
         return record.key, record.version, self._put(record)
 
@@ -198,6 +201,8 @@ class Source(Generic[R]):
             logger.warning("An object of %s cannot be read and is left out: %s", self.kind, error)
             return None
         key, version = (identity.namespace, identity.name), number(identity.resource_version, 0)
+        if (newer := self.cache.get(key)) is not None and newer.version > version:
+            return key, version, False
         left_out = Unreadable(key, identity.uid, version, identity.generation, str(error))
         former = self.unreadable.get(key)
         if former is not None and left_out.is_as(former):

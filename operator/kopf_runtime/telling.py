@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from kopf_runtime import troubles
@@ -145,9 +146,16 @@ class Teller:
         retry, reason = stop.retry, stop.trouble.reason
         if self._troubles.get(primary.key) != reason:
             self._troubles[primary.key] = reason
-            logger.warning("%s: %s", reason, error)
+            logger.warning("%s: %s", reason, retry)
         at_once = retry.after > LONG
-        wait = await self.tell(primary.key, stop.trouble, event=stop.event, at_once=at_once)
+        try:
+            wait = await self.tell(primary.key, stop.trouble, event=stop.event, at_once=at_once)
+        except Exception as failed:  # it must not hide how long the next attempt has to wait
+            if isinstance(failed, RetryError):
+                retry.after = max(retry.after, failed.after)
+            else:
+                logger.exception("The status failed")
+            raise retry from failed
         if stop.paused:
             return min(retry.pause, wait or retry.pause)
         if wait is not None:  # the status is written later
@@ -208,6 +216,7 @@ class Teller:
         try:
             now = self._status(seen)
             wanted = build(primary.status, primary.generation, now)
+            msgspec.json.encode(wanted)  # half a character, for example, cannot be sent
         except Exception as error:
             failed = error
             text = f"the status failed: {type(error).__name__}: {error}"[:500]

@@ -19,6 +19,7 @@ from kopf_runtime import fields
 from kopf_runtime.kinds import Key, Kind
 from kopf_runtime.objects import Meta, Object
 from kopf_runtime.records import MANAGED_BY, Owned, PlanError, Update, Wanted
+from kopf_runtime.syntax import DNS_LABEL
 
 logger = logging.getLogger(__name__)
 
@@ -160,7 +161,7 @@ class Templates:
         whole = {**manifest, "metadata": metadata}
         try:
             template = _digest(msgspec.json.encode(whole, order="sorted"))
-        except (TypeError, msgspec.MsgspecError, RecursionError) as error:
+        except (TypeError, UnicodeError, msgspec.MsgspecError, RecursionError) as error:
             raise PlanError(f"{kind.kind} {key[1]} is not JSON: {error}") from error
         metadata["annotations"] = {
             **(given.get("annotations") or {}),
@@ -204,19 +205,26 @@ class Templates:
         for part in ("labels", "annotations"):
             if not isinstance(given.get(part) or {}, dict):
                 raise PlanError(f"the {part} of {kind.kind} {name} are not a mapping")
-        namespace = given.get("namespace") or meta.namespace
-        if not kind.namespaced:
-            if meta.namespace:
-                raise PlanError(f"{kind.kind} {name} has no namespace: its owner must have none")
-            return kind, ("", name)
-        if not namespace:
-            raise PlanError(f"the plan must say the namespace of {kind.kind} {name}")
-        if meta.namespace and namespace != meta.namespace:
-            raise PlanError(
-                f"{kind.kind} {name} is planned for the namespace {namespace}; a child has the "
-                f"namespace of its owner, {meta.namespace} (Kubernetes' garbage collector)"
-            )
-        return kind, (namespace, name)
+        return kind, (_namespace(meta, kind, given), name)
+
+
+def _namespace(meta: Meta, kind: Kind, given: dict[str, Any]) -> str:
+    """Return the namespace of a child; raise `PlanError` if it cannot have the one it names."""
+    child, namespace = f"{kind.kind} {given['name']}", given.get("namespace") or meta.namespace
+    if not kind.namespaced:
+        if meta.namespace:
+            raise PlanError(f"{child} has no namespace: its owner must have none")
+        return ""
+    if not namespace:
+        raise PlanError(f"the plan must say the namespace of {child}")
+    if not isinstance(namespace, str) or not DNS_LABEL.fullmatch(namespace):
+        raise PlanError(f"the namespace {namespace!r:.80} of {child} is not valid")
+    if meta.namespace and namespace != meta.namespace:
+        raise PlanError(
+            f"{child} is planned for the namespace {namespace}; a child has the "
+            f"namespace of its owner, {meta.namespace} (Kubernetes' garbage collector)"
+        )
+    return namespace
 
 
 def short_hash(text: str) -> str:

@@ -111,6 +111,18 @@ def outside_failed(reason: str, message: str, again: float) -> StopError:
     return StopError(Trouble(reason, message), retry, event=reason, paused=True)
 
 
+def foremost(errors: list[StopError]) -> StopError:
+    """Return the error to report of several, with what all of them say about the next attempt.
+
+    A child that only waits must not hide one that was refused, nor delay its next attempt.
+    """
+    error = next((one for one in errors if not one.paused), errors[0])
+    error.retry.after = max(one.retry.after for one in errors)
+    error.retry.pause = min(one.retry.pause for one in errors)
+    error.retry.timed_out = any(one.retry.timed_out for one in errors)
+    return error
+
+
 def of(error: Exception) -> StopError:
     """Convert an error to a `StopError`; raise `RetryError` if no condition should report it."""
     if isinstance(error, StopError):
@@ -120,6 +132,5 @@ def of(error: Exception) -> StopError:
     if error.reason == "Fenced":
         raise RetryError(str(error))
     trouble = Trouble(error.reason or "Refused", error.message or str(error), error.final)
-    timed_out = error.status in (0, 504) and "Timeout" in error.reason
-    retry = RetryError(str(error), after=error.after, timed_out=timed_out)
+    retry = RetryError(str(error), after=error.after, timed_out=error.timed_out)
     return StopError(trouble, retry, event="Refused" if error.final else "Delayed")

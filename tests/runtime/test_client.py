@@ -491,3 +491,64 @@ async def test_a_token_is_read_again_before_it_is_refused(monkeypatch: pytest.Mo
         await client.request("GET", "/x")
 
     assert tokens == ["Bearer first", "Bearer second"]
+
+
+@pytest.mark.usefixtures("_at_once")
+async def test_a_ca_that_could_not_be_loaded_once_is_loaded_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ca = tmp_path / "ca.crt"
+    info = kopf.ConnectionInfo(server="https://unused", token="first", ca_path=ca)
+    failing = False
+
+    def context(self: kopf.ConnectionInfo) -> ssl.SSLContext:
+        if failing:
+            raise OSError(24, "Too many open files")
+        return ssl.create_default_context(cadata=ca.read_text())
+
+    monkeypatch.setattr(kopf.ConnectionInfo, "as_ssl_context", context)
+    monkeypatch.setattr(credentials, "find", lambda: info)
+    trustme.CA().cert_pem.write_to_path(ca)
+    mine = Credentials(info)
+    before = mine.ssl
+    trustme.CA().cert_pem.write_to_path(ca)
+    failing = True
+    await mine.refresh()
+    assert mine.ssl is before
+
+    failing = False
+    await mine.refresh()
+
+    assert mine.ssl is not before
+
+
+async def test_an_answer_that_is_too_large_is_not_read_to_its_end() -> None:
+    sent = 0
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        nonlocal sent
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(1000):
+            await response.write(b"x" * 100_000)
+            sent += 100_000
+        return response
+
+    async with serving(answer) as client:
+        with pytest.raises(ApiError, match="TooLarge: more than 1000000 bytes"):
+            await client.request("GET", "/x", most=1_000_000)
+
+    assert sent < 50_000_000
+
+
+async def test_a_reason_of_a_megabyte_is_cut() -> None:
+    """A webhook chooses it, and one is kept for each object that is refused."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return refusal(403, "X" * 1_000_000)
+
+    async with serving(answer) as client:
+        with pytest.raises(ApiError) as error:
+            await client.request("POST", "/x", {})
+
+    assert len(error.value.reason) <= 256

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -471,6 +472,63 @@ async def test_the_pages_of_a_long_list_grow_with_it(
     assert [one.query["limit"] for one in pages(server)] == ["5", "5", "5", "7", "11", "16", "24"]
 
 
+async def test_a_page_of_large_objects_is_given_up_for_a_smaller_one(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages grow with small objects; if large ones follow, one page could use up all memory."""
+    monkeypatch.setattr(listing, "PAGE", 5)
+    monkeypatch.setattr(listing, "SHARE", 0.5)
+    monkeypatch.setattr(listing, "MOST_BYTES", 20_000)
+    sizes: list[int] = []
+    request = Client.request
+
+    async def noting(self: Client, method: str, path: str, *args: Any, **options: Any) -> bytes:
+        answer = await request(self, method, path, *args, **options)
+        if path.endswith("/widgets") and "limit=1&" not in f"{options['query']}&":
+            sizes.append(len(answer))
+        return answer
+
+    monkeypatch.setattr(Client, "request", noting)
+    for number in range(60):
+        server.put(WIDGET, widget(f"small-{number}"))
+    for number in range(20):
+        server.put(WIDGET, widget(f"tall-{number}", annotations={"a": "x" * 4_000}))
+    server.put(WIDGET, widget("tallest", annotations={"a": "x" * 40_000}))
+
+    async with operating(server, one := widgets.controller(), working=False) as operator:
+        await until(lambda: operator.synced)
+
+        assert len(one.primaries.cache) == 81
+    assert len(sizes) > 5
+    assert max(sizes) <= 20_000
+
+
+@pytest.mark.parametrize("late", ["the first page", "another page"])
+async def test_a_page_that_takes_too_long_is_asked_for_in_smaller_parts(
+    server: ApiServer, late: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As over a slow link: the same page would come too late each time, and nothing be served."""
+    monkeypatch.setattr(listing, "PAGE", 12)
+    monkeypatch.setattr(backoff, "FIRST", 0.01)
+    for number in range(40):
+        server.put(WIDGET, widget(f"w{number}"))
+
+    async def slow(request: web.Request) -> web.Response | None:
+        large = request.path.endswith("/widgets") and int(request.query.get("limit", 0)) > 4
+        if large and ("continue" in request.query) == (late == "another page"):
+            await asyncio.sleep(60)
+        return None
+
+    server.answers.append(slow)
+    async with operating(server, one := widgets.controller(), working=False) as operator:
+        operator.client._timeout = 0.2
+        await until(lambda: operator.synced)
+
+        assert len(one.primaries.cache) == 40
+    limits = [int(one.query["limit"]) for one in pages(server)]
+    assert limits.count(12) <= 2  # and no more than were needed to see that it is too large
+
+
 async def test_the_next_page_is_asked_for_before_the_last_one_is_stored(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -629,6 +687,30 @@ async def test_minor_1_a_standby_watches_and_writes_nothing(server: ApiServer) -
 
         assert len(one.queue) == 0
         assert server.writes == []
+
+
+async def test_a_page_that_is_older_than_an_event_takes_nothing_back(server: ApiServer) -> None:
+    """A sweep's pages show what was there when it began; a mended object may have come since."""
+    server.put(WIDGET, widget())
+    async with operating(server, one := widgets.controller()) as operator:
+        await until(lambda: text(server, ("ns", "w-one")) == "hello")
+
+        def page(version: int, said: object) -> Raw:
+            raw = json.loads(server.objects[WIDGET, ("ns", "one")].encode())
+            raw["metadata"]["resourceVersion"], raw["spec"] = str(version), {"text": said}
+            return Raw(json.dumps(raw).encode())
+
+        now = int((server.get(WIDGET, ("ns", "one")) or {})["metadata"]["resourceVersion"])
+        one.primaries.take(page(now - 1, 5))
+        assert one.primaries.cache.get(("ns", "one"))
+        server.remove(CONFIG_MAP, ("ns", "w-one"))
+        await until(lambda: text(server, ("ns", "w-one")) == "hello")
+
+        one.primaries.take(page(now + 1000, 5))
+        assert not one.primaries.cache.get(("ns", "one"))
+        one.primaries.take(page(now + 999, "stale"))
+        assert not one.primaries.cache.get(("ns", "one"))
+        assert operator.metric("unreadable_objects", resource="widgets") == 1
 
 
 # --- a single look ------------------------------------------------------------------------------

@@ -108,6 +108,13 @@ def test_a_child_of_a_clusterwide_object_says_its_namespace() -> None:
     assert wanted.key == ("here", "c")
 
 
+@pytest.mark.parametrize("namespace", ["x/secrets/y?a=", {"a": 1}, 5, "Big"], ids=str)
+def test_a_namespace_that_is_not_valid_is_refused(namespace: object) -> None:
+    """It becomes a part of the path, and an author may take it from what a tenant wrote."""
+    with pytest.raises(PlanError, match=r"the namespace .* of ConfigMap c is not valid"):
+        make([child(namespace=namespace)], FLEET)
+
+
 def test_a_clusterwide_object_may_have_clusterwide_children() -> None:
     role = child(kind="ClusterRole", version="rbac.authorization.k8s.io/v1")
 

@@ -9,6 +9,8 @@ import pytest
 from aiohttp import web
 
 import kopf_runtime as kr
+from kopf_runtime import troubles
+from kopf_runtime.errors import ApiError
 from kopf_runtime.kinds import CONFIG_MAP, POD
 from tests.runtime import widgets
 from tests.runtime.widgets import TEMPLATE, UID, WIDGET, Raw, edit, ready, swept, widget
@@ -434,3 +436,23 @@ async def test_a_status_function_that_fails_holds_up_no_other(server: ApiServer)
         errors = {"kind": "widgets", "result": "error"}
         await until(lambda: operator.metric("reconciles_total", **errors) >= 1)
         assert ready(server.get(WIDGET, KEY))["reason"] == "InvalidStatus"
+
+
+def test_of_several_errors_the_foremost_says_what_all_of_them_need() -> None:
+    """A child that waits for minutes delays no other, and each Retry-After is kept."""
+    waits = troubles.StopError(
+        troubles.Trouble("BackOff", ""), kr.RetryError("", pause=300), paused=True
+    )
+    refused, busy, late = (
+        troubles.of(ApiError("POST", "/x", status, reason, "", after))
+        for status, reason, after in (
+            (403, "Forbidden", 0), (429, "TooManyRequests", 9), (504, "Timeout", 0)
+        )
+    )  # fmt: skip
+
+    foremost = troubles.foremost([waits, refused, busy, late])
+
+    assert foremost is refused
+    assert (foremost.retry.pause, foremost.retry.after) == (0, 9)
+    assert foremost.retry.timed_out
+    assert troubles.foremost([waits]) is waits
