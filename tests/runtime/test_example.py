@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+import kopf_runtime as kr
 from kopf_runtime.kinds import CONFIG_MAP, Kind
 from tests.runtime.widgets import ready
 from tests.support.api_server import ApiServer
@@ -139,3 +140,10 @@ def test_the_page_shows_the_examples_as_they_are() -> None:
     assert EXAMPLE.read_text() in shown
     assert len([part for part in shown if part in memcacheds]) == 2
     assert [part for part in shown if "async def book(" in part and part in flight_tickets]
+
+
+@pytest.mark.parametrize("page", ["runtime.md", "runtime.ko.md"])
+def test_the_page_names_all_that_the_package_offers(page: str) -> None:
+    text = (CHECKOUT / "docs" / page).read_text()
+
+    assert [name for name in kr.__all__ if not re.search(rf"\bkr\.{name}\b", text)] == []
