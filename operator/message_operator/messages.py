@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 import kopf_runtime as kr
-from message_operator.pods import PodState
+from message_operator.pods import PodState, value
 
 #: Seconds after the end of its grace period when a Pod counts as stuck.
 OVERDUE = 30.0
@@ -22,7 +22,10 @@ STUCK = frozenset({
     "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "RunContainerError",
 })  # fmt: skip
 
-
+OTHER_TEXT = (
+    "The Pod prints another text, because admission changed it or somebody else created the Pod; "
+    "exempt the Pod from the webhook or policy that does so, then delete the Pod"
+)
 #: Limit of the text in UTF-8 bytes, and in characters. The Pod gets it as an environment variable
 #: in which each `$` is doubled, because the kubelet would expand `$(NAME)`: at most 64 KiB, half of
 #: the 131072 bytes that Linux allows one such string. The limit in characters is the same, so that
@@ -127,6 +130,11 @@ def summary(message: Message) -> str:
     return plain if len(start) <= SUMMARY else f"{plain[: SUMMARY - 1]}…"
 
 
+def keep(message: Message) -> tuple[str, int]:
+    """Return what is kept of a Message: the summary, and a hash of the text in its Pod."""
+    return summary(message), hash(value(message.spec.text))
+
+
 def status(seen: kr.Observed) -> kr.Status:
     """Return the status of a Message."""
     child = seen.child
@@ -134,7 +142,7 @@ def status(seen: kr.Observed) -> kr.Status:
     phase, reason, text, again = _state(seen, child, pod)
     fields = Status(
         phase=phase,
-        summary=seen.object.view,
+        summary=seen.object.view[0],
         pod_name=child.key[1] if child is not None else None,
         node_name=pod.node if pod is not None else None,
     )
@@ -156,12 +164,13 @@ def _state(
         if overdue > 0:
             return "Pending", "PodTerminating", "The former Pod is about to end.", overdue + 1.0
         return "Failed", "PodStuckTerminating", _why_stuck(child, pod), None
+    if pod.text != seen.object.view[1]:
+        return "Failed", "AdmissionChanged", OTHER_TEXT, None
     if pod.ready:
         return "Processed", "PodRunning", "The Pod prints the text.", None
     if pod.reason in STUCK:
         return "Failed", pod.reason, pod.note or "The Pod's container does not start.", None
-    note = pod.note or "The Pod is starting."
-    return "Pending", pod.reason or "PodPending", note, None
+    return "Pending", pod.reason or "PodPending", pod.note or "The Pod is starting.", None
 
 
 def _why_stuck(child: kr.Child, pod: PodState) -> str:

@@ -40,6 +40,7 @@ class _Container(msgspec.Struct, rename="camel", frozen=True):
     name: str = ""
     ready: bool = False
     state: _States = _States()
+    env: list[dict[str, Any]] = []
 
 
 class _Condition(msgspec.Struct, rename="camel", frozen=True):
@@ -51,6 +52,7 @@ class _Condition(msgspec.Struct, rename="camel", frozen=True):
 
 class _Spec(msgspec.Struct, rename="camel", frozen=True):
     node_name: str | None = None
+    containers: list[_Container] = []
 
 
 class _Status(msgspec.Struct, rename="camel", frozen=True):
@@ -78,6 +80,8 @@ class PodState(msgspec.Struct, frozen=True):
     reason: str
     note: str
     node: str | None
+    #: The hash of the text in its environment (`value`).
+    text: int
 
 
 def keep(pod: Pod) -> PodState:
@@ -90,12 +94,13 @@ def keep(pod: Pod) -> PodState:
         reason=sys.intern(reason),
         note=sys.intern(note[:1024]),
         node=sys.intern(pod.spec.node_name) if pod.spec.node_name else None,
+        text=_text(pod.spec),
     )
 
 
-def ended(state: PodState) -> str:
-    """Return why a Pod has ended, or an empty text while it may still run."""
-    return state.ended
+def _text(spec: _Spec) -> int:
+    variables = (one for c in spec.containers if c.name == CONTAINER for one in c.env[::-1])
+    return hash(next((str(one.get("value")) for one in variables if one.get("name") == TEXT), ""))
 
 
 def _trouble(status: _Status) -> tuple[str, str]:
@@ -120,6 +125,11 @@ def _trouble(status: _Status) -> tuple[str, str]:
             why = condition.message or "its node may not answer"
             return "", f"The Pod has started, but it is not ready: {why}."
     return "", ""
+
+
+def value(text: str) -> str:
+    """Return a text as a variable's value: the kubelet expands $(NAME), and replaces $$ with $."""
+    return text.replace("$", "$$")
 
 
 def label_value(name: str) -> str:
@@ -151,8 +161,7 @@ def manifest(name: str, text: str, interval: int, settings: Settings) -> dict[st
                 "imagePullPolicy": settings.message_pull_policy,
                 "command": ["/bin/sh", "-c", SCRIPT],
                 "env": [
-                    # The kubelet expands $(NAME) in a value, and replaces $$ with $.
-                    {"name": TEXT, "value": text.replace("$", "$$")},
+                    {"name": TEXT, "value": value(text)},
                     {"name": INTERVAL, "value": str(interval)},
                 ],
                 "resources": template.resources,

@@ -1,14 +1,12 @@
 """The operator's own settings, which configure the message Pods, in addition to the runtime's."""
 
 import argparse
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 import kopf_runtime as kr
-from kopf_runtime import settings as runtime
 from kopf_runtime.settings import Program
 from kopf_runtime.syntax import SUBDOMAIN
 from message_operator import __version__
@@ -22,10 +20,7 @@ MOST_USER = 2**31 - 1
 LINUX = {"kubernetes.io/os": "linux"}
 #: Lets the Cluster Autoscaler remove a node: the operator recreates a message Pod elsewhere.
 SAFE_TO_EVICT = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
-LITTLE = {
-    "requests": {"cpu": "1m", "memory": "4Mi"},
-    "limits": {"cpu": "100m", "memory": "16Mi"},
-}
+LITTLE = {"requests": {"cpu": "1m", "memory": "4Mi"}, "limits": {"cpu": "100m", "memory": "16Mi"}}
 
 
 class PodTemplate(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
@@ -100,8 +95,3 @@ class Settings(kr.Settings):
         "", "what the cluster asks of the message Pods, as JSON: nodeSelector, tolerations, "
         "resources, labels, annotations and more", _template, "JSON",
     )  # fmt: skip
-
-
-def parse(argv: Sequence[str] | None = None, env: Mapping[str, str] | None = None) -> Settings:
-    """Return the settings from a command line and an environment."""
-    return runtime.parse(PROGRAM, Settings, argv, env)

@@ -15,10 +15,11 @@ from hack.pack.bundle import BUNDLE, NAME
 from hack.pack.project import PROJECT
 from hack.rig import paths
 from hack.rig.run import HackError
-from message_operator import __version__, settings
+from message_operator import __version__
 from message_operator.settings import PodTemplate, Settings
 from tests.bundle.package import release
 from tests.chart import helm
+from tests.support import flags
 
 Manifest = dict[str, Any]
 
@@ -50,11 +51,11 @@ def environment(namespaces: str, subscription: Mapping[str, str] | None = None) 
 
 def started(namespaces: str, subscription: Mapping[str, str] | None = None) -> Settings:
     """Return the settings with which the operator starts in such an environment."""
-    return settings.parse(OPERATOR.get("args", []), environment(namespaces, subscription))
+    return flags.parse(OPERATOR.get("args", []), environment(namespaces, subscription))
 
 
 def test_the_operator_is_set_as_the_chart_sets_it() -> None:
-    chart = settings.parse(
+    chart = flags.parse(
         helm.container({"fullnameOverride": NAME})["args"],
         {**POD_FIELDS, "POD_NAMESPACE": helm.NAMESPACE},
     )

@@ -11,8 +11,8 @@ import yaml
 
 from hack.pack.bundle import BUNDLE, NAME
 from hack.rig import paths
-from message_operator.settings import parse
 from tests.chart.helm import Manifest, helm
+from tests.support.flags import parse
 
 GUIDE = (paths.CHECKOUT / "docs" / "olm.md").read_text()
 CSV = yaml.safe_load((BUNDLE / "manifests" / f"{NAME}.clusterserviceversion.yaml").read_text())

@@ -4,7 +4,7 @@ import pytest
 
 from hack.pack import chart_kinds
 from kopf_runtime.syntax import LONG_PREFIX, SELECTOR
-from message_operator import __version__, settings
+from message_operator import __version__
 from tests.chart.helm import (
     FULLNAME,
     NAMESPACE,
@@ -17,7 +17,7 @@ from tests.chart.helm import (
     render,
 )
 from tests.chart.scenarios import SCENARIOS
-from tests.support import labels
+from tests.support import flags, labels
 
 DIGEST = "sha256:" + "5a" * 32
 
@@ -51,7 +51,7 @@ def test_the_operator_understands_its_arguments(values: Values) -> None:
     (deployment,) = (m for m in render(values) if m["kind"] == "Deployment")
     env = {"POD_NAME": "operator-1", "POD_NAMESPACE": deployment["metadata"]["namespace"]}
 
-    understood = settings.parse(container(values)["args"], env)
+    understood = flags.parse(container(values)["args"], env)
 
     assert understood.namespaces == tuple(values.get("watchNamespaces", ()))
     assert understood.leader_elect == values.get("leaderElection", {}).get("enabled", True)
@@ -66,7 +66,7 @@ def test_the_defaults_are_the_operator_s_own() -> None:
     different = ("--lease-name", "--lease-namespace", "--leader-elect", "--log-format")
     arguments = [a for a in container()["args"] if not a.startswith(different)]
 
-    assert settings.parse(arguments, env) == settings.parse([], env)
+    assert flags.parse(arguments, env) == flags.parse([], env)
 
 
 def test_listed_namespaces_become_arguments() -> None:
@@ -80,7 +80,7 @@ def test_listed_namespaces_become_arguments() -> None:
 def test_a_label_selector_reaches_the_operator_as_it_is(selector: str) -> None:
     arguments = container({"watchNamespaceSelector": selector})["args"]
 
-    assert settings.parse(arguments, {}).namespace_selector == selector
+    assert flags.parse(arguments, {}).namespace_selector == selector
 
 
 def test_the_schema_takes_the_label_selectors_that_the_operator_takes() -> None:

@@ -3,8 +3,9 @@
 import pytest
 import yaml
 
-from message_operator import pods, settings
+from message_operator import pods
 from tests.chart.helm import CHART, Manifest, Values, container
+from tests.support import flags
 
 DIGEST = "sha256:" + "5a" * 32
 
@@ -15,7 +16,7 @@ def message_pod(values: Values) -> Manifest:
     The arguments are expanded as the kubelet expands them.
     """
     arguments = [argument.replace("$$", "$") for argument in container(values)["args"]]
-    understood = settings.parse(arguments, {"POD_NAME": "operator-1"})
+    understood = flags.parse(arguments, {"POD_NAME": "operator-1"})
     return pods.manifest("hello", "안녕하세요", 10, understood)
 
 

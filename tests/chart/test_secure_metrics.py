@@ -6,7 +6,7 @@ import re
 import pytest
 import yaml
 
-from message_operator.settings import Settings, parse
+from message_operator.settings import Settings
 from tests.chart.helm import (
     CHART,
     FULLNAME,
@@ -21,6 +21,7 @@ from tests.chart.helm import (
     refusal,
     render,
 )
+from tests.support import flags
 
 README = CHART / "README.md"
 HOST = f"{FULLNAME}-metrics.{NAMESPACE}.svc"
@@ -38,7 +39,7 @@ def secured(secure: Values = CERT_MANAGER, **metrics: object) -> Values:
 
 def settings(values: Values) -> Settings:
     """Return what the operator understands of its arguments."""
-    return parse(container(values)["args"], {})
+    return flags.parse(container(values)["args"], {})
 
 
 def endpoint(values: Values, program: str = "helm3") -> Manifest:

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from hack.rig import tools
-from message_operator import settings
 from tests.chart.helm import CHART, CHECKOUT, Manifest, helm, names
+from tests.support import flags
 
 DEPLOY = CHECKOUT / "deploy"
 NAME = "message-operator"
@@ -111,7 +111,7 @@ def test_in_another_namespace_the_lease_is_there_too(changed: list[Manifest]) ->
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     namespace = deployment["metadata"]["namespace"]
 
-    operator = settings.parse(container["args"], {"POD_NAMESPACE": namespace})
+    operator = flags.parse(container["args"], {"POD_NAMESPACE": namespace})
 
     (role,) = (m for m in changed if m["kind"] == "Role")
     assert operator.lease_namespace == role["metadata"]["namespace"] == namespace

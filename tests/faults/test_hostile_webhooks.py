@@ -233,3 +233,47 @@ async def test_a_webhook_that_disowns_our_pods_does_not_make_it_spin(here: World
         assert len([review for review in hook.asked if not review.get("dryRun")]) <= 6
     await here.cluster.remove(here.child(), grace=0)
     await here.converges({"hello": "하나"})
+
+
+async def rewrites_the_text(review: Raw) -> list[Raw]:
+    return [replace("/spec/containers/0/env/0/value", "webhook's")]
+
+
+async def test_a_webhook_that_rewrites_the_text_is_told(here: World) -> None:
+    await here.start()
+    async with webhook(here.cluster, here.namespace, rewrites_the_text) as hook:
+        await here.create("하나")
+        told = await here.until_reason("AdmissionChanged")
+
+        assert hook.asked
+        assert told["status"] == "False"
+        assert "The Pod prints another text" in told["message"]
+    await here.cluster.remove(here.child())
+    await here.is_right("hello", "하나")
+
+
+async def gives_it_away(review: Raw) -> list[Raw]:
+    return [replace("/metadata/ownerReferences/0/uid", "00000000-0000-0000-0000-000000000000")]
+
+
+async def test_m2_a_pod_that_admission_gives_away_comes_back_slower_and_slower(
+    here: World,
+) -> None:
+    """Its owner does not exist, so the garbage collector deletes it at once."""
+    await here.start()
+    async with webhook(here.cluster, here.namespace, gives_it_away) as hook:
+        await here.create("하나")
+        told = await here.until_reason("BackOff")
+
+        assert "replaced too often" in told["message"]
+        assert 1 < len(hook.asked) <= 12
+    await here.is_right("hello", "하나")
+
+
+async def test_a_field_that_the_api_server_does_not_know_is_told_in_its_words(here: World) -> None:
+    await here.start("--message-pod", '{"affinity": {"nodeAffinty": {}}}')
+    await here.create("하나")
+    told = await here.until_reason("BadRequest")
+
+    assert 'unknown field "spec.affinity.nodeAffinty"' in told["message"]
+    assert not await here.cluster.find(here.child())

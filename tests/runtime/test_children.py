@@ -259,6 +259,30 @@ async def test_m2_a_child_that_ends_at_once_is_not_replaced_as_fast_as_the_serve
     assert "replaced too often" in told(server)["message"]
 
 
+async def test_m2_a_child_that_admission_gives_away_comes_back_slower_and_slower(
+    server: ApiServer,
+) -> None:
+    """Its owner does not exist, so the garbage collector deletes it at once."""
+
+    def give_away(kind: kr.Kind, raw: Raw) -> None:
+        if kind == POD:
+            raw["metadata"]["ownerReferences"][0]["uid"] = "somebody-else-s"
+
+    async def collect(request: web.Request) -> web.Response | None:
+        if server.get(POD, CHILD):
+            server.remove(POD, CHILD)
+        return None
+
+    server.admission = give_away
+    server.answers.append(collect)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("reason") == "BackOff")
+
+    assert len([write for write in server.writes if write.startswith("POST")]) <= 8
+    assert "replaced too often" in told(server)["message"]
+
+
 @replaced
 @pytest.mark.usefixtures("made")
 async def test_an_edit_does_not_wait_for_a_count_that_a_hand_wrote(server: ApiServer) -> None:

@@ -27,10 +27,12 @@ def build(text: str = "안녕하세요", name: str = "hello", settings: Settings
     return pods.manifest(name, text, 10, settings)
 
 
-def pod_state(status: Raw, node: str | None = "node-1") -> pods.PodState:
+def pod_state(status: Raw, node: str | None = "node-1", text: str = "안녕하세요") -> pods.PodState:
     """What is kept of a Pod with this status."""
+    containers = build(text)["spec"]["containers"]
     meta = {"name": "msg-hello", "uid": "u", "resourceVersion": "1"}
-    raw = msgspec.json.encode({"metadata": meta, "spec": {"nodeName": node}, "status": status})
+    spec = {"nodeName": node, "containers": containers}
+    raw = msgspec.json.encode({"metadata": meta, "spec": spec, "status": status})
     return pods.keep(msgspec.json.decode(raw, type=pods.Pod))
 
 
@@ -49,10 +51,10 @@ def status(pod: kr.Child | None, trouble: kr.Trouble | None = None, now: float =
     """How a Message with this Pod fares."""
     meta = kr.Meta("hello", "o", "1", "ns", 1)
     message = Message(meta, spec=messages.Spec("안녕하세요"))
-    seen = primary({}, messages.summary(message))
+    seen = primary({}, messages.keep(message))
     return messages.status(kr.Observed(seen, (pod,) if pod else (), trouble, now))
 
 
-def primary(stored: Raw, view: str = "") -> Primary:
+def primary(stored: Raw, view: tuple[str, int] = ("", 0)) -> Primary:
     """The record of a Message with this status."""
     return Primary(("ns", "hello"), "o", 1, 1, False, (), stored, view, (), "", 0)

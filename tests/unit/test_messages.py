@@ -151,3 +151,13 @@ def test_l5_an_endless_text_does_not_widen_the_table(text: str) -> None:
 
     assert len(short) == messages.SUMMARY
     assert short.endswith("…")
+
+
+@pytest.mark.parametrize("pod", [READY, {}])
+def test_a_pod_that_prints_another_text_is_not_ready(pod: Raw) -> None:
+    """Admission may rewrite the environment, and a tenant may create a Pod like ours."""
+    told = status(child(pod_state(pod, text="웹훅의 텍스트")))
+
+    assert not told.ready
+    assert told.reason == "AdmissionChanged"
+    assert "The Pod prints another text" in told.message

@@ -136,7 +136,7 @@ def test_labels_of_long_names_that_begin_alike_differ() -> None:
     ],
 )
 def test_a_pod_that_has_ended_tells_why(status: Raw, why: str) -> None:
-    assert pods.ended(pod_state(status)) == why
+    assert pod_state(status).ended == why
 
 
 JSON = st.recursive(
@@ -173,3 +173,15 @@ def test_m3_what_is_kept_of_a_pod_is_bounded() -> None:
     kept = pod_state({"containerStatuses": [{"name": "message", "state": waiting}]})
 
     assert len(kept.note) <= 1024
+
+
+def test_of_two_variables_of_one_name_the_last_one_counts() -> None:
+    """As for the kubelet."""
+    container = build()["spec"]["containers"][0]
+    container["env"].append({"name": "MESSAGE_TEXT", "value": "forged"})
+    pod = msgspec.convert(
+        {"metadata": {"name": "p", "uid": "u", "resourceVersion": "1"},
+         "spec": {"containers": [{"name": "injected"}, container]}}, type=pods.Pod
+    )  # fmt: skip
+
+    assert pods.keep(pod).text == hash("forged")

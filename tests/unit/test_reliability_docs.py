@@ -22,3 +22,13 @@ def test_each_row_names_a_test() -> None:
 
     assert rows
     assert [row for row in rows if "`test_" not in row] == []
+
+
+def test_each_finding_has_a_row() -> None:
+    rows = (CHECKOUT / "docs" / "reliability.md").read_text()
+    findings = [
+        "C1", "C2", *(f"M{n}" for n in range(1, 8)), *(f"minor {n}" for n in range(1, 12)),
+        *(f"L{n}" for n in range(1, 12)),
+    ]  # fmt: skip
+
+    assert [finding for finding in findings if f"\n| {finding}: " not in rows] == []

@@ -1,0 +1,11 @@
+"""The operator's flags, read as the operator reads them."""
+
+from collections.abc import Mapping, Sequence
+
+from kopf_runtime import settings
+from message_operator.settings import PROGRAM, Settings
+
+
+def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
+    """Return the settings from a command line and an environment."""
+    return settings.parse(PROGRAM, Settings, arguments, environment)
