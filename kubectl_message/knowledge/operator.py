@@ -30,8 +30,8 @@ ENTRIES = (
         Text(
             "a webhook or policy removes metadata by which the operator recognizes its Pod, or "
             "changes the Pod's text",
-            "오퍼레이터가 파드를 식별하는 데 필요한 메타데이터를 웹훅이나 정책이 제거했거나, 파드의 "
-            "텍스트를 바꾸었습니다",
+            "오퍼레이터가 파드를 식별하는 데 필요한 메타데이터를 웹훅이나 정책이 제거했거나, "
+            "파드의 텍스트를 바꾸었습니다",
         ),
         Text(
             "Exempt Pods labelled app.kubernetes.io/managed-by=message-operator from it, then run "
