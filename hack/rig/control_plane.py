@@ -99,17 +99,18 @@ class ControlPlane:
             *self._flags,
         )  # fmt: skip
 
-    def start_controllers(self, *names: str) -> None:
+    def start_controllers(self, *names: str, flags: Sequence[str] = ()) -> None:
         """Start controllers, preferably after all kinds that they need exist.
 
-        The garbage collector looks for new kinds only every 30 s.
+        The garbage collector looks for new kinds only every 30 s. `flags` are further flags of
+        their manager.
         """
         [program] = golang.kubernetes(self.kubernetes, "kube-controller-manager")
         self.run(
             "kube-controller-manager", program,
             f"--kubeconfig={self.kubeconfig('controllers')}", "--leader-elect=false",
             "--secure-port=0", f"--controllers={','.join(names)}",
-            "--kube-api-qps=500", "--kube-api-burst=500",
+            "--kube-api-qps=500", "--kube-api-burst=500", *flags,
         )  # fmt: skip
 
     def kubeconfig(self, user: str) -> Path:

@@ -1,9 +1,10 @@
-"""Simulates scheduler and kubelet: runs the Pods of one namespace, and ends deleted ones."""
+"""Simulates scheduler and kubelet: runs the Pods of a namespace, or all, and ends deleted ones."""
 
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from enum import Enum
 
 import aiohttp
@@ -54,6 +55,17 @@ class Kubelet:
             return False
         self._unmet.discard(trouble)
         return True
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Work during the block."""
+        work = asyncio.create_task(self.run())
+        try:
+            yield
+        finally:
+            work.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await work
 
     async def run(self) -> None:
         """Work until cancelled, even if the API server is restarted."""

@@ -5,7 +5,6 @@ operator writes nothing more.
 """
 
 import asyncio
-import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -339,13 +338,12 @@ async def world(cluster: Cluster, subject: Subject) -> AsyncIterator[World]:
     async with AsyncExitStack() as stack:
         one = World(cluster, subject, namespace, stack)
         await one.allow(namespace)
-        running = asyncio.create_task(one.kubelet.run())
         try:
-            yield one
-            one.expect_faults_were_met()
+            async with one.kubelet.running():
+                try:
+                    yield one
+                    one.expect_faults_were_met()
+                finally:
+                    await stack.aclose()
         finally:
-            await stack.aclose()
-            running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await running
             await cluster.remove(f"/api/v1/namespaces/{namespace}")
