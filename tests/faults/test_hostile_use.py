@@ -3,11 +3,17 @@
 import asyncio
 import time
 
+import aiohttp
 import pytest
 
+from kopf_runtime.kinds import POD, Kind
+from tests.support.faults import control_plane
 from tests.support.faults.cluster import Raw
+from tests.support.faults.kubelet import Kubelet
+from tests.support.faults.process import free_port
 from tests.support.faults.world import World
 
+_ALL = "/api/v1/namespaces"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces"
 
 
@@ -150,18 +156,82 @@ async def test_who_fights_over_the_status_is_not_outwritten(here: World) -> None
     assert len(here.relevant()) - before <= 50
 
 
-async def test_a_hundred_namespaces_come_and_go(here: World) -> None:
-    await here.start("--sweep-period=2", everywhere=True)
+async def test_a_hundred_namespaces_come_and_go(own_world: World) -> None:
+    """Half of them are deleted at once, and half once their Messages have Pods."""
+    here, port, names = own_world, free_port(), list[str]()
+    plane = here.cluster.plane
+    plane.stop("kube-controller-manager")  # by default it ends ten namespaces at a time
+    plane.start_controllers(*control_plane.CONTROLLERS, flags=("--concurrent-namespace-syncs=100",))
+    flags = "--sweep-period=1", f"--metrics-bind-address=127.0.0.1:{port}"
+    await here.start(*flags, everywhere=True)
     await here.create("하나")
-    for _ in range(10):
-        names = [await here.cluster.new_namespace() for _ in range(10)]
-        for name in names:
-            await here.create_in(name, "둘", "short-lived")
-        for name in names:
-            await here.cluster.ask("DELETE", f"/api/v1/namespaces/{name}")
-    await here.edit("셋")
+    async with Kubelet(here.cluster, None).running():
+        for turn in range(10):
+            some = [await here.cluster.new_namespace() for _ in range(10)]
+            names += some
+            for name in some:
+                await here.create_in(name, "둘", "short-lived")
+            if turn % 2:
+                async with here.within(60, "their Messages have Pods"):
+                    while not {*some} <= await _namespaces_of(here, POD):
+                        await asyncio.sleep(0.05)
+            for name in some:
+                await here.cluster.ask("DELETE", f"/api/v1/namespaces/{name}")
+        await here.edit("셋")
+        async with here.within(120, "all of them are gone"):
+            while {one["metadata"]["name"] for one in await here.cluster.items(_ALL)} & {*names}:
+                await asyncio.sleep(0.2)
 
-    await here.is_right("hello", "셋")
+    await here.converges({"hello": "셋"}, quiet=0.1)
+    # Nothing is left, neither in the cluster nor in what the operator remembers.
+    for kind in (here.subject.kind, POD):
+        assert await _namespaces_of(here, kind) == {here.namespace}
+    await _sweeps(here, 2)
+    asked, before = len(here.proxy.calls), await _metrics(port)
+    await _sweeps(here, 2)
+    after, late = await _metrics(port), here.proxy.calls[asked:]
+    assert [call.path for call in late if call.writes or {*call.path.split("/")} & {*names}] == []
+    phases = {"Pending": 0, "Processed": 1, "Failed": 0}
+    assert _of(after, "messages") == {f'{{phase="{phase}"}}': n for phase, n in phases.items()}
+    assert _of(after, "queue_depth") == {'{kind="messages"}': 0}
+    assert set(_of(after, "unserved").values()) == {0}
+    assert [series for series in after if any(name in series for name in names)] == []
+    # Whatever failed or waited is forgotten: only sweeps have an object reconciled, successfully.
+    results = _of(before, "reconciles_total"), _of(after, "reconciles_total")
+    more = {key for key, count in results[1].items() if count != results[0].get(key)}
+    assert more == {'{kind="messages",result="success"}'}
     assert here.operator.exits == []
     assert not [write for write in here.relevant() if write.status == 0]
-    assert here.child_writes("POST")
+
+
+async def _namespaces_of(here: World, kind: Kind) -> set[str]:
+    """Return the namespaces that have objects of a kind."""
+    return {one["metadata"]["namespace"] for one in await here.cluster.items(kind.path())}
+
+
+async def _sweeps(here: World, count: int) -> None:
+    """Wait until the operator has begun that many more sweeps of each kind."""
+    plurals = here.subject.kind.plural, POD.plural
+    until = {plural: here.lists(plural) + count for plural in plurals}
+    async with here.within(60, "it sweeps"):
+        while any(here.lists(plural) < lists for plural, lists in until.items()):
+            await asyncio.sleep(0.05)
+
+
+async def _metrics(port: int) -> dict[str, float]:
+    """Scrape the operator; return its series with their values."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}/metrics") as response,
+    ):
+        lines = (await response.text()).splitlines()
+    pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+    return {series: float(value) for series, _, value in pairs}
+
+
+def _of(metrics: dict[str, float], name: str) -> dict[str, float]:
+    """Return the values of a metric of the operator, by their labels."""
+    prefix = f"message_operator_{name}{{"
+    found = {f"{{{k.removeprefix(prefix)}": v for k, v in metrics.items() if k.startswith(prefix)}
+    assert found, f"there is no {name}"
+    return found
