@@ -2,15 +2,17 @@
 
 import asyncio
 import resource
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from signal import Signals
 
 import pytest
 
-from kopf_runtime.kinds import POD
+from kopf_runtime.kinds import POD, Kind
 from tests.faults.subjects import MESSAGE
 from tests.support.faults import calls, control_plane
-from tests.support.faults.cluster import Cluster, connected
+from tests.support.faults.cluster import Cluster, RefusedError, connected
 from tests.support.faults.control_plane import OPERATOR
 from tests.support.faults.subject import prepare
 from tests.support.faults.world import ELECT, World, world
@@ -42,20 +44,86 @@ async def test_a_log_that_cannot_be_written_stops_nothing(here: World) -> None:
 
 
 async def test_etcd_that_forgets_each_second_is_no_trouble() -> None:
-    flags = ("--etcd-compaction-interval=1s",)
+    # With its cache of events, the API server would remember in etcd's place.
+    flags = ("--etcd-compaction-interval=1s", "--watch-cache=false")
     with control_plane.running(*flags) as plane:
         async with connected(plane) as cluster:
             await prepare(cluster, MESSAGE)
             plane.start_controllers(*control_plane.CONTROLLERS)
             async with world(cluster, MESSAGE) as here:
-                await here.start("--sweep-period=1")
+                await here.start()
                 wanted = {f"m{number:02}": "하나" for number in range(30)}
-                for name, text in wanted.items():
-                    await here.create(text, name)
-                    here.proxy.drop_connections()
-                    await asyncio.sleep(0.1)
-                await here.converges(wanted)
+                async with _watches_cut_until_forgotten(here):
+                    for name, text in wanted.items():
+                        await here.create(text, name)
+                await here.converges(wanted)  # there is no sweep meanwhile
+
+                async with _watches_cut_until_forgotten(here):
+                    await here.edit("둘", "m00")
+                    await here.delete("m01")
+                    await here.cluster.remove(here.child("m02"), grace=0)
+                    await here.create("둘", "new")
+                del wanted["m01"]
+                await here.converges({**wanted, "m00": "둘", "new": "둘"})
                 assert here.operator.exits == []
+
+
+@asynccontextmanager
+async def _watches_cut_until_forgotten(here: World) -> AsyncIterator[None]:
+    """Cut the watches, and let them go on once etcd has forgotten what happened in the block.
+
+    Then the API server must answer 410 to each of them.
+    """
+    before, forgotten = int(await _version(here)), asyncio.Event()
+    answers: dict[str, bytes] = {}
+
+    async def held(call: calls.Call, forward: calls.Forward) -> calls.Answer:
+        await forgotten.wait()
+        answer = await forward()
+        answers[call.plural] = answer.body
+        return answer
+
+    def former(kind: Kind) -> calls.Match:
+        return lambda call: (
+            call.watch
+            and call.plural == kind.plural
+            and int(call.query["resourceVersion"]) <= before
+        )
+
+    for kind in (MESSAGE.kind, POD):
+        here.proxy.arm(former(kind), held)
+    here.proxy.drop_connections()
+    yield
+    await _until_forgotten(here, await _version(here))
+    forgotten.set()
+    async with here.within(60, "its watches are answered"):
+        while len(answers) < 2:
+            await asyncio.sleep(0.05)
+    assert all(b'"code":410' in answer for answer in answers.values()), answers
+
+
+async def _version(here: World) -> str:
+    """Return the API server's current resource version."""
+    found = await here.cluster.ask("GET", here.objects)
+    return str(found["metadata"]["resourceVersion"])
+
+
+async def _until_forgotten(here: World, version: str) -> None:
+    """Wait until etcd has compacted its history up to a version, and can list it no more."""
+    async with here.within(60, f"version {version} is compacted"):
+        while await _has(here, version):
+            await asyncio.sleep(0.1)
+
+
+async def _has(here: World, version: str) -> bool:
+    query = f"resourceVersion={version}&resourceVersionMatch=Exact"
+    try:
+        await here.cluster.ask("GET", f"{here.objects}?{query}")
+    except RefusedError as error:
+        if error.status != 410:
+            raise
+        return False
+    return True
 
 
 async def test_a_server_that_sheds_load_is_neither_pressed_nor_given_up(here: World) -> None:
