@@ -79,6 +79,7 @@ _LABELS = {
         "올바른 Message 10,000개로 시작: 새 Message의 파드까지",
     "start with 100,000 correct Messages: to a new one's Pod":
         "올바른 Message 100,000개로 시작: 새 Message의 파드까지",
+    "… to ready": "… 준비될 때까지",
     "… memory": "… 메모리",
     # The examples
     "backlog of {memcacheds:,} Memcacheds: start to last Deployment":

@@ -169,9 +169,11 @@ _ROWS: tuple[_Row, ...] = (
     ("rss_10000", "memory, 10,000 Messages", "MB", 0, 1),
     ("rss_100000", "memory, 100,000 Messages", "MB", 0, 1),
     ("start_pod_10000", "start with 10,000 correct Messages: to a new one's Pod", "s", 1, 1),
+    ("start_ready_10000", "… to ready", "s", 1, 1),
     ("start_cpu_10000", "… CPU", "s", 1, 1),
     ("start_rss_10000", "… memory", "MB", 0, 1),
     ("start_pod_100000", "start with 100,000 correct Messages: to a new one's Pod", "s", 1, 1),
+    ("start_ready_100000", "… to ready", "s", 1, 1),
     ("start_cpu_100000", "… CPU", "s", 1, 1),
     ("start_rss_100000", "… memory", "MB", 0, 1),
 )
