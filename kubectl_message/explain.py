@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 from kubectl_message import knowledge
 from kubectl_message.findings import UNKNOWN, Finding, complain, lines
 from kubectl_message.knowledge.alerts import ALERTS, BY_NAME
@@ -12,10 +14,16 @@ from kubectl_message.text import Cell, Text, paint, table
 #: Words to fill into the sentences of an entry if there is no Message.
 WORDS = {"pod": "msg-NAME", "name": "NAME", "namespace": "NAMESPACE"}
 ANY = Text("the webhook's choice", "웹훅이 정한 이유")
+#: The reasons, Events and alerts by their names in lower case.
+KNOWN = {
+    name.lower(): name
+    for name in (*(r for entry in knowledge.ENTRIES for r in entry.reasons), *BY_REASON, *BY_NAME)
+}
 
 
 def one(word: str) -> int:
-    """Print the meaning of a reason, an Event or an alert; return the exit code."""
+    """Print the meaning of a reason, an Event or an alert in any case; return the exit code."""
+    word = KNOWN.get(word.lower(), word)
     alert = BY_NAME.get(word)
     if alert is not None:
         print(paint(f"{alert.says}.", "bold"))
@@ -36,6 +44,9 @@ def one(word: str) -> int:
             "`kubectl message explain` lists them.",
             "`kubectl message explain`으로 목록을 보십시오.",
         )
+        close = [KNOWN[one] for one in difflib.get_close_matches(word.lower(), KNOWN)]
+        if close:
+            todo = Text("Did you mean {it}?", "혹시 {it}입니까?").format(it=", ".join(close))
         complain(Finding(UNKNOWN, says.format(word=word), todo))
         return 2
     for number, entry in enumerate(entries):

@@ -100,6 +100,25 @@ def test_explain_without_a_word_lists_every_reason_event_and_alert(
     assert all(listed.count(reason) == 1 for reason in BY_REASON.keys() - reasons)
 
 
+@pytest.mark.parametrize("word", ["forbidden", "healed", "MESSAGEOPERATORNOLEADER"])
+def test_explain_knows_a_word_in_any_case(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain.one(word) == 0
+
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [("forbiden", "Did you mean Forbidden?"), ("zzz", "`kubectl message explain` lists them.")],
+)
+def test_explain_names_what_is_nearest_to_an_unknown_word(
+    word: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert explain.one(word) == 2
+
+    assert said in capsys.readouterr().err
+
+
 def test_each_reason_that_a_document_names_has_an_entry() -> None:
     runbooks = "".join(
         (RUNBOOKS / f"{name}.md").read_text().partition("## What to do")[2]
