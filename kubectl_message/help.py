@@ -34,7 +34,7 @@ Options, as in kubectl:
 
 Exit codes:
   0  nothing is wrong           2  the command line is wrong
-  1  something is wrong         3  it cannot be told: no kubectl, cluster, right, Message
+  1  something is wrong         3  it cannot be told: no kubectl, cluster, right, Message, file
 
 The language follows the locale (LC_ALL, LANG). NO_COLOR turns the colours off.
 """
@@ -62,7 +62,7 @@ Message의 상태와 그 이유, 할 일을 알려 줍니다.
 
 종료 코드:
   0  문제없음                    2  명령을 잘못 입력함
-  1  문제가 있음                 3  알 수 없음: kubectl, 클러스터, 권한, Message가 없음
+  1  문제가 있음                 3  알 수 없음: kubectl, 클러스터, 권한, Message, 파일이 없음
 
 언어는 로케일(LC_ALL, LANG)을 따릅니다. NO_COLOR를 설정하면 색을 쓰지 않습니다.
 """

@@ -7,6 +7,7 @@ from typing import Any
 
 from kubectl_message import checks, knowledge, survey
 from kubectl_message.findings import FAILS, UNKNOWN, WAITS, WELL, Finding, complain, lines
+from kubectl_message.knowledge import refusals
 from kubectl_message.kubectl import Kubectl, KubectlError
 from kubectl_message.messages import KIND, State, age, state
 from kubectl_message.text import Text, ago, paint
@@ -49,6 +50,10 @@ def of_file(kubectl: Kubectl, file: str) -> int:
     try:
         kubectl.ask("apply", "--dry-run=server", f"--filename={file}")
     except KubectlError as error:
+        wrong = refusals.of_file(error.said)
+        if wrong is not None:
+            complain(Finding(UNKNOWN, wrong.says.format(file=file), wrong.todo, error.said))
+            return 3
         if error.key != "other" and error.key != "forbidden":
             raise
         says = Text("the API server refuses it", "API 서버가 거부합니다")

@@ -42,6 +42,32 @@ OTHER = Refusal(
     Text("kubectl has failed.", "kubectl이 실패했습니다."),
     Text("What it says is below.", "kubectl의 출력은 아래에 있습니다."),
 )
+#: What kubectl itself finds wrong with a file; its API server is not asked.
+FILES = (
+    Refusal(
+        "unreadable",
+        r"the path .* does not exist|permission denied|unable to read URL|error reading \[",
+        Text("The file {file} cannot be read.", "{file} 파일을 읽을 수 없습니다."),
+        Text(
+            "Check the path, and whether you may read it. In a folder, only .yaml, .yml and .json "
+            "files count.",
+            "경로와 읽기 권한을 확인하십시오. 폴더를 지정했다면 .yaml, .yml, .json 파일만 "
+            "읽습니다.",
+        ),
+    ),
+    Refusal(
+        "no-manifest",
+        r"error parsing |invalid object to validate|(apiVersion|kind) not set"
+        r"|no objects passed to apply|unable to decode",
+        Text("The file {file} is not a manifest.", "{file} 파일은 매니페스트가 아닙니다."),
+        Text(
+            "It must be YAML or JSON with apiVersion, kind, metadata and spec; "
+            "`kubectl explain messages` lists the fields.",
+            "apiVersion, kind, metadata, spec이 있는 YAML이나 JSON이어야 합니다. "
+            "`kubectl explain messages`로 필드를 확인하십시오.",
+        ),
+    ),
+)
 #: The first one whose pattern matches is used.
 REFUSALS = (
     Refusal(
@@ -129,3 +155,8 @@ REFUSALS = (
 def refusal(said: str) -> Refusal:
     """Return the cause of a failure of kubectl with this output."""
     return next((one for one in REFUSALS if re.search(one.pattern, said)), OTHER)
+
+
+def of_file(said: str) -> Refusal | None:
+    """Return what is wrong with a file itself, or None if it is a manifest."""
+    return next((one for one in FILES if re.search(rf"(?m)^error: .*({one.pattern})", said)), None)

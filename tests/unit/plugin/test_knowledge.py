@@ -165,6 +165,7 @@ def sentences() -> list[Text]:
         *EVENTS,
         *ALERTS,
         *refusals.REFUSALS,
+        *refusals.FILES,
         refusals.MISSING,
         refusals.SLOW,
     )
