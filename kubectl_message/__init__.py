@@ -9,6 +9,7 @@ why        what a Message waits for, or why it fails
 doctor     the checks of the operator, from the cluster to each namespace
 explain    the meaning of a reason or an alert, without a cluster
 checks     checks of an operator, for doctor and why
+running    the check of its replicas
 rights     the operator's rights, and which of them it lacks
 survey     the operators of a cluster, with their Pods and Leases
 knowledge  what each reason, alert and kubectl error means, and what to do

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from kubectl_message import rights
-from kubectl_message.findings import FAILS, UNKNOWN, WAITS, WELL, Finding
+from kubectl_message.findings import FAILS, UNKNOWN, WELL, Finding
 from kubectl_message.kubectl import Kubectl, KubectlError
 from kubectl_message.messages import age
-from kubectl_message.survey import Operator, is_ready, trouble
+from kubectl_message.survey import Operator
 from kubectl_message.text import Text, ago
 
 #: Seconds without a renewal after which a Lease counts as abandoned; clocks may differ.
 SILENT = 90.0
-#: Number of a Pod's restarts from which they are reported.
-MANY = 3
 
 NOT_INSTALLED = Finding(
     FAILS,
@@ -25,69 +23,12 @@ NOT_INSTALLED = Finding(
     ),
     runbook="MessageOperatorDown",
 )
-_UP = "kubectl -n {namespace} scale deployment/{name} --replicas=1"
 _LOGS = "kubectl -n {namespace} logs deployment/{name}"
 
 
 def place(operator: Operator) -> dict[str, str]:
     """Return the words to fill into the sentences about an operator."""
     return {"namespace": operator.namespace, "name": operator.name, "lease": operator.lease_name}
-
-
-def runs(operator: Operator) -> Finding:
-    """Check whether the operator's replicas are ready."""
-    wanted = operator.deployment["spec"].get("replicas", 1)
-    count = sum(is_ready(pod) for pod in operator.pods)
-    if not wanted:
-        return Finding(
-            FAILS,
-            Text(
-                "the operator is scaled to zero", "오퍼레이터의 레플리카가 0개로 설정되어 있습니다"
-            ),
-            Text(f"Start it: {_UP}", f"시작하십시오: {_UP}").format(**place(operator)),
-            runbook="MessageOperatorDown",
-        )
-    if not count:
-        return _down(operator)
-    restarts = [
-        status.get("restartCount", 0)
-        for pod in operator.pods
-        for status in (pod.get("status") or {}).get("containerStatuses") or ()
-    ]
-    if max(restarts, default=0) >= MANY:
-        return Finding(
-            WAITS,
-            Text(
-                "the operator was restarted {n} times", "오퍼레이터가 {n}번 다시 시작되었습니다"
-            ).format(n=max(restarts)),
-            Text(
-                f"See its last output: {_LOGS} --previous", f"마지막 로그: {_LOGS} --previous"
-            ).format(**place(operator)),
-            "; ".join(trouble(pod) for pod in operator.pods),
-            "MessageOperatorRestarting",
-        )
-    numbers = {"count": count, "wanted": wanted}
-    said = Text("{count} of {wanted} replicas are ready", "레플리카 {wanted}개 중 {count}개 준비됨")
-    return Finding(WELL if count >= wanted else WAITS, said.format(**numbers))
-
-
-def _down(operator: Operator) -> Finding:
-    conditions = (operator.deployment.get("status") or {}).get("conditions") or ()
-    refused = [c.get("message", "") for c in conditions if c["type"] == "ReplicaFailure"]
-    detail = "; ".join([trouble(pod) for pod in operator.pods] or refused)
-    return Finding(
-        FAILS,
-        Text("no replica of the operator is ready", "준비된 오퍼레이터 레플리카가 없습니다"),
-        Text(
-            "ImagePullBackOff: set the chart's values image.*. OOMKilled: raise "
-            f"resources.limits.memory. A crash: the log's last line says what to do: {_LOGS}",
-            "ImagePullBackOff이면 차트의 값 image.*를 고치고, OOMKilled이면 "
-            f"resources.limits.memory를 늘리십시오. 비정상 종료이면 로그의 마지막 줄을 보십시오: "
-            f"{_LOGS}",
-        ).format(**place(operator)),
-        detail,
-        "MessageOperatorDown",
-    )
 
 
 def leads(operator: Operator) -> Finding:

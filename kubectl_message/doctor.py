@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kubectl_message import checks, survey
+from kubectl_message import checks, running, survey
 from kubectl_message.findings import FAILS, UNKNOWN, WAITS, WELL, Finding, lines, mark
 from kubectl_message.knowledge import refusals
 from kubectl_message.kubectl import Kubectl, KubectlError
@@ -82,7 +82,7 @@ def check(kubectl: Kubectl) -> Iterator[Check]:
             yield Check(OPERATOR, checks.NOT_INSTALLED)
     for operator in operators:
         yield Check(OPERATOR, _installed(operator, version))
-        yield Check(READY, checks.runs(operator))
+        yield Check(READY, running.runs(operator))
         yield Check(LEADER, checks.leads(operator))
         yield Check(RIGHTS, checks.allowed(kubectl, operator, operator.namespaces))
     if kind.level != FAILS:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kubectl_message.kubectl import Kubectl
-from kubectl_message.messages import ready
+from kubectl_message.kubectl import Kubectl, KubectlError
+from kubectl_message.messages import age, ready
 
 Object = dict[str, Any]
 
@@ -15,6 +16,10 @@ LABEL = "app.kubernetes.io/name=message-operator"
 PREFIX, FLAG = "MESSAGE_OPERATOR_", "--message-image="
 #: OLM sets this annotation on the operator's Pods to the namespaces to serve.
 OLM = "olm.targetNamespaces"
+#: Reasons of a container that is about to start.
+STARTING = ("PodInitializing", "ContainerCreating")
+#: Seconds for which the former end of a container that runs again explains that it is not ready.
+RECENT = 600.0
 
 
 class Operator(NamedTuple):
@@ -24,6 +29,8 @@ class Operator(NamedTuple):
     pods: list[Object]
     #: None if it elects no leader or has no Lease yet.
     lease: Object | None
+    #: The nodes that are not ready, of those with Pods that are not.
+    lost: tuple[str, ...] = ()
 
     @property
     def namespace(self) -> str:
@@ -88,12 +95,27 @@ def _operator(kubectl: Kubectl, deployment: Object) -> Operator:
     there = Kubectl(kubectl.options, namespace)
     labels = deployment["spec"]["selector"].get("matchLabels") or {}
     chosen = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
-    operator = Operator(deployment, there.list("pods", f"--selector={chosen}"), None)
+    pods = there.list("pods", f"--selector={chosen}")
+    operator = Operator(deployment, pods, None, tuple(_lost(kubectl, pods)))
     if not operator.elects:
         return operator
     where = setting(deployment, "lease-namespace") or namespace
     lease = kubectl.get("leases.coordination.k8s.io", operator.lease_name, where)
     return operator._replace(lease=lease)
+
+
+def _lost(kubectl: Kubectl, pods: list[Object]) -> Iterator[str]:
+    """Yield the nodes of Pods that are not ready which are not ready themselves."""
+    names = {(pod.get("spec") or {}).get("nodeName") for pod in pods if not is_ready(pod)}
+    for name in sorted(name for name in names if name):
+        try:
+            node = kubectl.get("nodes", name)
+        except KubectlError as error:
+            if error.key != "forbidden":
+                raise
+            return
+        if node is not None and ready(node.get("status") or {}).get("status") != "True":
+            yield name
 
 
 def _is_operator(deployment: Object) -> bool:
@@ -124,18 +146,55 @@ def is_ready(pod: Object) -> bool:
     return well and "deletionTimestamp" not in pod["metadata"]
 
 
-def trouble(pod: Object) -> str:
-    """Return why a Pod does not run, according to its containers or else the scheduler."""
+class Trouble(NamedTuple):
+    """Why a Pod does not run."""
+
+    reason: str
+    message: str = ""
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in self if part)
+
+
+def trouble(pod: Object) -> Trouble:
+    """Return why a Pod does not run, according to its containers, the scheduler or its kubelet."""
     status = pod.get("status") or {}
-    containers = [
-        *(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())
-    ]  # fmt: skip
-    for container in containers:
-        for state in (container.get("state") or {}, container.get("lastState") or {}):
-            for now in (state.get("waiting"), state.get("terminated")):
-                if now and now.get("reason") not in (None, "PodInitializing", "ContainerCreating"):
-                    return f"{now['reason']}: {now.get('message') or container['name']}"
+    for container in _containers(pod):
+        state = container.get("state") or {}
+        now = state.get("waiting") or state.get("terminated") or {}
+        if now.get("reason") in (None, *STARTING):
+            continue
+        last = _last_end(container)
+        if now["reason"] == "CrashLoopBackOff" and last.get("reason") == "OOMKilled":
+            now = last
+        return Trouble(now["reason"], now.get("message") or container["name"])
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return f"{condition.get('reason')}: {condition.get('message')}"
-    return str(status.get("phase", ""))
+            return Trouble(str(condition.get("reason")), str(condition.get("message")))
+    if status.get("reason"):  # such as Evicted
+        return Trouble(status["reason"], status.get("message") or "")
+    recent = ended(pod, RECENT)
+    condition = ready(status)
+    if recent is not None:
+        return recent
+    if status.get("phase") == "Running" and condition.get("status") == "False":
+        return Trouble("ContainersNotReady", condition.get("message") or "")
+    return Trouble(str(status.get("phase", "")))
+
+
+def ended(pod: Object, within: float = float("inf")) -> Trouble | None:
+    """Return how a container of a Pod ended last, or None if none did within these seconds."""
+    for container in _containers(pod):
+        last = _last_end(container)
+        if last.get("reason") and (age(last.get("finishedAt") or "") or 0) < within:
+            return Trouble(last["reason"], last.get("message") or container["name"])
+    return None
+
+
+def _containers(pod: Object) -> list[Object]:
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def _last_end(container: Object) -> Object:
+    return (container.get("lastState") or {}).get("terminated") or {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from kubectl_message import checks, knowledge, survey
+from kubectl_message import checks, knowledge, running, survey
 from kubectl_message.findings import FAILS, UNKNOWN, WAITS, WELL, Finding, complain, lines
 from kubectl_message.knowledge import refusals
 from kubectl_message.kubectl import Kubectl, KubectlError
@@ -134,7 +134,7 @@ def _printing(kubectl: Kubectl, now: State) -> Finding:
             "The operator is about to notice; ask again in a moment.",
             "오퍼레이터가 곧 알아차립니다. 잠시 뒤에 다시 확인하십시오.",
         ),
-        survey.trouble(pod) if pod else "",
+        str(survey.trouble(pod)) if pod else "",
     )
 
 
@@ -174,7 +174,7 @@ def held_up(kubectl: Kubectl, now: State) -> Finding | None:
         return checks.unserved(operators, now.namespace)
     for operator in serving:
         for finding in (
-            checks.runs(operator),
+            running.runs(operator),
             checks.leads(operator),
             checks.allowed(kubectl, operator, [now.namespace]),
         ):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kubectl_message import explain, knowledge, rights
-from kubectl_message.knowledge import refusals
+from kubectl_message.knowledge import refusals, replicas
 from kubectl_message.knowledge.alerts import ALERTS, BY_NAME
 from kubectl_message.knowledge.entry import HOME, Entry, url
 from kubectl_message.knowledge.events import BY_REASON, EVENTS
@@ -169,7 +169,8 @@ def sentences() -> list[Text]:
         refusals.MISSING,
         refusals.SLOW,
     )
-    return [sentence for one in known for sentence in (one.says, one.todo)]
+    said = [sentence for one in known for sentence in (one.says, one.todo)]
+    return [*said, *(one.todo for one in replicas.ADVICE)]
 
 
 def test_everything_is_said_in_both_languages() -> None:

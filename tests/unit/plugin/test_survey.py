@@ -1,46 +1,14 @@
 """The operator is found and understood, whether Helm or OLM installed it."""
 
-import copy
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
-import yaml
 
-from hack.pack import bundle
-from kubectl_message import checks, survey
-from kubectl_message.findings import FAILS, WAITS, WELL
+from kubectl_message import checks, running, survey
+from kubectl_message.findings import FAILS, WAITS, WELL, Finding
+from kubectl_message.kubectl import Kubectl
 from kubectl_message.survey import Operator
-from tests.chart import helm
-
-Raw = dict[str, Any]
-
-
-def by_helm(**values: object) -> Raw:
-    """Return the Deployment that the chart makes."""
-    found = next(m for m in helm.render(values) if m["kind"] == "Deployment")
-    return copy.deepcopy(found)
-
-
-def by_olm(namespaces: str = "") -> Raw:
-    """Return the Deployment that OLM makes of the bundle."""
-    file = bundle.BUNDLE / "manifests" / f"{bundle.NAME}.clusterserviceversion.yaml"
-    (deployment,) = yaml.safe_load(file.read_text())["spec"]["install"]["spec"]["deployments"]
-    template = deployment["spec"]["template"]["metadata"]
-    template["annotations"] = {**template["annotations"], survey.OLM: namespaces}
-    metadata = {"name": deployment["name"], "namespace": "operators", "labels": deployment["label"]}
-    return {"metadata": metadata, "spec": deployment["spec"]}
-
-
-def pod(name: str = "operator-0", *, ready: bool = True, **status: object) -> Raw:
-    condition = {"type": "Ready", "status": str(ready)}
-    return {"metadata": {"name": name}, "status": {"conditions": [condition], **status}}
-
-
-def lease(holder: str, seconds: float = 0) -> Raw:
-    then = datetime.now(UTC) - timedelta(seconds=seconds)
-    renewed = then.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return {"spec": {"holderIdentity": holder, "renewTime": renewed}}
+from tests.unit.plugin.operators import Raw, by_helm, by_olm, lease, pod
 
 
 def test_a_deployment_of_the_chart_is_understood() -> None:
@@ -85,7 +53,7 @@ def test_by_its_settings_an_operator_is_told_from_other_deployments() -> None:
     ],
 )
 def test_replicas_that_are_not_ready_are_told(pods: list[Raw], level: str, says: str) -> None:
-    found = checks.runs(Operator(by_helm(), pods, None))
+    found = running.runs(Operator(by_helm(), pods, None))
 
     assert found.level == level
     assert says in found.says.en
@@ -96,14 +64,92 @@ def test_why_a_replica_does_not_run_is_quoted() -> None:
     stuck = pod(ready=False, containerStatuses=[{"name": "operator", "state": state}])
     refused = by_helm()
     message = 'pods "x" is forbidden: exceeded quota'
-    refused["status"] = {"conditions": [{"type": "ReplicaFailure", "message": message}]}
+    refused["status"] = {
+        "conditions": [{"type": "ReplicaFailure", "status": "True", "message": message}]
+    }
 
-    assert "ImagePullBackOff: Back-off" in checks.runs(Operator(by_helm(), [stuck], None)).detail
-    assert checks.runs(Operator(refused, [], None)).detail == message
+    assert "ImagePullBackOff: Back-off" in running.runs(Operator(by_helm(), [stuck], None)).detail
+    assert running.runs(Operator(refused, [], None)).detail == f"FailedCreate: {message}"
+
+
+def waits(reason: str, message: str = "", *, end: str = "") -> Raw:
+    """Return the status of a container that waits, and how it ended before."""
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {"name": "operator", "state": state, "lastState": {"terminated": {"reason": end}}}
+
+
+def runs_again(seconds: float) -> Raw:
+    """Return the status of a container that runs, and that ended before."""
+    then = (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    last = {"terminated": {"reason": "Error", "finishedAt": then}}
+    return {"name": "operator", "state": {"running": {}}, "lastState": last}
+
+
+NO_NODE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+           "message": "0/1 nodes are available: 1 node(s) were unschedulable."}  # fmt: skip
+UNREADY = {"type": "Ready", "status": "False", "message": "containers with unready status"}
+
+
+@pytest.mark.parametrize(
+    ("status", "detail", "todo"),
+    [
+        ({"containerStatuses": [waits("ImagePullBackOff", "Back-off")]},
+         "ImagePullBackOff: Back-off", "image.*"),
+        ({"containerStatuses": [waits("CrashLoopBackOff", "back-off 5m0s")]},
+         "CrashLoopBackOff: back-off 5m0s", "logs operator-0 --previous"),
+        ({"containerStatuses": [waits("CrashLoopBackOff", "back-off 5m0s", end="OOMKilled")]},
+         "OOMKilled: operator", "resources.limits.memory"),
+        ({"phase": "Pending", "conditions": [NO_NODE]},
+         f"Unschedulable: {NO_NODE['message']}", "kubectl uncordon NODE"),
+        ({"phase": "Running", "conditions": [UNREADY]},
+         "ContainersNotReady: containers with unready status", "logs operator-0"),
+        ({"phase": "Running", "conditions": [UNREADY], "containerStatuses": [runs_again(9)]},
+         "Error: operator", "--previous"),
+        ({"phase": "Running", "conditions": [UNREADY], "containerStatuses": [runs_again(9999)]},
+         "ContainersNotReady: containers with unready status", "logs operator-0"),
+        ({"phase": "Pending", "containerStatuses": [waits("ContainerCreating")]},
+         "Pending", "describe pod operator-0"),
+    ],
+    ids=["image", "crash", "memory", "no node", "not ready", "ended", "ended long ago", "starting"],
+)  # fmt: skip
+def test_the_advice_fits_the_reason(status: Raw, detail: str, todo: str) -> None:
+    found = running.runs(Operator(by_helm(), [pod(ready=False) | {"status": status}], None))
+
+    assert found.detail == detail
+    assert todo in advised(found)
+    assert ("image.*" in advised(found)) == (todo == "image.*")
+
+
+def advised(found: Finding) -> str:
+    assert found.todo is not None
+    return found.todo.en
+
+
+def test_a_node_that_is_lost_is_why_its_pod_is_not_ready(cluster: dict[str, list[Raw]]) -> None:
+    on_it = pod(ready=False, phase="Running") | {"spec": {"nodeName": "worker-1"}}
+    node = pod("worker-1", ready=False)
+
+    cluster.update(deployments=[by_helm()], pods=[on_it], nodes=[node])
+
+    (one,) = survey.look(Kubectl())
+    found = running.runs(one)
+
+    assert found.detail == "NodeNotReady: worker-1"
+    assert "kubectl delete node worker-1" in advised(found)
+
+
+def test_a_pod_that_is_being_deleted_does_not_choose_the_advice() -> None:
+    old = pod(ready=False, phase="Running")
+    old["metadata"]["deletionTimestamp"] = "2026-11-21T02:10:20Z"
+    new = pod("operator-1", ready=False, phase="Pending", conditions=[NO_NODE])
+
+    found = running.runs(Operator(by_helm(), [old, new], None))
+
+    assert "kubectl uncordon NODE" in advised(found)
 
 
 def test_an_operator_that_is_scaled_to_zero_is_told() -> None:
-    found = checks.runs(Operator(by_helm(replicaCount=0), [], None))
+    found = running.runs(Operator(by_helm(replicaCount=0), [], None))
 
     assert found.says.en == "the operator is scaled to zero"
     assert found.todo is not None

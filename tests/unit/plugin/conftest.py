@@ -1,0 +1,21 @@
+import pytest
+
+from kubectl_message.kubectl import Kubectl
+from tests.unit.plugin.operators import Raw
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Raw]]:
+    """The objects that kubectl finds, by their plural."""
+    objects: dict[str, list[Raw]] = {}
+
+    def listed(_: Kubectl, kind: str, *__: str, everywhere: bool = False) -> list[Raw]:
+        return objects.get(kind.partition(".")[0], [])
+
+    def get(kubectl: Kubectl, kind: str, name: str, _: str | None = None) -> Raw | None:
+        found = (one for one in kubectl.list(kind) if one["metadata"]["name"] == name)
+        return next(found, None)
+
+    monkeypatch.setattr(Kubectl, "list", listed)
+    monkeypatch.setattr(Kubectl, "get", get)
+    return objects

@@ -1,0 +1,40 @@
+"""Deployments, Pods and Leases of operators, as the API server returns them."""
+
+import copy
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import yaml
+
+from hack.pack import bundle
+from kubectl_message import survey
+from tests.chart import helm
+
+Raw = dict[str, Any]
+
+
+def by_helm(**values: object) -> Raw:
+    """Return the Deployment that the chart makes."""
+    found = next(m for m in helm.render(values) if m["kind"] == "Deployment")
+    return copy.deepcopy(found)
+
+
+def by_olm(namespaces: str = "") -> Raw:
+    """Return the Deployment that OLM makes of the bundle."""
+    file = bundle.BUNDLE / "manifests" / f"{bundle.NAME}.clusterserviceversion.yaml"
+    (deployment,) = yaml.safe_load(file.read_text())["spec"]["install"]["spec"]["deployments"]
+    template = deployment["spec"]["template"]["metadata"]
+    template["annotations"] = {**template["annotations"], survey.OLM: namespaces}
+    metadata = {"name": deployment["name"], "namespace": "operators", "labels": deployment["label"]}
+    return {"metadata": metadata, "spec": deployment["spec"]}
+
+
+def pod(name: str = "operator-0", *, ready: bool = True, **status: object) -> Raw:
+    condition = {"type": "Ready", "status": str(ready)}
+    return {"metadata": {"name": name}, "status": {"conditions": [condition], **status}}
+
+
+def lease(holder: str, seconds: float = 0) -> Raw:
+    then = datetime.now(UTC) - timedelta(seconds=seconds)
+    renewed = then.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return {"spec": {"holderIdentity": holder, "renewTime": renewed}}
