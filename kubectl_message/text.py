@@ -20,8 +20,10 @@ class Text(NamedTuple):
     ko: str
 
     def format(self, **values: object) -> Text:
-        """Return it with the {words} replaced by values."""
-        return Text(self.en.format(**values), self.ko.format(**values))
+        """Return it with the {words} replaced by values; a Text is put in in its language."""
+        en = {name: v.en if isinstance(v, Text) else v for name, v in values.items()}
+        ko = {name: v.ko if isinstance(v, Text) else v for name, v in values.items()}
+        return Text(self.en.format(**en), self.ko.format(**ko))
 
     def __str__(self) -> str:
         return self.ko if language() == "ko" else self.en

@@ -29,6 +29,9 @@ PROMPT = 5.0
 
 #: The name of a Message of which only an earlier version was looked at, which may still print.
 EDITED = Text("{name}, as it is now,", "{name}(지금의 내용)")
+#: What is wrong with the Message, and with the operator.
+BESIDES = Text("{says}. Besides, {more}", "{says}. 또한 {more}")
+AND_DO = Text("{todo} As to the operator: {more}", "{todo} 오퍼레이터에 대해 할 일: {more}")
 FOR = Text("for {age}", "{age} 동안")
 NOT_SEEN = Text("no operator has looked at it yet", "아직 오퍼레이터가 확인하지 않았습니다")
 
@@ -86,12 +89,12 @@ def look(kubectl: Kubectl, now: State) -> Finding:
     besides = held_up(kubectl, now)
     if besides is None or besides is checks.NOT_INSTALLED:  # one may run outside the cluster
         return finding
-    says = Text("{says}. Besides, {more}", "{says}. 또한 {more}")
-    both = Text(
-        says.en.format(says=finding.says.en, more=besides.says.en),
-        says.ko.format(says=finding.says.ko, more=besides.says.ko),
+    return finding._replace(
+        level=besides.level,
+        says=BESIDES.format(says=finding.says, more=besides.says),
+        todo=AND_DO.format(todo=finding.todo, more=besides.todo),
+        detail="; ".join(detail for detail in (finding.detail, besides.detail) if detail),
     )
-    return besides._replace(says=both, detail=finding.detail or besides.detail)
 
 
 def _known(now: State, level: str) -> Finding:
@@ -234,10 +237,7 @@ def _reason(now: State) -> str:
 
 
 def _print(name: str, finding: Finding, reason: str = "") -> None:
-    sentence = Text(
-        SENTENCES[finding.level].en.format(name=name, says=finding.says.en),
-        SENTENCES[finding.level].ko.format(name=name, says=finding.says.ko),
-    )
+    sentence = SENTENCES[finding.level].format(name=name, says=finding.says)
     print(paint(str(sentence), COLORS[finding.level]))
     below = lines(finding, reason if finding.level != WELL else "")
     if below:

@@ -1,12 +1,13 @@
 import pytest
 
+from kubectl_message import rights
 from kubectl_message.kubectl import Kubectl
 from tests.unit.plugin.operators import Raw
 
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Raw]]:
-    """The objects that kubectl finds, by their plural."""
+    """The objects that kubectl finds, by their plural; the operator has all its rights."""
     objects: dict[str, list[Raw]] = {}
 
     def listed(_: Kubectl, kind: str, *__: str, everywhere: bool = False) -> list[Raw]:
@@ -18,4 +19,5 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Raw]]:
 
     monkeypatch.setattr(Kubectl, "list", listed)
     monkeypatch.setattr(Kubectl, "get", get)
+    monkeypatch.setattr(rights, "missing", lambda *_: [])
     return objects

@@ -1,0 +1,31 @@
+"""`why` keeps what it knows of the Message if something is wrong with the operator, too."""
+
+from kubectl_message import why
+from kubectl_message.kubectl import Kubectl
+from kubectl_message.messages import State
+from tests.unit.plugin.operators import Raw, by_helm, pod
+
+STUCK = State(
+    namespace="team", name="hello", phase="Failed", reason="PodStuckTerminating",
+    message="its node n has not confirmed it", since="", pod="msg-hello", node="n", text="hello",
+    interval=10, deleting=False, edited=False,
+)  # fmt: skip
+
+
+def test_the_messages_own_advice_stays_if_the_operator_does_not_run(
+    cluster: dict[str, list[Raw]],
+) -> None:
+    lost = pod(ready=False, phase="Running") | {"spec": {"nodeName": "n"}}
+    cluster.update(deployments=[by_helm()], pods=[lost], nodes=[pod("n", ready=False)])
+
+    found = why.look(Kubectl(), STUCK)
+
+    assert found.says.en == (
+        "its former Pod does not end: the node does not confirm it. "
+        "Besides, no replica of the operator is ready"
+    )
+    assert found.todo is not None
+    assert "`kubectl -n team delete pod msg-hello --force`" in found.todo.en
+    assert "kubectl delete node n" in found.todo.en
+    assert found.detail == "its node n has not confirmed it; NodeNotReady: n"
+    assert found.runbook == "MessageOperatorMessagesFailed"
