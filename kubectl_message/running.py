@@ -13,6 +13,8 @@ Object = dict[str, Any]
 
 #: Number of a Pod's restarts from which they are reported.
 MANY = 3
+#: Helm's annotation with the name of the release.
+RELEASE = "meta.helm.sh/release-name"
 
 _UP = "kubectl -n {namespace} scale deployment/{name} --replicas=1"
 _LOGS = "kubectl -n {namespace} logs deployment/{name} --previous"
@@ -33,6 +35,9 @@ def runs(operator: Operator) -> Finding:
         )
     if not count:
         return _down(operator)
+    changing = _rollout(operator)
+    if changing is not None:
+        return changing
     restarts = [
         status.get("restartCount", 0)
         for pod in operator.pods
@@ -62,6 +67,26 @@ def runs(operator: Operator) -> Finding:
 def _down(operator: Operator) -> Finding:
     says = Text("no replica of the operator is ready", "준비된 오퍼레이터 레플리카가 없습니다")
     return _not_ready(operator, Finding(FAILS, says, runbook="MessageOperatorDown"))
+
+
+def _rollout(operator: Operator) -> Finding | None:
+    """Return the finding about a rollout whose new Pod is not ready, or None."""
+    running = {_template(pod) for pod in operator.pods if is_ready(pod)}
+    new = [pod for pod in _waiting(operator) if _template(pod) not in running]
+    if not new and not _refused(operator):
+        return None
+    says = Text(
+        "the Deployment's new Pod is not ready; the former one goes on working",
+        "디플로이먼트의 새 파드가 준비되지 않았습니다. 이전 파드가 계속 일합니다",
+    )
+    found = _not_ready(operator._replace(pods=new), Finding(WAITS, says))
+    release = (operator.deployment["metadata"].get("annotations") or {}).get(RELEASE)
+    if release is None or found.todo is None:
+        return found
+    back = f"`helm rollback {release} --namespace {operator.namespace}`."
+    return found._replace(
+        todo=Text(f"{found.todo.en} Or go back: {back}", f"{found.todo.ko} 되돌리려면: {back}")
+    )
 
 
 def _not_ready(operator: Operator, finding: Finding) -> Finding:
@@ -106,3 +131,7 @@ def _words(operator: Operator, pod: Object | None = None) -> dict[str, str]:
 
 def _node(pod: Object) -> str:
     return str((pod.get("spec") or {}).get("nodeName") or "")
+
+
+def _template(pod: Object) -> str:
+    return str((pod["metadata"].get("labels") or {}).get("pod-template-hash", ""))

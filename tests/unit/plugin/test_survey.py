@@ -148,6 +148,52 @@ def test_a_pod_that_is_being_deleted_does_not_choose_the_advice() -> None:
     assert "kubectl uncordon NODE" in advised(found)
 
 
+def of_rollout(template: str, one: Raw) -> Raw:
+    one["metadata"]["labels"] = {"pod-template-hash": template}
+    return one
+
+
+@pytest.mark.parametrize(
+    ("status", "todo"),
+    [
+        (waits("ImagePullBackOff", "Back-off"), "image.*"),
+        (waits("CrashLoopBackOff", "back-off") | {"restartCount": 9}, "logs operator-1 --previous"),
+    ],
+)
+def test_a_rollout_that_is_stuck_is_told_though_the_former_pod_serves(
+    status: Raw, todo: str
+) -> None:
+    former = of_rollout("a", pod())
+    new = of_rollout("b", pod("operator-1", ready=False, containerStatuses=[status]))
+    deployment = by_helm()
+    deployment["metadata"]["annotations"] = {running.RELEASE: "prod"}
+
+    found = running.runs(Operator(deployment, [former, new], None))
+
+    assert found.level == WAITS
+    assert found.says.en == "the Deployment's new Pod is not ready; the former one goes on working"
+    assert found.detail.startswith(status["state"]["waiting"]["reason"])
+    assert todo in advised(found)
+    assert f"helm rollback prod --namespace {deployment['metadata']['namespace']}" in advised(found)
+
+
+def test_a_rollout_whose_pod_is_refused_is_told() -> None:
+    deployment = by_helm()
+    failure = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
+    deployment["status"] = {"conditions": [failure]}
+
+    found = running.runs(Operator(deployment, [of_rollout("a", pod())], None))
+
+    assert (found.level, found.detail) == (WAITS, "FailedCreate: exceeded quota")
+
+
+@pytest.mark.parametrize("gone", [{"phase": "Failed", "reason": "Evicted"}, {"phase": "Succeeded"}])
+def test_a_pod_that_has_ended_is_no_stuck_rollout(gone: Raw) -> None:
+    left = of_rollout("b", pod("operator-1", ready=False, **gone))
+
+    assert running.runs(Operator(by_helm(), [of_rollout("a", pod()), left], None)).level == WELL
+
+
 def test_an_operator_that_is_scaled_to_zero_is_told() -> None:
     found = running.runs(Operator(by_helm(replicaCount=0), [], None))
 
