@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from kubectl_message import rights
 from kubectl_message.findings import FAILS, UNKNOWN, WELL, Finding
 from kubectl_message.kubectl import Kubectl, KubectlError
@@ -22,6 +24,17 @@ NOT_INSTALLED = Finding(
         "--namespace message-operator --create-namespace",
     ),
     runbook="MessageOperatorDown",
+)
+ALL = Text("all namespaces", "모든 네임스페이스")
+SHARED = Text(
+    "{one} and {other} both act on the Messages of {which}",
+    "{one}, {other} 둘 다 같은 Message를 처리합니다: {which}",
+)
+SEPARATE = Text(
+    "Give each its own namespaces by the chart's value watchNamespaces or watchNamespaceSelector, "
+    "or uninstall one of them.",
+    "차트의 값 watchNamespaces나 watchNamespaceSelector로 네임스페이스를 나누거나, 둘 중 하나를 "
+    "제거하십시오.",
 )
 _LOGS = "kubectl -n {namespace} logs deployment/{name}"
 
@@ -96,10 +109,30 @@ def allowed(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> Find
 
 def serves(kubectl: Kubectl, operator: Operator, namespace: str) -> bool:
     """Return whether the operator is configured to serve a namespace; raise `KubectlError`."""
+    return namespace in served(kubectl, operator, {namespace})
+
+
+def served(kubectl: Kubectl, operator: Operator, there: set[str]) -> set[str]:
+    """Return which of these namespaces the operator is to serve; raise `KubectlError`."""
     if operator.selector:
         chosen = kubectl.list("namespaces", f"--selector={operator.selector}")
-        return namespace in [one["metadata"]["name"] for one in chosen]
-    return not operator.namespaces or namespace in operator.namespaces
+        return there & {one["metadata"]["name"] for one in chosen}
+    return there & {*operator.namespaces} if operator.namespaces else there
+
+
+def shared(kubectl: Kubectl, operators: list[Operator], there: set[str]) -> Finding | None:
+    """Return the finding about two operators that serve the same namespaces, or None."""
+    acting = [one for one in operators if one.deployment["spec"].get("replicas", 1)]
+    all_served = [(one, served(kubectl, one, there)) for one in acting]
+    for (one, ones), (other, others) in itertools.combinations(all_served, 2):
+        both = sorted(ones & others)
+        if not both:
+            continue
+        first = ", ".join(both[:3]) + ", …" * (len(both) > 3)
+        which = ALL if ones == others == there else Text(first, first)
+        names = {"one": f"{one.namespace}/{one.name}", "other": f"{other.namespace}/{other.name}"}
+        return Finding(FAILS, SHARED.format(which=which, **names), SEPARATE)
+    return None
 
 
 def unserved(operators: list[Operator], namespace: str) -> Finding:

@@ -199,6 +199,9 @@ def _namespaces(
         return Finding(
             FAILS, says.format(gone=", ".join(gone)), todo, runbook="MessageOperatorUnserved"
         )
+    both = checks.shared(kubectl, operators, there)
+    if both is not None:
+        return both
     for namespace in sorted({one.namespace for one in states}):
         if not any(checks.serves(kubectl, operator, namespace) for operator in operators):
             return checks.unserved(operators, namespace)
