@@ -13,6 +13,10 @@ from kubectl_message.text import Text, ago
 
 #: Seconds without a renewal after which a Lease counts as abandoned; clocks may differ.
 SILENT = 90.0
+#: Seconds for which a Pod's token may be valid: by then the kubelet has fetched a new one.
+TOKEN = 3600.0
+#: Seconds for which an API server may accept a token that is not valid any more.
+CACHED = 15.0
 
 NOT_INSTALLED = Finding(
     FAILS,
@@ -36,6 +40,22 @@ SEPARATE = Text(
     "차트의 값 watchNamespaces나 watchNamespaceSelector로 네임스페이스를 나누거나, 둘 중 하나를 "
     "제거하십시오.",
 )
+_RESTART = "kubectl -n {namespace} rollout restart deployment/{name}"
+GONE = Text(
+    "the ServiceAccount {account} is missing, so the API server refuses the operator (401)",
+    "{account} 서비스어카운트가 없어 API 서버가 오퍼레이터를 거부합니다(401)",
+)
+RESTORE = Text(
+    f"`helm upgrade` brings it back; then restart the operator: {_RESTART}",
+    f"`helm upgrade`로 복구한 뒤에 오퍼레이터를 재시작하십시오: {_RESTART}",
+)
+NEWER = Text(
+    "the ServiceAccount {account} was created after the operator's Pod started, so the Pod's "
+    "token is not valid (401)",
+    "{account} 서비스어카운트가 파드보다 나중에 만들어져 파드의 토큰이 유효하지 않습니다(401)",
+)
+RESTART = Text(f"Restart the operator: {_RESTART}", f"오퍼레이터를 재시작하십시오: {_RESTART}")
+FORBIDDEN = "MessageOperatorForbidden"
 _LOGS = "kubectl -n {namespace} logs deployment/{name}"
 
 
@@ -77,6 +97,37 @@ def leads(operator: Operator) -> Finding:
     )
 
 
+def accepted(kubectl: Kubectl, operator: Operator) -> Finding | None:
+    """Return the finding about a token that the API server does not accept, or None.
+
+    A Pod's token belongs to the ServiceAccount that there was when the kubelet fetched it, even if
+    another one has the same name now.
+    """
+    name = operator.account.rpartition(":")[2]
+    try:
+        account = kubectl.get("serviceaccounts", name, operator.namespace)
+    except KubectlError as error:
+        if error.key != "forbidden":
+            raise
+        return None
+    words = {"namespace": operator.namespace, "name": operator.name, "account": name}
+    if account is None:
+        return Finding(FAILS, GONE.format(**words), RESTORE.format(**words), runbook=FORBIDDEN)
+    created = str(account["metadata"]["creationTimestamp"])
+    former = [
+        pod
+        for pod in operator.pods
+        if "deletionTimestamp" not in pod["metadata"]
+        and str((pod.get("status") or {}).get("startTime") or created) < created
+    ]
+    since = age(created) or 0
+    renewed = age(((operator.lease or {}).get("spec") or {}).get("renewTime") or "")
+    works = renewed is not None and renewed < since - CACHED
+    if not former or works or since > TOKEN:
+        return None
+    return Finding(FAILS, NEWER.format(**words), RESTART.format(**words), runbook=FORBIDDEN)
+
+
 def allowed(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> Finding:
     """Check whether the operator has its rights, in these namespaces or in all."""
     try:
@@ -103,7 +154,7 @@ def allowed(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> Find
             "부여해야 합니다.",
         ),
         ", ".join(lacks),
-        "MessageOperatorForbidden",
+        FORBIDDEN,
     )
 
 

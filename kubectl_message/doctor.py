@@ -84,7 +84,8 @@ def check(kubectl: Kubectl) -> Iterator[Check]:
         yield Check(OPERATOR, _installed(operator, version))
         yield Check(READY, running.runs(operator))
         yield Check(LEADER, checks.leads(operator))
-        yield Check(RIGHTS, checks.allowed(kubectl, operator, operator.namespaces))
+        refused = checks.accepted(kubectl, operator)
+        yield Check(RIGHTS, refused or checks.allowed(kubectl, operator, operator.namespaces))
     if kind.level != FAILS:
         yield from _served(kubectl, operators)
 

@@ -177,11 +177,12 @@ def held_up(kubectl: Kubectl, now: State) -> Finding | None:
         return checks.unserved(operators, now.namespace)
     for operator in serving:
         for finding in (
+            checks.accepted(kubectl, operator),
             running.runs(operator),
             checks.leads(operator),
             checks.allowed(kubectl, operator, [now.namespace]),
         ):
-            if finding.level == FAILS:
+            if finding is not None and finding.level == FAILS:
                 return finding
     return None
 

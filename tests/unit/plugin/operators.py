@@ -34,7 +34,18 @@ def pod(name: str = "operator-0", *, ready: bool = True, **status: object) -> Ra
     return {"metadata": {"name": name}, "status": {"conditions": [condition], **status}}
 
 
+def account(deployment: Raw, seconds: float = 7200) -> Raw:
+    """Return the ServiceAccount of a Deployment, created these seconds ago."""
+    name = deployment["spec"]["template"]["spec"]["serviceAccountName"]
+    return {"metadata": {"name": name, "creationTimestamp": ago(seconds)}}
+
+
 def lease(holder: str, seconds: float = 0) -> Raw:
-    then = datetime.now(UTC) - timedelta(seconds=seconds)
-    renewed = then.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    renewed = ago(seconds).replace("Z", ".000000Z")
     return {"spec": {"holderIdentity": holder, "renewTime": renewed}}
+
+
+def ago(seconds: float) -> str:
+    """Return a time as the API writes it."""
+    then = datetime.now(UTC) - timedelta(seconds=seconds)
+    return then.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,14 +1,12 @@
 """The operator is found and understood, whether Helm or OLM installed it."""
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
 
 from kubectl_message import checks, running, survey
 from kubectl_message.findings import FAILS, WAITS, WELL, Finding
 from kubectl_message.kubectl import Kubectl
 from kubectl_message.survey import Operator
-from tests.unit.plugin.operators import Raw, by_helm, by_olm, lease, pod
+from tests.unit.plugin.operators import Raw, account, ago, by_helm, by_olm, lease, pod
 
 
 def test_a_deployment_of_the_chart_is_understood() -> None:
@@ -80,8 +78,7 @@ def waits(reason: str, message: str = "", *, end: str = "") -> Raw:
 
 def runs_again(seconds: float) -> Raw:
     """Return the status of a container that runs, and that ended before."""
-    then = (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    last = {"terminated": {"reason": "Error", "finishedAt": then}}
+    last = {"terminated": {"reason": "Error", "finishedAt": ago(seconds)}}
     return {"name": "operator", "state": {"running": {}}, "lastState": last}
 
 
@@ -223,6 +220,44 @@ def test_without_an_election_nobody_has_to_lead() -> None:
     alone = by_helm(leaderElection={"enabled": False})
 
     assert checks.leads(Operator(alone, [pod()], None)).level == WELL
+
+
+@pytest.mark.parametrize(
+    ("created", "started", "renewed", "told"),
+    [
+        (60, 120, 70, True),
+        (60, 120, 55, True),  # the API server had still cached that the token was valid
+        (60, 120, None, True),
+        (60, 30, 70, False),
+        (60, 120, 2, False),  # the kubelet has fetched a new token
+        (7200, 9000, None, False),
+    ],
+)
+def test_a_service_account_that_is_newer_than_its_pod_is_told(
+    created: float,
+    started: float,
+    renewed: float | None,
+    told: bool,
+    cluster: dict[str, list[Raw]],
+) -> None:
+    deployment = by_helm()
+    cluster.update(serviceaccounts=[account(deployment, created)])
+    held = None if renewed is None else lease("operator-0", renewed)
+    one = Operator(deployment, [pod(startTime=ago(started))], held)
+
+    found = checks.accepted(Kubectl(), one)
+
+    assert (found is not None) == told
+    if found is not None:
+        assert "was created after the operator's Pod started" in found.says.en
+        assert f"rollout restart deployment/{one.name}" in advised(found)
+
+
+def test_a_service_account_that_is_missing_is_told(cluster: dict[str, list[Raw]]) -> None:
+    found = checks.accepted(Kubectl(), Operator(by_helm(), [pod()], None))
+
+    assert found is not None
+    assert "is missing" in found.says.en
 
 
 def test_a_namespace_that_is_not_served_gets_the_labels_or_a_place_in_the_list() -> None:

@@ -3,7 +3,7 @@
 from kubectl_message import why
 from kubectl_message.kubectl import Kubectl
 from kubectl_message.messages import State
-from tests.unit.plugin.operators import Raw, by_helm, pod
+from tests.unit.plugin.operators import Raw, account, by_helm, pod
 
 STUCK = State(
     namespace="team", name="hello", phase="Failed", reason="PodStuckTerminating",
@@ -16,7 +16,11 @@ def test_the_messages_own_advice_stays_if_the_operator_does_not_run(
     cluster: dict[str, list[Raw]],
 ) -> None:
     lost = pod(ready=False, phase="Running") | {"spec": {"nodeName": "n"}}
-    cluster.update(deployments=[by_helm()], pods=[lost], nodes=[pod("n", ready=False)])
+    deployment = by_helm()
+    cluster.update(
+        deployments=[deployment], pods=[lost], nodes=[pod("n", ready=False)],
+        serviceaccounts=[account(deployment)],
+    )  # fmt: skip
 
     found = why.look(Kubectl(), STUCK)
 
