@@ -29,7 +29,7 @@ plugin: no-other-project $(READY) ## pack `kubectl message`, and install it into
 
 .PHONY: soak
 soak: no-other-project $(READY) ## an hour of churn: the memory of two replicas stays (MINUTES=10)
-	@$(PY) -m pytest tests/faults -m soak -s $(ARGS)
+	@$(PY) -m hack soak -- $(ARGS)
 
 .PHONY: matrix
 matrix: $(READY) ## test what depends on the API server, on each Kubernetes (KUBERNETES=1.35)
@@ -91,7 +91,7 @@ docs: $(READY) ## build the documentation site, in English and Korean, into buil
 
 .PHONY: docs-serve
 docs-serve: $(READY) ## serve the site, and build it again after each change (PORT=8000)
-	@$(PY) -m hack docs-serve $(if $(PORT),--port $(PORT))
+	@$(PY) -m hack docs-serve $(if $(PORT),--port="$(PORT)")
 
 .PHONY: docs-check
 docs-check: $(READY) ## the site's links, pages and search, in a real Chromium

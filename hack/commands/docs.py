@@ -24,7 +24,7 @@ def add(commands: Subparsers) -> None:
     parser.set_defaults(run=_build)
 
     parser = commands.add_parser("docs-serve", help="build and serve it, again after each change")
-    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--port", default="8000")
     parser.set_defaults(run=_serve)
 
 
@@ -50,12 +50,29 @@ def build(into: Path) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> None:
-    build(SITE)
-    handler = functools.partial(_Handler, directory=SITE)
-    with ThreadingHTTPServer(("127.0.0.1", arguments.port), handler) as server:
+    with _server(arguments.port) as server:
+        build(SITE)
         Thread(target=server.serve_forever, daemon=True).start()
         print(f"http://127.0.0.1:{server.server_port}/ has the site; Ctrl-C ends it", flush=True)
         _rebuild_after_changes()
+
+
+def _server(port: str) -> ThreadingHTTPServer:
+    """Return a server of the site that listens; raise HackError if it cannot, before it is built.
+
+    Port 0 is any that is free.
+    """
+    if not port.isdecimal() or int(port) > 65535:
+        raise HackError(
+            f"PORT={port} is not valid. Use a number up to 65535, or leave PORT out for 8000."
+        )
+    handler = functools.partial(_Handler, directory=SITE)
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", int(port)), handler)
+    except OSError as error:
+        raise HackError(
+            f"PORT={port} cannot be listened on: {error.strerror}. Choose another port."
+        ) from error
 
 
 class _Handler(SimpleHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""Runs pytest for `matrix` and `e2e`, which need several runs; not a command."""
+"""Runs pytest for commands that need several runs, or settings for them; not a command."""
 
 import os
 import subprocess

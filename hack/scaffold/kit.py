@@ -26,7 +26,17 @@ SAME = (
 _LEFT = (
     *(
         f"hack/commands/{name}.py"
-        for name in ("demo", "docs", "makefile", "matrix", "new", "plugin", "recording", "upgrades")
+        for name in (
+            "demo",
+            "docs",
+            "makefile",
+            "matrix",
+            "new",
+            "plugin",
+            "recording",
+            "soak",
+            "upgrades",
+        )
     ),
     *(f"hack/pack/{name}.py" for name in ("plugin", "recording", "site", "site_text")),
     *(f"hack/pack/reference{part}.py" for part in ("", "_rights", "_tables")),
