@@ -25,6 +25,11 @@ IMG ?=
 unexport PROJECT
 export CLUSTER IMAGES IMG PLATFORMS BUNDLE_IMG CATALOG_IMG REGISTRY KEYS
 
+# A variable whose name is misspelt on the command line would be ignored in silence.
+GIVEN := $(if $(filter 0,$(MAKELEVEL)),$(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name))))
+$(foreach name,$(GIVEN),$(shell grep -qw -e '$(name)' $(MAKEFILE_LIST) || \
+  echo "make: warning: no command here has a variable $(name); it only goes into the environment" >&2))
+
 # --------------------------------------------------------------------------------------------------
 PYTHON ?= python3
 VENV := .venv

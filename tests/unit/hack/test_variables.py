@@ -50,3 +50,23 @@ def test_a_port_that_is_taken_is_refused() -> None:
 
         with pytest.raises(HackError, match=f"^PORT={port} cannot be listened on: .+ in use"):
             docs._server(str(port))
+
+
+@pytest.mark.parametrize(
+    ("given", "unknown"),
+    [
+        ([], []),
+        (["IMAGES=pull", "KIND_CLUSTER_NAME=other", "MINUTES=1", "ARGS=-k a", "PORT=1"], []),
+        (["IMAGE=pull", "IMAGES=pull", "REGISTERY=a b"], ["IMAGE", "REGISTERY"]),
+    ],
+)
+def test_a_misspelt_variable_is_warned_of(given: list[str], unknown: list[str]) -> None:
+    done = subprocess.run(
+        ["make", *given], cwd=paths.CHECKOUT, capture_output=True, text=True, check=True,
+        timeout=300,
+    )  # fmt: skip
+
+    assert sorted(done.stderr.splitlines()) == [
+        f"make: warning: no command here has a variable {name}; it only goes into the environment"
+        for name in unknown
+    ]
