@@ -100,7 +100,9 @@ def keep(pod: Pod) -> PodState:
 
 def _text(spec: _Spec) -> int:
     variables = (one for c in spec.containers if c.name == CONTAINER for one in c.env[::-1])
-    return hash(next((str(one.get("value")) for one in variables if one.get("name") == TEXT), ""))
+    return hash(
+        next((str(one.get("value", "")) for one in variables if one.get("name") == TEXT), "")
+    )
 
 
 def _trouble(status: _Status) -> tuple[str, str]:

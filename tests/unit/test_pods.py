@@ -185,3 +185,17 @@ def test_of_two_variables_of_one_name_the_last_one_counts() -> None:
     )  # fmt: skip
 
     assert pods.keep(pod).text == hash("forged")
+
+
+def test_an_empty_text_is_the_same_in_the_form_that_the_api_server_stores() -> None:
+    """It leaves out a value that is empty."""
+    container = build("")["spec"]["containers"][0]
+    for variable in container["env"]:
+        if not variable["value"]:
+            del variable["value"]
+    pod = msgspec.convert(
+        {"metadata": {"name": "p", "uid": "u", "resourceVersion": "1"},
+         "spec": {"containers": [container]}}, type=pods.Pod
+    )  # fmt: skip
+
+    assert pods.keep(pod).text == hash(pods.value(""))
