@@ -162,7 +162,8 @@ async def running(
     access = plane.kubeconfig(environment.OPERATOR)
     if server:
         access = plane.folder / f"{name}.kubeconfig"
-        access.write_text(kubeconfig(server, environment.OPERATOR))
+        authority = plane.certificates / "apiserver.crt"  # a proxy has the same
+        access.write_text(kubeconfig(server, environment.OPERATOR, authority))
     with log.open("ab") as out:
         process = Process(
             subprocess.Popen(  # noqa: ASYNC220 (it is awaited below, in a thread)

@@ -88,9 +88,10 @@ async def _losing(plane: ControlPlane) -> AsyncIterator[tuple[str, list[str]]]:
             application, access_log=None, shutdown_timeout=0.1, handler_cancellation=True
         )
         await runner.setup()
-        certificates = plane.folder / "certificates"
         trust = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        trust.load_cert_chain(certificates / "apiserver.crt", certificates / "apiserver.key")
+        trust.load_cert_chain(
+            plane.certificates / "apiserver.crt", plane.certificates / "apiserver.key"
+        )
         try:
             await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=trust, backlog=1024).start()
             yield f"https://127.0.0.1:{runner.addresses[0][1]}", losses
@@ -125,7 +126,7 @@ async def fairness(peer: Peer, stuck: int, creates: int) -> Numbers:
 @contextlib.asynccontextmanager
 async def _hanging(plane: ControlPlane, api: Api) -> AsyncIterator[socket.socket]:
     """Run a webhook for the neighbour's Pods that accepts connections and never answers."""
-    certificate = (plane.folder / "certificates" / "apiserver.crt").read_bytes()
+    certificate = (plane.certificates / "apiserver.crt").read_bytes()
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as server:
         server.setblocking(False)
         hook = {

@@ -5,6 +5,7 @@ use free ports of 127.0.0.1, and keep their data in memory or in a folder that i
 There is no kubelet and no scheduler. It starts in seconds, and several can run at the same time.
 """
 
+import base64
 import contextlib
 import ctypes
 import json
@@ -82,17 +83,16 @@ class ControlPlane:
 
     def start_api_server(self) -> None:
         """Start the API server; `wait` until it is ready."""
-        certificates = self.folder / "certificates"
         [program] = golang.kubernetes(self.kubernetes, "kube-apiserver")
         self.run(
             "kube-apiserver", program,
             f"--etcd-servers=http://127.0.0.1:{self._etcd}",
             "--bind-address=127.0.0.1", f"--secure-port={self._secure}",
-            f"--cert-dir={certificates}",
+            f"--cert-dir={self.certificates}",
             f"--token-auth-file={self.folder / 'tokens.csv'}", "--authorization-mode=RBAC",
             # The key of the certificate that it makes at its first start.
-            f"--service-account-signing-key-file={certificates / 'apiserver.key'}",
-            f"--service-account-key-file={certificates / 'apiserver.key'}",
+            f"--service-account-signing-key-file={self.certificates / 'apiserver.key'}",
+            f"--service-account-key-file={self.certificates / 'apiserver.key'}",
             "--service-account-issuer=https://kubernetes.default.svc",
             "--disable-admission-plugins=ServiceAccount",  # their controller does not run
             "--service-cluster-ip-range=10.0.0.0/24", "--shutdown-delay-duration=0s",
@@ -113,10 +113,15 @@ class ControlPlane:
             "--kube-api-qps=500", "--kube-api-burst=500", *flags,
         )  # fmt: skip
 
+    @property
+    def certificates(self) -> Path:
+        """The folder with the API server's certificate and key, which it makes at its start."""
+        return self.folder / "certificates"
+
     def kubeconfig(self, user: str) -> Path:
-        """Write a user's kubeconfig."""
+        """Write a user's kubeconfig, once the API server is ready."""
         file = self.folder / f"{user}.kubeconfig"
-        file.write_text(kubeconfig(self.server, user))
+        file.write_text(kubeconfig(self.server, user, self.certificates / "apiserver.crt"))
         return file
 
     def run(self, name: str, program: Path, *flags: str) -> None:
@@ -193,9 +198,15 @@ def chosen() -> str:
     return minor
 
 
-def kubeconfig(server: str, user: str) -> str:
-    """Return a user's kubeconfig for a server, which may be the API server or a proxy, as JSON."""
-    cluster = {"server": server, "insecure-skip-tls-verify": True}
+def kubeconfig(server: str, user: str, authority: Path | None = None) -> str:
+    """Return a user's kubeconfig for a server, which may be the API server or a proxy, as JSON.
+
+    Without the certificate of an authority, whoever answers is trusted.
+    """
+    cluster: dict[str, object] = {"server": server, "insecure-skip-tls-verify": True}
+    if authority is not None:
+        trust = base64.b64encode(authority.read_bytes()).decode()
+        cluster = {"server": server, "certificate-authority-data": trust}
     content = {
         "apiVersion": "v1", "kind": "Config", "current-context": "here",
         "clusters": [{"name": "here", "cluster": cluster}],
