@@ -201,7 +201,8 @@ def chosen() -> str:
 def kubeconfig(server: str, user: str, authority: Path | None = None) -> str:
     """Return a user's kubeconfig for a server, which may be the API server or a proxy, as JSON.
 
-    Without the certificate of an authority, whoever answers is trusted.
+    `authority` is the certificate that the server's must be signed with. If it is missing, the
+    server's certificate is not checked.
     """
     cluster: dict[str, object] = {"server": server, "insecure-skip-tls-verify": True}
     if authority is not None:
