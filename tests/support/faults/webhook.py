@@ -64,7 +64,7 @@ async def webhook(
     seconds: int = 30,
 ) -> AsyncIterator[Webhook]:
     """Run a mutating webhook for a namespace's Pods during the block."""
-    certificates = cluster.plane.folder / "certificates"
+    certificates = cluster.plane.certificates
     trust = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     trust.load_cert_chain(certificates / "apiserver.crt", certificates / "apiserver.key")
     hook = Webhook(opinion)
@@ -95,7 +95,7 @@ async def registered(
 ) -> AsyncIterator[None]:
     """Have the API server call a URL for a namespace's Pods during the block."""
     name = f"{namespace}-{secrets.token_hex(3)}"
-    bundle = (cluster.plane.folder / "certificates" / "apiserver.crt").read_bytes()
+    bundle = (cluster.plane.certificates / "apiserver.crt").read_bytes()
     rule = {
         "apiGroups": [""],
         "apiVersions": ["v1"],
