@@ -25,7 +25,7 @@ metadata:
   name: {name}
   labels:
     {{{{- include "{chart}.labelsWith" (dict "root" . "labels" .Values.crds.labels) | nindent 4 }}}}
-  {{{{- include "{chart}.annotations" (dict "root" . "annotations" .Values.crds.annotations "own" (include "{chart}.keep" . | fromYaml)) }}}}
+  {{{{- include "{chart}.keptAnnotations" (dict "root" . "annotations" .Values.crds.annotations) }}}}
 {spec}"""  # noqa: E501
 
 

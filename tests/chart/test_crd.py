@@ -186,11 +186,12 @@ def test_every_string_and_list_of_the_status_is_bounded() -> None:
 
 
 def test_helm_keeps_the_messages_on_uninstall_unless_told_otherwise() -> None:
-    keep = {"helm.sh/resource-policy": "keep"}
+    def policy(**values: object) -> object:
+        return crd(**values)["metadata"].get("annotations", {}).get("helm.sh/resource-policy")
 
-    assert crd()["metadata"]["annotations"] == keep
-    assert crd(annotations={"a": "b"})["metadata"]["annotations"] == keep | {"a": "b"}
-    assert "annotations" not in crd(keep=False)["metadata"]
+    assert policy() == "keep"
+    assert policy(annotations={"helm.sh/resource-policy": "delete"}) == "keep"
+    assert policy(keep=False) is None
 
 
 def test_the_definition_can_be_left_out() -> None:

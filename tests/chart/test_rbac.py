@@ -144,4 +144,4 @@ def test_an_upgrade_can_take_users_roles_out_of_the_cluster_s_own(program: str) 
 def test_users_roles_stay_when_the_operator_goes_so_that_messages_can_be_deleted() -> None:
     for name in ("view", "edit", "admin"):
         role = find(render(), "ClusterRole", f"messages.myorg.dev-{name}")
-        assert role["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+        assert role["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"

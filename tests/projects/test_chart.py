@@ -153,10 +153,14 @@ def controllers(project: Project) -> Any:
 @every_project
 def test_the_kinds_and_the_roles_of_their_users_come_and_stay(project: Project) -> None:
     manifests = rendered(project, {})
+    keep = {
+        "helm.sh/resource-policy": "keep",
+        "argocd.argoproj.io/sync-options": "Prune=false",
+    }
     kept = {
-        one["metadata"]["name"]
-        for one in manifests
-        if one["metadata"].get("annotations", {}).get("helm.sh/resource-policy") == "keep"
+        manifest["metadata"]["name"]
+        for manifest in manifests
+        if manifest["metadata"].get("annotations") == keep
     }
 
     for kind in project.kinds:

@@ -33,9 +33,23 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 {{- end }}
 
-{{/* The annotation that keeps an object when the release is uninstalled, if it is to be kept. */}}
-{{- define "memcached-operator.keep" -}}
-{{- if .Values.crds.keep }}
-helm.sh/resource-policy: keep
+{{/* The annotations of an object that crds.keep keeps, from (dict "root" $ "annotations" <map>): Helm does
+not delete it with the release, nor on an upgrade that leaves it out. Argo CD would still prune it (argo-cd
+#17819), so Prune=false joins the user's own sync options. It replaces another Prune, because Argo CD waits
+for the confirmation that Prune=confirm asks for even if there is a Prune=false beside it. When Argo CD
+deletes an Application, it spares CustomResourceDefinitions, and what Helm is told to keep, by itself. */}}
+{{- define "memcached-operator.keptAnnotations" -}}
+{{- $own := dict }}
+{{- if .root.Values.crds.keep }}
+{{- $theirs := merge (dict) (default dict .annotations) (default dict .root.Values.commonAnnotations) }}
+{{- $options := list "Prune=false" }}
+{{- range get $theirs "argocd.argoproj.io/sync-options" | splitList "," }}
+{{- if not (trim . | hasPrefix "Prune=") }}
+{{- $options = append $options (trim .) }}
 {{- end }}
+{{- end }}
+{{- $_ := set $own "helm.sh/resource-policy" "keep" }}
+{{- $_ := set $own "argocd.argoproj.io/sync-options" ($options | uniq | compact | join ",") }}
+{{- end }}
+{{- include "memcached-operator.annotations" (dict "root" .root "annotations" .annotations "own" $own) }}
 {{- end }}

@@ -1,0 +1,117 @@
+"""Argo CD prunes neither the kind nor the roles of its users, whichever chart had them."""
+
+import re
+
+import pytest
+import yaml
+
+from hack.pack.project import PROJECT
+from tests.chart.helm import CHECKOUT, CRDS_CHART, Manifest, Values, find, names, render
+
+KIND = PROJECT.kinds[0].crd
+OPTIONS = "argocd.argoproj.io/sync-options"
+GUIDES = ("docs/gitops.md", "docs/gitops.ko.md")
+
+
+def pruned(live: list[Manifest], desired: list[Manifest]) -> set[str]:
+    """Return the names of the objects that Argo CD deletes when it syncs an Application.
+
+    It prunes what is no longer desired, unless the live object says Prune=false. Annotations of
+    Helm's do not count (argo-cd #17819).
+    https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/#no-prune-resources
+    """
+    gone = set(names(live)) - set(names(desired))
+    return {
+        manifest["metadata"]["name"]
+        for manifest, key in zip(live, names(live), strict=True)
+        if key in gone and "Prune=false" not in options(manifest)
+    }
+
+
+def options(manifest: Manifest) -> list[str]:
+    """Return an object's sync options as Argo CD reads them."""
+    text: str = manifest["metadata"].get("annotations", {}).get(OPTIONS, "")
+    return [option.strip() for option in text.split(",") if option.strip()]
+
+
+def of_the_kind(manifests: list[Manifest]) -> list[Manifest]:
+    """Return the CustomResourceDefinition and its users' roles."""
+    found = [m for m in manifests if m["metadata"]["name"].startswith(KIND)]
+    assert len(found) == 4
+    return found
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_p1_leaving_the_kind_out_of_the_guide_s_application_deletes_no_message(guide: str) -> None:
+    text = (CHECKOUT / guide).read_text()
+    (block,) = re.findall(r"```yaml\n(apiVersion: argoproj.io/.*?)```", text, re.DOTALL)
+    spec = yaml.safe_load(block)["spec"]
+    values = spec["source"]["helm"]["valuesObject"]
+    without = render(values | {"crds": {"install": False}})
+
+    assert spec["syncPolicy"]["automated"]["prune"]
+    assert pruned(render(values), without) == set()
+    # What the rule does to an object that may go.
+    assert KIND in pruned(render(values | {"crds": {"keep": False}}), without)
+
+
+@pytest.mark.parametrize("first", ["the operator's Application", "the kind's Application"])
+def test_p1_moving_the_kind_to_the_other_chart_and_back_deletes_no_message(first: str) -> None:
+    whole, operator = render(), render({"crds": {"install": False}})
+    kind = render(chart=CRDS_CHART, release="kind")
+
+    # Whichever syncs last finds what the other has applied.
+    there, back = (whole, kind) if first.startswith("the operator") else (kind, whole)
+
+    assert pruned(of_the_kind(there) + operator, operator) == set()
+    assert pruned(of_the_kind(back), []) == set()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "expected"),
+    [
+        ("Prune=false", "Prune=false"),
+        ("ServerSideApply=true", "Prune=false,ServerSideApply=true"),
+        (
+            "PruneLast=true,Delete=confirm,PruneLast=true",
+            "Prune=false,PruneLast=true,Delete=confirm",
+        ),
+        # Only one Prune can hold: the one that deletes nothing.
+        (" Prune=confirm , Delete=false, ", "Prune=false,Delete=false"),
+        ("Prune=true", "Prune=false"),
+    ],
+)
+def test_p1_the_user_s_own_sync_options_are_joined(theirs: str, expected: str) -> None:
+    annotations = {OPTIONS: theirs, "a": "b"}
+    kept = {"helm.sh/resource-policy": "keep", OPTIONS: expected, "a": "b"}
+
+    for manifests in (
+        render({"crds": {"annotations": annotations}, "commonAnnotations": {OPTIONS: "Lost=true"}}),
+        render({"annotations": annotations}, chart=CRDS_CHART),
+    ):
+        assert find(manifests, "CustomResourceDefinition", KIND)["metadata"]["annotations"] == kept
+    common: Values = {"commonAnnotations": annotations}
+    for manifest in of_the_kind(render(common)) + of_the_kind(render(common, chart=CRDS_CHART)):
+        assert manifest["metadata"]["annotations"] == kept
+
+
+def test_p1_what_is_not_to_be_kept_has_only_the_user_s_options() -> None:
+    # The guide's way to be asked before the kind is pruned.
+    annotations = {"helm.sh/resource-policy": "keep", OPTIONS: "Prune=confirm"}
+
+    for manifest in of_the_kind(render({"crds": {"keep": False}})):
+        assert "annotations" not in manifest["metadata"]
+    for manifests in (
+        render({"crds": {"keep": False, "annotations": annotations}}),
+        render({"keep": False, "annotations": annotations}, chart=CRDS_CHART),
+    ):
+        crd = find(manifests, "CustomResourceDefinition", KIND)
+        assert crd["metadata"]["annotations"] == annotations
+
+
+@pytest.mark.parametrize("file", ["install.yaml", "crds.yaml"])
+def test_p1_plain_manifests_say_it_too(file: str) -> None:
+    manifests = list(yaml.safe_load_all((CHECKOUT / "deploy" / file).read_text()))
+
+    crd = find(manifests, "CustomResourceDefinition", KIND)
+    assert crd["metadata"]["annotations"] == {OPTIONS: "Prune=false"}
