@@ -23,8 +23,7 @@ class Status(kr.Fields, frozen=True):
     """What the operator last observed."""
 
     nodes: Annotated[
-        list[Annotated[str, Meta(max_length=253)]],
-        Meta(max_length=MOST, description="The names of its Pods."),
+        list[kr.ObjectName], Meta(max_length=MOST, description="The names of its Pods.")
     ]
     replicas: Annotated[int, Meta(ge=0, description="How many Pods there are.")]
     selector: Annotated[str, Meta(max_length=253, description="Selects its Pods.")]

@@ -14,6 +14,7 @@ from kopf_runtime.declaration import (
     REASON,
     Column,
     Fields,
+    ObjectName,
     Rule,
     Scale,
     custom_resource,
@@ -36,9 +37,9 @@ APPLY, REPLACE = Update.APPLY, Update.REPLACE
 
 __all__ = [
     "AGE", "APPLY", "READY", "REASON", "REPLACE", "ApiError", "Child", "Client", "Column",
-    "Conditioned", "Controller", "Fields", "Kind", "Manager", "Meta", "Object", "Observed",
-    "PlanError", "Primary", "Resource", "RetryError", "Rule", "Scale", "Settings", "Status",
-    "Trouble",
+    "Conditioned", "Controller", "Fields", "Kind", "Manager", "Meta", "Object",
+    "ObjectName", "Observed", "PlanError", "Primary", "Resource", "RetryError", "Rule", "Scale",
+    "Settings", "Status", "Trouble",
     "at_least", "by_default", "custom_resource", "flag", "image", "in_words", "kinds", "one_of",
     "rules", "short_hash", "truth",
 ]  # fmt: skip

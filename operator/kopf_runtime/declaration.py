@@ -7,10 +7,11 @@ decoding enforces them too.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from kopf_runtime import syntax
 from kopf_runtime.kinds import Kind
 from kopf_runtime.objects import Resource
 
@@ -18,6 +19,10 @@ _ATTRIBUTE = "__custom_resource__"
 #: Letters of a kind's name: labels and annotations of its children are named after it
 #: (`KIND-generation`), and such a name has at most 63.
 LONGEST = 52
+
+#: The name of an object, such as a Pod or a Node, for a field of a spec or a status. Who may patch
+#: a status cannot write anything else there, which a program would take for an option.
+ObjectName = Annotated[str, Meta(max_length=253, pattern=f"^{syntax.SUBDOMAIN_PATTERN}$")]
 
 
 class Fields(Struct, rename="camel", frozen=True):

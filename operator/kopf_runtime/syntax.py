@@ -3,11 +3,11 @@
 import re
 
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-SUBDOMAIN = re.compile(f"(?=.{{1,253}}$){_SUBDOMAIN}")
+SUBDOMAIN_PATTERN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+SUBDOMAIN = re.compile(f"(?=.{{1,253}}$){SUBDOMAIN_PATTERN}")
 
 _WORD = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-_KEY = f"({_SUBDOMAIN}/)?{_WORD}"
+_KEY = f"({SUBDOMAIN_PATTERN}/)?{_WORD}"
 _VALUES = rf"\( *({_WORD})?( *, *({_WORD})?)* *\)"
 _REQUIREMENT = f"(! *{_KEY}|{_KEY}( *(=|==|!=) *({_WORD})?| +(in|notin) *{_VALUES})?)"
 #: A selector as in `kubectl get -l`, without < and >, which compare numbers. The chart's schema has

@@ -64,7 +64,6 @@ Phase = Annotated[Literal["Pending", "Processed", "Failed"], Meta(
     description="The state in one word. Pending means that the Pod does not run yet, Processed "
     "that it prints the text, Failed that it cannot; the Ready condition says why."
 )]  # fmt: skip
-ObjectName = Annotated[str, Meta(max_length=253)]
 
 
 class Spec(kr.Fields, frozen=True):
@@ -82,10 +81,10 @@ class Status(kr.Fields, frozen=True):
         str, Meta(max_length=64, description="The beginning of the text, for tables.")
     ]
     pod_name: Annotated[
-        ObjectName | None, Meta(description="Name of the Pod that prints the text.")
+        kr.ObjectName | None, Meta(description="Name of the Pod that prints the text.")
     ]
     node_name: Annotated[
-        ObjectName | None, Meta(description="Name of the node that the Pod runs on.")
+        kr.ObjectName | None, Meta(description="Name of the node that the Pod runs on.")
     ]
 
 

@@ -185,6 +185,17 @@ def test_every_string_and_list_of_the_status_is_bounded() -> None:
             assert "maxItems" in schema, path
 
 
+@pytest.mark.parametrize("field", ["podName", "nodeName"])
+@pytest.mark.parametrize(
+    "name", ["--server=https://127.0.0.1:1", "-A", "a b", "a\nb", "a=b", "\x1b[31m", "a" * 254, ""]
+)
+def test_r1_a_name_in_the_status_is_a_name(field: str, name: str) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(name, ALL[f".status.{field}"])
+
+    jsonschema.validate("node-1.example.com", ALL[f".status.{field}"])
+
+
 def test_helm_keeps_the_messages_on_uninstall_unless_told_otherwise() -> None:
     def policy(**values: object) -> object:
         return crd(**values)["metadata"].get("annotations", {}).get("helm.sh/resource-policy")

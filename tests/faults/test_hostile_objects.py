@@ -1,10 +1,11 @@
 """Objects that a tenant may write and that no operator expects; findings C1, L5, L9, L10, M3."""
 
 import asyncio
+import json
 
 from tests.faults.asking import why
 from tests.faults.messages import STRICT
-from tests.support.faults.cluster import Raw
+from tests.support.faults.cluster import Raw, RefusedError
 from tests.support.faults.world import World
 
 
@@ -59,6 +60,40 @@ async def test_c1_the_poisoned_pod_of_a_living_message_is_healed(here: World) ->
     after = (await here.cluster.ask("GET", here.child()))["metadata"]["uid"]
     assert after != before
     assert here.operator.exits == []
+
+
+async def test_r1_names_that_an_older_crd_let_into_a_status_are_overwritten(
+    own_world: World,
+) -> None:
+    here = own_world
+    await here.create("하나")
+    crd = await here.cluster.ask("GET", here.subject.crd)
+    strict = json.loads(json.dumps(crd["spec"]["versions"]))
+    status = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    for name in ("podName", "nodeName"):
+        del status["properties"][name]["pattern"]
+    await here.cluster.patch(here.subject.crd, {"spec": {"versions": crd["spec"]["versions"]}})
+    wrong = {"status": {"podName": "--server=x", "nodeName": "-A", "phase": "Pending"}}
+    async with here.within(60, "the older CRD is served"):
+        while True:
+            try:
+                await here.cluster.patch(f"{here.object()}/status", wrong)
+                break
+            except RefusedError:
+                await asyncio.sleep(0.2)
+    await here.cluster.patch(here.subject.crd, {"spec": {"versions": strict}})
+    async with here.within(60, "the CRD of this version is served"):
+        while True:
+            try:
+                other = {"status": {"podName": "--other"}}
+                await here.cluster.patch(f"{here.object()}/status", other)
+                await asyncio.sleep(0.2)
+            except RefusedError:
+                break
+
+    await here.start()
+
+    await here.converges({"hello": "하나"})
 
 
 async def test_c1_a_message_that_cannot_be_read_is_told_and_the_others_go_on(
