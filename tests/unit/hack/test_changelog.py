@@ -102,6 +102,19 @@ def test_the_first_release_lists_no_commits(tmp_path: Path) -> None:
     assert "\n\nThe first release.\n" in changelog.section("0.1.0", repository.folder)
 
 
+def test_the_first_release_says_what_concerned_the_security_of_those_before(
+    tmp_path: Path,
+) -> None:
+    repository = Repository(tmp_path)
+    repository.commit("plugin: validate names", "Security: a tenant could take a token")
+
+    section = changelog.section("0.1.0", repository.folder)
+
+    assert section.partition("\n\n")[2] == (
+        "The first release.\n\n### Security\n\n- A tenant could take a token\n"
+    )
+
+
 def test_a_release_follows_the_release_before_it_and_not_its_candidates(
     repository: Repository,
 ) -> None:
