@@ -118,7 +118,7 @@ def _delete_crds(made: Cluster, work: Step) -> None:
     found = output([*made.kubectl_command, "get", "crd", "-o", "name"]).split()
     ours = [name for name in found if name.endswith(f".{_CRDS}")]
     if ours:
-        work.run([*made.kubectl_command, "delete", *ours, "--timeout=120s"], timeout=150)
+        work.run([*made.kubectl_command, "delete", "--timeout=120s", "--", *ours], timeout=150)
 
 
 # --- the image --------------------------------------------------------------------------------

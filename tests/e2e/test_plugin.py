@@ -55,13 +55,13 @@ def test_all_is_well(namespace: Namespace, operator: Operator, plugin: Plugin) -
 def test_a_pod_that_no_node_takes(namespace: Namespace, plugin: Plugin) -> None:
     here = ("-n", namespace.name)
     nodes = namespace.kube.kubectl("get", "nodes", "-o", "name").split()
-    namespace.kube.kubectl("cordon", *nodes)
+    namespace.kube.kubectl("cordon", "--", *nodes)
     try:
         message = namespace.create("hello", "hello")
         message.wait_for_reason("Unschedulable")
         why, logs = plugin("why", "hello", *here), plugin("logs", "hello", *here)
     finally:
-        namespace.kube.kubectl("uncordon", *nodes)
+        namespace.kube.kubectl("uncordon", "--", *nodes)
 
     assert why.code == 1
     assert why.first == (

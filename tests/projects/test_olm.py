@@ -40,8 +40,8 @@ def let_go(theirs: Namespace) -> None:
         for found in json.loads(theirs.kubectl("get", kind.crd, "-o", "json"))["items"]:
             if found["metadata"].get("finalizers"):
                 name = found["metadata"]["name"]
-                theirs.kubectl("delete", kind.crd, name, "--wait=false")
-                theirs.kubectl("patch", kind.crd, name, "--type=merge", nobody)
+                theirs.kubectl("delete", "--wait=false", "--", kind.crd, name)
+                theirs.kubectl("patch", "--type=merge", nobody, "--", kind.crd, name)
 
 
 def test_uninstalled_it_leaves_the_objects_and_installed_again_it_serves_others(
@@ -81,5 +81,5 @@ def declare(theirs: Namespace, kind: Kind, name: str) -> Object:
 
 
 def get(theirs: Namespace, kind: Kind, name: str) -> Object:
-    found: Object = json.loads(theirs.kubectl("get", kind.crd, name, "-o", "json"))
+    found: Object = json.loads(theirs.kubectl("get", "-o", "json", "--", kind.crd, name))
     return found

@@ -42,7 +42,7 @@ def _clean(kube: Kube, made: clusters.Cluster) -> None:
     if crd.is_there(made):
         for name in kube.kubectl("-n", HOME, "get", "ft", "-o", "name").split():
             free = '--patch={"metadata":{"finalizers":null}}'
-            kube.kubectl("-n", HOME, "patch", name, "--type=merge", free)
+            kube.kubectl("-n", HOME, "patch", "--type=merge", free, "--", name)
     kube.kubectl("delete", "namespace", HOME, "--ignore-not-found", "--timeout=120s")
     crd.delete(made)
     booking.remove(made)

@@ -96,7 +96,7 @@ def test_an_operator_that_is_killed_while_it_books_books_once(
     wait_until("a call that books", lambda: service.calls(key), lambda calls: "POST" in calls)
 
     pod = operator(kube)["metadata"]["name"]
-    kube.kubectl("-n", NAMESPACE, "delete", "pod", pod, "--force", "--grace-period=0")
+    kube.kubectl("-n", NAMESPACE, "delete", "--force", "--grace-period=0", "--", "pod", pod)
 
     until_booked(kube, "killed")
     service.fail()  # what was held goes on
@@ -202,7 +202,7 @@ def test_the_token_changes_without_a_restart_and_is_told_nowhere(
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert [one["restartCount"] for one in after["status"]["containerStatuses"]] == [0]
     said = kubectl(kube, "get", "ft,events", "-o", "yaml")
-    said += kube.kubectl("-n", NAMESPACE, "logs", pod)
+    said += kube.kubectl("-n", NAMESPACE, "logs", "--", pod)
     assert message in said
     assert older not in said
     assert NEWER not in said
