@@ -10,12 +10,16 @@ doctor     the checks of the operator, from the cluster to each namespace
 explain    the meaning of a reason or an alert, without a cluster
 checks     checks of an operator, for doctor and why
 running    the check of its replicas
-rights     the operator's rights, and which of them it lacks
+advice     what may be advised about an operator
 survey     the operators of a cluster, with their Pods and Leases
+trust      which Deployments are operators, and which only look like one
+rights     the operator's rights, and which of them it lacks
+operators  what the Deployment of an operator says
 knowledge  what each reason, alert and kubectl error means, and what to do
 kubectl    runs kubectl
 findings   the result of a check, and how it is printed
 messages   reads a Message
+names      which texts are names of Kubernetes
 logs       prints the log of a Message's Pod
 help       the text of --help
 text       sentences in English and Korean, tables, and colours

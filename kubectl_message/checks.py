@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-from kubectl_message import rights
+from kubectl_message import names, rights
 from kubectl_message.findings import FAILS, UNKNOWN, WELL, Finding
 from kubectl_message.kubectl import Kubectl, KubectlError
 from kubectl_message.messages import age
-from kubectl_message.survey import Operator
-from kubectl_message.text import Text, ago
+from kubectl_message.operators import Operator
+from kubectl_message.text import Text, ago, some
 
 #: Seconds without a renewal after which a Lease counts as abandoned; clocks may differ.
 SILENT = 90.0
@@ -40,6 +40,16 @@ SEPARATE = Text(
     "차트의 값 watchNamespaces나 watchNamespaceSelector로 네임스페이스를 나누거나, 둘 중 하나를 "
     "제거하십시오.",
 )
+NO_NAME = Text(
+    "the operator cannot elect a leader: its Lease has no valid name",
+    "오퍼레이터가 리더를 선출할 수 없습니다. 리스(Lease)의 이름이 올바르지 않습니다",
+)
+CORRECT = Text(
+    "Correct the arguments --lease-name and --lease-namespace of its Deployment.",
+    "디플로이먼트의 인자 --lease-name과 --lease-namespace를 고치십시오.",
+)
+#: How much is quoted of a name that is none.
+QUOTED = 200
 _RESTART = "kubectl -n {namespace} rollout restart deployment/{name}"
 GONE = Text(
     "the ServiceAccount {account} is missing, so the API server refuses the operator (401)",
@@ -59,17 +69,15 @@ FORBIDDEN = "MessageOperatorForbidden"
 _LOGS = "kubectl -n {namespace} logs deployment/{name}"
 
 
-def place(operator: Operator) -> dict[str, str]:
-    """Return the words to fill into the sentences about an operator."""
-    return {"namespace": operator.namespace, "name": operator.name, "lease": operator.lease_name}
-
-
 def leads(operator: Operator) -> Finding:
     """Check whether one of the replicas leads."""
     if not operator.elects:
         return Finding(
             WELL, Text("no election: its one replica works", "선출 없이 레플리카 하나가 일합니다")
         )
+    lease = f"{operator.lease_namespace}/{operator.lease_name}"
+    if not names.is_name(operator.lease_name) or not names.is_namespace(operator.lease_namespace):
+        return Finding(FAILS, NO_NAME, CORRECT, lease[:QUOTED], "MessageOperatorNoLeader")
     spec = (operator.lease or {}).get("spec") or {}
     holder, since = spec.get("holderIdentity") or "", age(spec.get("renewTime") or "")
     if holder in [pod["metadata"]["name"] for pod in operator.pods] and (since or 0) < SILENT:
@@ -77,7 +85,7 @@ def leads(operator: Operator) -> Finding:
             WELL,
             Text("{holder} leads", "리더는 {holder}입니다").format(holder=holder),
         )
-    detail = f"Lease {operator.namespace}/{operator.lease_name}: "
+    detail = f"Lease {lease}: "
     if operator.lease is None:
         detail += "-"
     else:
@@ -91,7 +99,7 @@ def leads(operator: Operator) -> Finding:
             f"written: {_LOGS} --all-pods | grep -i lease",
             "새 리더가 선출되기까지 30초쯤 걸립니다. 계속되면 리스(Lease)를 쓸 수 있는지 로그에서 "
             f"확인하십시오: {_LOGS} --all-pods | grep -i lease",
-        ).format(**place(operator)),
+        ).format(namespace=operator.namespace, name=operator.name),
         detail,
         "MessageOperatorNoLeader",
     )
@@ -166,6 +174,8 @@ def serves(kubectl: Kubectl, operator: Operator, namespace: str) -> bool:
 def served(kubectl: Kubectl, operator: Operator, there: set[str]) -> set[str]:
     """Return which of these namespaces the operator is to serve; raise `KubectlError`."""
     if operator.selector:
+        if not names.is_selector(operator.selector):
+            return set()
         chosen = kubectl.list("namespaces", f"--selector={operator.selector}")
         return there & {one["metadata"]["name"] for one in chosen}
     return there & {*operator.namespaces} if operator.namespaces else there
@@ -179,10 +189,9 @@ def shared(kubectl: Kubectl, operators: list[Operator], there: set[str]) -> Find
         both = sorted(ones & others)
         if not both:
             continue
-        first = ", ".join(both[:3]) + ", …" * (len(both) > 3)
-        which = ALL if ones == others == there else Text(first, first)
-        names = {"one": f"{one.namespace}/{one.name}", "other": f"{other.namespace}/{other.name}"}
-        return Finding(FAILS, SHARED.format(which=which, **names), SEPARATE)
+        which = ALL if ones == others == there else Text.of(some(both))
+        says = SHARED.format(which=which, one=one.title, other=other.title)
+        return Finding(FAILS, says, SEPARATE)
     return None
 
 
@@ -206,4 +215,5 @@ def unserved(operators: list[Operator], namespace: str) -> Finding:
         ).format(it=namespace),
         todo,
         runbook="MessageOperatorUnserved",
+        about=some([one.title for one in operators]),
     )

@@ -6,15 +6,16 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
-from kubectl_message import checks, running, survey
-from kubectl_message.findings import FAILS, UNKNOWN, WAITS, WELL, Finding, lines, mark
+from kubectl_message import advice, checks, running, survey
+from kubectl_message.findings import FAILS, NOTE, UNKNOWN, WAITS, WELL, Finding, lines, mark
 from kubectl_message.knowledge import refusals
 from kubectl_message.kubectl import Kubectl, KubectlError
 from kubectl_message.messages import KIND, VERSION, State, age, state
-from kubectl_message.survey import Operator
-from kubectl_message.text import Text, pad, width
+from kubectl_message.operators import Operator
+from kubectl_message.text import Text, pad, some, width
 
 Object = dict[str, Any]
 
@@ -35,6 +36,7 @@ ALL_WELL = Text("All is well.", "모두 정상입니다.")
 SOME_WRONG = Text(
     "{n} of {all} checks found something wrong.", "{all}개 항목 중 {n}개에 문제가 있습니다."
 )
+OF_ONLY = Text("{it}, for {which} alone", "{it}, 처리하는 네임스페이스: {which}")
 MAY_NOT = Text("you may not look", "조회할 권한이 없습니다")
 
 
@@ -55,7 +57,7 @@ def report(kubectl: Kubectl) -> int:
             below = lines(finding)
             if below:
                 print(*(f"  {line}" for line in below), sep="\n", flush=True)
-        found.append(finding)
+        found += [finding] * (finding.level != NOTE)
     wrong = sum(finding.level == FAILS for finding in found)
     print()
     if wrong:
@@ -71,21 +73,26 @@ def check(kubectl: Kubectl) -> Iterator[Check]:
     kind, version = _kind(kubectl)
     yield Check(CRD, kind)
     try:
-        operators = survey.look(kubectl)
+        operators, alike = survey.look(kubectl)
     except KubectlError as error:
         if error.key != "forbidden":
             raise
-        operators = []
+        operators, alike = [], []
         yield Check(OPERATOR, Finding(UNKNOWN, MAY_NOT, detail=error.said))
     else:
         if not operators:
             yield Check(OPERATOR, checks.NOT_INSTALLED)
     for operator in operators:
+        about = partial(advice.about, operator)
         yield Check(OPERATOR, _installed(operator, version))
-        yield Check(READY, running.runs(operator))
-        yield Check(LEADER, checks.leads(operator))
+        yield Check(READY, about(running.runs(operator)))
+        yield Check(LEADER, about(checks.leads(operator)))
         refused = checks.accepted(kubectl, operator)
-        yield Check(RIGHTS, refused or checks.allowed(kubectl, operator, operator.namespaces))
+        allowed = refused or checks.allowed(kubectl, operator, operator.namespaces)
+        yield Check(RIGHTS, about(allowed))
+    if alike:
+        note = advice.ignored(alike)
+        yield Check(OPERATOR, note._replace(todo=None) if operators else note)
     if kind.level != FAILS:
         yield from _served(kubectl, operators)
 
@@ -142,7 +149,7 @@ def _kind(kubectl: Kubectl) -> tuple[Finding, str]:
         says = Text("the CRD {kind} is not served", "{kind} CRD가 제공되지 않습니다")
         return missing._replace(says=says.format(kind=KIND), detail="; ".join(wrong)), version
     installed = f"{KIND}/{VERSION} ({version or '?'})"
-    return Finding(WELL, Text(installed, installed)), version
+    return Finding(WELL, Text.of(installed)), version
 
 
 def _discovered(kubectl: Kubectl, missing: Finding) -> Finding:
@@ -159,8 +166,9 @@ def _discovered(kubectl: Kubectl, missing: Finding) -> Finding:
 
 
 def _installed(operator: Operator, crd: str) -> Finding:
-    installed = f"{operator.namespace}/{operator.name} ({operator.version or '?'})"
-    says = Text(installed, installed)
+    says = Text.of(f"{operator.title} ({operator.version or '?'})")
+    if operator.only is not None:
+        return Finding(WELL, OF_ONLY.format(it=says, which=some(operator.only)))
     if not crd or not operator.version or crd == operator.version:
         return Finding(WELL, says)
     todo = Text(
@@ -188,8 +196,10 @@ def _served(kubectl: Kubectl, operators: list[Operator]) -> Iterator[Check]:
 def _namespaces(
     kubectl: Kubectl, operators: list[Operator], states: list[State], there: set[str]
 ) -> Finding:
-    gone = sorted({name for operator in operators for name in operator.namespaces} - there)
-    if gone:
+    for operator in operators:
+        gone = sorted({*operator.namespaces} - there)
+        if not gone:
+            continue
         says = Text(
             "{gone} is to be served and is gone", "처리하도록 지정된 {gone} 네임스페이스가 없습니다"
         )
@@ -197,9 +207,9 @@ def _namespaces(
             "Create it, or take it out of the chart's value watchNamespaces.",
             "만들거나 차트의 값 watchNamespaces에서 빼십시오.",
         )
-        return Finding(
-            FAILS, says.format(gone=", ".join(gone)), todo, runbook="MessageOperatorUnserved"
-        )
+        says = says.format(gone=", ".join(gone))
+        finding = Finding(FAILS, says, todo, runbook="MessageOperatorUnserved")
+        return advice.about(operator, finding)
     both = checks.shared(kubectl, operators, there)
     if both is not None:
         return both

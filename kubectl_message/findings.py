@@ -7,19 +7,21 @@ import sys
 from typing import NamedTuple
 
 from kubectl_message.knowledge.entry import url
-from kubectl_message.text import Text, columns, pad, paint, printable, width, wrap
+from kubectl_message.text import Text, columns, pad, paint, printable, shown, width, wrap
 from kubectl_message.version import VERSION
 
-WELL, WAITS, FAILS, UNKNOWN = "well", "waits", "fails", "unknown"
+WELL, WAITS, FAILS, UNKNOWN, NOTE = "well", "waits", "fails", "unknown", "note"
 #: The mark and the colour of each level. The marks take one column in every font.
 MARKS = {
     WELL: ("✓", "green"),
     WAITS: ("!", "yellow"),
     FAILS: ("✗", "red"),
     UNKNOWN: ("?", "yellow"),
+    NOTE: ("-", "dim"),
 }
 
 REASON, DETAILS = Text("Reason", "이유"), Text("Details", "자세히")
+OPERATOR = Text("Operator", "오퍼레이터")
 ADVICE, MORE = Text("Do", "할 일"), Text("More", "더 보기")
 
 
@@ -34,12 +36,15 @@ class Finding(NamedTuple):
     detail: str = ""
     #: The alert whose runbook has more details.
     runbook: str = ""
+    #: The operator that it is about, as NAMESPACE/NAME.
+    about: str = ""
 
 
 def lines(finding: Finding, reason: str = "") -> list[str]:
-    """Return the lines below a finding's sentence: the reason, the details, what to do."""
+    """Return the lines below a finding's sentence: whose it is, the details, what to do."""
     said = [
-        (REASON, reason),
+        (REASON, shown(reason)),
+        (OPERATOR, shown(finding.about)),
         (DETAILS, quoted(finding.detail)),
         (ADVICE, str(finding.todo or "")),
         (MORE, str(url(finding.runbook, VERSION)) if finding.runbook else ""),
@@ -69,5 +74,6 @@ def complain(finding: Finding) -> None:
     print(f"kubectl message: {finding.says}", file=sys.stderr)
     if finding.todo:
         print(f"  {finding.todo}", file=sys.stderr)
-    for line in finding.detail.splitlines():
-        print(f"  | {line}", file=sys.stderr)
+    for line in finding.detail.split("\n"):
+        if line:
+            print(f"  | {printable(line)}", file=sys.stderr)

@@ -1,4 +1,8 @@
-"""Runs the user's own kubectl, which knows the kubeconfig, the login and the proxy."""
+"""Runs the user's own kubectl, which knows the kubeconfig, the login and the proxy.
+
+Names may come from a cluster, where tenants write them. No object has a name that is not valid, so
+kubectl is not asked for one; and what is no option stands behind `--`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kubectl_message import names
 from kubectl_message.knowledge import refusals
 from kubectl_message.knowledge.refusals import Refusal
 
@@ -45,14 +50,16 @@ class Kubectl:
     def list(self, kind: str, *arguments: str, everywhere: bool = False) -> list[Object]:
         """Return the objects of a kind in this namespace or in all; raise `KubectlError`."""
         where = ["--all-namespaces"] if everywhere else self._here()
-        found = self.ask("get", kind, *where, *arguments, "--output=json")
+        found = self.ask("get", *where, *arguments, "--output=json", "--", kind)
         items: list[Object] = json.loads(found)["items"]
         return items
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object | None:
         """Return an object, or None if it does not exist; raise `KubectlError`."""
+        if not names.is_name(name) or not (namespace is None or names.is_namespace(namespace)):
+            return None
         where = [f"--namespace={namespace}"] if namespace else self._here()
-        found = self.ask("get", kind, name, *where, "--ignore-not-found", "--output=json")
+        found = self.ask("get", *where, "--ignore-not-found", "--output=json", "--", kind, name)
         return dict(json.loads(found)) if found.strip() else None
 
     def here(self) -> str:
@@ -85,10 +92,10 @@ class Kubectl:
             raise KubectlError(refusals.refusal(said), said)
         return str(printed)
 
-    def show(self, *arguments: str) -> int:
-        """Run kubectl on the user's terminal; return its exit code."""
+    def logs(self, pod: str, *flags: str) -> int:
+        """Print the log of a Pod with a valid name on the terminal; return kubectl's exit code."""
         try:
-            return subprocess.call(self._command([*self._here(), *arguments]))
+            return subprocess.call(self._command(["logs", *self._here(), *flags, "--", pod]))
         except FileNotFoundError:
             raise KubectlError(refusals.MISSING) from None
 
@@ -99,7 +106,7 @@ class Kubectl:
         """
         where = ["--all-namespaces"] if everywhere else self._here()
         flags = ("--watch", "--output-watch-events", "--output=json")
-        with self._start(("get", kind, *where, *flags), False) as process:
+        with self._start(("get", *where, *flags, "--", kind), False) as process:
             errors = _Errors(process)
             try:
                 yield from _documents(process)

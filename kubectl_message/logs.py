@@ -17,7 +17,7 @@ def show(kubectl: Kubectl, name: str, flags: Sequence[str]) -> int:
     if message is None:
         return why.of_name(kubectl, name)
     now = state(message)
-    code = kubectl.show("logs", now.pod, f"--container={CONTAINER}", *flags)
+    code = kubectl.logs(now.pod, f"--container={CONTAINER}", *flags)
     if code == 0 and now.prints:  # without a node, kubectl prints nothing and succeeds
         return 0
     with contextlib.redirect_stdout(sys.stderr):

@@ -6,6 +6,8 @@ import time
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
+from kubectl_message import names
+
 Object = dict[str, Any]
 
 #: The kind's full name: another group may also have a resource `messages`.
@@ -47,7 +49,7 @@ def state(message: Object) -> State:
     condition = ready(status)
     observed = status.get("observedGeneration", condition.get("observedGeneration"))
     current = bool(condition) and observed == meta.get("generation")
-    phase = str(status.get("phase") or "Failed")
+    phase, node = str(status.get("phase") or "Failed"), status.get("nodeName") or ""
     if phase == "Processed" and condition.get("status") != "True":
         phase = "Failed"  # of a former state: the operator could not tell this one
     return State(
@@ -58,8 +60,9 @@ def state(message: Object) -> State:
         message=condition.get("message", "") if current else "",
         since=(condition.get("lastTransitionTime", "") if current else "")
         or meta.get("creationTimestamp", ""),
-        pod=status.get("podName") or f"msg-{meta['name']}",
-        node=status.get("nodeName") or "",
+        # Not status.podName: a namespace's administrators may write another name there.
+        pod=f"msg-{meta['name']}",
+        node=node if names.is_name(node) else "",
         text=spec.get("text", ""),
         interval=spec.get("intervalSeconds", 0),
         deleting="deletionTimestamp" in meta,

@@ -6,7 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 from kubectl_message.kubectl import Kubectl
-from kubectl_message.survey import Operator
+from kubectl_message.operators import Operator
 
 Object = dict[str, Any]
 
@@ -22,6 +22,15 @@ class Right(NamedTuple):
         return f"{self.verb} {self.resource}"
 
 
+class Question(NamedTuple):
+    """Whether an account has a right, in a namespace or in all, to an object or to all."""
+
+    account: str
+    right: Right
+    namespace: str = ""
+    name: str = ""
+
+
 #: A test compares them with the chart's roles.
 NEEDED = (
     *(Right("myorg.dev", "messages", verb) for verb in ("get", "list", "watch")),
@@ -33,6 +42,8 @@ LEASE = tuple(Right("coordination.k8s.io", "leases", verb) for verb in ("get", "
 SELECTING = tuple(Right("", "namespaces", verb) for verb in ("list", "watch"))
 #: Maximum number of namespaces to check: each takes one request per right.
 MOST = 10
+#: The largest number of questions to a kubectl: it sends so many requests without a pause.
+BATCH = 300
 
 
 def missing(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> list[str]:
@@ -40,25 +51,40 @@ def missing(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> list
 
     Without namespaces, it checks the cluster-wide rights.
     """
+    account = operator.account
     asked = [
-        (right, namespace, "") for namespace in (namespaces or [""])[:MOST] for right in NEEDED
+        Question(account, right, namespace)
+        for namespace in (namespaces or [""])[:MOST]
+        for right in NEEDED
     ]
     if operator.selector:
-        asked += [(right, "", "") for right in SELECTING]
+        asked += [Question(account, right) for right in SELECTING]
     if operator.elects:
-        name = operator.lease_name
+        where, name = operator.lease_namespace, operator.lease_name
         asked += [
-            (right, operator.namespace, "" if right.verb == "create" else name) for right in LEASE
+            Question(account, right, where, "" if right.verb == "create" else name)
+            for right in LEASE
         ]
-    reviews = [_review(operator.account, *question) for question in asked]
-    everything = {"apiVersion": "v1", "kind": "List", "items": reviews}
-    flags = ("--validate=false", "--output=json", "--filename=-")
-    printed = kubectl.ask("create", *flags, send=everything)
     return [
-        f"{right} ({namespace or '*'})"
-        for (right, namespace, _), answer in zip(asked, _documents(printed))
-        if not answer["status"].get("allowed")
+        f"{question.right} ({question.namespace or '*'})"
+        for question, allowed in zip(asked, answers(kubectl, asked))
+        if not allowed
     ]
+
+
+def answers(kubectl: Kubectl, questions: list[Question]) -> list[bool]:
+    """Return the API server's answers; raise `KubectlError`."""
+    said: list[bool] = []
+    flags = ("--validate=false", "--output=json", "--filename=-")
+    for start in range(0, len(questions), BATCH):
+        reviews = [_review(*question) for question in questions[start : start + BATCH]]
+        printed = kubectl.ask("create", *flags, send=_list(reviews))
+        said += [bool(answer["status"].get("allowed")) for answer in _documents(printed)]
+    return said
+
+
+def _list(items: list[Object]) -> Object:
+    return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
 def _review(user: str, right: Right, namespace: str, name: str) -> Object:

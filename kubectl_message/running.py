@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from kubectl_message import names
 from kubectl_message.findings import FAILS, WAITS, WELL, Finding
 from kubectl_message.knowledge import replicas
-from kubectl_message.survey import Operator, Trouble, ended, is_ready, trouble
+from kubectl_message.operators import Operator
+from kubectl_message.survey import Trouble, ended, is_ready, trouble
 from kubectl_message.text import Text
+from kubectl_message.trust import RELEASE
 
 Object = dict[str, Any]
 
 #: Number of a Pod's restarts from which they are reported.
 MANY = 3
-#: Helm's annotation with the name of the release.
-RELEASE = "meta.helm.sh/release-name"
 
 _UP = "kubectl -n {namespace} scale deployment/{name} --replicas=1"
 _LOGS = "kubectl -n {namespace} logs deployment/{name} --previous"
@@ -81,7 +82,7 @@ def _rollout(operator: Operator) -> Finding | None:
     )
     found = _not_ready(operator._replace(pods=new), Finding(WAITS, says))
     release = (operator.deployment["metadata"].get("annotations") or {}).get(RELEASE)
-    if release is None or found.todo is None:
+    if not names.is_name(release) or found.todo is None:
         return found
     back = f"`helm rollback {release} --namespace {operator.namespace}`."
     return found._replace(

@@ -14,7 +14,7 @@ from typing import Any, Union
 from kubectl_message import knowledge
 from kubectl_message.kubectl import Kubectl, KubectlError
 from kubectl_message.messages import KIND, State, age, state
-from kubectl_message.text import Cell, Text, ago, cut, paint, printable, table
+from kubectl_message.text import Cell, Text, ago, cut, escaped, paint, printable, table
 
 Object = dict[str, Any]
 #: News from the watching thread: an event, a new watch, or why it cannot watch.
@@ -54,7 +54,7 @@ def show(kubectl: Kubectl, *, everywhere: bool, as_json: bool) -> int:
     states = [state(message) for message in kubectl.list(KIND, everywhere=everywhere)]
     if as_json:
         items = [one._asdict() for one in states]
-        print(json.dumps({"items": items}, ensure_ascii=False, indent=2))
+        print(escaped(json.dumps({"items": items}, ensure_ascii=False, indent=2)))
     elif not states:
         print(NONE if everywhere else NONE_HERE.format(here=kubectl.here()))
     else:
@@ -100,9 +100,9 @@ def why(one: State) -> str:
         return ""
     entry = knowledge.find(one.reason, one.message)
     if entry is None:
-        return f"{one.reason}: {printable(one.message)}"
+        return printable(f"{one.reason}: {one.message}")
     says = entry.says.format(pod=one.pod, name=one.name, namespace=one.namespace)
-    return f"{one.reason}: {says}"
+    return printable(f"{one.reason}: {says}")
 
 
 def live(kubectl: Kubectl, *, everywhere: bool) -> int:
@@ -128,7 +128,7 @@ def _fitting(lines: list[str]) -> list[str]:
 
 
 def _words(one: State) -> list[str]:
-    return [f"{one.namespace}/{one.name}", one.phase or "-", why(one)]
+    return [f"{one.namespace}/{one.name}", printable(one.phase) or "-", why(one)]
 
 
 def _watch(kubectl: Kubectl, everywhere: bool, news: queue.Queue[News]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import sys
 import unicodedata
@@ -12,6 +14,9 @@ from typing import Any, NamedTuple
 #: ANSI's codes.
 COLORS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}
 
+#: The longest value in a sentence; three names of namespaces, or of objects in them, fit.
+LONGEST = 1000
+
 
 class Text(NamedTuple):
     """A sentence in both languages."""
@@ -20,10 +25,18 @@ class Text(NamedTuple):
     ko: str
 
     def format(self, **values: object) -> Text:
-        """Return it with the {words} replaced by values; a Text is put in in its language."""
-        en = {name: v.en if isinstance(v, Text) else v for name, v in values.items()}
-        ko = {name: v.ko if isinstance(v, Text) else v for name, v in values.items()}
+        """Return it with the {words} replaced by values; a Text is put in in its language.
+
+        Other values may come from the cluster: they are shortened, and cannot steer the terminal.
+        """
+        en = {name: v.en if isinstance(v, Text) else shown(v) for name, v in values.items()}
+        ko = {name: v.ko if isinstance(v, Text) else shown(v) for name, v in values.items()}
         return Text(self.en.format(**en), self.ko.format(**ko))
+
+    @classmethod
+    def of(cls, value: object) -> Text:
+        """Return a value that is the same in both languages."""
+        return cls("{it}", "{it}").format(it=value)
 
     def __str__(self) -> str:
         return self.ko if language() == "ko" else self.en
@@ -81,6 +94,26 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
+def escaped(text: str) -> str:
+    """Return a JSON document with what controls the terminal escaped as JSON does it."""
+    return re.sub(
+        r"[^\n]",
+        lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1],
+        text,
+    )
+
+
+def shown(value: object) -> str:
+    """Return a value for a sentence: printable, and not longer than a sentence may be."""
+    text = printable(str(value))
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def some(names: Sequence[str]) -> str:
+    """Return the first three names."""
+    return ", ".join(names[:3]) + ", …" * (len(names) > 3)
+
+
 def columns() -> int:
     """Return the terminal's width; if stdout is no terminal, a large number, so nothing is cut."""
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
@@ -103,10 +136,14 @@ class Cell(NamedTuple):
     text: str
     color: str = ""
 
+    def clean(self) -> Cell:
+        """Return it without characters that control the terminal."""
+        return self._replace(text=printable(self.text))
+
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
     """Return the lines of a table; its last column is cut to the terminal's width."""
-    lines = [[Cell(head, "bold") for head in heads], *rows]
+    lines = [[Cell(head, "bold") for head in heads], *([c.clean() for c in row] for row in rows)]
     sizes = [max(width(line[place].text) for line in lines) for place in range(len(heads))]
     room = max(columns() - sum(size + 3 for size in sizes[:-1]), 12)
     return [_line(line, sizes, room) for line in lines]

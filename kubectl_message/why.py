@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from kubectl_message import checks, knowledge, running, survey
+from kubectl_message import advice, checks, knowledge, running, survey
 from kubectl_message.findings import FAILS, UNKNOWN, WAITS, WELL, Finding, complain, lines
 from kubectl_message.knowledge import refusals
 from kubectl_message.kubectl import Kubectl, KubectlError
@@ -87,13 +87,14 @@ def look(kubectl: Kubectl, now: State) -> Finding:
     if now.reason in STARTING:
         finding = finding._replace(detail=_last_warning(kubectl, now) or finding.detail)
     besides = held_up(kubectl, now)
-    if besides is None or besides is checks.NOT_INSTALLED:  # one may run outside the cluster
+    if besides is None or not besides.about:  # one may run outside the cluster
         return finding
     return finding._replace(
         level=besides.level,
         says=BESIDES.format(says=finding.says, more=besides.says),
         todo=AND_DO.format(todo=finding.todo, more=besides.todo),
         detail="; ".join(detail for detail in (finding.detail, besides.detail) if detail),
+        about=besides.about,
     )
 
 
@@ -165,14 +166,16 @@ def _not_seen(kubectl: Kubectl, now: State) -> Finding:
 def held_up(kubectl: Kubectl, now: State) -> Finding | None:
     """Return why the operator does not look at a Message, or None if there is no reason."""
     try:
-        operators = survey.look(kubectl)
+        operators, alike = survey.look(kubectl)
         serving = [one for one in operators if checks.serves(kubectl, one, now.namespace)]
     except KubectlError as error:
         if error.key != "forbidden":
             raise
         return None if now.phase else _may_not_look()
     if not operators:
-        return checks.NOT_INSTALLED
+        return checks.NOT_INSTALLED._replace(
+            detail=str(advice.ignored(alike).says) if alike else ""
+        )
     if not serving:
         return checks.unserved(operators, now.namespace)
     for operator in serving:
@@ -183,7 +186,7 @@ def held_up(kubectl: Kubectl, now: State) -> Finding | None:
             checks.allowed(kubectl, operator, [now.namespace]),
         ):
             if finding is not None and finding.level == FAILS:
-                return finding
+                return advice.about(operator, finding)
     return None
 
 

@@ -14,9 +14,10 @@ import pytest
 from hack.rig import tools
 from hack.rig.control_plane import ADMIN
 from tests.faults.messages import foreign_pod
-from tests.support.faults.cluster import Raw
+from tests.support.faults.cluster import Raw, RefusedError
 from tests.support.faults.webhook import webhook
 from tests.support.faults.world import World
+from tests.support.listener import listening
 from tests.support.plugin import Plugin, Said
 
 KOREAN = "ko_KR.UTF-8"
@@ -199,6 +200,44 @@ async def test_when_it_cannot_tell_it_says_why_and_ends_with_3(
     )
     assert lines["no cluster"][0] == "kubectl message: The cluster does not answer."
     assert lines["no kubectl"][0] == "kubectl message: kubectl is not installed."
+
+
+async def test_r1_an_administrators_token_goes_nowhere(
+    here: World, run: Callable[..., Any]
+) -> None:
+    await here.start()
+    await here.create("하나", "hello-msg")
+    await here.is_ready("hello-msg")
+    deployments = f"/apis/apps/v1/namespaces/{here.namespace}/deployments"
+    with listening() as (port, heard):
+        elsewhere = f"--server=https://127.0.0.1:{port}"
+        await here.cluster.ask("POST", deployments, look_alike(f"--lease-name={elsewhere}"))
+        wrong = {"status": {"podName": elsewhere}}
+        with pytest.raises(RefusedError, match=r"podName: .* should match"):
+            await here.cluster.patch(f"{here.object('hello-msg')}/status", wrong)
+
+        doctor, why = await run("doctor"), await run("why", "hello-msg")
+
+    assert heard == []
+    assert f"ignored: {here.namespace}/message-operator" in doctor.out
+    assert "no operator is installed" in doctor.out, "the one of the test runs outside the cluster"
+    assert why.first == "hello-msg prints: its text, every 10 s, by Pod msg-hello-msg."
+
+
+def look_alike(*arguments: str) -> Raw:
+    """Return a Deployment that somebody who may edit a namespace can create there."""
+    labels = {"app.kubernetes.io/name": "message-operator"}
+    container = {
+        "name": "operator", "image": "registry.invalid/none",
+        "args": ["--all-namespaces", "--message-image=a", "--leader-elect", *arguments],
+    }  # fmt: skip
+    return {
+        "metadata": {"name": "message-operator", "labels": labels},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
 
 
 async def test_without_the_kind_it_says_so(world_without_the_kind: World, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from hack.pack import bundle
-from kubectl_message import survey
+from kubectl_message import operators
 from tests.chart import helm
 
 Raw = dict[str, Any]
@@ -24,7 +24,7 @@ def by_olm(namespaces: str = "") -> Raw:
     file = bundle.BUNDLE / "manifests" / f"{bundle.NAME}.clusterserviceversion.yaml"
     (deployment,) = yaml.safe_load(file.read_text())["spec"]["install"]["spec"]["deployments"]
     template = deployment["spec"]["template"]["metadata"]
-    template["annotations"] = {**template["annotations"], survey.OLM: namespaces}
+    template["annotations"] = {**template["annotations"], operators.OLM: namespaces}
     metadata = {"name": deployment["name"], "namespace": "operators", "labels": deployment["label"]}
     return {"metadata": metadata, "spec": deployment["spec"]}
 

@@ -5,7 +5,7 @@ import pytest
 from kubectl_message import doctor
 from kubectl_message.findings import FAILS, WELL
 from kubectl_message.kubectl import Kubectl
-from kubectl_message.survey import Operator
+from kubectl_message.operators import Operator
 from tests.unit.plugin.operators import Raw, by_helm
 
 

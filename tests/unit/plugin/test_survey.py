@@ -2,10 +2,11 @@
 
 import pytest
 
-from kubectl_message import checks, running, survey
+from kubectl_message import checks, operators, running, survey
 from kubectl_message.findings import FAILS, WAITS, WELL, Finding
 from kubectl_message.kubectl import Kubectl
-from kubectl_message.survey import Operator
+from kubectl_message.operators import Operator
+from kubectl_message.trust import RELEASE
 from tests.unit.plugin.operators import Raw, account, ago, by_helm, by_olm, lease, pod
 
 
@@ -36,9 +37,9 @@ def test_by_its_settings_an_operator_is_told_from_other_deployments() -> None:
     other = by_helm()
     other["spec"]["template"]["spec"]["containers"][0].update(args=["--namespace=a"], env=[])
 
-    assert survey._is_operator(by_helm(nameOverride="other"))
-    assert survey._is_operator(by_olm())
-    assert not survey._is_operator(other)
+    assert operators.is_operator(by_helm(nameOverride="other"))
+    assert operators.is_operator(by_olm())
+    assert not operators.is_operator(other)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_a_node_that_is_lost_is_why_its_pod_is_not_ready(cluster: dict[str, list
 
     cluster.update(deployments=[by_helm()], pods=[on_it], nodes=[node])
 
-    (one,) = survey.look(Kubectl())
+    (one,), _ = survey.look(Kubectl())
     found = running.runs(one)
 
     assert found.detail == "NodeNotReady: worker-1"
@@ -163,7 +164,7 @@ def test_a_rollout_that_is_stuck_is_told_though_the_former_pod_serves(
     former = of_rollout("a", pod())
     new = of_rollout("b", pod("operator-1", ready=False, containerStatuses=[status]))
     deployment = by_helm()
-    deployment["metadata"]["annotations"] = {running.RELEASE: "prod"}
+    deployment["metadata"]["annotations"] = {RELEASE: "prod"}
 
     found = running.runs(Operator(deployment, [former, new], None))
 

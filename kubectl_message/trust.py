@@ -1,0 +1,130 @@
+"""Which of the Deployments that look like an operator are one: those that somebody vouches for.
+
+Whoever may edit a namespace can write all of this there: a copy of the operator's Deployment, its
+labels, its Lease, a Secret with a Helm release. So none of it counts by itself. What they cannot
+write are objects without a namespace, and rights in namespaces that they do not administer:
+
+- The CRD, a ClusterRole or a ClusterRoleBinding names the operator: its Helm release, its
+  ServiceAccount, or the namespace that OLM installed it in. This holds even if it lost its rights.
+- The operator's ServiceAccount may write the status of every Message.
+- It may do so in namespaces that the operator is configured to serve. Their administrators gave it
+  that right, and may have installed it: it counts for these namespaces only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kubectl_message import names, rights
+from kubectl_message.kubectl import Kubectl, KubectlError
+from kubectl_message.messages import KIND
+from kubectl_message.operators import Operator, is_operator
+from kubectl_message.rights import Question, Right
+
+Object = dict[str, Any]
+
+#: The label of all objects of the chart, unless its value nameOverride changes it.
+NAME, OURS = "app.kubernetes.io/name", "message-operator"
+LABEL = f"{NAME}={OURS}"
+#: Helm's annotations with the name and the namespace of the release.
+RELEASE, RELEASE_NAMESPACE = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
+#: The prefix of OLM's label with the package and its namespace, which it cuts to this length.
+OLM_LABEL, OLM_SIZE = "operators.coreos.com/", 63
+CRDS = "customresourcedefinitions.apiextensions.k8s.io"
+ROLES = "clusterroles.rbac.authorization.k8s.io,clusterrolebindings.rbac.authorization.k8s.io"
+#: What no operator works without.
+NEEDED = Right("myorg.dev", "messages/status", "patch")
+#: The largest number of Deployments in a namespace to ask about.
+MOST = 5
+
+
+class Sorted(NamedTuple):
+    """The operators, and the Deployments that only look like one, as NAMESPACE/NAME."""
+
+    operators: list[Operator]
+    ignored: list[str]
+
+
+def sort(kubectl: Kubectl, deployments: list[Object]) -> Sorted:
+    """Tell operators from Deployments that only look like one; raise `KubectlError`."""
+    alike = [Operator(one, [], None) for one in deployments if _named(one) and is_operator(one)]
+    named = _named_by_the_cluster(kubectl) if alike else set()
+    vouched = [one for one in alike if named & {*_identities(one)}]
+    others = [one for one in alike if one not in vouched]
+    counts: Counter[str] = Counter()
+    asked = []
+    for one in others:
+        counts[one.namespace] += 1
+        asked += [one] * (counts[one.namespace] <= MOST)
+    try:
+        granted = _granted(kubectl, asked)
+    except KubectlError as error:
+        if error.key != "forbidden" or not vouched:
+            raise
+        granted = []
+    ignored = {one.title for one in others} - {one.title for one in granted}
+    return Sorted([*vouched, *granted], sorted(ignored))
+
+
+def _named(deployment: Object) -> bool:
+    meta = deployment["metadata"]
+    return names.is_name(meta["name"]) and names.is_namespace(meta["namespace"])
+
+
+def _identities(operator: Operator) -> Iterator[tuple[str, ...]]:
+    """Yield by what an object of the cluster may name an operator."""
+    yield "account", operator.account
+    yield "olm", f"{OURS}.{operator.namespace}"[:OLM_SIZE].rstrip("-_.")
+    release = (operator.deployment["metadata"].get("annotations") or {}).get(RELEASE)
+    if release:  # the namespace is the Deployment's own, whatever its annotation says
+        yield "release", operator.namespace, str(release)
+
+
+def _named_by_the_cluster(kubectl: Kubectl) -> set[tuple[str, ...]]:
+    """Return what the CRD, the ClusterRoles and their bindings name, as far as one may look."""
+    found: set[tuple[str, ...]] = set()
+    try:
+        crd = kubectl.get(CRDS, KIND)
+        for one in [*([crd] if crd else []), *kubectl.list(ROLES, f"--selector={LABEL}")]:
+            found.update(_names(one))
+    except KubectlError as error:
+        if error.key != "forbidden":
+            raise
+    return found
+
+
+def _names(one: Object) -> Iterator[tuple[str, ...]]:
+    labels = one["metadata"].get("labels") or {}
+    for label in labels:
+        if label.startswith(OLM_LABEL):
+            yield "olm", label[len(OLM_LABEL) :]
+    if labels.get(NAME) != OURS:  # as the CRD of the chart that has nothing else
+        return
+    annotations = one["metadata"].get("annotations") or {}
+    yield "release", annotations.get(RELEASE_NAMESPACE, ""), annotations.get(RELEASE, "")
+    # The operator's own binding is called as its role.
+    if (one.get("roleRef") or {}).get("name") == one["metadata"]["name"]:
+        for subject in one.get("subjects") or ():
+            if subject["kind"] == "ServiceAccount":
+                account = f"system:serviceaccount:{subject.get('namespace', '')}:{subject['name']}"
+                yield "account", account
+
+
+def _granted(kubectl: Kubectl, operators: list[Operator]) -> list[Operator]:
+    """Return the operators that may write the status of Messages, and where they may."""
+    asked = [
+        (one, namespace)
+        for one in operators
+        for namespace in ["", *filter(names.is_namespace, one.named[: rights.MOST])]
+    ]
+    answers = rights.answers(
+        kubectl, [Question(one.account, NEEDED, where) for one, where in asked]
+    )
+    found = []
+    for one in operators:
+        where = [place for (other, place), yes in zip(asked, answers) if yes and other is one]
+        if where:
+            found.append(one._replace(only=None if "" in where else tuple(where)))
+    return found
