@@ -23,6 +23,10 @@ from kopf_runtime.troubles import contradicted, invalid_plan
 
 logger = logging.getLogger(__name__)
 
+#: A resource version that no object has: the API server's first write is later. An apply for it
+#: creates an object and changes none: the API server compares the version only with an existing
+#: object's, and refuses. Without it, an apply would merge into whatever exists by then.
+NEVER = "1"
 #: Children without our marks that are remembered, so that they are not replaced in vain.
 REMEMBERED = 10_000
 
@@ -41,42 +45,60 @@ class Applier:
         # The templates of children that lacked one of our marks when they were made, by uid.
         self._stripped: dict[str, str] = {}
 
-    async def create(self, primary: Primary, wanted: Wanted) -> Child | None:
+    async def create(self, primary: Primary, wanted: Wanted, update: Update) -> Child | None:
         """Create a child; return None if an object of its name exists."""
-        body = await self._body(primary, wanted)
         try:
-            raw = await self._client.request(
-                "POST", wanted.kind.path(wanted.key[0]), body, query=self._query
-            )
+            if update is Update.APPLY:  # so that later applies may remove what it sets
+                body = await self._body(primary, wanted, resourceVersion=NEVER)
+                raw = await self._apply(wanted, body, force=False)
+            else:
+                body = await self._body(primary, wanted)
+                path = wanted.kind.path(wanted.key[0])
+                raw = await self._client.request("POST", path, body, query=self._query)
         except ApiError as error:
-            if error.reason != "AlreadyExists":
+            exists = "Conflict" if update is Update.APPLY else "AlreadyExists"
+            if error.status != 409 or error.reason != exists:
                 raise
             return None
         return self._made(primary, wanted, raw, "created")
 
-    async def apply(self, primary: Primary, wanted: Wanted, child: Child | None = None) -> Child:
-        """Change a child in place by server-side apply, or create it if it does not exist."""
-        body = await self._body(primary, wanted, child)
-        raw = await self._client.request(
-            "PATCH", wanted.kind.at(wanted.key), body, content_type=APPLY_PATCH,
-            query=f"{self._query}&force={'false' if child is None else 'true'}",
-        )  # fmt: skip
-        return self._made(primary, wanted, raw, "applied")
+    async def apply(self, primary: Primary, wanted: Wanted, child: Child) -> Child:
+        """Change exactly this child in place by server-side apply."""
+        body = await self._body(primary, wanted, child, uid=child.uid)
+        return self._made(primary, wanted, await self._apply(wanted, body, force=True), "applied")
 
-    async def delete(self, primary: Primary, kind: Kind, child: Child, plan: Plan) -> Child | None:
-        """Delete exactly this child; return None if it is gone, or else its state while it ends."""
-        body = {"preconditions": {"uid": child.uid}, "propagationPolicy": "Background"}
-        children = self._children[kind]
+    async def _apply(self, wanted: Wanted, body: bytes, *, force: bool) -> bytes:
+        query = f"{self._query}&force={'true' if force else 'false'}"
+        path = wanted.kind.at(wanted.key)
+        return await self._client.request(
+            "PATCH", path, body, content_type=APPLY_PATCH, query=query
+        )
+
+    async def delete(
+        self, primary: Primary, child: Child, plan: Plan, update: Update
+    ) -> Child | None:
+        """Delete exactly this child; return None if it is gone, or else its state while it ends.
+
+        One that is changed in place is deleted only if nobody has changed it since it was read:
+        raise `RetryError` if somebody has.
+        """
+        exactly = {"uid": child.uid}
+        if update is Update.APPLY:
+            exactly["resourceVersion"] = str(child.version)
+        body = {"preconditions": exactly, "propagationPolicy": "Background"}
+        kind, children = child.kind, self._children[child.kind]
         # Before the request: the watch may report the deletion, and the answer may get lost.
         self._pace.deleted(kind, child, self._client.now(), primary.uid, plan)
         try:
             raw = await self._client.request("DELETE", kind.at(child.key), body)
         except ApiError as error:
-            if error.status != 404:
-                raise
-            children.cache.drop(child)
-            text = f"{kind.kind} {child.key[1]} is gone already, the API server says."
-            raise contradicted("NotFound", text) from None
+            if error.status == 404:
+                children.cache.drop(child)
+                text = f"{kind.kind} {child.key[1]} is gone already, the API server says."
+                raise contradicted("NotFound", text) from None
+            if error.status == 409 and await self._changed(child, exactly):
+                raise RetryError(f"{kind.kind} {child.key[1]} changed meanwhile") from error
+            raise
         logger.info("deleted %s %s: %s", kind.kind, child.key[1], plan.why)
         try:
             left = children.read(raw)
@@ -87,17 +109,22 @@ class Applier:
             return None
         return children.learn(raw)
 
-    async def verify(self, primary: Primary, child: Child) -> None:
+    async def _changed(self, child: Child, exactly: dict[str, str]) -> bool:
+        """Read a child again; return whether these preconditions do not hold any more."""
+        fetched = await self._children[child.kind].fetch(child.key)
+        if fetched is None:
+            return True
+        now = {"uid": fetched[0].uid, "resourceVersion": str(fetched[0].version)}
+        return any(now[name] != value for name, value in exactly.items())
+
+    async def verify(self, primary: Primary) -> None:
         """Read the object itself, so that no child is deleted because of stale data.
 
         Raise `RetryError` if it differs from the cache.
         """
         fetched = await self._primaries.fetch(primary.key)
         fresh = fetched[0] if fetched is not None else None
-        if fresh is None or fresh.uid != primary.uid or fresh.deleting or (
-            fresh.generation > primary.generation or (fresh.generation >= child.generation > 0
-            and child.owner == primary.uid)
-        ):  # fmt: skip
+        if fresh is None or fresh.deleting or fresh.state != primary.state:
             raise RetryError(f"the {self._primaries.kind.kind} changed meanwhile")
 
     def as_admitted(self, wanted: Wanted, child: Child, update: Update) -> bool:
@@ -124,16 +151,17 @@ class Applier:
                 del self._stripped[next(iter(self._stripped))]
         return child
 
-    async def _body(self, primary: Primary, wanted: Wanted, child: Child | None = None) -> bytes:
-        """Return the manifest to send; if the child exists, only for exactly this one."""
+    async def _body(
+        self, primary: Primary, wanted: Wanted, child: Child | None = None, **exactly: str
+    ) -> bytes:
+        """Return the manifest to send, with these preconditions in its metadata."""
         body = self._templates.body(wanted) or await self._made_again(primary, wanted)
         former = self._pace.former(wanted, primary.uid)
         count = child.replaced if child is not None else former.count if former is not None else 0
-        if child is None and not count:
+        if not exactly and not count:
             return body
         manifest = msgspec.json.decode(body)
-        if child is not None:
-            manifest["metadata"]["uid"] = child.uid
+        manifest["metadata"] |= exactly
         if count:
             manifest["metadata"]["annotations"][self._marks.replaced] = str(count)
         return msgspec.json.encode(manifest)

@@ -83,8 +83,8 @@ class Controller(Behavior):
             client, self.primaries, self.children, self.grandchildren, recorder, self._status
         )
         self._reconciler = Reconciler(
-            client, self.primaries, self.children, self.owned, applier, self._pace,
-            self._external, self._teller, self.why_unserved,
+            client, self.primaries, self.children, self.owned, self.watched, applier, self._pace,
+            self._external, self._teller, self.why_unserved, self._why_missing,
             lambda key: self.queue.progress(key),  # which is made below
         )  # fmt: skip
         self.queue = WorkQueue(self.kind.plural, self._reconcile, settings.workers, metrics)
@@ -102,10 +102,20 @@ class Controller(Behavior):
         return [one.run(owners.tried if one is not owners else None) for one in reflectors]
 
     def why_unserved(self, namespace: str) -> str:
-        """Return why a namespace is not served, or an empty text if it is."""
+        """Return why a namespace is not served, or an empty text if it is.
+
+        A kind of children that cannot be served there stops only what needs it.
+        """
         if not self._selection.has(namespace):
             return "--namespace-selector does not select it"
-        reasons = (source.why_unserved(namespace) for source in self.sources)
+        dependants = (*self.children.values(), *self.grandchildren.values())
+        needed = (s for s in self.sources if s not in dependants or not s.why_missing(namespace))
+        return next(filter(None, (source.why_unserved(namespace) for source in needed)), "")
+
+    def _why_missing(self, kind: Kind, namespace: str) -> str:
+        """Return why a kind of children or grandchildren cannot be served in a namespace."""
+        sources = (self.children.get(kind), self.grandchildren.get(kind))
+        reasons = (source.why_missing(namespace) for source in sources if source is not None)
         return next(filter(None, reasons), "")
 
     def unserved(self) -> tuple[list[str], int]:
@@ -113,9 +123,14 @@ class Controller(Behavior):
         reflectors = [one for source in self.sources for one in source.reflectors.values()]
         waiting = [one for one in reflectors if not one.synced]
         told = [f"{one.path}: {one.trouble or 'is being listed'}" for one in waiting]
-        served = [n for n in self.primaries.reflectors if not self.why_unserved(n or "")]
+        served = [n for n in self.primaries.reflectors if self._serves(n or "")]
         first = [one for one in waiting if one.trouble is None]
         return told, 0 if first else len(served)
+
+    def _serves(self, namespace: str) -> bool:
+        """Return whether objects of a namespace can have children of any kind."""
+        missing = [bool(source.why_missing(namespace)) for source in self.children.values()]
+        return not self.why_unserved(namespace) and not (missing and all(missing))
 
     def last_sweep(self) -> float:
         """Return the Unix time since which every served path was compared with a full list.

@@ -1,7 +1,8 @@
 """The process: starts the controllers on kopf, elects a leader, serves the endpoints, and stops.
 
 kopf runs the process, handles its signals, provides `kopf run`, and calls any handler that an
-author adds. The runtime watches, reconciles and writes on its own, with a session of its own.
+author adds: on the leader alone, unless the author wants it on every replica. The runtime watches,
+reconciles and writes on its own, with a session of its own.
 """
 
 import asyncio
@@ -38,11 +39,20 @@ STUCK = 300.0
 S = TypeVar("S", bound=Settings)
 
 
+class LeadershipLostError(Exception):
+    """This replica does not lead any more, and kopf cannot stop the handlers that it runs."""
+
+
 class Manager(Generic[S]):
-    """An operator: its name, its settings, and a controller for each kind that it serves."""
+    """An operator: its name, its settings, and a controller for each kind that it serves.
+
+    kopf's own handlers run only while this replica leads: kopf starts them once it does, and the
+    process ends when it does not any more. With `handlers_on_standby` they run on every replica.
+    """
 
     def __init__(
-        self, name: str, settings: type[S], *, version: str = "", description: str = ""
+        self, name: str, settings: type[S], *, version: str = "", description: str = "",
+        handlers_on_standby: bool = False,
     ) -> None:  # fmt: skip
         if not DNS_LABEL.fullmatch(name):  # it is a label's value, and the name of the Lease
             raise ValueError(
@@ -59,6 +69,8 @@ class Manager(Generic[S]):
         self._task: asyncio.Task[None] | None = None
         self._stopped: asyncio.Task[None] | None = None
         self._adapt: Callable[[Client, S], Awaitable[S]] | None = None
+        self._handlers_on_standby = handlers_on_standby
+        self._leads = asyncio.Event()
         kopf.on.startup()(self._start)
         kopf.on.cleanup()(self._clean_up)
         kopf.on.login(backoff=5)(self._login)
@@ -93,6 +105,7 @@ class Manager(Generic[S]):
         except kopf.LoginError as error:
             print(f"{self.program.name}: {error}", file=sys.stderr)  # noqa: T201
             return 1
+        kopf.on.startup()(self._until_leading)  # after the author's own
         kopf.run(
             standalone=True,
             clusterwide=not settings.namespaces,
@@ -133,6 +146,13 @@ class Manager(Generic[S]):
         self._task.add_done_callback(self._ended)
         if self._configured is not None:  # not under `kopf run`
             asyncio.get_running_loop().call_soon(self._catch_signals)  # after kopf has set its own
+        else:
+            await self._until_leading()
+
+    async def _until_leading(self, **_: Any) -> None:
+        """Hold up kopf, which watches nothing and calls no handler before it has started."""
+        if not self._handlers_on_standby:
+            await self._leads.wait()
 
     async def _clean_up(self, **_: Any) -> None:
         await self._stop()
@@ -164,7 +184,10 @@ class Manager(Generic[S]):
     def _ended(self, task: asyncio.Task[None]) -> None:
         """End the process if the controllers failed, so that the supervisor restarts it."""
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.critical("The operator failed", exc_info=error)
+            if isinstance(error, ExceptionGroup) and error.subgroup(LeadershipLostError):
+                logger.critical("This replica ends: kopf's handlers may run on the leader alone")
+            else:
+                logger.critical("The operator failed", exc_info=error)
             signal.raise_signal(signal.SIGTERM)
 
     def _exit_code(self) -> int:
@@ -222,9 +245,16 @@ class Manager(Generic[S]):
         return settings
 
     async def _work(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for controller in self.controllers:
-                group.create_task(controller.work())
+        """Reconcile until cancelled; raise `LeadershipLostError` if kopf's handlers run on."""
+        self._leads.set()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for controller in self.controllers:
+                    group.create_task(controller.work())
+        except asyncio.CancelledError:
+            if self._stopped is None and not self._handlers_on_standby and _has_handlers():
+                raise LeadershipLostError from None
+            raise
 
     async def _tell_ready(self) -> None:
         while self._ready():  # noqa: ASYNC110 (any source may change it)
@@ -248,3 +278,13 @@ class Manager(Generic[S]):
                 return self._healthy()
             unserved += waiting
         return "; ".join(unserved[:5]) or "nothing is served yet"
+
+
+def _has_handlers() -> bool:
+    """Return whether the author has registered handlers of kopf that act on objects.
+
+    kopf has no public name for this; a test notices if it moves.
+    """
+    registry = kopf.get_default_registry()
+    acting = registry._watching, registry._changing, registry._spawning, registry._indexing
+    return any(part.get_all_handlers() for part in acting)

@@ -20,7 +20,6 @@ class Step(Enum):
     CREATE = auto()
     APPLY = auto()  # change it in place
     DELETE = auto()  # it is wrong: another one follows once it is gone
-    VERIFY = auto()  # its generation is newer than the known one: read the object, then decide
     WAIT = auto()  # it is being deleted
     CONFLICT = auto()  # it belongs to somebody else
     ADMISSION = auto()  # admission changed it at its creation: another one would be no better
@@ -35,6 +34,9 @@ class Plan:
     why: str = ""
     #: Whether the user caused it by editing the object.
     edited: bool = False
+    #: Whether to read the object itself first, because the cached one may be older than the child.
+    #: Nothing is deleted without that.
+    verify: bool = False
 
 
 KEEP, WAIT, CONFLICT, ADMISSION = (
@@ -60,19 +62,22 @@ def plan(
     as_wanted = in_place or child.template in ("", wanted.template)
     if as_admitted and as_wanted and not child.deleting and stripped(primary, child):
         return _admitted(in_place=in_place)
+    # What is changed in place may hold data: whatever happened to its marks, it is never deleted.
+    change = Step.APPLY if in_place else Step.DELETE
     if child.owner != primary.uid:
-        return _of_another(primary, child, lives)
+        return _of_another(primary, child, lives, change)
     if child.deleting:
         return WAIT
     if ended := owned.ended(child.view):
         return Plan(Step.DELETE, "Healed", f"its {wanted.kind.kind} had ended ({ended})")
-    change = Step.APPLY if in_place else Step.DELETE
     if child.template != wanted.template:
         if child.generation > primary.generation:
-            return Plan(Step.VERIFY, "Healed", f"its {wanted.kind.kind}'s generation was altered")
+            why = f"its {wanted.kind.kind}'s generation was altered"
+            return Plan(change, "Healed", why, verify=True)
         if 0 < child.generation < primary.generation:
             return Plan(change, "Replaced", f"the {word} was edited", edited=True)
-        return Plan(change, "Replaced", f"its {wanted.kind.kind}'s template changed")
+        why = f"its {wanted.kind.kind}'s template changed"
+        return Plan(change, "Replaced", why, verify=True)
     if child.unlabelled and child.altered is False and wanted.shape():
         # A label is gone, but the operator still owns it, so no request of somebody's removed it.
         return _admitted(in_place=in_place)
@@ -88,8 +93,11 @@ def _admitted(*, in_place: bool) -> Plan:
     return Plan(Step.APPLY, "Healed", "admission had changed it") if in_place else ADMISSION
 
 
-def _of_another(primary: Primary, child: Child, lives: Callable[[str], bool]) -> Plan:
-    """Return the step for an object of the child's name that the primary does not control."""
+def _of_another(primary: Primary, child: Child, lives: Callable[[str], bool], change: Step) -> Plan:
+    """Return the step for an object of the child's name that the primary does not control.
+
+    `change` is what makes it right if it was created for the primary or for nobody who lives.
+    """
     if child.owner:  # somebody else's, unless its owner is a deleted object of the primary's name
         return WAIT if child.parent == primary.key[1] and not lives(child.owner) else CONFLICT
     if child.deleting and child.made_for:
@@ -97,12 +105,12 @@ def _of_another(primary: Primary, child: Child, lives: Callable[[str], bool]) ->
     if not (child.made_for and child.template):
         return CONFLICT
     if child.made_for == primary.uid:
-        return Plan(Step.DELETE, "Healed", "its owner reference was taken away")
+        return Plan(change, "Healed", "its owner reference was taken away", verify=True)
     if lives(child.made_for):
         return CONFLICT
     # Restored from a backup, or orphaned by a deletion that did not cascade: the garbage collector
     # does not delete it, and its owner does not come back.
-    return Plan(Step.VERIFY, "Healed", "it was left behind by a former owner")
+    return Plan(change, "Healed", "it was left behind by a former owner", verify=True)
 
 
 def stripped(primary: Primary, child: Child) -> list[str]:

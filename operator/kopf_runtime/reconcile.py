@@ -4,7 +4,7 @@ The work queue calls `Reconciler.reconcile` with a key. Every decision depends o
 state, so it is right no matter which events were missed, repeated or interrupted.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 from kopf_runtime import troubles
@@ -30,12 +30,14 @@ class Reconciler:
 
     def __init__(
         self, client: Client, primaries: Source[Primary], children: Mapping[Kind, Source[Child]],
-        owned: Mapping[Kind, Owned], applier: Applier, pace: Pace, external: External,
-        teller: Teller, why_unserved: Callable[[str], str], progress: Callable[[Key], None],
+        owned: Mapping[Kind, Owned], watched: Collection[Kind], applier: Applier, pace: Pace,
+        external: External, teller: Teller, why_unserved: Callable[[str], str],
+        why_missing: Callable[[Kind, str], str], progress: Callable[[Key], None],
     ) -> None:  # fmt: skip
         self._client, self._primaries, self._children = client, primaries, children
-        self._owned, self._applier, self._pace = owned, applier, pace
-        self._external, self._teller, self._why_unserved = external, teller, why_unserved
+        self._owned, self._watched, self._applier, self._pace = owned, watched, applier, pace
+        self._external, self._teller = external, teller
+        self._why_unserved, self._why_missing = why_unserved, why_missing
         self._progress = progress
         self._word = primaries.kind.kind
 
@@ -94,13 +96,28 @@ class Reconciler:
             raise failed
 
     async def _steps(self, primary: Primary) -> None:
-        """Take a step for each wanted child, then delete those that are no longer wanted."""
-        await _each(self._child(primary, wanted) for wanted in primary.wanted)
-        await _each(
-            self._remove(primary, kind, child)
+        """Take a step for each wanted child, then delete those that are no longer wanted.
+
+        A kind that cannot be served holds up no other; it is reported at the end.
+        """
+        former = [
+            child
             for kind, owned in self._owned.items()
             for child in surplus(self._children[kind].owned(primary), primary.wanted, owned)
-        )
+        ]
+        await _each(self._child(primary, w) for w in primary.wanted if not self._missing(w))
+        await _each(self._remove(primary, child) for child in former if not self._missing(child))
+        wanted = ((w.kind, w.key) for w in primary.wanted)
+        left = ((child.kind, child.key) for child in former)
+        grandchildren = ((kind, (primary.key[0], "")) for kind in self._watched)
+        for kind, (namespace, name) in (*wanted, *left, *grandchildren):
+            if why := self._why_missing(kind, namespace):
+                if namespace != primary.key[0]:
+                    raise troubles.unserved(kind, name, namespace, why)
+                raise troubles.missing(kind, why)
+
+    def _missing(self, child: Wanted | Child) -> bool:
+        return bool(self._why_missing(child.kind, child.key[0]))
 
     def _serving(self, primary: Primary, kind: Kind, key: Key) -> AbstractContextManager[None]:
         """Allow writes to a child in another namespace only while that namespace is served."""
@@ -112,10 +129,11 @@ class Reconciler:
             raise troubles.unserved(kind, name, namespace, why)
         return only_while(lambda: not self._why_unserved(namespace))
 
-    async def _remove(self, primary: Primary, kind: Kind, child: Child) -> None:
+    async def _remove(self, primary: Primary, child: Child) -> None:
         why = Plan(Step.DELETE, why=f"the {self._word} does not want it any more")
-        with self._serving(primary, kind, child.key):
-            await self._applier.delete(primary, kind, child, why)
+        with self._serving(primary, child.kind, child.key):
+            await self._applier.verify(primary)
+            await self._applier.delete(primary, child, why, self._owned[child.kind].update)
 
     async def _child(self, primary: Primary, wanted: Wanted) -> None:
         with self._serving(primary, wanted.kind, wanted.key):
@@ -138,13 +156,10 @@ class Reconciler:
         match step.step:
             case Step.KEEP:
                 self._applier.settled(wanted)
-            case Step.DELETE | Step.VERIFY:
+            case Step.DELETE:
                 await self._replace(primary, wanted, child, step)
             case Step.APPLY:
-                applying = self._applier.apply(primary, wanted, child)
-                applied = await self._teller.patiently(primary, wanted, applying)
-                self._check(primary, wanted, applied)
-                self._teller.changed(primary, wanted, step)
+                await self._apply(primary, wanted, child, step)
             case Step.WAIT:
                 self._wait_for(wanted.kind, child, primary)
             case Step.CONFLICT:
@@ -162,12 +177,21 @@ class Reconciler:
             known = not in_place and not self._teller.in_trouble(primary.key)
         return child if known else await self._applier.look(wanted)
 
+    async def _apply(self, primary: Primary, wanted: Wanted, child: Child, step: Plan) -> None:
+        """Change a child in place."""
+        if step.verify:
+            await self._applier.verify(primary)
+        applying = self._applier.apply(primary, wanted, child)
+        applied = await self._teller.patiently(primary, wanted, applying)
+        self._check(primary, wanted, applied)
+        self._teller.changed(primary, wanted, step)
+
     async def _replace(self, primary: Primary, wanted: Wanted, child: Child, step: Plan) -> None:
         """Delete a child, and create the next one if it is gone at once."""
-        if step.step is Step.VERIFY:
-            await self._applier.verify(primary, child)
         self._pause(self._pace.wait(child, step, self._client.now()), wanted, step)
-        deleting = self._applier.delete(primary, wanted.kind, child, step)
+        await self._applier.verify(primary)
+        update = self._owned[wanted.kind].update
+        deleting = self._applier.delete(primary, child, step, update)
         left = await self._teller.patiently(primary, wanted, deleting)
         if left is not None:
             self._wait_for(wanted.kind, left, primary)
@@ -187,9 +211,8 @@ class Reconciler:
         former = self._pace.former(wanted, primary.uid)
         if former is not None:
             self._pause(former.until - self._client.now(), wanted, former.cause)
-        in_place = self._owned[wanted.kind].update is Update.APPLY
-        make = self._applier.apply if in_place else self._applier.create
-        child = await self._teller.patiently(primary, wanted, make(primary, wanted))
+        making = self._applier.create(primary, wanted, self._owned[wanted.kind].update)
+        child = await self._teller.patiently(primary, wanted, making)
         if child is None:
             return False
         self._teller.made(primary, wanted, former.cause if former is not None else None)

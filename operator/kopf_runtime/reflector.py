@@ -31,6 +31,8 @@ WATCH = (240.0, 300.0)
 SHORT = 1.0
 #: Seconds after which a failure is independent of the one before, so the backoff starts again.
 LONG = 30.0
+#: Seconds for which a list may fail before its path counts as missing.
+PATIENCE = 15.0
 
 
 class HistoryError(Exception):
@@ -48,8 +50,7 @@ class Reflector:
         self._client, self._metrics, self._sink = client, metrics, sink
         self.path, self._resource, self._namespace = path, resource, namespace
         self._lister = Lister(client, path, selector)
-        self._sweep_period = sweep_period
-        self._changed = changed
+        self._sweep_period, self._changed = sweep_period, changed
         self._position = 0  # the resource version up to which the cache is complete
         self._listed = False  # whether the next watch follows a full list
         self._unconfirmed: set[Key] = set()  # deleted objects for which no event has arrived yet
@@ -57,8 +58,8 @@ class Reflector:
         self.trouble: str | None = None
         #: Whether a full list has filled the cache since the path was last lost.
         self.synced = False
-        #: When the last full list was complete, in Unix time; 0 before the first.
-        self.listed_at = 0.0
+        self._missing_since = 0.0  # by `time.monotonic`; 0 while it is served
+        self.listed_at = 0.0  # when the last full list was complete, in Unix time
         self._sweep_at = 0.0  # when the next sweep is due, by `time.monotonic`
         #: Set once the first attempt has ended.
         self.tried = asyncio.Event()
@@ -69,8 +70,7 @@ class Reflector:
             await begin.wait()
         backoff, stale = Backoff(), False
         while True:
-            began = time.monotonic()
-            after = 0.0
+            began, after = time.monotonic(), 0.0
             try:
                 if not self.synced:
                     await self._list()
@@ -95,11 +95,17 @@ class Reflector:
                 backoff.reset()
             await asyncio.sleep(max(after, backoff.next()))
 
+    def why_missing(self) -> str:
+        """Return why the path cannot be served for a while, empty if it is or soon may be."""
+        missing = self._missing_since and time.monotonic() >= self._missing_since
+        return (self.trouble or "") if missing and not self.synced else ""
+
     def _well(self) -> None:
         if self.trouble:
             logger.info("%s is served again", self.path)
         self._metrics.unserved.labels(self._resource, self._namespace or "").set(0)
         self.tried.set()
+        self._missing_since = 0.0
         if self.trouble != "":
             self.trouble = ""
             self._changed()
@@ -117,8 +123,10 @@ class Reflector:
             if error.status == 404:
                 self._sink.reset(self._namespace)
             self.synced = False
-        else:
+            self._missing_since = time.monotonic()
+        else:  # it may pass
             said = str(error)
+            self._missing_since = self._missing_since or time.monotonic() + PATIENCE
         if self.trouble != said and (not self.synced or self.trouble is None):
             logger.warning("%s cannot be served: %s", self.path, said)
         if not self.synced:
@@ -152,8 +160,7 @@ class Reflector:
             self._metrics.sweep_repairs.labels(self._resource).inc(repairs + len(self._unconfirmed))
             self._unconfirmed = set(ghosts)
         else:
-            self._position = version
-            self._listed = True
+            self._position, self._listed = version, True
         self.synced = True
         self.listed_at = time.time()
         self._put_off_sweep()
@@ -210,10 +217,10 @@ class Reflector:
                 await asyncio.sleep(backoff.next())
 
     async def _watch(self) -> None:
-        seconds = random.uniform(*WATCH)  # noqa: S311
         query = {
             **self._lister.query, "watch": "1", "allowWatchBookmarks": "true",
-            "resourceVersion": str(self._position), "timeoutSeconds": str(int(seconds)),
+            "resourceVersion": str(self._position),
+            "timeoutSeconds": str(int(random.uniform(*WATCH))),  # noqa: S311
         }  # fmt: skip
         async with contextlib.aclosing(self._client.lines(self.path, urlencode(query))) as lines:
             async for line in lines:

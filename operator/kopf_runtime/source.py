@@ -91,6 +91,11 @@ class Source(Generic[R]):
             return "--namespace does not name it" if namespace else ""
         return "" if reflector.synced else reflector.trouble or f"{reflector.path} is being listed"
 
+    def why_missing(self, namespace: str) -> str:
+        """Return why a namespace cannot be served for now; empty if it is, or is being listed."""
+        reflector = self.reflectors.get(namespace) or self.reflectors.get(None)
+        return reflector.why_missing() if reflector is not None else ""
+
     def read(self, raw: bytes | Raw) -> R:
         """Return the record of an object without storing it; raise `UnreadableError`."""
         thing = decode(self._decoder, raw)

@@ -93,6 +93,12 @@ def unserved(kind: Kind, name: str, namespace: str, why: str) -> StopError:
     return _stop("NamespaceNotServed", text, CONFLICT)
 
 
+def missing(kind: Kind, why: str) -> StopError:
+    """Return the error for a kind of children that cannot be served."""
+    text = f"{kind.plural} cannot be served: {why}"
+    return _stop("KindNotServed", text, CONFLICT)
+
+
 def terminating(kind: Kind, message: str, again: float) -> StopError:
     """Return the error for a child that is being deleted without a watch on it."""
     return _stop(f"{kind.kind}Terminating", message, again)

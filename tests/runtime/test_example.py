@@ -5,17 +5,19 @@ import os
 import re
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import kopf
 import pytest
 import yaml
 
 import kopf_runtime as kr
 from kopf_runtime.kinds import CONFIG_MAP, Kind
+from kopf_runtime.manager import _has_handlers
 from tests.runtime.widgets import ready
-from tests.support.api_server import ApiServer
+from tests.support.api_server import LEASE, ApiServer
 from tests.support.booking_service import booking_service
 from tests.support.waiting import until
 
@@ -72,8 +74,8 @@ async def process(
             await operator.wait()
 
 
-def put(server: ApiServer, name: str) -> None:
-    server.put(GREETING, {"metadata": {"namespace": "ns", "name": "one"}, "spec": {"name": name}})
+def put(server: ApiServer, whom: str, name: str = "one") -> None:
+    server.put(GREETING, {"metadata": {"namespace": "ns", "name": name}, "spec": {"name": whom}})
 
 
 def text(server: ApiServer) -> Any:
@@ -94,18 +96,80 @@ async def test_the_operator_of_twenty_lines(
         await until(lambda: ready(server.get(GREETING, KEY)).get("status") == "True")
 
 
+BESIDE = str(Path(__file__).with_name("beside.py"))
+ELECT = ("--leader-elect", "--lease-namespace=ns")
+
+
+def handled_by(server: ApiServer, name: str = "one") -> set[str]:
+    """Return the replicas whose kopf handler was called for an object."""
+    meta = (server.get(GREETING, ("ns", name)) or {"metadata": {}})["metadata"]
+    return {mark for mark in meta.get("annotations", {}) if mark.startswith("beside-")}
+
+
 async def test_a_kopf_handler_beside_the_runtime_is_called(
     server: ApiServer, tmp_path: Path
 ) -> None:
     put(server, "world")
-    async with process(server, tmp_path, *PYTHON, str(Path(__file__).with_name("beside.py"))):
+    async with process(server, tmp_path, *PYTHON, BESIDE, POD_NAME="a"):
         await until(lambda: text(server) == "Hello, world!", seconds=60)
-        await until(
-            lambda: (
-                (server.get(GREETING, KEY) or {})["metadata"].get("annotations", {}).get("beside")
-            ),
-            seconds=60,
-        )
+        await until(lambda: handled_by(server) == {"beside-a"}, seconds=60)
+
+
+async def test_d5_a_kopf_handler_beside_the_runtime_is_called_on_the_leader_alone(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    put(server, "world")
+    async with AsyncExitStack() as standby:
+        async with process(server, tmp_path / "a", *PYTHON, BESIDE, *ELECT, POD_NAME="a"):
+            await until(lambda: handled_by(server) == {"beside-a"}, seconds=60)
+            log = await standby.enter_async_context(
+                process(server, tmp_path / "b", *PYTHON, BESIDE, *ELECT, POD_NAME="b")
+            )
+            await until(lambda: "Ready; there are" in log.read_text(), seconds=60)
+            put(server, "world", "two")
+            await until(lambda: handled_by(server, "two"), seconds=60)
+
+        put(server, "world", "three")
+        await until(lambda: handled_by(server, "three") == {"beside-b"}, seconds=60)
+        assert [handled_by(server, name) for name in ("one", "two")] == [{"beside-a"}] * 2
+
+
+async def test_d5_a_replica_with_kopf_handlers_ends_when_it_leads_no_more(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    def give_away(lease: Any) -> None:
+        lease["spec"]["holderIdentity"] = "another"
+
+    put(server, "world")
+    with pytest.raises(AssertionError, match="handlers may run on the leader alone") as end:  # noqa: PT012
+        async with process(server, tmp_path, *PYTHON, BESIDE, *ELECT, POD_NAME="a") as log:
+            await until(lambda: handled_by(server), seconds=60)
+            (lease,) = server.all(LEASE)
+            server.edit(LEASE, ("ns", lease["metadata"]["name"]), give_away)
+            await until(lambda: "This replica ends" in log.read_text(), seconds=60)
+            # `process` says at its end that the code is not 0, and what was logged.
+    assert "Traceback" not in str(end.value)
+
+
+@pytest.mark.parametrize("on", [kopf.on.event, kopf.on.create, kopf.timer, kopf.daemon, kopf.index])
+def test_d5_each_kind_of_kopf_handler_is_seen(on: Any) -> None:
+    before = kopf.get_default_registry()
+    try:
+        kopf.set_default_registry(kopf.OperatorRegistry())
+        assert not _has_handlers()
+        more = {"interval": 1} if on is kopf.timer else {}
+        on("example.dev", "v1", "greetings", **more)(lambda **_: None)
+        assert _has_handlers()
+    finally:
+        kopf.set_default_registry(before)
+
+
+async def test_d5_an_author_may_want_kopf_handlers_on_each_replica() -> None:
+    manager = kr.Manager("some-operator", kr.Settings, handlers_on_standby=True)
+    async with asyncio.timeout(1):
+        await manager._until_leading()
 
 
 async def test_the_operator_that_calls_what_is_outside(server: ApiServer, tmp_path: Path) -> None:

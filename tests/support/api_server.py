@@ -245,6 +245,9 @@ class ApiServer(Store):
     def _apply(self, kind: Kind, key: Key, given: Raw, manager: str) -> web.Response:
         former = self.objects.get((kind, key))
         uid = given["metadata"].pop("uid", None)
+        version = given["metadata"].pop("resourceVersion", None)
+        if version and former and former.raw["metadata"]["resourceVersion"] != version:
+            raise RefusedError(409, "Conflict", "the object has been modified")
         if uid is not None and (former is None or former.raw["metadata"]["uid"] != uid):
             raise RefusedError(409, "Conflict", "uid mismatch: the provided object is not there")
         if former is None:
@@ -282,9 +285,10 @@ class ApiServer(Store):
         return _json(self.objects[kind, key].encode())
 
     def _delete(self, kind: Kind, key: Key, stored: Stored, options: Raw) -> web.Response:
-        uid = stored.raw["metadata"]["uid"]
-        if (options.get("preconditions") or {}).get("uid", uid) != uid:
-            raise RefusedError(409, "Conflict", "the UID in the precondition does not match")
+        meta = stored.raw["metadata"]
+        for name, value in (options.get("preconditions") or {}).items():
+            if meta[name] != value:
+                raise RefusedError(409, "Conflict", f"the {name} in the precondition differs")
         held = stored.raw["metadata"].get("finalizers") or (
             kind == POD and (stored.raw.get("spec") or {}).get("nodeName")
         )
