@@ -41,6 +41,15 @@ ENTRIES = (
         ),
     ),
     Entry(
+        ("KindNotServed",),
+        Text("the operator cannot watch Pods", "오퍼레이터가 파드를 감시할 수 없습니다"),
+        again(
+            "The details say why; restore the right to list and watch Pods.",
+            "이유는 자세한 내용에 있습니다. 파드를 조회하고 감시할 권한을 다시 부여하십시오.",
+        ),
+        runbook="MessageOperatorUnserved",
+    ),
+    Entry(
         ("NamespaceNotServed",),
         Text(
             "the operator does not serve the namespace of its Pod",

@@ -1,0 +1,126 @@
+"""Children that hold data survive what happens to their owner and their marks (a real API server).
+
+tests/runtime/test_data.py has the cases that need no real one.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kopf_runtime.kinds import SECRET, STATEFUL_SET, Kind
+from tests.faults import stores
+from tests.support.faults import calls
+from tests.support.faults.cluster import Cluster, Raw
+from tests.support.faults.subject import Subject, prepare
+from tests.support.faults.world import World
+
+pytestmark = pytest.mark.api
+
+KINDS = (stores.CLAIM, SECRET, STATEFUL_SET)
+
+
+class Stores(Subject):
+    """The operator of stores.py."""
+
+    program = (stores.__file__,)
+    manager = stores.manager
+
+    @property
+    def creates(self) -> Kind:
+        return SECRET
+
+    def spec(self, text: str) -> Raw:
+        return {"text": text}
+
+
+STORE = Stores()
+
+
+@pytest.fixture
+def subject() -> Subject:
+    return STORE
+
+
+@pytest.fixture
+async def cluster(cluster: Cluster) -> Cluster:
+    await prepare(cluster, STORE)
+    return cluster
+
+
+def path(here: World, kind: Kind) -> str:
+    return kind.path(here.namespace, "store-hello")
+
+
+async def children(here: World) -> list[Raw]:
+    return [(await here.cluster.ask("GET", path(here, kind)))["metadata"] for kind in KINDS]
+
+
+async def orphan_and_restore(here: World) -> None:
+    await here.cluster.ask("DELETE", here.object(), {"propagationPolicy": "Orphan"})
+    async with here.within(60, "orphaned"):
+        while await here.cluster.find(here.object()):
+            await asyncio.sleep(0.05)
+    await here.create("one")
+
+
+async def take_owner_away(here: World) -> None:
+    for kind in KINDS:
+        await here.cluster.patch(path(here, kind), {"metadata": {"ownerReferences": None}})
+
+
+async def alter_marks(here: World) -> None:
+    marks = {"example.dev/store-generation": "7", "example.dev/template-hash": "somebody's"}
+    for kind in KINDS:
+        await here.cluster.patch(path(here, kind), {"metadata": {"annotations": marks}})
+
+
+@pytest.mark.parametrize("harm", [orphan_and_restore, take_owner_away, alter_marks])
+async def test_d1_data_survives_whatever_happens_to_its_marks(
+    here: World, harm: Callable[[World], Awaitable[None]]
+) -> None:
+    await here.start()
+    await here.create("one")
+    await here.is_ready()
+    before = await children(here)
+
+    await harm(here)
+
+    owner = (await here.cluster.ask("GET", here.object()))["metadata"]["uid"]
+    async with here.within(60, "each child has its owner and its marks"):
+        while not all(whole(meta, owner) for meta in await children(here)):
+            await asyncio.sleep(0.05)
+    await here.is_ready()
+    await here.edit("two")
+    async with here.within(60, "they are the object's again: an edit reaches them"):
+        while {meta["labels"]["text"] for meta in await children(here)} != {"two"}:
+            await asyncio.sleep(0.05)
+    assert [meta["uid"] for meta in await children(here)] == [meta["uid"] for meta in before]
+    assert [write for write in here.relevant() if write.method == "DELETE"] == []
+
+
+def whole(meta: Raw, owner: str) -> bool:
+    return (
+        [reference["uid"] for reference in meta.get("ownerReferences", ())] == [owner]
+        and meta["annotations"]["example.dev/store-generation"] == "1"
+        and meta["annotations"]["example.dev/template-hash"] != "somebody's"
+    )
+
+
+async def test_d7_an_object_that_appears_before_the_create_stays_its_maker_s(here: World) -> None:
+    theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "store-hello"},
+              "data": {"users": "ZGF0YQ=="}}  # fmt: skip
+    made: list[Raw] = []
+
+    async def overtake(_: calls.Call, forward: calls.Forward) -> calls.Answer:
+        made.append(await here.cluster.ask("POST", SECRET.path(here.namespace), theirs))
+        return await forward()
+
+    await here.start()
+    here.proxy.arm(
+        lambda call: call.method == "PATCH" and call.path == path(here, SECRET), overtake
+    )
+    await here.create("one")
+
+    await here.until_reason("Conflict")
+    assert [await here.cluster.ask("GET", path(here, SECRET))] == made
