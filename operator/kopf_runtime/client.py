@@ -134,11 +134,15 @@ class Client:
         limits = _limits(total=None, sock_connect=self._timeout)
         code = 0
         try:
-            asking = self._send("GET", path, query, limits)
-            async with await asyncio.wait_for(asking, SILENCE) as response:
+            # No `wait_for`: before Python 3.12 it loses a cancellation that comes with the answer,
+            # and the watch would go on while the operator waits for its end.
+            async with asyncio.timeout(SILENCE):
+                response = await self._send("GET", path, query, limits)
+            async with response:
                 code = response.status
                 if code >= 300:
-                    payload = await asyncio.wait_for(response.read(), SILENCE)
+                    async with asyncio.timeout(SILENCE):
+                        payload = await response.read()
                     raise refusal("GET", path, response, payload)
                 rest = b""
                 with _Silence(response) as silence:

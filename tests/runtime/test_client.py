@@ -431,6 +431,29 @@ async def test_a_watch_that_never_begins_is_given_up(
             await anext(client.lines("/x", "watch=1"))
 
 
+async def test_a_watch_that_is_cancelled_when_it_is_answered_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.sleep(60)
+        return response
+
+    async with serving(answer) as client:
+        send = client._send
+
+        async def then_cancelled(*args: Any) -> aiohttp.ClientResponse:
+            response = await send(*args)
+            asyncio.get_running_loop().call_soon(watching.cancel)
+            return response
+
+        monkeypatch.setattr(client, "_send", then_cancelled)
+        watching = asyncio.ensure_future(anext(client.lines("/x", "watch=1")))
+        await asyncio.wait([watching], timeout=10)
+        assert watching.cancelled()
+
+
 async def test_minor_8_a_rotated_ca_is_trusted_without_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

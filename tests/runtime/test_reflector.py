@@ -702,6 +702,9 @@ async def test_a_page_that_is_older_than_an_event_takes_nothing_back(server: Api
             return Raw(json.dumps(raw).encode())
 
         now = int((server.get(WIDGET, ("ns", "one")) or {})["metadata"]["resourceVersion"])
+        await until(
+            lambda: (known := one.primaries.cache.get(("ns", "one"))) and known.version >= now
+        )
         one.primaries.take(page(now - 1, 5))
         assert one.primaries.cache.get(("ns", "one"))
         server.remove(CONFIG_MAP, ("ns", "w-one"))
