@@ -37,7 +37,7 @@ async def server() -> AsyncIterator[ApiServer]:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("status", "reconcile", "telling"):
+    for module in ("status", "reconcile"):
         monkeypatch.setattr(f"kopf_runtime.{module}.SETTLE", 0.2)
 
 
