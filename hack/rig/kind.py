@@ -15,6 +15,8 @@ from hack.rig.steps import Step, say, step
 
 #: Seconds that a cluster may take to answer before it is recreated; a busy machine is slow.
 _PATIENCE = 60.0
+#: Seconds for which the API server of a new cluster has to answer without a break.
+_STEADY = 5.0
 #: A file in the node, which marks the cluster as complete.
 _COMPLETE = "/kind/complete"
 _RESOLV_CONF = "/kind/resolv.conf"
@@ -124,7 +126,29 @@ def create(name: str) -> None:
             ],
             timeout=200,
         )
+        _await_steady(name)
         work.run(["docker", "exec", node(name), "touch", _COMPLETE], timeout=30)
+
+
+def _await_steady(name: str) -> None:
+    """Wait until the API server of a new cluster has answered for some seconds without a break.
+
+    One that was ready, on a machine that had just woken, went once more a second later, and took
+    with it the first command that a user's `make demo` sent.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    since = None
+    while since is None or time.monotonic() < since + _STEADY:
+        if answer([*_kubectl(name), "get", "--raw", "/readyz"], timeout=15) == "ok":
+            since = since or time.monotonic()
+        elif time.monotonic() > deadline:
+            raise HackError(
+                f"the API server of the new cluster {name} comes and goes; `docker exec "
+                f"{node(name)} crictl ps -a` shows what restarts. Run the command again."
+            )
+        else:
+            since = None
+        time.sleep(0.5)
 
 
 def _keep_in_services(name: str, work: Step) -> None:

@@ -73,3 +73,46 @@ def test_what_cannot_be_pulled_is_refused_before_the_cluster_is_touched(
 
     with pytest.raises(HackError, match=f"^KUBERNETES={versions.OLDEST}: .*leave KUBERNETES out"):
         cluster.up()
+
+
+class Clock:
+    """A clock that only a sleep moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(kind, "time", clock)
+    monkeypatch.setattr(kind, "_kubectl", lambda _: ("kubectl",))
+    return clock
+
+
+def test_a_new_api_server_that_goes_once_more_is_awaited(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready_again = 110.0
+    monkeypatch.setattr(
+        kind, "answer", lambda *_, **__: "ok" if not 101 < clock.now < ready_again else None
+    )
+
+    kind._await_steady("here")
+
+    assert clock.now >= ready_again + kind._STEADY
+
+
+def test_a_new_api_server_that_stays_away_is_told(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kind, "answer", lambda *_, **__: "ok" if int(clock.now) % 4 == 0 else None)
+
+    with pytest.raises(HackError, match=r"cluster here comes and goes; .*here-control-plane"):
+        kind._await_steady("here")
