@@ -15,7 +15,7 @@ demo: no-other-project $(READY) ## run the main job: a cluster, the operator by 
 	@$(PY) -m hack demo
 
 .PHONY: test
-test: preflight check faults matrix-oldest e2e docs-first ## all that must pass before a change lands
+test: preflight check faults e2e docs-first ## all that must pass before a change lands
 
 .PHONY: new
 new: $(READY) ## a repository for a new operator (NAME=cache-operator KIND=Cache GROUP=x.example.com DIR=…)
@@ -34,10 +34,6 @@ soak: no-other-project $(READY) ## an hour of churn: the memory of two replicas 
 .PHONY: matrix
 matrix: $(READY) ## test what depends on the API server, on each Kubernetes (KUBERNETES=1.35)
 	@PROJECT=$(PROJECT) $(PY) -m hack matrix -- $(ARGS)
-
-.PHONY: matrix-oldest
-matrix-oldest: $(READY) ## run the tests of `make matrix` on the oldest supported Kubernetes only
-	@PROJECT=$(PROJECT) $(PY) -m hack matrix --oldest -- $(ARGS)
 
 .PHONY: e2e-olm
 e2e-olm: $(READY) ## the end-to-end tests by OLM alone, on the cluster (ARGS="-k upgrade" PROJECT=…)

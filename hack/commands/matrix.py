@@ -2,8 +2,7 @@
 
 The tests are those of tests/faults with the mark `api`, or the quick ones of the operator that
 PROJECT names. They run one version after the other, each on control planes of plain processes. The
-variable KUBERNETES picks one version; with --oldest it is only checked, because `make test` hands
-it to all of its targets.
+variable KUBERNETES picks one version.
 """
 
 import os
@@ -24,20 +23,14 @@ _TOOLS = ("kubectl", "helm3", "helm4")
 def add(commands: Subparsers) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser("matrix", help="test on each Kubernetes that is supported")
-    parser.add_argument("--oldest", action="store_true", help="on the oldest alone")
     parser.add_argument("rest", nargs="*", metavar="-- OPTION", help="passed on to pytest")
-    parser.set_defaults(run=lambda arguments: run(arguments.rest, oldest=arguments.oldest))
+    parser.set_defaults(run=lambda arguments: run(arguments.rest))
 
 
-def run(arguments: list[str], *, oldest: bool = False) -> int:
+def run(arguments: list[str]) -> int:
     """Run the tests, with further options for pytest; return the worst exit code."""
     picked = control_plane.chosen()
-    if oldest:
-        chosen = [versions.OLDEST]
-    elif os.environ.get("KUBERNETES"):
-        chosen = [picked]
-    else:
-        chosen = list(versions.PROVED)
+    chosen = [picked] if os.environ.get("KUBERNETES") else list(versions.PROVED)
     codes, lines = [], []
     for minor in chosen:
         _build(minor)

@@ -53,9 +53,8 @@ def test_one_version_can_be_picked(runs: list[str], monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("KUBERNETES", versions.NEWEST)
 
     matrix.run([])
-    matrix.run([], oldest=True)
 
-    assert runs == [versions.NEWEST, versions.OLDEST]
+    assert runs == [versions.NEWEST]
 
 
 def test_a_version_that_there_is_not_is_refused_with_those_that_there_are(
@@ -63,9 +62,8 @@ def test_a_version_that_there_is_not_is_refused_with_those_that_there_are(
 ) -> None:
     monkeypatch.setenv("KUBERNETES", "1.30")
 
-    for oldest in (False, True):
-        with pytest.raises(HackError, match=f"KUBERNETES=1.30 .* use .*or {versions.NEWEST}"):
-            matrix.run([], oldest=oldest)
+    with pytest.raises(HackError, match=f"KUBERNETES=1.30 .* use .*or {versions.NEWEST}"):
+        matrix.run([])
     with pytest.raises(HackError):
         control_plane.chosen()
     assert runs == []
