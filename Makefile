@@ -31,6 +31,10 @@ plugin: no-other-project $(READY) ## pack `kubectl message`, and install it into
 soak: no-other-project $(READY) ## an hour of churn: the memory of two replicas stays (MINUTES=10)
 	@$(PY) -m hack soak -- $(ARGS)
 
+.PHONY: sabotage
+sabotage: no-other-project $(READY) ## apply small defects, one at a time: a test must notice each (ARGS="-k NAME")
+	@$(PY) -m hack sabotage $(ARGS)
+
 .PHONY: matrix
 matrix: $(READY) ## test what depends on the API server, on each Kubernetes (KUBERNETES=1.35)
 	@PROJECT=$(PROJECT) $(PY) -m hack matrix -- $(ARGS)

@@ -27,6 +27,7 @@ e2e             runs the end-to-end tests
 makefile        tests the commands of the Makefile
 upgrades        rehearses releases, and upgrades from each
 matrix          tests what depends on the API server, on each Kubernetes
+sabotage        applies small defects, each of which a test must notice
 soak            churns for an hour, and looks at the operator's memory
 """
 

@@ -34,6 +34,7 @@ _LEFT = (
             "new",
             "plugin",
             "recording",
+            "sabotage",
             "soak",
             "upgrades",
         )

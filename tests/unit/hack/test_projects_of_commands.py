@@ -23,7 +23,7 @@ def make(*arguments: str) -> "subprocess.CompletedProcess[str]":
     "goal",
     [
         *("demo", "plugin", "release", "release-page", "soak", "bench", "changelog", "chart-diff"),
-        *("recording", "dashboard"),
+        *("recording", "dashboard", "sabotage"),
     ],
 )
 def test_a_command_that_cannot_be_about_another_operator_says_so(goal: str) -> None:

@@ -1,0 +1,200 @@
+"""`make sabotage`: applies each small defect of tests/sabotage, and sees that a test notices it.
+
+Each is applied alone, to a copy of the checkout as it is by now. First the tests run that the
+defect names, which must pass without it; if they pass with it, too, all tests of their tier run. A
+defect is caught if a test fails; an error while tests are collected is no failure. For each state
+of the sources it is remembered what was caught, so that an interrupted run goes on.
+"""
+
+import functools
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hack.commands import Subparsers
+from hack.rig import paths
+from hack.rig.run import elapsed, output
+from hack.rig.steps import say
+
+_FOLDER = paths.BUILD / "sabotage"
+_COPY, _RESULTS = _FOLDER / "checkout", _FOLDER / "results.json"
+#: What is imported is the copy's; no bytecode is kept, because a defect's could outlive it.
+_OURS = {"PYTHONPATH": f"{_COPY / 'operator'}:{_COPY}", "PYTHONDONTWRITEBYTECODE": "1"}
+#: The copy's virtual environment is a link, which make must not replace.
+_MAKE = ("make", "-o", ".venv/.ready")
+_PYTEST = (
+    *(".venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--color=no"),
+    *("--timeout=300", "-m", "not long and not soak"),
+)
+_UNIT = ("tests/runtime", "tests/unit", "-n", "2", "--deselect=tests/unit/hack/test_sabotage.py")
+#: All tests of each tier of `make test` without a cluster, by the folder of the named tests.
+_PYTESTS = {
+    "runtime": _UNIT,
+    "unit": _UNIT,
+    "chart": ("tests/chart", "tests/projects/test_chart.py"),
+    "bundle": ("tests/bundle", "tests/projects/test_bundle.py"),
+    "faults": ("tests/faults", "-n", "4", "--dist", "worksteal"),
+}
+#: Targets that a defect may name instead of tests.
+TARGETS = ("lint", "types", "repository", "verify")
+#: The commands that run tests on a cluster.
+_ON_A_CLUSTER = {"e2e": ("e2e", "--", "-x", "-k"), "olm": ("e2e-olm", "--", "-x", "-k")}
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """A small defect, as an entry of the lists describes it."""
+
+    name: str
+    #: What a user would suffer.
+    harm: str
+    #: Where such a defect was found once: a commit, a finding of a review, a document.
+    origin: str
+    file: str
+    #: The text to replace, which occurs once in the file.
+    find: str
+    replace: str
+    tests: str  # that should notice it, as pytest takes them with spaces between, or a target
+    #: Whether to run `make generate`, as its author would have: that a file is stale proves little.
+    generate: bool = False
+    later: str = ""  # why only tests that `ARGS="--tier …"` names can notice it
+
+    @property
+    def tier(self) -> str:
+        """The target, or the folder of the tests."""
+        return self.tests if self.tests in TARGETS else self.tests.split("/")[1]
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether its tests need no cluster and are among those of `make test`."""
+        return self.tier in TARGETS or self.tier in _PYTESTS
+
+    def command(self, *, whole: bool) -> tuple[str, ...]:
+        """Return the command that runs its tests, or the whole tier of them."""
+        if self.tier in TARGETS:
+            return (*_MAKE, self.tier)
+        if self.tier in _ON_A_CLUSTER:
+            name = Path(self.tests.rpartition("::")[2]).stem
+            return (".venv/bin/python", "-m", "hack", *_ON_A_CLUSTER[self.tier], name)
+        return (*_PYTEST, *(_PYTESTS[self.tier] if whole else self.tests.split()))
+
+
+def load() -> list[Defect]:
+    """Return the defects of all lists."""
+    lists = sorted((paths.CHECKOUT / "tests" / "sabotage").glob("*.toml"))
+    return [Defect(**one) for file in lists for one in tomllib.loads(file.read_text())["defect"]]
+
+
+def add(commands: Subparsers) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser("sabotage", help="apply small defects: a test notices each")
+    parser.add_argument("-k", dest="name", default="", help="only those whose name has this text")
+    parser.add_argument("--tier", help="only those that these tests should notice: unit, e2e …")
+    parser.set_defaults(run=lambda arguments: _run(arguments.name, arguments.tier))
+
+
+def _run(name: str, tier: str | None) -> int:
+    chosen = [one for one in load() if name in one.name and tier in (None, one.tier)]
+    tried = [one for one in chosen if tier or one.is_quick]
+    with _copy() as state:
+        every = json.loads(_RESULTS.read_text()) if _RESULTS.exists() else {}
+        results = every.setdefault(state, {})
+        for defect in tried:
+            if results.get(defect.name, [""])[0] != "caught":
+                results[defect.name] = _try(defect)
+                _RESULTS.write_text(json.dumps(every, indent=1))
+            result, where, took = results[defect.name]
+            say(f"{result:<8} {defect.name:<42} {elapsed(took):>6}  {where}")
+    counts = Counter(results[defect.name][0] for defect in tried)
+    for defect in (one for one in chosen if one not in tried):
+        say(f"not tried: {defect.name}, which is for --tier {defect.tier}: {defect.later}")
+    say(", ".join(f"{result}: {number}" for result, number in sorted(counts.items())))
+    return 0 if counts.keys() == {"caught"} else 1
+
+
+def _try(defect: Defect) -> tuple[str, str, float]:
+    """Return whether a defect is caught, by which test, and the seconds that this took."""
+    took = 0.0
+    for whole in (False, True) if defect.tier in _PYTESTS else (False,):
+        command = defect.command(whole=whole)
+        if not _passes(command):
+            return "failing", f"without the defect, too: {shlex.join(command)}", took
+        began = time.monotonic()
+        try:
+            _apply(defect)
+            code, said = _test(command)
+        finally:
+            for undo in ("reset --quiet --hard", "clean --quiet -fd"):
+                _git(*undo.split(), at=_COPY)
+        took += time.monotonic() - began
+        if code == (2 if command[0] == "make" else 1):
+            failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
+            return "caught", failed[1] if failed else defect.tests, took
+        if code:
+            (_FOLDER / f"{defect.name}.log").write_text(said)
+            return "unclear", f"exit code {code}: {_FOLDER / defect.name}.log", took
+    return "missed", "", took
+
+
+@functools.cache
+def _passes(command: tuple[str, ...]) -> bool:
+    """Return whether tests pass without a defect."""
+    code, said = _test(command)
+    if code:
+        (_FOLDER / "failing.log").write_text(said)
+    return code == 0
+
+
+def _test(command: Sequence[str]) -> tuple[int, str]:
+    """Run tests in the copy; return their exit code and what they print."""
+    done = subprocess.run(
+        command, cwd=_COPY, env=os.environ | _OURS, timeout=1800, check=False, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    return done.returncode, done.stdout
+
+
+def _apply(defect: Defect) -> None:
+    file = _COPY / defect.file
+    text = file.read_text()
+    assert text.count(defect.find) == 1, defect.name
+    file.write_text(text.replace(defect.find, defect.replace))
+    if defect.generate:
+        output([*_MAKE, "generate"], cwd=_COPY, env=_OURS, timeout=1800)
+
+
+@contextmanager
+def _copy() -> Iterator[str]:
+    """Lend a copy of the checkout as it is by now; return what git calls its contents."""
+    _FOLDER.mkdir(parents=True, exist_ok=True)
+    _remove()
+    index = {"GIT_INDEX_FILE": str(_FOLDER / "index")}
+    _git("read-tree", "HEAD", env=index)
+    _git("add", "--all", env=index)
+    state = _git("write-tree", env=index).strip()
+    commit = _git("commit-tree", state, "-p", "HEAD", "-m", "what is checked out").strip()
+    _git("worktree", "add", "--quiet", "--detach", str(_COPY), commit)
+    try:
+        (_COPY / ".venv").symlink_to(paths.CHECKOUT / ".venv")
+        yield state
+    finally:
+        _remove()
+
+
+def _remove() -> None:
+    shutil.rmtree(_COPY, ignore_errors=True)
+    _git("worktree", "prune")
+
+
+def _git(*arguments: str, at: Path = paths.CHECKOUT, env: Mapping[str, str] | None = None) -> str:
+    return output(["git", "-C", at, *arguments], timeout=120, env=env)
