@@ -15,7 +15,7 @@ import yaml
 from hack.commands import Subparsers, deploy
 from hack.pack.project import PROJECT, REFERENCE
 from hack.rig import cluster as clusters
-from hack.rig import durations, paths, steps
+from hack.rig import paths
 from hack.rig.cluster import Cluster
 from hack.rig.run import HackError, answer, output
 from hack.rig.run import elapsed as seconds
@@ -64,9 +64,8 @@ def run() -> None:
     if PROJECT.root != REFERENCE.root:
         raise HackError(f"the demo shows the {REFERENCE.name}; leave PROJECT out")
     began = time.monotonic()
-    with steps.plan(durations.DEMO):
-        cluster = clusters.up()
-        deploy.install(cluster)
+    cluster = clusters.up()
+    deploy.install(cluster)
     ready = time.monotonic()
     kubectl = _Shell(cluster)
 

@@ -6,7 +6,7 @@ run               runs programs and reports their failures
 names             the names of what is created on a machine
 environment       removes variables that a user has set for other programs
 paths, versions   the project's folders, and the pinned versions
-durations, steps  named steps that show their progress
+steps             named steps that show their progress
 command           runs a command and reports its error in a readable form
 cache             the cache outside the checkout for what is built once
 compiler, golang  builds programs from Go modules (go/)

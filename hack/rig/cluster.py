@@ -13,7 +13,6 @@ from pathlib import Path
 from hack.rig import (
     base_images,
     cache,
-    durations,
     engine,
     existing,
     golang,
@@ -23,7 +22,6 @@ from hack.rig import (
     preflight,
     public_images,
     registry,
-    steps,
     tools,
 )
 from hack.rig.run import HackError
@@ -85,7 +83,7 @@ def up(name: str = NAME) -> Cluster:
         return _existing()
     check_name(name)
     public_images.choice()
-    with steps.plan(durations.CLUSTER), cache.lock("cluster"):
+    with cache.lock("cluster"):
         engine.up()
         kind.check_version()
         if not kind.is_well(name):
@@ -154,7 +152,6 @@ def _prepare() -> None:
     The downloads include what the operator's image and the Pods need later.
     """
     if public_images.are_in_reach():
-        steps.skip(durations.BUILT)
         if missing := tools.missing():
             say(
                 f"    {', '.join(missing)}: not on the PATH in a suitable version, so built from "

@@ -11,7 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from hack.rig import cache, debian, durations, names, paths, preflight, steps
+from hack.rig import cache, debian, names, paths, preflight
 from hack.rig.run import Argument, HackError, answer, output, tail
 from hack.rig.steps import Step, step
 
@@ -55,8 +55,6 @@ def up() -> None:
     elsewhere = os.environ.get("DOCKER_HOST")
     if preflight.may_install() and not elsewhere and not preflight.engine_answers():
         _install()
-    else:
-        steps.skip(durations.ENGINE)
     preflight.check(preflight.ENGINE)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.rig import durations, run, steps
+from hack.rig import run, steps
 from hack.rig.run import HackError
 
 
@@ -67,45 +67,15 @@ def test_jobs_run_at_the_same_time() -> None:
     steps.together(meet.wait, meet.wait)
 
 
-def test_the_steps_of_a_plan_have_a_number(capsys: pytest.CaptureFixture[str]) -> None:
-    with steps.plan({"Flour": 1.0, "Bake": 2.0}):
-        with steps.step("Flour v2"):
-            pass
-        with steps.step("Bake (at 200 degrees)"), steps.plan({"Another": 1.0}):
-            pass
-        with steps.step("Sweep"):
-            pass
-
-    begun = [line for line in capsys.readouterr().err.splitlines() if line.startswith("==>")]
-    assert begun == ["==> [1/2] Flour v2", "==> [2/2] Bake (at 200 degrees)", "==> Sweep"]
-
-
-def test_a_step_that_is_not_needed_is_not_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    with steps.plan({"Flour": 1.0, "Bake": 2.0}):
-        steps.skip({"Flour"})
-        with steps.step("Bake"):
-            pass
-
-    assert "==> [1/1] Bake" in capsys.readouterr().err
-
-
 def test_a_long_step_tells_how_far_it_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "HEARTBEAT", 0.05)
 
-    with steps.plan({"Bake": 100.0, "Cool": 50.0}), steps.step("Bake") as work:
+    with steps.step("Bake") as work:
         work.began -= 90
         work.fraction = lambda: 0.75
         while "…" not in (said := capsys.readouterr().err):
             pass
 
-    # A third of 90 s is left of it, and Cool takes longer than expected, too.
-    assert re.search(r"Bake … 1m30s, 75 %, about (?:90s|2m) left in all", said)
-
-
-def test_the_duration_of_a_step_is_remembered_without_its_version() -> None:
-    with steps.step("Bake v1.2.3 (twice)"):
-        pass
-
-    assert list(durations.remembered()) == ["Bake"]
+    assert "Bake … 1m30s, 75 %" in said
