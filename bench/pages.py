@@ -25,6 +25,6 @@ def _page(name: str, data: report.Data, say: report.Say) -> str:
     _, ended, foot = rest.partition(_END)
     if not begun or not ended:
         raise HackError(f"docs/{name} lacks the lines {_BEGIN!r} and {_END!r}: put them back")
-    picture = f"![{say('Six measures: this operator and its peers')}](benchmarks.svg)"
+    picture = f"![{say('Six measures: this operator and its peers')}](benchmarks.png)"
     tables = "\n\n".join((picture, report.told(data, say), report.tables(data, say)))
     return f"{head}{_BEGIN}\n{tables}\n{_END}{foot}"

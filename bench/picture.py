@@ -1,20 +1,22 @@
-"""Draws the picture from the data: `python -m bench.picture DATA.json PICTURE.svg`.
+"""Draws the picture from the data: `python -m bench.picture DATA.json PICTURE.png`.
 
 `run` starts it with a separate Python that has the plotting library (requirements/bench.txt).
 """
 
+import hashlib
+import io
 import json
 import sys
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import matplotlib as mpl
+from PIL import Image, PngImagePlugin
 
-mpl.use("svg")
-mpl.rcParams["svg.hashsalt"] = "message-operator"  # the same data give the same file
-mpl.rcParams["svg.fonttype"] = "none"
+mpl.use("agg")
 
-from matplotlib import pyplot as plt  # noqa: E402 (once the backend is chosen)
+from matplotlib import pyplot as plt
 
 PANELS = (
     ("backlog_pod", "Backlog: start to last Pod", "s", 1),
@@ -59,11 +61,21 @@ def draw(source: Path, target: Path) -> None:
             color=[OURS if peer == "ours" else OTHERS for peer in shown],
         )  # fmt: skip
         axis.bar_label(bars, fmt=lambda value: f"{value:,.3g}", padding=8, fontsize=9)
-        axis.set_title(f"{title} ({unit}, less is better)", loc="left", fontsize=10)
+        axis.set_title(f"{title} ({unit}, less is better)", loc="left", fontsize=9)
         axis.invert_yaxis()
         axis.margins(x=0.15)
         axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(target, metadata={"Date": None, "Creator": None})
+    save(figure, source, target)
+
+
+def save(figure: Any, source: Path, target: Path) -> None:
+    """Write a small PNG: few colours, and the digest of the data that it shows."""
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=90, format="png")
+    facts = PngImagePlugin.PngInfo()
+    facts.add_text("Source", f"sha256:{hashlib.sha256(source.read_bytes()).hexdigest()}")
+    few = Image.open(picture).convert("RGB").quantize(32)
+    few.save(target, optimize=True, pnginfo=facts)
 
 
 if __name__ == "__main__":

@@ -293,10 +293,10 @@ def _write(data: report.Data, target: Path) -> None:
     plotting = pythons.python("plotting-python", paths.CHECKOUT / "requirements" / "bench.txt")
     with step("The picture") as work:
         work.run(
-            [plotting, "-m", "bench.picture", source, target / "benchmarks.svg"],
+            [plotting, "-m", "bench.picture", source, target / "benchmarks.png"],
             timeout=120,
             cwd=paths.CHECKOUT,
         )
     say(report.tables(data))
-    names = ", ".join([*pages.PAGES, "benchmarks.json", "benchmarks.svg"])
+    names = ", ".join([*pages.PAGES, "benchmarks.json", "benchmarks.png"])
     say(f"Written to {target}: {names}")

@@ -185,8 +185,9 @@ def lay_out(language: str, folder: Path) -> None:
         file = folder / page.target
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(rendered(page, language))
-    for picture in (paths.CHECKOUT / "docs").glob("*.svg"):
-        shutil.copy2(picture, folder)
+    for picture in (paths.CHECKOUT / "docs").iterdir():
+        if picture.suffix in _PICTURES:
+            shutil.copy2(picture, folder)
     shutil.copy2(FOLDER / "site.css", folder)
 
 

@@ -1,4 +1,4 @@
-"""Draws the dashboard's picture: `python -m tests.dashboard.drawing DATA.json PICTURE.svg`.
+"""Draws the dashboard's picture: `python -m tests.dashboard.drawing DATA.json PICTURE.png`.
 
 `test_dashboard` starts it with a separate Python that has the plotting library
 (requirements/bench.txt). The panels are placed as Grafana places them.
@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib import pyplot as plt
 
-mpl.use("svg")
-mpl.rcParams["svg.hashsalt"] = "message-operator"
-mpl.rcParams["svg.fonttype"] = "none"
+from bench.picture import save
+
 mpl.rcParams["font.size"] = 8
-
-from matplotlib import pyplot as plt  # noqa: E402 (once the backend is chosen)
 
 GRID = 24  # columns of Grafana's grid
 UNITS = {"short": "", "s": "s", "ops": "in a second", "reqps": "in a second", "bytes": "MiB"}
@@ -41,7 +39,7 @@ def draw(source: Path, target: Path) -> None:
                 left += panel["width"]
                 axis.set_title(_heading(panel), loc="left", size=8.5, pad=12)
                 (_stat if panel["kind"] == "stat" else _curves)(axis, panel, data["faults"])
-    figure.savefig(target, metadata={"Date": None, "Creator": None})
+    save(figure, source, target)
 
 
 def _lines(panels: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

@@ -1,6 +1,6 @@
 """The dashboard's picture: the operator under faults, scraped by a Prometheus, panel by panel.
 
-`make dashboard` runs this. Everything in docs/dashboard.svg was measured here: two replicas under
+`make dashboard` runs this. Everything in docs/dashboard.png was measured here: two replicas under
 constant changes meet the faults of the fault suite, one after the other. Each panel of the chart's
 dashboard is then queried as Grafana would, and drawn.
 """
@@ -30,7 +30,7 @@ from tests.support.faults.world import ELECT, World
 
 __all__ = ["cluster", "here", "plane", "subject"]
 
-PICTURE = paths.CHECKOUT / "docs" / "dashboard.svg"
+PICTURE = paths.CHECKOUT / "docs" / "dashboard.png"
 MESSAGES = 150
 #: Seconds that each part of the run lasts, between two changes, and between two points.
 PART, PAUSE, STEP = 60.0, 0.3, 3
@@ -50,6 +50,7 @@ async def test_the_dashboard_is_drawn_from_a_run_under_faults(here: World, tmp_p
 
     assert [panel["title"] for row in rows for panel in row["panels"] if not panel["series"]] == []
     source = paths.BUILD / "dashboard.json"
+    source.parent.mkdir(exist_ok=True)
     source.write_text(json.dumps({"faults": faults, "rows": rows}))
     lock = paths.CHECKOUT / "requirements" / "bench.txt"
     drawing = (pythons.python("plotting-python", lock), "-m", "tests.dashboard.drawing")

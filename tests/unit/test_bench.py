@@ -1,5 +1,6 @@
 """The benchmark's bookkeeping: what it watches, and how it judges."""
 
+import hashlib
 import json
 from typing import Any
 
@@ -135,6 +136,12 @@ def test_the_pages_have_the_tables_of_the_data() -> None:
 
     for name, text in pages.written(data).items():
         assert (DOCS / name).read_text() == text
+
+
+def test_the_picture_is_drawn_from_the_data() -> None:
+    digest = hashlib.sha256((DOCS / "benchmarks.json").read_bytes()).hexdigest()
+
+    assert digest.encode() in (DOCS / "benchmarks.png").read_bytes()
 
 
 def _data(**numbers: dict[str, list[float]]) -> report.Data:
