@@ -105,12 +105,8 @@ docs-test: $(READY) ## type the commands of the pages on the tests' cluster (ARG
 docs-first: $(READY) ## of `make docs-test`, the first page and the tutorial
 	@$(PY) -m pytest tests/docs -k "first_page or tutorial or README and not charts" $(ARGS)
 
-.PHONY: recording
-recording: no-other-project $(READY) ## record `make demo`, on a cluster of its own, as docs/demo.svg
-	@$(PY) -m hack recording
-
 .PHONY: dashboard
-dashboard: no-other-project $(READY) ## draw the dashboard of an operator under faults as docs/dashboard.svg
+dashboard: no-other-project $(READY) ## draw the dashboard of an operator under faults as docs/dashboard.png
 	@$(PY) -m pytest tests/dashboard $(ARGS)
 
 # The packages that draw the benchmark's picture and those that build the site have their own locks.

@@ -116,13 +116,10 @@ bump: $(READY) ## raise the version, and with it all that names it (VERSION=x.y.
 release-bundle: $(READY) ## record a release, lay out what community-operators gets (VERSION=… REGISTRY=…)
 	@PROJECT=$(PROJECT) $(PY) -m hack release-bundle "$(VERSION)"
 
-.PHONY: chart-diff
-chart-diff: no-other-project $(READY) ## what an upgrade from the last release changes (ARGS="OLD NEW", each v1.2.3 or oci://…)
-	@$(PY) -m hack chart-diff $(ARGS)
-
 .PHONY: scan
 scan: $(READY) ## look up known vulnerabilities of the locked packages; asks api.osv.dev
-	@$(PY) -m hack scan -- $(ARGS)
+	@$(VENV)/bin/pip-audit --strict --disable-pip --require-hashes --vulnerability-service osv \
+	  --progress-spinner off --timeout 60 $(addprefix --requirement=,$(sort $(wildcard requirements/*.txt))) $(ARGS)
 
 .PHONY: kit-update
 kit-update: $(READY) ## bring a newer kit into this repository (FROM=checkout or FROM=URL#REF)

@@ -10,10 +10,8 @@ bump            raises the version
 changelog       writes the changes of a version
 new             writes the repository of a new operator
 kit_update      brings a newer kit into such a repository
-chart_diff      shows what an upgrade from the last release changes
 plugin          packs and installs the kubectl plugin
 docs            builds or serves the documentation site
-scan            looks up known vulnerabilities of the locked packages
 release_bundle  writes the files for community-operators
 release         makes a whole release, or the keys that sign it
 release_page    makes the page of a release on GitHub
@@ -22,7 +20,6 @@ pytest_runs     not a command: runs pytest several times, with one exit code
 crd, deploy     install the CRD, or the whole operator, and remove it
 run             runs the operator on this machine
 demo            runs the main job from start to end
-recording       records the demo as an animated picture
 e2e             runs the end-to-end tests
 makefile        tests the commands of the Makefile
 upgrades        rehearses releases, and upgrades from each

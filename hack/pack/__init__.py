@@ -15,7 +15,6 @@ crds_chart          the chart with only the CRD, from the operator's chart
 chart_kinds         the kinds of values that values.yaml may name
 chart_dashboard     the Grafana dashboard, from chart_panels
 chart_panels        the dashboard's rows of panels, and their queries
-chart_diff          the changes of an upgrade from the last release
 history             the releases in git
 manifests           deploy/: the chart rendered for users without Helm
 changelog           the changes of each release for users, from the commits
@@ -32,13 +31,12 @@ bundle, catalog     what OLM installs, from the chart
 plugin              the kubectl plugin, as one file and for krew
 reference           the pages of docs/reference, generated from code
 reference_rights    the rules of the roles, for those pages
-reference_tables    kinds, flags, metrics and commands, for those pages
+reference_tables    kinds, flags and metrics, for those pages
 site                the documentation site's pages, arranged for its generator
 site_text           Markdown as GitHub shows it, rewritten for the site
 rules               the rules for bundle and catalog
 release_folder      the files for community-operators
 kit_record          which version of the kit a repository has
 kit_changes         what a newer kit changes in a repository
-recording           a recording of a terminal, as a picture that moves
 publication         the other files of a release, and their signatures
 """

@@ -1,6 +1,6 @@
 """The releases according to git, where each has a tag such as v0.1.0.
 
-Used by `make chart-diff`, and by `hack.pack.catalog`, which must know each of them.
+Used by `hack.pack.catalog`, which must know each of them.
 """
 
 import subprocess

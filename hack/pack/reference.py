@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from hack.pack import reference_rights, reference_tables
 from hack.pack.project import PROJECT
-from hack.pack.reference_tables import MAKEFILES, Body, Say
+from hack.pack.reference_tables import Body, Say
 from hack.rig import paths
 from kubectl_message.text import Text
 
@@ -77,15 +77,6 @@ PAGES = {
         ),
         PROJECT.chart / "templates" / "rbac.yaml",
         reference_rights.roles,
-    ),
-    "make": Page(
-        Text("Make targets", "Make 타깃"),
-        Text(
-            "`make` alone prints the same list.",
-            "인수 없이 `make`를 실행하면 같은 목록이 나옵니다.",
-        ),
-        MAKEFILES[0],
-        reference_tables.targets,
     ),
 }  # fmt: skip
 

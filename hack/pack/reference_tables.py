@@ -1,4 +1,4 @@
-"""The tables of `reference`: the kinds, the flags, the metrics and the commands."""
+"""The tables of `reference`: the kinds, the flags and the metrics."""
 
 import dataclasses
 import re
@@ -10,15 +10,12 @@ from prometheus_client import Counter, Gauge, Histogram
 from hack.pack import declared
 from hack.pack.project import PROJECT
 from hack.pack.rendered import template
-from hack.rig import paths
 from kopf_runtime import parsers
 from kopf_runtime.metrics import Metrics
 
 #: Returns the one of two texts, in English and Korean, that a page has.
 Say = Callable[[str, str], str]
 Body = Callable[[Say], Iterator[str]]
-
-MAKEFILES = (paths.CHECKOUT / "Makefile", paths.CHECKOUT / "hack" / "kit.mk")
 
 
 def _cell(text: object) -> str:
@@ -192,23 +189,3 @@ def _alerts(metric: str) -> Iterator[str]:
             for rule in (rule for group in manifest["spec"]["groups"] for rule in group["rules"]):
                 if re.search(rf"\b{metric}(_bucket|_sum|_count)?\b", rule["expr"]):
                     yield rule["alert"]
-
-
-# --- The Makefile ---------------------------------------------------------------------------------
-
-
-def targets(say: Say) -> Iterator[str]:
-    """Yield the commands of the Makefile, then the variables that a user may set."""
-    text = "\n".join(file.read_text() for file in MAKEFILES)
-    for heading, target, meaning in re.findall(
-        r"^##@ (.+)$|^([a-z0-9-]+):.*?## (.+)$", text, re.MULTILINE
-    ):
-        if heading:
-            yield f"\n## {heading}"
-            yield from table(say("command", "명령"), say("what it does", "하는 일"))
-        else:
-            yield row(f"`make {target}`", meaning)
-    yield f"\n## {say('Variables', '변수')}"
-    yield from table(say("variable", "변수"), say("meaning", "설명"))
-    for variable, meaning in re.findall(r"^# ([A-Z_]+=\S+)(.*\n(?:#  +.*\n)*)", text, re.MULTILINE):
-        yield row(f"`{variable}`", " ".join(meaning.replace("#", " ").split()))

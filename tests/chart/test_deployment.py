@@ -201,6 +201,15 @@ def test_without_an_election_no_two_operators_ever_run_together() -> None:
     assert not [a for a in arguments if a.startswith(("--leader-elect", "--lease-"))]
 
 
+def test_an_upgrade_finds_the_selector_as_it_was_because_kubernetes_refuses_to_change_it() -> None:
+    label = "app.kubernetes.io"
+
+    selector = find(render(), "Deployment")["spec"]["selector"]
+
+    of_every_release = {f"{label}/name": "message-operator", f"{label}/instance": "demo"}
+    assert selector == {"matchLabels": of_every_release}
+
+
 def test_labels_of_the_pod_cannot_break_the_selector() -> None:
     selected = find(render(), "Deployment")["spec"]["selector"]["matchLabels"]
 

@@ -35,31 +35,6 @@ def test_a_release_is_upgraded_and_rolled_back_and_no_message_notices(
     witnesses.assert_served(f"of {version} again")
 
 
-def test_chart_diff_says_what_changes_between_releases_of_the_registry(life: Life) -> None:
-    old, new = (f"{life.chart}:{version}" for version in (FIRST, PATCH))
-
-    said = life.clone.make("chart-diff", f"ARGS={old} {new}").splitlines()
-
-    memory = "resources.limits.memory: '256Mi' → '257Mi'"
-    assert f"From {old} to {new}:" in said
-    assert f"  values.{memory}" in said
-    assert any(line.endswith(f"[operator].{memory}") for line in said)
-    assert any(life.image(FIRST) in line and life.image(PATCH) in line for line in said)
-
-
-@pytest.mark.parametrize("version", RELEASES)
-def test_chart_diff_announces_that_operators_are_replaced_and_messages_are_not(
-    life: Life, version: str
-) -> None:
-    old, new = (f"{life.chart}:{each}" for each in (version, HEAD))
-
-    said = life.clone.make("chart-diff", f"ARGS={old} {new}")
-
-    assert "! the operator's Pods are replaced" in said
-    assert "! the message Pods are replaced" not in said
-    assert "! the upgrade fails" not in said
-
-
 def test_a_release_has_its_place_in_the_changelog(life: Life) -> None:
     changelog = (life.clone.folder / "CHANGELOG.md").read_text()
 

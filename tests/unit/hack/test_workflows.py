@@ -48,7 +48,7 @@ def test_a_step_is_a_command_of_the_makefile(script: str, env: dict[str, str]) -
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert "python -m" in done.stdout
+    assert ".venv/bin/" in done.stdout
 
 
 @pytest.mark.parametrize(("name", "command"), [("release", "release"), ("page", "release-page")])
