@@ -92,7 +92,8 @@ class Defect:
 def load() -> list[Defect]:
     """Return the defects of all lists."""
     lists = sorted((paths.CHECKOUT / "tests" / "sabotage").glob("*.toml"))
-    return [Defect(**one) for file in lists for one in tomllib.loads(file.read_text())["defect"]]
+    tables = (tomllib.loads(file.read_text()) for file in lists)
+    return [Defect(name, **entry) for table in tables for name, entry in table.items()]
 
 
 def add(commands: Subparsers) -> None:

@@ -72,7 +72,11 @@ async def test_a_child_is_made_with_its_owner_and_told_once(server: ApiServer) -
     owner = server.get(WIDGET, KEY) or {}
     (reference,) = child(server)["metadata"]["ownerReferences"]
 
-    assert (reference["uid"], reference["controller"]) == (owner["metadata"]["uid"], True)
+    # Nothing more: blockOwnerDeletion would take a right to the owner (decision 5).
+    assert reference == {
+        "apiVersion": WIDGET.api_version, "kind": WIDGET.kind, "name": "one",
+        "uid": owner["metadata"]["uid"], "controller": True,
+    }  # fmt: skip
     assert owner["status"]["observedGeneration"] == 1
     assert len(server.writes) == 2  # the child and the status
     await until(lambda: events(server))

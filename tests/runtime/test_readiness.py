@@ -1,6 +1,7 @@
 """Without an author's `status`, an object is ready once its children are, by their own status."""
 
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -297,3 +298,11 @@ async def test_an_author_who_reads_a_child_and_says_nothing_needs_it_to_exist(
     server.put(WIDGET, widget())
     async with operating(server, controller(POD, type_=kr.Conditioned, keep=lambda pod: None)):
         await is_well(server)
+
+
+def test_what_lacks_a_child_is_not_ready() -> None:
+    lacking: Any = SimpleNamespace(wanted=("one", "another"))
+
+    told = kr.by_default(kr.Observed(lacking, (), None, now=0.0))
+
+    assert (told.ready, told.message) == (False, "2 of its objects are missing.")

@@ -120,3 +120,17 @@ def test_make_alone_has_colours_on_a_terminal_only() -> None:
     assert b"\x1b[36mdemo           \x1b[0m" in os.read(ours, 10_000)
     os.close(ours)
     assert b"\x1b" not in subprocess.check_output(["make"], cwd=CHECKOUT, timeout=300)
+
+
+@pytest.mark.parametrize("goal", ["generate", "verify"])
+def test_of_several_operators_the_first_that_fails_fails_the_command(
+    goal: str, tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$PROJECT"; test "$PROJECT" = last\n')
+    python.chmod(0o755)
+    command = ["make", goal, f"PY={python}", "PROJECTS=first last", "READY="]
+
+    ended = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+
+    assert (ended.returncode, ended.stdout) == (2, "first\n")
