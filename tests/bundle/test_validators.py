@@ -2,9 +2,12 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from hack.pack import bundle
 from hack.pack.bundle import BUNDLE
 from hack.pack.catalog import CATALOG
 from hack.pack.rules.validators import findings
@@ -16,10 +19,17 @@ from tests.bundle.package import (
     run,
     scorecard,
     scorecard_root,
+    write,
     write_both,
 )
 
-CSV = "manifests/message-operator.clusterserviceversion.yaml"
+NAME = bundle.NAME
+CSV = f"manifests/{NAME}.clusterserviceversion.yaml"
+DEFINES = {
+    "serviceAccountName": NAME,
+    "rules": [{"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"],
+               "verbs": ["create"]}],
+}  # fmt: skip
 
 
 def test_the_validators_find_nothing() -> None:
@@ -40,6 +50,16 @@ def test_the_validators_find_nothing_in_a_release(tmp_path: Path) -> None:
         (lambda csv: csv["metadata"]["annotations"].update(capabilities="Best"), "Best"),
         (lambda csv: csv["metadata"]["annotations"].update(categories="Magic"), "Magic"),
         (lambda csv: csv["metadata"].update(name="message-operator-1"), "naming convention"),
+        (lambda csv: csv["spec"].pop("provider"), "Provider.Name not specified"),
+        (lambda csv: csv["spec"]["maintainers"][0].pop("email"), "contain both name and email"),
+        (lambda csv: csv["spec"]["links"][0].pop("url"), "contain both name and url"),
+        (lambda csv: csv["spec"]["icon"].append(csv["spec"]["icon"][0]), "have one element"),
+        (lambda csv: csv["spec"]["icon"][0].update(mediatype="image/x"), "a valid mediatype"),
+        (lambda csv: csv["spec"].update(minKubeVersion="1.35"), "MinKubeVersion has an invalid"),
+        (
+            lambda csv: csv["spec"]["install"]["spec"].update(clusterPermissions=[DEFINES]),
+            "permissions to create CRD",
+        ),
     ],
 )
 def test_they_would_find_a_mistake(change, found: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -47,6 +67,20 @@ def test_they_would_find_a_mistake(change, found: str, tmp_path: Path) -> None: 
     edit(bundle / CSV, change)
 
     assert found in "\n".join(findings(bundle))
+
+
+@pytest.mark.parametrize(
+    ("file", "found"),
+    [("more/account.yaml", "contains directory"), ("account.yaml", "invalid service account")],
+)
+def test_they_would_find_a_file_that_must_not_be_there(
+    file: str, found: str, tmp_path: Path
+) -> None:
+    made = Path(shutil.copytree(BUNDLE, tmp_path / "bundle"))
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME}}
+    write({f"manifests/{file}": yaml.safe_dump(account)}, made)
+
+    assert found in "\n".join(findings(made))
 
 
 def test_opm_finds_nothing_in_the_catalog() -> None:
@@ -75,11 +109,52 @@ def test_opm_finds_each_channel_s_head_where_a_fix_of_an_older_minor_came_later(
     }
 
 
-def test_opm_would_find_a_mistake(tmp_path: Path) -> None:
+def stable(channels: list[dict[str, Any]]) -> Any:
+    """Return the entries of `stable`: 0.1.0, 0.2.0."""
+    return next(channel["entries"] for channel in channels if channel["name"] == "stable")
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "found"),
+    [
+        ("package.yaml", lambda blob: blob.update(defaultChannel="fast"), 'channel \\"fast\\"'),
+        ("package.yaml", lambda blob: blob.update(name="other"), "unknown package"),
+        ("bundles/v0.2.0.yaml", lambda blob: blob.update(package="other"), "unknown package"),
+        (
+            "bundles/v0.1.0.yaml",
+            lambda blob: blob.update(name=f"{NAME}.v0.0.1"),
+            "not found in any channel",
+        ),
+        ("channels.yaml", lambda found: stable(found).clear(), "at least one bundle"),
+        (
+            "channels.yaml",
+            lambda found: stable(found)[1].update(replaces=None),
+            "multiple channel heads",
+        ),
+        (
+            "channels.yaml",
+            lambda found: stable(found)[0].update(replaces=f"{NAME}.v0.2.0"),
+            "no channel head",
+        ),
+        (
+            "channels.yaml",
+            lambda found: stable(found)[0].update(skipRange="odd"),
+            "invalid skipRange",
+        ),
+    ],
+)
+def test_opm_would_find_a_mistake(file: str, change, found: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    _, catalog = write_both(tmp_path, "0.1.0", "0.2.0")
+    edit(catalog / file, change)
+
+    assert found in opm("validate", catalog)
+
+
+def test_opm_would_find_a_bundle_that_is_missing(tmp_path: Path) -> None:
     _, catalog = write_both(tmp_path, "0.1.0", "0.2.0")
     (catalog / "bundles" / "v0.1.0.yaml").unlink()
 
-    assert "message-operator.v0.1.0" in opm("validate", catalog)
+    assert f"{NAME}.v0.1.0" in opm("validate", catalog)
 
 
 @pytest.fixture(scope="module")

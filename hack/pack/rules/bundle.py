@@ -35,9 +35,7 @@ def manifests_are_flat(package: Package) -> Iterator[str]:
     folder = package.bundle / "manifests"
     for found in sorted(folder.iterdir()):
         name = found.relative_to(package.bundle.parent).as_posix()
-        if found.is_dir():
-            yield f"{name}: is a folder; manifests/ must be flat"
-        elif (count := sum(name == each.file for each in package.manifests)) != 1:
+        if (count := sum(name == each.file for each in package.manifests)) != 1:
             yield f"{name}: kind: {count} documents, must be one"
 
 
@@ -65,21 +63,17 @@ def check_required_fields(package: Package) -> Iterator[str]:
         ("spec", "displayName"): r"(?s).{3,50}",
         ("spec", "description"): r"(?s).{20,}",
         ("spec", "version"): catalog.VERSION.pattern,
-        ("spec", "provider", "name"): r".{3,}",
-        # The full version, although the validators accept less: OLM compares semantic versions.
-        ("spec", "minKubeVersion"): r"\d+\.\d+\.\d+",
     }
     for keys, pattern in texts.items():
         yield from _text(csv, *keys, pattern=pattern)
-    for field, keys_ in (("maintainers", ("name", "email")), ("links", ("name", "url"))):
-        entries = csv.get("spec", field) or []
-        if not entries:
+    for field in ("maintainers", "links"):
+        if not csv.get("spec", field):
             yield csv.wrong("spec", field, what="is missing")
-        for i, entry in enumerate(entries):
-            for key in keys_:
-                if not entry.get(key):
-                    yield csv.wrong("spec", field, i, key, what="is missing")
-    yield from _icon(csv)
+    for i, icon in enumerate(csv.get("spec", "icon") or []):
+        try:
+            base64.b64decode(icon.get("base64data", "!"), validate=True)
+        except ValueError:
+            yield csv.wrong("spec", "icon", i, "base64data", what="is no base64")
 
 
 def _text(document: Document, *keys: str, pattern: str) -> Iterator[str]:
@@ -88,19 +82,6 @@ def _text(document: Document, *keys: str, pattern: str) -> Iterator[str]:
         yield document.wrong(*keys, what="is missing")
     elif not re.fullmatch(pattern, str(found)):
         yield document.wrong(*keys, what=f"{found!r} does not match {pattern}")
-
-
-def _icon(csv: Document) -> Iterator[str]:
-    icons = csv.get("spec", "icon") or []
-    if len(icons) != 1:
-        yield csv.wrong("spec", "icon", what=f"{len(icons)} of them, must be one")
-    for i, icon in enumerate(icons):
-        if icon.get("mediatype") not in {f"image/{x}" for x in ("png", "jpeg", "gif", "svg+xml")}:
-            yield csv.wrong("spec", "icon", i, "mediatype", what="is no picture that is shown")
-        try:
-            base64.b64decode(icon.get("base64data", "!"), validate=True)
-        except ValueError:
-            yield csv.wrong("spec", "icon", i, "base64data", what="is no base64")
 
 
 @rule
@@ -198,7 +179,7 @@ def resources(package: Package) -> Iterator[str]:
 
 @rule
 def permissions(package: Package) -> Iterator[str]:
-    """Find excessive rights, and a ServiceAccount, which OLM itself creates.
+    """Find excessive rights.
 
     https://sdk.operatorframework.io/docs/best-practices/common-recommendation/
     """
@@ -206,18 +187,8 @@ def permissions(package: Package) -> Iterator[str]:
         for where, found in package.rules(scope):
             if "*" in [*found["apiGroups"], *found.get("resources", []), *found["verbs"]]:
                 yield package.csv.wrong(*where, what="has a *; say which")
-            changing = {"create", "patch", "update", "delete"} & set(found["verbs"])
-            if "customresourcedefinitions" in found.get("resources", []) and changing:
-                yield package.csv.wrong(*where, "verbs", what="OLM alone installs definitions")
             if "leases" in found.get("resources", []) and scope == "clusterPermissions":
                 yield package.csv.wrong(*where, what="the Lease is in the operator's own namespace")
-    accounts = {
-        deployment["spec"]["template"]["spec"].get("serviceAccountName")
-        for _, deployment in package.deployments
-    }
-    for found_ in package.manifests:
-        if found_.get("kind") == "ServiceAccount" and found_.get("metadata", "name") in accounts:
-            yield found_.wrong("metadata", "name", what="OLM makes the operator's ServiceAccount")
 
 
 @rule

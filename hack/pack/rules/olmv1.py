@@ -10,17 +10,6 @@ from hack.pack.rules.package import Package, rule
 
 
 @rule
-def olmv1_needs_all_namespaces(package: Package) -> Iterator[str]:
-    """Find a bundle that OLM v1 refuses because of its install modes.
-
-    https://operator-framework.github.io/operator-controller/project/olmv1_limitations/
-    """
-    modes = package.csv.get("spec", "installModes") or []
-    if {"type": "AllNamespaces", "supported": True} not in modes:
-        yield package.csv.wrong("spec", "installModes", what="OLM v1 needs AllNamespaces supported")
-
-
-@rule
 def olmv1_takes_no_dependencies(package: Package) -> Iterator[str]:
     """Find dependencies, which OLM v1 refuses: required packages, kinds and constraints.
 

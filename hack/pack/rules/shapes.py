@@ -98,7 +98,7 @@ SHAPES: dict[str, Schema] = {
         package=_TEXT,
         name=_TEXT,
         entries=_list(
-            _object(name=_TEXT, replaces_=_TEXT, skipRange_=_TEXT, skips_=_TEXTS),
+            _object(name=_TEXT, replaces_=_TEXT, skipRange_=_TEXT),
         ),
     ),
     "olm.bundle": _object(
