@@ -1,12 +1,13 @@
 """`make e2e`: the end-to-end tests, on a kind cluster of their own, or on an existing one.
 
 The tests of Helm run first, then those of OLM; each group installs the operator and removes it
-again. OLM's programs are compiled at low priority during the
-first tests, which mostly wait. On an existing cluster only the tests of Helm run. The tests of an
-operator that PROJECT names are in its own folder: for `make e2e` Helm installs the operator, for
-`make e2e-olm` a Subscription does.
+again. OLM's programs are compiled at low priority during the first tests, which mostly wait. On an
+existing cluster only the tests of Helm run. The tests of an operator that PROJECT names are in its
+own folder: for `make e2e` Helm installs the operator, for `make e2e-olm` a Subscription does. Tests
+with the mark `long` are left out unless an option of pytest, `-m`, says otherwise.
 """
 
+import re
 from pathlib import Path
 
 from hack.commands import Subparsers, crd, pytest_runs
@@ -26,6 +27,7 @@ def add(commands: Subparsers) -> None:
     """Add the commands to the command line."""
     for name, follow, text in (
         ("e2e", run, "run the end-to-end tests"),
+        ("e2e-helm", run_helm, "run those by Helm alone"),
         ("e2e-olm", run_olm, "run those by OLM alone"),
     ):
         parser = commands.add_parser(name, help=text)
@@ -35,32 +37,44 @@ def add(commands: Subparsers) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the tests, with these further options of pytest; return pytest's exit code."""
+    if PROJECT.root != REFERENCE.root or clusters.is_existing():
+        return run_helm(arguments)
+    codes: list[int] = []
+    clusters.up(clusters.TEST_NAME)
+    together(lambda: codes.append(run_helm(arguments)), olm.image)
+    codes.append(_pytest(_TESTS / "olm", olm.up(clusters.TEST_NAME), numbered(arguments, 3)))
+    return pytest_runs.result(codes)
+
+
+def run_helm(arguments: list[str]) -> int:
+    """Run only the tests of Helm: first those that share an operator, side by side."""
     cluster = clusters.up(clusters.TEST_NAME)
     if cluster.existing:
         _refuse_users_crd(cluster)
     if PROJECT.root != REFERENCE.root:
-        return _pytest(PROJECT.root / "tests" / "e2e", cluster.kubeconfig, arguments)
-    codes: list[int] = []
-
-    def by_helm() -> None:
-        codes.append(_pytest(_TESTS / "e2e", cluster.kubeconfig, arguments))
-
-    together(by_helm, *(() if cluster.existing else (olm.image,)))
-    if not cluster.existing:
-        codes.append(_pytest(_TESTS / "olm", cluster.kubeconfig, arguments))
-    return pytest_runs.result(codes)
+        return _pytest(PROJECT.root / "tests" / "e2e", cluster, arguments)
+    e2e = _TESTS / "e2e"
+    alone = [e2e / "chart", e2e / "alone"]
+    # One test at a time goes to each process: they differ much in how long they take.
+    options = ["-n", "4", "--dist=load", "--maxschedchunk=1"]
+    options += [f"--ignore={folder}" for folder in alone]
+    shared = _pytest(e2e, cluster, [*options, *arguments])
+    return pytest_runs.result([shared, _pytest(alone, cluster, numbered(arguments, 2))])
 
 
 def run_olm(arguments: list[str]) -> int:
     """Run only the tests of OLM."""
     cluster = olm.up(clusters.TEST_NAME)
     if PROJECT.root == REFERENCE.root:
-        return _pytest(_TESTS / "olm", cluster.kubeconfig, arguments)
+        return _pytest(_TESTS / "olm", cluster, arguments)
     shared, own = _TESTS / "projects" / "test_olm.py", PROJECT.root / "tests" / "e2e"
-    codes = [
-        _pytest(tests, cluster.kubeconfig, arguments, INSTALLED_BY="olm") for tests in (shared, own)
-    ]
+    codes = [_pytest(tests, cluster, arguments, INSTALLED_BY="olm") for tests in (shared, own)]
     return pytest_runs.result(codes)
+
+
+def numbered(arguments: list[str], number: int) -> list[str]:
+    """Return the options of a further run of pytest, with a report of its own: e2e+2.xml."""
+    return [re.sub(r"(--junit-?xml=.*)(\.xml)$", rf"\1+{number}\2", one) for one in arguments]
 
 
 def _refuse_users_crd(cluster: Cluster) -> None:
@@ -76,6 +90,14 @@ def _refuse_users_crd(cluster: Cluster) -> None:
     )
 
 
-def _pytest(tests: Path, kubeconfig: Path, arguments: list[str], **environment: str) -> int:
-    say(f"==> End-to-end tests in {tests.relative_to(paths.CHECKOUT)}")
-    return pytest_runs.run(str(tests), *arguments, KUBECONFIG=str(kubeconfig), **environment)
+def _pytest(
+    tests: Path | list[Path], cluster: Cluster, arguments: list[str], **environment: str
+) -> int:
+    folders = [tests] if isinstance(tests, Path) else tests
+    named = " and ".join(str(folder.relative_to(paths.CHECKOUT)) for folder in folders)
+    say(f"==> End-to-end tests in {named}")
+    return pytest_runs.run(
+        *(*map(str, folders), "-m", "not long and not soak", *arguments),
+        KUBECONFIG=str(cluster.kubeconfig),
+        **environment,
+    )

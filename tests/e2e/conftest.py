@@ -1,14 +1,19 @@
 """What all end-to-end tests stand on: a cluster, the operator in it, a namespace per test.
 
-`make e2e` runs these tests; they get the cluster, the image and the chart from `hack`.
+`make e2e` runs these tests; they get the cluster, the image and the chart from `hack`. Those of
+this folder run side by side, in several processes that share one operator, so they leave it alone:
+a test that stops, changes or replaces it, or asks how the whole cluster is, is in alone/ or chart/.
 """
 
+import os
 from collections.abc import Generator, Iterator
-from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from hack.pack import artifacts
+from hack.pack.artifacts import Published
+from hack.rig import cache
 from hack.rig import cluster as hack_cluster
 from tests.e2e import release
 from tests.e2e.kube import Cluster, CommandError, Kube
@@ -29,20 +34,44 @@ def plugin(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Plugin
 
 
 @pytest.fixture(scope="session")
-def operator(hack_made: hack_cluster.Cluster, kube: Kube) -> Iterator[Operator]:
-    """The operator and its CRD, installed once by Helm, and removed at the end."""
+def operator(
+    hack_made: hack_cluster.Cluster, kube: Kube, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Operator]:
+    """The operator and its CRD, as the chart comes; the first process installs it by Helm.
+
+    The last one removes it.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    users = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "users"
+    installed = Operator(kube, Published("only the first process installs it", ()))
+    with cache.lock("e2e-operator"):
+        if not _count(users, 1):
+            installed = _install(hack_made, kube)
+    yield installed
+    with cache.lock("e2e-operator"):
+        if _count(users, -1) == 1:
+            installed.uninstall()
+            release.remove_namespaces(kube)
+            release.remove_crd(kube)
+
+
+def _count(users: Path, more: int) -> int:
+    """Count those who use the operator; return how many they were before."""
+    before = int(users.read_text()) if users.exists() else 0
+    users.write_text(str(before + more))
+    return before
+
+
+def _install(hack_made: hack_cluster.Cluster, kube: Kube) -> Operator:
     ours = not hack_made.existing
     release.clean(kube, ours=ours)
     metadata = {"name": release.NAMESPACE, "labels": LABELS}
     if kube.get("Namespace", release.NAMESPACE) is None:
         kube.create({"kind": "Namespace", "metadata": metadata})
-    installed = Operator(kube, artifacts.publish(hack_made))
     # The CRD and its roles may be there already, of another release that was removed just now.
-    installed.install(*(["--take-ownership"] if ours else []))
-    yield installed
-    installed.uninstall()
-    release.remove_namespaces(kube)
-    release.remove_crd(kube)
+    installed = Operator(kube, artifacts.publish(hack_made), takes_over=ours)
+    installed.install()
+    return installed
 
 
 @pytest.fixture
@@ -67,7 +96,7 @@ def the_operator_is_well(operator: Operator) -> Iterator[None]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Note when the test began."""
-    item.stash[_BEGAN] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    item.stash[_BEGAN] = release.now()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 from hack.commands import e2e
 from hack.pack.artifacts import Published
@@ -21,23 +22,32 @@ class Operator:
     """A release of the tests, and what its users and administrators do to it."""
 
     def __init__(
-        self, kube: Kube, published: Published, *, name: str = NAME, namespace: str = NAMESPACE
+        self,
+        kube: Kube,
+        published: Published,
+        *,
+        name: str = NAME,
+        namespace: str = NAMESPACE,
+        takes_over: bool = False,
     ) -> None:
         self.kube = kube
         self.name = name
         self.namespace = namespace
         self._published = published
+        #: Whether it takes over the kind that another release may have left.
+        self._takes_over = ("--take-ownership",) if takes_over else ()
         self._selector = (
             f"app.kubernetes.io/instance={name},app.kubernetes.io/name=message-operator"
         )
         self._known: set[str] = set()  # lines of trouble that were seen
         self._untold: list[str] = []  # those of them that nobody was told of yet
+        self._read = ""  # when the log was read last
 
     # --- Helm ---------------------------------------------------------------------------------
 
     def install(self, *options: str) -> None:
         """Install it, and wait until it is ready."""
-        self._helm("install", *options)
+        self._helm("install", *self._takes_over, *options)
 
     def upgrade(self, *options: str, to: Published | None = None) -> None:
         """Give it these values, or another chart, and wait until it is ready."""
@@ -169,7 +179,8 @@ class Operator:
 
     def _keep_trouble(self) -> None:
         """Read the log, also of a Pod that is about to be deleted."""
-        lines = [line for line in self.log().splitlines() if is_trouble(line)]
+        since, self._read = self._read, now()
+        lines = [line for line in self.log(since).splitlines() if is_trouble(line)]
         lines += [
             f"{pod['metadata']['name']} was restarted: {json.dumps(state['lastState'])}"
             for pod in self.pods()
@@ -178,6 +189,11 @@ class Operator:
         ]
         self._untold += [line for line in lines if line not in self._known]
         self._known.update(lines)
+
+
+def now() -> str:
+    """Return the time, as the API server writes times."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def clean(kube: Kube, *, ours: bool) -> None:

@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from tests.e2e.kube import Object
 from tests.e2e.messages import Namespace
 
@@ -15,6 +13,7 @@ def manifest(spec: Any, name: str = "bad") -> str:
     return json.dumps({**kind, "metadata": {"name": name}, "spec": spec})
 
 
+#: Of what is refused: its name, its spec, and what kubectl prints.
 BAD = {
     "a text of too many characters": (
         {"text": "x" * 32769},
@@ -71,29 +70,20 @@ BAD = {
         'strict decoding error: unknown field "spec.txt"',
     ),
 }
+NAME_TOO_LONG = (
+    "metadata.name must have at most 150 characters: the Pod is called msg-<name>, and a node "
+    "cannot start a Pod with a longer name; choose a shorter one"
+)
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_bad_input_is_refused_with_the_reason(namespace: Namespace, what: str) -> None:
-    spec, reason = BAD[what]
+def test_bad_input_is_refused_with_the_reason(namespace: Namespace) -> None:
+    cases = [(what, manifest(spec), reason) for what, (spec, reason) in BAD.items()]
+    cases.append(("a name of too many characters", manifest({}, "m" * 151), NAME_TOO_LONG))
+    for what, bad, reason in cases:
+        said = namespace.kube.refusal("-n", namespace.name, "apply", "-f", "-", stdin=bad)
 
-    said = namespace.kube.refusal("-n", namespace.name, "apply", "-f", "-", stdin=manifest(spec))
-
-    assert reason in said
-    assert namespace.message("bad").get() is None
-
-
-def test_a_name_that_no_node_could_run_is_refused(namespace: Namespace) -> None:
-    name = "m" * 151
-
-    said = namespace.kube.refusal(
-        "-n", namespace.name, "apply", "-f", "-", stdin=manifest({"text": "hello"}, name)
-    )
-
-    assert (
-        "metadata.name must have at most 150 characters: the Pod is called msg-<name>, and a node "
-        "cannot start a Pod with a longer name; choose a shorter one"
-    ) in said
+        assert reason in said, what
+    assert namespace.kube.objects("Message", namespace.name)[0] == []
 
 
 def test_a_bad_edit_is_refused_and_changes_nothing(namespace: Namespace) -> None:
@@ -109,31 +99,20 @@ def test_a_bad_edit_is_refused_and_changes_nothing(namespace: Namespace) -> None
     assert spec == {"text": "hello", "intervalSeconds": 10}
 
 
-@pytest.mark.parametrize("spec", [None, {}, {"text": None}, {"intervalSeconds": None}])
-def test_null_means_the_default(namespace: Namespace, spec: Any) -> None:
-    namespace.kubectl("create", "-f", "-", stdin=manifest(spec, "nothing"))
+def test_what_is_left_out_gets_its_default_and_what_just_fits_is_accepted(
+    namespace: Namespace,
+) -> None:
+    def stored(name: str, spec: Any, *options: str) -> Any:
+        namespace.kubectl("create", *options, "-f", "-", stdin=manifest(spec, name))
+        return (namespace.message(name).get() or {})["spec"]
 
-    found = namespace.message("nothing").get() or {}
-    assert found["spec"] == {"text": "Hello from Operator!", "intervalSeconds": 10}
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        pytest.param({"text": "x" * 32768, "intervalSeconds": 86400}, id="largest"),
-        pytest.param({"text": "", "intervalSeconds": 1}, id="smallest"),
-    ],
-)
-def test_what_just_fits_is_accepted(namespace: Namespace, spec: Object) -> None:
-    namespace.kubectl("create", "-f", "-", stdin=manifest(spec, "fits"))
-
-    assert (namespace.message("fits").get() or {})["spec"] == spec
-
-
-def test_an_unknown_field_is_dropped_where_validation_is_not_strict(namespace: Namespace) -> None:
-    spec = {"text": "hello", "txt": "typo"}
-
-    namespace.kubectl("create", "--validate=ignore", "-f", "-", stdin=manifest(spec, "typo"))
-
-    found = namespace.message("typo").get() or {}
-    assert found["spec"] == {"text": "hello", "intervalSeconds": 10}
+    for number, spec in enumerate((None, {}, {"text": None}, {"intervalSeconds": None})):
+        default = {"text": "Hello from Operator!", "intervalSeconds": 10}
+        assert stored(f"default-{number}", spec) == default
+    largest = {"text": "x" * 32768, "intervalSeconds": 86400}
+    assert stored("largest", largest) == largest
+    assert stored("smallest", {"text": "", "intervalSeconds": 1})["text"] == ""
+    assert stored("typo", {"text": "hello", "txt": "typo"}, "--validate=ignore") == {
+        "text": "hello",
+        "intervalSeconds": 10,
+    }

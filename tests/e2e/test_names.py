@@ -2,8 +2,6 @@
 
 import secrets
 
-import pytest
-
 from tests.e2e.kube import Kube
 from tests.e2e.messages import Namespace
 from tests.e2e.release import Operator
@@ -12,27 +10,34 @@ from tests.e2e.release import Operator
 LONGEST = 150
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("a", id="one letter"),
-        pytest.param("0", id="a digit"),
-        pytest.param("hello.example.com", id="dots"),
-        pytest.param("msg-msg-hello", id="the prefix itself"),
-        # The host name is the Pod's, cut to 63 characters: it must not end with a dot or a dash.
-        pytest.param("a" * 58 + ".b.c", id="cut at a dot"),
-        pytest.param("a" * 57 + "--b", id="cut at a dash"),
-        pytest.param("l" * 64, id="longer than a label"),
-        pytest.param("x" * 52 + ".0." + "y" * 60, id="long with dots"),
-    ],
+NAMES = (
+    "a",
+    "0",
+    "hello.example.com",
+    "msg-msg-hello",  # the prefix itself
+    # The host name is the Pod's, cut to 63 characters: it must not end with a dot or a dash.
+    "a" * 58 + ".b.c",
+    "a" * 57 + "--b",
+    "l" * 64,  # longer than a label
+    "x" * 52 + ".0." + "y" * 60,
+    # These begin alike.
+    "s" * 120 + "-1",
+    "s" * 120 + "-2",
 )
-def test_a_message_may_have_any_name(namespace: Namespace, name: str) -> None:
-    message = namespace.create(name, "hello")
 
-    pod = message.wait_until_ready()
 
-    assert pod["metadata"]["name"] == f"msg-{name}"
-    message.wait_for_log(b"hello\n")
+def test_a_message_may_have_any_name_and_those_that_begin_alike_do_not_mix(
+    namespace: Namespace,
+) -> None:
+    messages = [namespace.create(name, f"{number}") for number, name in enumerate(NAMES)]
+
+    pods = [message.wait_until_ready() for message in messages]
+
+    assert [pod["metadata"]["name"] for pod in pods] == [f"msg-{name}" for name in NAMES]
+    instances = {pod["metadata"]["labels"]["app.kubernetes.io/instance"] for pod in pods}
+    assert len(instances) == len(NAMES)
+    for number, message in enumerate(messages):
+        message.wait_for_log(f"{number}\n".encode())
 
 
 def test_the_longest_name_runs_in_a_namespace_with_the_longest_name(
@@ -49,36 +54,3 @@ def test_the_longest_name_runs_in_a_namespace_with_the_longest_name(
         assert message.wait_for_event("Created")["involvedObject"]["name"] == message.name
     finally:
         namespace.remove()
-
-
-def test_messages_whose_names_begin_alike_do_not_mix(namespace: Namespace) -> None:
-    stem = "s" * 120
-    one = namespace.create(f"{stem}-1", "one")
-    two = namespace.create(f"{stem}-2", "two")
-
-    pods = [one.wait_until_ready(), two.wait_until_ready()]
-
-    instances = {pod["metadata"]["labels"]["app.kubernetes.io/instance"] for pod in pods}
-    assert len(instances) == 2
-    one.wait_for_log(b"one\n")
-    two.wait_for_log(b"two\n")
-
-
-def test_messages_of_the_same_name_in_two_namespaces_do_not_mix(
-    namespace: Namespace, kube: Kube
-) -> None:
-    other = Namespace(kube, f"{namespace.name[:50]}-2")
-    other.make()
-    try:
-        here = namespace.create("hello", "here")
-        there = other.create("hello", "there")
-        here.wait_until_ready()
-        pod = there.wait_until_ready()
-
-        here.delete()
-        here.wait_until_gone()
-
-        there.wait_for_log(b"there\n")
-        assert there.wait_until_ready()["metadata"]["uid"] == pod["metadata"]["uid"]
-    finally:
-        other.remove()

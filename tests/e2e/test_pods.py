@@ -1,48 +1,34 @@
-"""What the Pod of a Message may and may not do."""
+"""What the Pod of a Message, and that of the operator, may and may not do."""
 
-from tests.e2e.kube import Kube
-from tests.e2e.messages import Namespace, uid
+from tests.e2e.messages import Namespace, restarts, uid
 from tests.e2e.release import Operator
-from tests.e2e.waiting import wait_until
 
 
-def test_pod_security_restricted_admits_the_pod_and_would_refuse_a_lesser_one(
-    namespace: Namespace,
-) -> None:
-    message = namespace.create("hello", "hello")
-
-    message.wait_until_ready()
-    said = namespace.kube.refusal(
-        *("-n", namespace.name, "run", "lesser", "--image=localhost:5001/busybox")
-    )
-
-    assert 'violates PodSecurity "restricted' in said
-
-
-def test_the_pod_has_no_token_and_no_variables_of_services(namespace: Namespace) -> None:
+def test_the_pod_has_no_more_than_it_needs(namespace: Namespace) -> None:
     namespace.kubectl("create", "service", "clusterip", "neighbour", "--tcp=80")
     message = namespace.create("hello", "hello")
 
     pod = message.wait_until_ready()
 
+    said = namespace.kube.refusal(
+        *("-n", namespace.name, "run", "lesser", "--image=localhost:5001/busybox")
+    )
+    assert 'violates PodSecurity "restricted' in said
     shell = ("exec", "msg-hello", "--", "/bin/sh", "-c")
     assert "NEIGHBOUR" not in namespace.kubectl(*shell, "env")
     assert namespace.kubectl(*shell, "ls -d /var/run/secrets/kubernetes.io || echo none") == (
         "none\n"
     )
     assert pod["spec"].get("volumes", []) == []
-
-
-def test_the_pod_runs_as_nobody_in_particular_on_a_read_only_root(namespace: Namespace) -> None:
-    message = namespace.create("hello", "hello")
-
-    message.wait_until_ready()
-
-    shell = ("exec", "msg-hello", "--", "/bin/sh", "-c")
     assert namespace.kubectl(*shell, "id -u").strip() != "0"
     assert namespace.kubectl(*shell, "touch /tmp/new 2>/dev/null || echo read-only") == (
         "read-only\n"
     )
+    (container,) = pod["spec"]["containers"]
+    assert container["resources"] == {
+        "requests": {"cpu": "1m", "memory": "4Mi"},
+        "limits": {"cpu": "100m", "memory": "16Mi"},
+    }
 
 
 def test_the_pod_ends_at_once_when_it_is_told_to(namespace: Namespace) -> None:
@@ -63,28 +49,27 @@ def test_the_pod_ends_at_once_when_it_is_told_to(namespace: Namespace) -> None:
     assert container["state"]["terminated"]["exitCode"] == 0
 
 
-def test_a_message_asks_for_next_to_nothing(namespace: Namespace) -> None:
-    message = namespace.create("hello", "hello")
-
-    pod = message.wait_until_ready()
+def test_the_operator_s_own_pod_is_restricted_and_answers_and_its_log_is_discreet(
+    namespace: Namespace, operator: Operator
+) -> None:
+    namespace.create("discreet", "my-secret-words").wait_until_ready()
+    (pod,) = operator.pods()
 
     (container,) = pod["spec"]["containers"]
-    assert container["resources"] == {
-        "requests": {"cpu": "1m", "memory": "4Mi"},
-        "limits": {"cpu": "100m", "memory": "16Mi"},
-    }
+    where = namespace.kube.get("Namespace", pod["metadata"]["namespace"]) or {}
+    assert where["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert restarts(pod) == 0
 
+    assert (operator.get(8081, "healthz"), operator.get(8081, "readyz")) == ("ok", "ok")
+    metrics = operator.get(8080, "metrics")
+    assert "message_operator_leader 1.0" in metrics
+    assert 'message_operator_reconciles_total{kind="messages",result="success"}' in metrics
+    processed = 'message_operator_messages{phase="Processed"}'
+    (line,) = (line for line in metrics.splitlines() if line.startswith(processed))
+    assert float(line.split()[-1]) >= 1
 
-def test_a_namespace_with_messages_can_be_deleted(kube: Kube, operator: Operator) -> None:
-    namespace = Namespace(kube, "deleted-with-messages")
-    namespace.make()
-    for number in range(3):
-        namespace.create(f"hello-{number}", "hello").wait_until_ready()
-
-    namespace.remove()
-
-    wait_until(
-        "the namespace to be gone",
-        lambda: kube.get("Namespace", namespace.name),
-        lambda found: found is None,
-    )
+    log = operator.log()
+    about = f'"namespace": "{namespace.name}", "name": "discreet"'
+    assert f'{about}, "message": "created Pod msg-discreet"' in log
+    assert "my-secret-words" not in log

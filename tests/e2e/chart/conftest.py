@@ -1,7 +1,7 @@
-"""The chart in a cluster: each test has releases of its own, and the kind as it wants it.
+"""The chart in a cluster: each test has releases of its own.
 
-These tests run before those of the folder above, whose one operator serves all namespaces until
-the end.
+They take over the kind that the release before them has left, unless a test asks for a cluster
+`without_kind`: a kind takes its time to go.
 """
 
 import contextlib
@@ -84,7 +84,8 @@ def apply(kube: Kube, manifests: list[Object]) -> None:
 
 def the_kind(kube: Kube, home: Namespace, *options: str) -> None:
     """Install the kind alone, as an administrator does who lets others install operators."""
-    kube.helm("install", KIND, str(CRDS_CHART), "--namespace", home.name, *options)
+    what = (KIND, str(CRDS_CHART), "--namespace", home.name, "--take-ownership")
+    kube.helm("install", *what, *options)
     kube.kubectl("wait", "--for=condition=Established", f"crd/{release.CRD}")
 
 
@@ -102,21 +103,31 @@ def monitoring_kinds(kube: Kube) -> Iterator[None]:
 
 
 @pytest.fixture
+def without_kind(kube: Kube, published: Published) -> None:
+    """Have a cluster that has neither an operator nor the kind."""
+    clean_cluster(kube)
+
+
+@pytest.fixture
 def releases(kube: Kube, published: Published) -> Iterator[Releases]:
-    """Make releases in a cluster that has no operator, and not even the kind; then clean up."""
+    """Make releases in a cluster that has no other operator; then remove them."""
     made: list[Operator] = []
 
-    def make(namespace: Namespace, name: str = release.NAME, **other: Published) -> Operator:
-        what = other.get("published", published)
-        made.append(Operator(kube, what, name=name, namespace=namespace.name))
+    def make(
+        namespace: Namespace,
+        name: str = release.NAME,
+        published: Published = published,
+        takes_over: bool = True,
+    ) -> Operator:
+        here = {"name": name, "namespace": namespace.name}
+        made.append(Operator(kube, published, takes_over=takes_over, **here))
         return made[-1]
 
-    clean_cluster(kube)
+    release.clean(kube, ours=True)
     yield make
     troubles = {one.name: one.trouble() for one in made}
     for one in made:
-        kube.helm("uninstall", one.name, "-n", one.namespace, "--ignore-not-found")
-    release.remove_crd(kube)
+        kube.helm("uninstall", one.name, "-n", one.namespace, "--ignore-not-found", "--wait")
     assert not any(troubles.values()), f"an operator was in trouble: {troubles}"
 
 

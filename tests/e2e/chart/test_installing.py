@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from hack.pack.artifacts import Published
 from hack.rig import registry
 from message_operator import __version__
@@ -19,6 +21,7 @@ def image(operator: Operator) -> str:
     return str(container["image"])
 
 
+@pytest.mark.long
 def test_from_the_registry_with_chart_and_images_pinned_by_digest(
     releases: Releases, home: Namespace, namespace: Namespace, published: Published, kube: Kube
 ) -> None:
@@ -36,6 +39,7 @@ def test_from_the_registry_with_chart_and_images_pinned_by_digest(
     assert status["imageID"].endswith(digest)
 
 
+@pytest.mark.long
 def test_two_releases_each_serve_their_own_namespaces(
     releases: Releases, home: Namespace, other: Namespace, namespace: Namespace
 ) -> None:
@@ -67,6 +71,7 @@ dependencies:
 """
 
 
+@pytest.mark.long
 def test_as_a_part_of_another_chart(
     releases: Releases, home: Namespace, namespace: Namespace, published: Published, kube: Kube,
     tmp_path: Path,

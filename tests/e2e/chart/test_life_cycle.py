@@ -10,16 +10,28 @@ from hack.pack.artifacts import Published
 from hack.rig import cluster as hack_cluster
 from hack.rig import tools
 from tests.e2e import release
-from tests.e2e.chart.conftest import KIND, OLDER, Releases, the_kind
-from tests.e2e.kube import Cluster, CommandError, Kube, Object
+from tests.e2e.chart.conftest import OLDER, Releases
+from tests.e2e.kube import WAIT, Cluster, CommandError, Kube, Object
 from tests.e2e.messages import Namespace, restarts, uid
 from tests.e2e.release import Operator
 from tests.e2e.waiting import wait_until
 
 
-@pytest.fixture(scope="module", params=["helm3", "helm4"])
+def helms(*quick: str) -> pytest.MarkDecorator:
+    """Try a step with Helm 3 and with Helm 4, those that are not named in `make test-all` alone."""
+    return pytest.mark.parametrize(
+        "helm",
+        [
+            pytest.param(helm, marks=() if helm in quick else pytest.mark.long)
+            for helm in ("helm3", "helm4")
+        ],
+        indirect=True,
+    )
+
+
+@pytest.fixture(scope="module")
 def helm(request: pytest.FixtureRequest) -> str:
-    """Helm 3, then Helm 4."""
+    """Helm 3 or Helm 4."""
     name: str = request.param
     return name
 
@@ -44,6 +56,8 @@ def chart_version(kube: Kube, namespace: Namespace) -> str:
     return str(found["chart"]).rpartition("-")[2]
 
 
+@helms("helm4")
+@pytest.mark.usefixtures("without_kind")
 def test_an_upgrade_and_a_rollback_leave_running_messages_alone(
     releases: Releases, home: Namespace, namespace: Namespace, previous: Published,
     published: Published, kube: Kube,
@@ -78,23 +92,6 @@ def test_an_upgrade_and_a_rollback_leave_running_messages_alone(
     assert (uid(found), restarts(found)) == (uid(pod), 0)
 
 
-def test_an_upgrade_replaces_message_pods_whose_template_it_changes(
-    releases: Releases, home: Namespace, namespace: Namespace
-) -> None:
-    operator = releases(home)
-    operator.install()
-    message = namespace.create("hello", "hello")
-    former = message.wait_until_ready()
-
-    operator.upgrade("--set=messagePod.runAsUser=1234,messagePod.labels.team=blue")
-
-    pod = message.wait_until_ready(instead_of=former)
-    assert pod["spec"]["securityContext"]["runAsUser"] == 1234
-    assert pod["metadata"]["labels"]["team"] == "blue"
-    event = message.wait_for_event("Replaced")
-    assert event["message"] == "Replaced Pod msg-hello: its Pod's template changed."
-
-
 #: What an uninstallation leaves of a release: the kind, and the roles to work with it.
 KEPT = {
     f"customresourcedefinition.apiextensions.k8s.io/{release.CRD}",
@@ -120,27 +117,38 @@ def left(operator: Operator) -> set[str]:
     }
 
 
+@helms("helm3")
+@pytest.mark.usefixtures("without_kind")
 def test_uninstalled_it_leaves_messages_which_a_reinstallation_adopts(
-    releases: Releases, home: Namespace, namespace: Namespace, kube: Kube
+    releases: Releases, home: Namespace, namespace: Namespace
 ) -> None:
-    operator = releases(home)
+    operator = releases(home, takes_over=False)
     operator.install()
-    message = namespace.create("hello", "before")
-    pod = message.wait_until_ready()
+    deleted, kept, edited = (
+        namespace.create(name, "before") for name in ("deleted", "kept", "edited")
+    )
+    deleted.wait_until_ready()
+    pod, former = kept.wait_until_ready(), edited.wait_until_ready()
 
     operator.uninstall()
 
     wait_until("all but the kind and its roles to be gone", lambda: left(operator), KEPT.__eq__)
-    assert uid(message.pod()) == uid(pod)
-    namespace.create("late", "late")
+    assert uid(kept.pod()) == uid(pod)
+    namespace.kubectl("delete", "message", "deleted", WAIT)
+    deleted.wait_until_gone()
+    edited.edit(text="after")
+    late = namespace.create("late", "late")
 
     operator.install()
 
-    namespace.message("late").wait_until_ready()
-    kept = message.wait_until_ready()
-    assert (uid(kept), restarts(kept)) == (uid(pod), 0)
+    late.wait_until_ready()
+    edited.wait_until_ready(instead_of=former)
+    edited.wait_for_log(b"after\n")
+    adopted = kept.wait_until_ready()
+    assert (uid(adopted), restarts(adopted)) == (uid(pod), 0)
 
 
+@helms()
 def test_another_release_takes_over_when_it_is_told_that_it_may(
     releases: Releases, home: Namespace, other: Namespace, namespace: Namespace
 ) -> None:
@@ -149,34 +157,13 @@ def test_another_release_takes_over_when_it_is_told_that_it_may(
     message = namespace.create("hello", "hello")
     pod = message.wait_until_ready()
     first.uninstall()
-    second = releases(other, "another-message-operator")
+    second = releases(other, "another-message-operator", takes_over=False)
 
     with pytest.raises(CommandError, match="invalid ownership metadata"):
         second.install()
     second.install("--take-ownership")
 
     namespace.create("late", "late").wait_until_ready()
-    kept = message.wait_until_ready()
-    assert (uid(kept), restarts(kept)) == (uid(pod), 0)
-
-
-def test_the_kind_moves_to_a_chart_of_its_own_and_back(
-    releases: Releases, home: Namespace, other: Namespace, namespace: Namespace, kube: Kube
-) -> None:
-    operator = releases(home)
-    operator.install()
-    message = namespace.create("hello", "hello")
-    pod = message.wait_until_ready()
-
-    the_kind(kube, other, "--take-ownership")
-    operator.upgrade("--set=crds.install=false")
-    namespace.create("moved", "hello").wait_until_ready()
-
-    operator.upgrade("--take-ownership")
-    kube.helm("uninstall", KIND, "--namespace", other.name)
-    namespace.create("back", "hello").wait_until_ready()
-
-    assert left(operator) >= KEPT
     kept = message.wait_until_ready()
     assert (uid(kept), restarts(kept)) == (uid(pod), 0)
 
@@ -190,6 +177,8 @@ def rendered(kube: Kube, published: Published, home: Namespace) -> list[Object]:
     return [found for found in yaml.safe_load_all(text) if found]
 
 
+@helms()
+@pytest.mark.usefixtures("without_kind")
 def test_rendered_and_applied_it_is_what_helm_installs_and_helm_can_take_it_over(
     releases: Releases, home: Namespace, namespace: Namespace, published: Published,
     kube: Kube, helm: str,
@@ -203,7 +192,7 @@ def test_rendered_and_applied_it_is_what_helm_installs_and_helm_can_take_it_over
     # Helm 4 applies on the server, which tells kubectl's fields from Helm's.
     force = ["--force-conflicts"] if helm == "helm4" else []
 
-    operator.install("--take-ownership", *force)
+    operator.install(*force)
 
     text = kube.helm("get", "manifest", operator.name, "-n", home.name)
     assert by_name(yaml.safe_load_all(text)) == by_name(manifests)

@@ -31,6 +31,8 @@ from tests.e2e.release import Operator
 from tests.e2e.test_conflicts import foreign_pod
 from tests.e2e.waiting import wait_until
 
+pytestmark = pytest.mark.long
+
 #: What a minute is here, and all longer times.
 SOON = "10s"
 _API = "monitoring.coreos.com"

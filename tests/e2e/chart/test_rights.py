@@ -31,6 +31,8 @@ from tests.e2e.waiting import BOUND, wait_until
 from tests.support.faults.process import free_port
 from tests.support.rights import REVIEWS, Right, bound_roles, granted, review, rights, told
 
+pytestmark = pytest.mark.long
+
 #: Seconds that the operator has to manage without a right, once it was refused. With all rights no
 #: step takes as long.
 GRACE = 3.0

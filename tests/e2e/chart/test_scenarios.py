@@ -12,7 +12,7 @@ from tests.chart import helm, scenarios
 from tests.e2e.chart import scraping
 from tests.e2e.chart.conftest import Releases, apply, image_digest, monitoring_kinds, the_kind
 from tests.e2e.kube import Kube
-from tests.e2e.messages import Namespace, uid
+from tests.e2e.messages import Namespace, restarts, uid
 from tests.e2e.release import NAME, Operator
 from tests.e2e.waiting import wait_until
 from tests.support.plugin import Plugin
@@ -51,6 +51,7 @@ def teams(releases: Releases, kube: Kube) -> Iterator[list[Namespace]]:
         namespace.remove()
 
 
+@pytest.mark.long
 def test_namespaced(
     releases: Releases, home: Namespace, teams: list[Namespace], kube: Kube
 ) -> None:
@@ -77,6 +78,7 @@ def test_namespaced(
     assert kube.kubectl("get", "clusterroles", "-o", "name", "-l", OURS) == ""
 
 
+@pytest.mark.long
 def test_selected(
     releases: Releases, home: Namespace, namespace: Namespace, other: Namespace, plugin: Plugin
 ) -> None:
@@ -120,12 +122,16 @@ OURS = f"app.kubernetes.io/instance={NAME}"
 
 
 def test_ha(releases: Releases, home: Namespace, namespace: Namespace) -> None:
+    """Of three operators one works; killed, another takes over, and no Pod notices."""
     operator = releases(home)
 
     install(operator, "ha")
 
-    first, second = (namespace.create(name, "hello") for name in ("first", "second"))
-    first.wait_until_ready()
+    messages = [namespace.create(name, "hello") for name in ("first", "second", "third")]
+    first, edited, _ = messages
+    pods = [message.wait_until_ready() for message in messages]
+    events = [(message.wait_for_event("Created"), message.events()) for message in messages]
+    assert [(len(told), event.get("count")) for event, told in events] == [(1, 1)] * 3
     names = {pod["metadata"]["name"] for pod in operator.wait_until_ready(3)}
     leader = operator.leader()
     assert leader in names
@@ -133,13 +139,17 @@ def test_ha(releases: Releases, home: Namespace, namespace: Namespace) -> None:
     wait_until("one Pod to be expendable", lambda: home.kubectl(*allowed), "1".__eq__)
 
     operator.delete_pod(leader, gracePeriodSeconds=0)
-    second.edit(text="after")
+    edited.edit(text="after")
+    new = namespace.create("new", "new")
 
-    second.wait_until_ready()
-    second.wait_for_log(b"after\n")
+    edited.wait_until_ready(instead_of=pods[1])
+    edited.wait_for_log(b"after\n")
+    new.wait_until_ready()
     # It is a standby, or the Pod that came instead.
     wait_until("another to lead", operator.leader, lambda found: found not in ("", leader))
     assert "Succeeded" in operator.test()
+    kept = first.wait_until_ready()
+    assert (uid(kept), restarts(kept)) == (uid(pods[0]), 0)
 
 
 def test_air_gapped(
@@ -159,6 +169,8 @@ def test_air_gapped(
     install(operator, "air-gapped", *options)
 
     message_pod = namespace.create("hello", "hello").wait_until_ready()
+    (status,) = message_pod["status"]["containerStatuses"]
+    assert status["imageID"].endswith(registry.digest("busybox:1.37"))
     (own,) = operator.pods()
     for pod in (own, message_pod):
         assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]
@@ -168,6 +180,7 @@ def test_air_gapped(
     assert "Succeeded" in operator.test()
 
 
+@pytest.mark.long
 def test_monitoring(releases: Releases, home: Namespace, namespace: Namespace, kube: Kube) -> None:
     operator = releases(home)
 
@@ -227,6 +240,7 @@ def test_secure_metrics(
         operator.uninstall()
 
 
+@pytest.mark.long
 def test_hardened(releases: Releases, home: Namespace, namespace: Namespace) -> None:
     """Whether the policy is enforced is up to the network of the cluster."""
     operator = releases(home)
@@ -238,6 +252,7 @@ def test_hardened(releases: Releases, home: Namespace, namespace: Namespace) -> 
     assert NAME in home.kubectl("get", "networkpolicies", "-o", "name")
 
 
+@pytest.mark.long
 def test_minimal(releases: Releases, home: Namespace, namespace: Namespace, kube: Kube) -> None:
     values = scenarios.CI["minimal"]
     account = values["serviceAccount"]["name"]

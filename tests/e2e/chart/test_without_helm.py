@@ -1,5 +1,6 @@
 """The plain manifests of deploy/, applied and deleted by kubectl."""
 
+import pytest
 import yaml
 
 from hack.pack import manifests
@@ -22,6 +23,7 @@ def with_images(text: str, published: Published) -> str:
     )
 
 
+@pytest.mark.usefixtures("without_kind")
 def test_install_yaml_is_applied_serves_and_is_deleted(
     kube: Kube, releases: Releases, namespace: Namespace, published: Published
 ) -> None:

@@ -1,13 +1,15 @@
 """`kubectl message` on a cluster with the operator in it: what it says when something is broken.
 
 What it says of an API server's refusals is tested in tests/faults/test_plugin.py, of an image that
-cannot be pulled in test_conflicts.py, and of a namespace that is not served in
-chart/test_scenarios.py.
+cannot be pulled and of an operator that is stopped in test_operator.py, and of a namespace that is
+not served in chart/test_scenarios.py.
 """
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+import pytest
 
 from message_operator import __version__
 from tests.e2e.kube import Object
@@ -52,6 +54,7 @@ def test_all_is_well(namespace: Namespace, operator: Operator, plugin: Plugin) -
     assert (log.code, log.out) == (0, "안녕하세요, 오퍼레이터!\n")
 
 
+@pytest.mark.long
 def test_a_pod_that_no_node_takes(namespace: Namespace, plugin: Plugin) -> None:
     here = ("-n", namespace.name)
     nodes = namespace.kube.kubectl("get", "nodes", "-o", "name").split()
@@ -74,13 +77,12 @@ def test_a_pod_that_no_node_takes(namespace: Namespace, plugin: Plugin) -> None:
     message.wait_until_ready()
 
 
-def test_an_operator_that_does_not_run_and_one_that_cannot_lead(
+@pytest.mark.long
+def test_an_operator_that_cannot_lead(
     namespace: Namespace, operator: Operator, plugin: Plugin
 ) -> None:
-    here = ("-n", namespace.name)
     with operator.stopped():
         message = namespace.create("hello", "hello")
-        stopped, doctor = plugin("why", "hello", *here), plugin("doctor")
         with without_election(operator):
             operator.scale(1)
             wait_until(
@@ -88,19 +90,15 @@ def test_an_operator_that_does_not_run_and_one_that_cannot_lead(
                 operator.log,
                 lambda log: "The Lease could not be read or written" in log,
             )
-            leaderless, second = plugin("why", "hello", *here), plugin("doctor")
+            told, doctor = plugin("why", "hello", "-n", namespace.name), plugin("doctor")
 
-    assert stopped.first == "hello does not print: the operator is scaled to zero."
-    assert f"scale deployment/{operator.name} --replicas=1" in stopped.part("Do")
-    assert stopped.part("More").endswith("MessageOperatorDown.md")
+    assert told.first == "hello does not print: no replica of the operator leads."
+    assert told.part("More").endswith("MessageOperatorNoLeader.md")
     assert doctor.code == 1
-    assert "✗ Ready        the operator is scaled to zero" in doctor.out
-    assert leaderless.first == "hello does not print: no replica of the operator leads."
-    assert leaderless.part("More").endswith("MessageOperatorNoLeader.md")
-    assert "✗ Leader       no replica of the operator leads" in second.out
-    assert "✗ Rights       the operator lacks rights" in second.out
+    assert "✗ Leader       no replica of the operator leads" in doctor.out
+    assert "✗ Rights       the operator lacks rights" in doctor.out
     lacking = [f"{verb} leases ({operator.namespace})" for verb in ("get", "update", "create")]
-    assert ", ".join(lacking) in second.out
+    assert ", ".join(lacking) in doctor.out
     message.wait_until_ready()
 
 
@@ -122,6 +120,7 @@ def without_election(operator: Operator) -> Iterator[None]:
         give(role["rules"])
 
 
+@pytest.mark.long
 def test_a_user_who_sees_nothing_but_messages(namespace: Namespace, plugin: Plugin) -> None:
     account = f"{namespace.name}:default"
     me = (f"--as=system:serviceaccount:{account}", "-n", namespace.name)

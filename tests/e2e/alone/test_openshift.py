@@ -70,6 +70,7 @@ def openshift(
             wait_until("OpenShift's group to go", lambda: not group_is_served(kube), bool)
 
 
+@pytest.mark.long
 def test_the_bundle_s_example_runs_as_the_user_that_openshift_assigns(openshift: Namespace) -> None:
     file = bundle.BUNDLE / "manifests" / f"{bundle.NAME}.clusterserviceversion.yaml"
     csv = yaml.safe_load(file.read_text())
