@@ -287,7 +287,8 @@ def _module(name: str) -> str:
 def _write(data: report.Data, target: Path) -> None:
     """Write the data, the pages and the picture."""
     source = target / "benchmarks.json"
-    source.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(data, ensure_ascii=False).replace(', {"', ',\n{"')  # a line for each run
+    source.write_text(text + "\n")
     for name, text in pages.written(data).items():
         (target / name).write_text(text)
     plotting = pythons.python("plotting-python", paths.CHECKOUT / "requirements" / "bench.txt")

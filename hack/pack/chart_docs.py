@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from hack.pack import documents
 from hack.pack.chart_kinds import KINDS, OBJECT, TEXT, Schema, closed
 from hack.pack.project import PROJECT
 
@@ -133,7 +134,7 @@ def schema(chart: Path = CHART) -> str:
         described = {"description": value.description, **value.schema}
         section["properties"][value.path[-1]] = described | {"default": value.default}
         section["required"] += [value.path[-1]] if _required(value) else []
-    return json.dumps(_without_empty(root), indent=2, ensure_ascii=False) + "\n"
+    return documents.as_json(_without_empty(root)) + "\n"
 
 
 def _without_empty(section: Schema) -> Schema:

@@ -1,5 +1,6 @@
-"""Writes YAML in a readable form: long texts as blocks, no anchors, keys in their order."""
+"""Writes YAML and JSON in a readable form: long texts as blocks, short objects on one line."""
 
+import json
 from typing import Any
 
 import yaml
@@ -43,3 +44,19 @@ def literal(text: str) -> str:
 def dump(*documents: Any, by: str) -> str:
     """Return documents as YAML, with the header of generated files."""
     return header(by) + text(*documents)
+
+
+def as_json(value: Any, left: int = 0, key: str = "") -> str:
+    """Return a value as JSON in which what fits on a line is on one.
+
+    `left` is the indentation of the line that the value begins on, and `key` is before it there.
+    """
+    line = json.dumps(value, ensure_ascii=False)
+    if left + len(key) + len(line) < _WIDTH or not isinstance(value, dict | list) or not value:
+        return key + line
+    if isinstance(value, dict):
+        parts = [as_json(part, left + 2, f"{json.dumps(name)}: ") for name, part in value.items()]
+    else:
+        parts = [as_json(part, left + 2) for part in value]
+    inner = ",\n".join(" " * (left + 2) + part for part in parts)
+    return f"{key}{line[0]}\n{inner}\n{' ' * left}{line[-1]}"
