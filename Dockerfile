@@ -1,4 +1,4 @@
-# The operator's image: the hashed lock and the package, on a runtime with no shell.
+# The operator's image: its part of the hashed lock and the package, on a runtime with no shell.
 # Both bases may be replaced, for machines that reach no image registry (hack/rig/base_images.py).
 ARG BUILD_BASE=docker.io/library/python:3.13-slim-trixie
 ARG RUNTIME_BASE=gcr.io/distroless/python3-debian13:nonroot
@@ -8,9 +8,10 @@ ARG RUNTIME_BASE=gcr.io/distroless/python3-debian13:nonroot
 FROM --platform=${BUILDPLATFORM} ${BUILD_BASE} AS build
 ARG BUILDARCH
 ARG TARGETARCH
-COPY requirements/operator.txt /source/requirements.txt
-# --no-deps: the lock is complete. Scripts, type stubs and tests are of no use to a runtime.
-RUN set -e; for arch in "$BUILDARCH" "$TARGETARCH"; do \
+COPY requirements.txt hack/rig/locked.py /source/
+# --no-deps: its part of the lock is complete. Scripts, type stubs and tests are of no use to a runtime.
+RUN set -e; python3 /source/locked.py pyproject.toml </source/requirements.txt >/source/operator.txt; \
+    for arch in "$BUILDARCH" "$TARGETARCH"; do \
       case $arch in \
         amd64) machine=x86_64 ;; \
         arm64) machine=aarch64 ;; \
@@ -19,7 +20,7 @@ RUN set -e; for arch in "$BUILDARCH" "$TARGETARCH"; do \
       test -d /out/$arch || python3 -m pip install \
         --quiet --no-cache-dir --disable-pip-version-check --root-user-action=ignore \
         --only-binary=:all: $(seq -f "--platform=manylinux_2_%g_$machine" 17 41) \
-        --require-hashes --no-deps --no-compile --target=/out/$arch/app --requirement=/source/requirements.txt; \
+        --require-hashes --no-deps --no-compile --target=/out/$arch/app --requirement=/source/operator.txt; \
     done; \
     rm -rf /out/*/app/bin; \
     find /out -depth \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.c' -o -name '*.h' \

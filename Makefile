@@ -6,6 +6,8 @@
 # PORT=8000            the port of `make docs-serve`
 export KUBERNETES MESSAGE_IMG
 
+# What draws the benchmark's picture, and what builds the site.
+LOCKED_GROUPS := bench docs
 include hack/kit.mk
 
 ##@ Start here
@@ -108,11 +110,3 @@ docs-first: $(READY) ## of `make docs-test`, the first page and the tutorial
 .PHONY: dashboard
 dashboard: no-other-project $(READY) ## draw the dashboard of an operator under faults as docs/dashboard.png
 	@$(PY) -m pytest tests/dashboard $(ARGS)
-
-# The packages that draw the benchmark's picture and those that build the site have their own locks.
-lock: lock-others
-
-.PHONY: lock-others
-lock-others: $(READY)
-	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --group pyproject.toml:bench -o requirements/bench.txt
-	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --group pyproject.toml:docs -o requirements/docs.txt

@@ -1,6 +1,7 @@
 """Draws the picture from the data: `python -m bench.picture DATA.json PICTURE.png`.
 
-`run` starts it with a separate Python that has the plotting library (requirements/bench.txt).
+`run` starts it with a separate Python that has the plotting library (pyproject.toml's group
+`bench`).
 """
 
 import hashlib

@@ -291,7 +291,7 @@ def _write(data: report.Data, target: Path) -> None:
     source.write_text(text + "\n")
     for name, text in pages.written(data).items():
         (target / name).write_text(text)
-    plotting = pythons.python("plotting-python", paths.CHECKOUT / "requirements" / "bench.txt")
+    plotting = pythons.python("plotting-python", "bench")
     with step("The picture") as work:
         work.run(
             [plotting, "-m", "bench.picture", source, target / "benchmarks.png"],

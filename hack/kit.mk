@@ -122,7 +122,7 @@ AUDIT := $(VENV)/bin/pip-audit --strict --disable-pip --vulnerability-service os
 scan: $(READY) ## look up known vulnerabilities of the locked packages; asks api.osv.dev
 	@! echo django==1.11 | $(AUDIT) --no-deps --requirement=/dev/stdin >/dev/null 2>&1 || { \
 	  echo "make: no vulnerability of django 1.11 is known there, which has many: nothing was looked up" >&2; exit 1; }
-	@$(AUDIT) --require-hashes $(addprefix --requirement=,$(sort $(wildcard requirements/*.txt))) $(ARGS)
+	@$(AUDIT) --require-hashes --requirement=requirements.txt $(ARGS)
 
 .PHONY: kit-update
 kit-update: $(READY) ## bring a newer kit into this repository (FROM=checkout or FROM=URL#REF)
@@ -139,10 +139,9 @@ run: $(READY) ## run the operator here, against the cluster (ARGS="--namespace d
 	@PROJECT=$(PROJECT) $(PY) -m hack run -- $(ARGS)
 
 .PHONY: lock
-lock: $(READY) ## write the hashed locks again, from pyproject.toml
-	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate pyproject.toml -o requirements/operator.txt
-	@$(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate pyproject.toml --group dev -c requirements/operator.txt -o requirements/dev.txt
-	@echo uv | $(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate -c requirements/dev.txt - -o requirements/uv.txt
+lock: $(READY) ## write the hashed lock again, from pyproject.toml
+	@$(VENV)/bin/uv pip compile -q --system-certs --universal --generate-hashes --no-header --annotation-style line \
+	  pyproject.toml $(addprefix --group=,dev go $(LOCKED_GROUPS)) -o requirements.txt
 
 ##@ Cluster
 
@@ -230,14 +229,15 @@ release-page: no-other-project $(READY) ## make the page of a release on GitHub,
 release-keys: $(READY) ## make the keys that releases are signed with (KEYS=folder)
 	@$(PY) -m hack release-keys
 
-# The virtual environment, installed from the hashed lock and again whenever the lock changes. uv
-# needs half of pip's processor time; if it fails, pip is used, because uv ignores pip's settings for
+# The virtual environment, installed from its part of the hashed lock and again whenever the lock
+# changes. uv needs half of pip's processor time; if it fails, pip is used, because uv ignores pip's settings for
 # package mirrors.
 PIP := $(PY) -m pip install -q --disable-pip-version-check
 UV := $(VENV)/bin/uv pip install -q --system-certs --python $(PY)
-$(READY): requirements/uv.txt requirements/dev.txt
+LOCKED := $(PY) hack/rig/locked.py
+$(READY): requirements.txt
 	@test ! -L $(VENV) || { \
-	  echo "make: $(VENV) is a link to another checkout's and older than requirements/dev.txt; run make there, it would be emptied from here" >&2; exit 1; }
+	  echo "make: $(VENV) is a link to another checkout's and older than requirements.txt; run make there, it would be emptied from here" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "make: $(PYTHON) is missing or older than 3.11; install Python 3.11+ or say PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
@@ -245,7 +245,9 @@ $(READY): requirements/uv.txt requirements/dev.txt
 	  else echo "make: Python's venv module is missing; install it (Debian: apt-get install python3-venv)" >&2; exit 1; fi; }
 	@echo "==> Python packages into $(VENV)"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(PIP) --no-compile --require-hashes -r requirements/uv.txt
-	@$(UV) --require-hashes -r requirements/dev.txt || $(PIP) --no-compile --require-hashes -r requirements/dev.txt
+	@$(LOCKED) uv <requirements.txt >$(VENV)/uv.txt
+	@$(LOCKED) pyproject.toml pyproject.toml:dev <requirements.txt >$(VENV)/dev.txt
+	@$(PIP) --no-compile --require-hashes -r $(VENV)/uv.txt
+	@$(UV) --require-hashes -r $(VENV)/dev.txt || $(PIP) --no-compile --require-hashes -r $(VENV)/dev.txt
 	@$(UV) --no-deps --no-build-isolation -e . || $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@

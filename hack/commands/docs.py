@@ -15,7 +15,6 @@ from hack.rig import paths, pythons
 from hack.rig.run import HackError, output
 
 SITE = paths.BUILD / "site"
-_LOCK = paths.CHECKOUT / "requirements" / "docs.txt"
 
 
 def add(commands: Subparsers) -> None:
@@ -35,7 +34,7 @@ def _build(_: argparse.Namespace) -> None:
 
 def build(into: Path) -> None:
     """Build the site; raise HackError with what the generator warned of."""
-    python = pythons.python("docs-python", _LOCK)
+    python = pythons.python("docs-python", "docs")
     shutil.rmtree(paths.BUILD / "docs", ignore_errors=True)
     for language in site.site().languages:
         folder = paths.BUILD / "docs" / language

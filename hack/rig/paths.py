@@ -10,6 +10,9 @@ CHECKOUT = names.CHECKOUT
 #: Files of this checkout that are never committed, such as the cluster's kubeconfig.
 BUILD = CHECKOUT / "build"
 
+#: The Python packages of all that is here, each with its hashes; `hack.rig.locked` takes parts.
+LOCK = CHECKOUT / "requirements.txt"
+
 #: Recipes that are not in Python: Go modules, and the files of the kind node.
 RECIPES = Path(__file__).resolve().parent
 

@@ -72,7 +72,7 @@ CRANE = _module("github.com/google/go-containerregistry", _SIGNING)
 #: What holds manifests against the kinds' schemas, as users do.
 KUBECONFORM = _module("github.com/yannh/kubeconform", _KUBECONFORM)
 
-#: The oldest usable Go on the PATH; if it is older, the one in requirements/go.txt is used.
+#: The oldest usable Go on the PATH; if it is older, the one in requirements.txt is used.
 GO_MINIMUM = (1, 26, 3)
 
 #: Public images, which are pulled if a registry can be reached.

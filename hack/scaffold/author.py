@@ -20,7 +20,7 @@ _RENAMED = (
     "docs/icon.svg",
     ".devcontainer/devcontainer.json",
     _RELEASE,
-    "requirements/vex.yaml",
+    "vex.yaml",
 )
 #: This repository's pages that hold for every operator, and where their links lead instead.
 _PAGES = {
@@ -106,6 +106,7 @@ def _of_this_repository() -> dict[str, str]:
     return {
         "dependencies": _block(text, "dependencies"),
         "development": _block(text, "dev"),
+        "go": _found(r"^go = \[.*\]$", text),
         "lint": _section(text, "tool.ruff.lint")
         + "\n\n"
         + _section(text, "tool.ruff.lint.pydocstyle"),

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from hack.pack import chart_templates, dockerfile
 from hack.pack.project import REFERENCE
-from hack.rig import paths
+from hack.rig import locked, paths
 from hack.rig.run import output
+from hack.scaffold.answers import Answers
 
 #: Files and folders that are the same there.
 SAME = (
@@ -19,8 +20,7 @@ SAME = (
             *("test_every_write", "test_replicas", "test_walks", "test_watches"),
         )
     ),
-    *(f"requirements/{lock}.txt" for lock in ("dev", "go", "operator", "uv")),
-    *(".gitignore", "LICENSE", "LICENSES"),
+    *("requirements.txt", ".gitignore", "LICENSE", "LICENSES"),
 )
 #: What of them is about this repository's own operator, or writes new ones.
 _LEFT = (
@@ -65,6 +65,12 @@ def files() -> dict[Path, Path]:
         **{path: paths.CHECKOUT / path for path in same},
         **{_REFERENCE / file.relative_to(REFERENCE.root): file for file in made_of},
     }
+
+
+def lock(text: str, answers: Answers) -> str:
+    """Return the part of our lock that a new repository needs, as its own `make lock` writes it."""
+    askers = ("pyproject.toml", "pyproject.toml:dev", "pyproject.toml:go")
+    return locked.part(text, *askers).replace(f"{REFERENCE.name} (", f"{answers.name} (")
 
 
 def version() -> str:

@@ -54,6 +54,8 @@ def lay_out(folder: Path, answers: Answers) -> None:
     for name, source in kit.files().items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source, folder / name)
+    lock = folder / paths.LOCK.name
+    lock.write_text(kit.lock(lock.read_text(), answers))
     for name, text in author.files(answers).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)

@@ -1,7 +1,7 @@
 """Draws the dashboard's picture: `python -m tests.dashboard.drawing DATA.json PICTURE.png`.
 
 `test_dashboard` starts it with a separate Python that has the plotting library
-(requirements/bench.txt). The panels are placed as Grafana places them.
+(pyproject.toml's group `bench`). The panels are placed as Grafana places them.
 """
 
 import json

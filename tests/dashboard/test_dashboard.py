@@ -52,8 +52,7 @@ async def test_the_dashboard_is_drawn_from_a_run_under_faults(here: World, tmp_p
     source = paths.BUILD / "dashboard.json"
     source.parent.mkdir(exist_ok=True)
     source.write_text(json.dumps({"faults": faults, "rows": rows}))
-    lock = paths.CHECKOUT / "requirements" / "bench.txt"
-    drawing = (pythons.python("plotting-python", lock), "-m", "tests.dashboard.drawing")
+    drawing = (pythons.python("plotting-python", "bench"), "-m", "tests.dashboard.drawing")
     output([*drawing, source, PICTURE], timeout=120, cwd=paths.CHECKOUT)
 
 

@@ -84,7 +84,7 @@ def test_generate_writes_what_was_edited_by_hand(copy: Make) -> None:
 
 #: What names versions that are not this one: of other releases, of other things, of former days.
 OTHERS = (
-    *("tests/", "bench/", "requirements/", "hack/", "docs/benchmarks", "docs/decisions/"),
+    *("tests/", "bench/", "requirements.txt", "hack/", "docs/benchmarks", "docs/decisions/"),
     *("catalog/", "CHANGELOG.md", "docs/dashboard.png"),
     # Projects with versions of their own.
     *("examples/memcached/", "examples/flightticket/", "docs/write-your-own-operator"),

@@ -193,7 +193,7 @@ def test_the_links_of_the_security_insights_lead_somewhere() -> None:
 @pytest.mark.parametrize("tool", ["pip-audit", "zizmor", "ruff", "hypothesis"])
 def test_the_tools_of_the_security_insights_are_locked(tool: str) -> None:
     assert re.search(rf"^ +- name: {tool}$", INSIGHTS.read_text(), re.MULTILINE | re.IGNORECASE)
-    lock = (CHECKOUT / "requirements" / "dev.txt").read_text()
+    lock = (CHECKOUT / "requirements.txt").read_text()
     assert re.search(rf"^{tool}==", lock, re.MULTILINE)
 
 

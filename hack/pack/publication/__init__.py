@@ -3,7 +3,7 @@
 source         the commit that a release is made of, and the commits that releasing adds
 distribution   the runtime as a wheel and a source archive
 of_the_kit     what only the kit's own repository publishes: those, and the plugin of kubectl
-materials      bills of materials, of locks and of images
+materials      bills of materials, of the lock and of images
 statements     where an image comes from (SLSA), and which vulnerabilities do not matter (OpenVEX)
 images         the images by their digests: given, found, or built and pushed
 files          all files of a release, their checksums, and the image that carries them

@@ -20,11 +20,14 @@ from hack.pack.publication import materials, statements
 from hack.pack.references import image_parts
 from hack.pack.release import NAME, Release
 from hack.pack.rendered import template
-from hack.rig import oci, paths
+from hack.rig import locked, oci, paths
 
 CHECKSUMS = "checksums.txt"
-#: What the operator is made of, and what it is tested with.
-LOCKS = ("operator", "dev")
+#: What the operator is made of, and what it is tested with: who asks for them in the lock.
+LOCKED = {
+    "operator": ("pyproject.toml",),
+    "dev": ("pyproject.toml", "pyproject.toml:dev"),
+}
 
 
 def write(
@@ -50,7 +53,7 @@ def write(
         "images.txt": "".join(f"{name} {ref}\n" for name, ref in sorted(published.items())),
         "provenance.json": provenance(release.version, commit, date),
         "openvex.json": statements.vulnerabilities(release.image, release.version, date),
-        **{f"{name}.cdx.json": text for name, text in _of_locks(release, date).items()},
+        **{f"{name}.cdx.json": text for name, text in _of_lock(release, date).items()},
         **_of_images(release, date),
         "LICENSE": (paths.CHECKOUT / "LICENSE").read_text(),
     }
@@ -86,10 +89,7 @@ def install(release: Release) -> str:
 
 def provenance(version: str, commit: str, date: datetime) -> str:
     """Return what a release states of where it comes from."""
-    locks = {
-        f"requirements/{name}.txt": hashlib.sha256(_lock(name).read_bytes()).hexdigest()
-        for name in LOCKS
-    }
+    locks = {paths.LOCK.name: hashlib.sha256(paths.LOCK.read_bytes()).hexdigest()}
     return statements.provenance(version, commit, date, locks)
 
 
@@ -119,11 +119,15 @@ def push(folder: Path, ref: str, date: datetime) -> str:
         return oci.push_layer(Path(layer.name), ref)
 
 
-def _of_locks(release: Release, date: datetime) -> Mapping[str, str]:
+def _of_lock(release: Release, date: datetime) -> Mapping[str, str]:
     home = statements.home().removeprefix("https://github.com/")
     purl = f"pkg:github/{home}" if home.count("/") == 1 else f"pkg:generic/{NAME}"
     subject = materials.subject(NAME, release.version, f"{purl}@v{release.version}")
-    return {name: materials.of_lock(_lock(name), subject, date) for name in LOCKS}
+    lock = paths.LOCK.read_text()
+    return {
+        name: materials.of_lock(locked.part(lock, *askers), subject, date)
+        for name, askers in LOCKED.items()
+    }
 
 
 def _of_images(release: Release, date: datetime) -> Mapping[str, str]:
@@ -131,10 +135,6 @@ def _of_images(release: Release, date: datetime) -> Mapping[str, str]:
         f"image-{platform.replace('/', '-')}.cdx.json": image_materials(ref, release.version, date)
         for platform, ref in oci.platforms(release.image).items()
     }
-
-
-def _lock(name: str) -> Path:
-    return paths.CHECKOUT / "requirements" / f"{name}.txt"
 
 
 def _checksums(folder: Path) -> str:

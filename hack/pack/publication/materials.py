@@ -1,4 +1,4 @@
-"""Bills of materials, in CycloneDX: of a lock, and of what an image holds.
+"""Bills of materials, in CycloneDX: of a part of the lock, and of what an image holds.
 
 The same lock and the same image give the same text. Used by `hack.pack.publication.files` and
 `signatures`.
@@ -31,10 +31,10 @@ _WHEEL = re.compile(r"\.dist-info/METADATA$")
 _TEXT = 100  # characters: some packages give the whole text of their licence as its name
 
 
-def of_lock(lock: Path, subject: Component, date: datetime) -> str:
+def of_lock(lock: str, subject: Component, date: datetime) -> str:
     """Return the materials of a lock: each package with its licence, and each file's hash."""
     found = []
-    for match in _LOCKED.finditer(lock.read_text()):
+    for match in _LOCKED.finditer(lock):
         purl = PackageURL("pypi", None, match["name"], match["version"])
         files = [
             ExternalReference(

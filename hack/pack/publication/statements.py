@@ -15,7 +15,7 @@ from hack.pack.project import PROJECT
 from hack.rig import paths
 
 #: What people write of vulnerabilities.
-VEX = paths.CHECKOUT / "requirements" / "vex.yaml"
+VEX = paths.CHECKOUT / "vex.yaml"
 
 
 def home() -> str:
@@ -27,7 +27,7 @@ def home() -> str:
 def provenance(version: str, commit: str, date: datetime, locks: Mapping[str, str]) -> str:
     """Return the predicate of SLSA's provenance: https://slsa.dev/spec/v1.0/provenance.
 
-    It names the commit, and the locks by their hashes. It says when the commit was made, not when
+    It names the commit, and the lock by its hash. It says when the commit was made, not when
     it was built, so that a release that is made again states the same.
     """
     return _json(

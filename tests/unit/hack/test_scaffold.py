@@ -12,6 +12,7 @@ import yaml
 
 from hack.pack import kit_record, project
 from hack.pack.project import REFERENCE
+from hack.rig import locked
 from hack.rig.run import HackError
 from hack.scaffold import author, kit, repository
 from hack.scaffold.answers import Answers
@@ -132,9 +133,20 @@ def test_its_configuration_is_of_this_repository_s_libraries_and_rules(folder: P
     theirs = tomllib.loads((folder / "pyproject.toml").read_text())
 
     assert theirs["project"]["dependencies"] == ours["project"]["dependencies"]
-    assert theirs["dependency-groups"]["dev"] == ours["dependency-groups"]["dev"]
+    for group in ("dev", "go"):
+        assert theirs["dependency-groups"][group] == ours["dependency-groups"][group]
     for rules in ("select", "ignore", "pydocstyle"):
         assert theirs["tool"]["ruff"]["lint"][rules] == ours["tool"]["ruff"]["lint"][rules]
+
+
+def test_its_lock_has_what_its_own_groups_need_and_names_it(folder: Path) -> None:
+    ours, theirs = ((root / "requirements.txt").read_text() for root in (CHECKOUT, folder))
+    groups = tomllib.loads((folder / "pyproject.toml").read_text())["dependency-groups"]
+    askers = ["pyproject.toml", *(f"pyproject.toml:{group}" for group in groups)]
+
+    assert theirs.replace("cache-operator (", f"{REFERENCE.name} (") == locked.part(ours, *askers)
+    assert "cache-operator (pyproject.toml)" in theirs
+    assert REFERENCE.name not in theirs
 
 
 @pytest.mark.parametrize(
