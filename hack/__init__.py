@@ -8,5 +8,5 @@ below it, but not those above:
     pack        creates a project's image, chart documents, bundle, catalog and release folder
     rig         sets up a cluster on a bare machine
 
-`make lint` checks these layers and those within each package; pyproject.toml declares them.
+The tier `lint` checks these layers and those within each package; pyproject.toml declares them.
 """

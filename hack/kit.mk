@@ -15,15 +15,16 @@ MAKEFLAGS += --no-print-directory
 #                      COSIGN_PASSWORD is their passphrase
 # REGISTRY=…           where to push bundle, catalog, charts and the images that they name:
 #                      host[:port][/path]; default: the registry beside the kind cluster
+# UNTESTED=yes         release what `make test-all` has not passed
 # PROJECT=examples/memcached
 #                      another operator of this repository, for every command that is about an
-#                      operator; one that cannot be about it says so. generate, verify, chart and
-#                      bundle-check are limited to it, otherwise they cover all operators
+#                      operator; one that cannot be about it says so. generate, verify and the
+#                      tests that know it are limited to it, otherwise they cover all operators
 # PLATFORMS=…          build images for these: linux/amd64,linux/arm64; default: this machine's
 CLUSTER ?= kind
 IMG ?=
 unexport PROJECT
-export CLUSTER IMAGES IMG PLATFORMS BUNDLE_IMG CATALOG_IMG REGISTRY KEYS
+export UNTESTED CLUSTER IMAGES IMG PLATFORMS BUNDLE_IMG CATALOG_IMG REGISTRY KEYS
 
 # A variable whose name is misspelt on the command line would be ignored in silence.
 GIVEN := $(if $(filter 0,$(MAKELEVEL)),$(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name))))
@@ -36,14 +37,10 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 ARGS ?=
-# The fault tests are chosen by an option: they know all operators, whichever is asked for.
-OF_PROJECT := $(addprefix --project=,$(filter-out .,$(PROJECT)))
 PROJECTS := $(or $(PROJECT),. $(patsubst %/PROJECT,%,$(wildcard examples/*/PROJECT)))
 
-##@ Develop
-
 .PHONY: help
-help: ## list these commands
+help:
 	@test -t 1 && colour=1; awk -v colour=$$colour 'BEGIN {FS = ":.*## "; \
 	    if (colour) {bold = "\033[1m"; blue = "\033[36m"; plain = "\033[0m"}} \
 	  /^##@/ {printf "\n%s%s%s\n", bold, substr($$0, 5), plain} \
@@ -55,41 +52,29 @@ no-other-project:
 	@case "$(PROJECT)" in ""|.) ;; *) \
 	  echo "make: PROJECT=$(PROJECT) cannot be asked for here: \`make $(MAKECMDGOALS)\` is about the repository's own operator; leave PROJECT out" >&2; exit 1;; esac
 
-.PHONY: preflight
-preflight: $(READY) ## tell what this machine lacks for `make test`, before anything is built
-	@$(PY) -m hack preflight
+##@ Test
 
 .PHONY: check
-check: lint types repository verify unit chart bundle-check ## all checks that need no cluster
+check: $(READY) ## all tiers of tests that need no cluster (ARGS="--tier unit -k status")
+	@PROJECT=$(PROJECT) $(PY) -m hack test check -- $(ARGS)
 
-.PHONY: lint
-lint: $(READY) ## style and layers of the Python code
-	@$(VENV)/bin/ruff check .
-	@$(VENV)/bin/ruff format --check .
-	@$(VENV)/bin/lint-imports --no-logo
+.PHONY: test
+test: $(READY) ## all that must pass before a change lands (ARGS="--tier faults --tier e2e", PROJECT=…)
+	@PROJECT=$(PROJECT) $(PY) -m hack test test -- $(ARGS)
 
-.PHONY: types
-types: $(READY) ## static types
-	@$(VENV)/bin/mypy
+.PHONY: test-all
+test-all: $(READY) ## all tests there are, from where the last run of it stopped (ARGS="--part olm")
+	@PROJECT=$(PROJECT) $(PY) -m hack test all -- $(ARGS)
 
-.PHONY: repository
-repository: $(READY) ## licences of all files, and GitHub's workflows
-	@$(VENV)/bin/reuse lint --quiet || $(VENV)/bin/reuse lint
-	@$(VENV)/bin/zizmor --offline --pedantic --no-progress --quiet .github
-	@$$($(PY) -m hack tool actionlint)
+.PHONY: slowest
+slowest: $(READY) ## the twenty slowest tests of the last run
+	@$(PY) -m hack slowest
 
-.PHONY: unit
-unit: $(READY) ## unit tests
-	@$(PY) -m pytest $(wildcard tests/runtime) tests/unit -n 2 $(ARGS)
+.PHONY: e2e
+e2e: $(READY) ## end-to-end tests by Helm alone, on the cluster (ARGS="-k create")
+	@PROJECT=$(PROJECT) $(PY) -m hack e2e -- $(ARGS)
 
-.PHONY: chart
-chart: $(READY) ## lint the charts, check what they render (PROJECT=examples/memcached)
-	@PROJECT=$(PROJECT) $(PY) -m pytest $(if $(PROJECT),,$(wildcard tests/chart)) tests/projects/test_chart.py $(ARGS)
-
-.PHONY: bundle-check
-bundle-check: $(READY) ## look at bundle and catalog with OLM's own programs (PROJECT=…)
-	@$(PY) -m hack tool opm olm-validate scorecard-test olmv1-render >/dev/null
-	@PROJECT=$(PROJECT) $(PY) -m pytest $(if $(PROJECT),,$(wildcard tests/bundle)) tests/projects/test_bundle.py $(ARGS)
+##@ Develop
 
 .PHONY: generate
 generate: $(READY) ## write the files that are made of others
@@ -99,22 +84,10 @@ generate: $(READY) ## write the files that are made of others
 verify: $(READY) ## find generated files that are out of date, mistakes in bundle and catalog
 	@for project in $(PROJECTS); do PROJECT=$$project $(PY) -m hack verify || exit; done
 
-.PHONY: bundle
-bundle: generate ## write the OLM bundle and catalog
-
-.PHONY: changelog
-changelog: no-other-project $(READY) ## write what this version changes into CHANGELOG.md, from the commits
-	@$(PY) -m hack changelog
-	@$(PY) -m hack generate
-
 .PHONY: bump
 bump: $(READY) ## raise the version, and with it all that names it (VERSION=x.y.z)
 	@PROJECT=$(PROJECT) $(PY) -m hack bump "$(VERSION)"
 	@PROJECT=$(PROJECT) $(PY) -m hack generate
-
-.PHONY: release-bundle
-release-bundle: $(READY) ## record a release, lay out what community-operators gets (VERSION=… REGISTRY=…)
-	@PROJECT=$(PROJECT) $(PY) -m hack release-bundle "$(VERSION)"
 
 # It takes a database that knows nothing, such as a proxy's empty answer, for good news.
 AUDIT := $(VENV)/bin/pip-audit --strict --disable-pip --vulnerability-service osv --timeout 60 --progress-spinner off
@@ -154,12 +127,8 @@ cluster-down: $(READY) ## delete the kind cluster, that of the tests, and their 
 	@$(PY) -m hack cluster down
 
 .PHONY: olm
-olm: $(READY) ## the Operator Lifecycle Manager in the cluster, and OLM v1's catalogd
-	@$(PY) -m hack olm up
-
-.PHONY: olm-down
-olm-down: $(READY) ## remove OLM with all that was installed by it; the objects stay
-	@$(PY) -m hack olm down
+olm: $(READY) ## the Operator Lifecycle Manager in the cluster, and catalogd; ARGS=down removes both
+	@$(PY) -m hack olm $(or $(ARGS),up)
 
 .PHONY: install
 install: $(READY) ## put the CRD into the cluster
@@ -177,20 +146,6 @@ deploy: $(READY) ## install the operator by Helm (IMG=…, else the image built 
 undeploy: $(READY) ## remove the operator; the objects stay
 	@PROJECT=$(PROJECT) $(PY) -m hack undeploy
 
-.PHONY: e2e
-e2e: $(READY) ## end-to-end tests on the cluster (ARGS="-k create")
-	@PROJECT=$(PROJECT) $(PY) -m hack e2e -- $(ARGS)
-
-##@ Test under faults
-
-.PHONY: faults
-faults: $(READY) ## the operator under faults, on a control plane of plain processes (ARGS="-k frozen")
-	@$(PY) -m pytest tests/faults -m "not long and not soak" -n 4 --dist worksteal $(OF_PROJECT) $(ARGS)
-
-.PHONY: faults-long
-faults-long: $(READY) ## the slow fault tests: thousands of objects, all faults on further operators
-	@$(PY) -m pytest tests/faults -m long -s $(OF_PROJECT) $(ARGS)
-
 ##@ Image
 
 .PHONY: docker-build
@@ -201,33 +156,19 @@ docker-build: $(READY) ## build the operator's image (IMG=… PLATFORMS=linux/am
 docker-push: $(READY) ## push the operator's image (IMG=… PLATFORMS=…)
 	@PROJECT=$(PROJECT) $(PY) -m hack image push
 
-##@ Registry
-
-.PHONY: chart-push
-chart-push: $(READY) ## push the charts, and the images that they name (REGISTRY=…)
-	@PROJECT=$(PROJECT) $(PY) -m hack chart-push
-
-.PHONY: bundle-push
-bundle-push: $(READY) ## push the OLM bundle, and the images that it names (REGISTRY=…)
-	@PROJECT=$(PROJECT) $(PY) -m hack bundle-push
-
-.PHONY: catalog-push
-catalog-push: bundle-push ## push the OLM catalog, with the bundle that it offers (REGISTRY=…)
-	@PROJECT=$(PROJECT) $(PY) -m hack catalog-push
+.PHONY: push
+push: $(READY) ## push charts, OLM bundle and catalog with their images (REGISTRY=… ARGS="bundle catalog")
+	@PROJECT=$(PROJECT) $(PY) -m hack push -- $(ARGS)
 
 ##@ Release
 
+# Its other steps: `keys` makes the keys that sign, `changelog` writes what this version changes into
+# CHANGELOG.md, `page` makes the page on GitHub, and `bundle` records a release and lays out what
+# community-operators gets.
 .PHONY: release
-release: no-other-project $(READY) ## do the whole of a release, and sign it (VERSION=x.y.z REGISTRY=… KEYS=…)
-	@$(PY) -m hack release "$(VERSION)"
-
-.PHONY: release-page
-release-page: no-other-project $(READY) ## make the page of a release on GitHub, with its files (VERSION=x.y.z)
-	@$(PY) -m hack release-page "$(VERSION)"
-
-.PHONY: release-keys
-release-keys: $(READY) ## make the keys that releases are signed with (KEYS=folder)
-	@$(PY) -m hack release-keys
+release: $(if $(filter keys bundle,$(ARGS)),,no-other-project) $(READY) ## do the whole of a release (VERSION=x.y.z REGISTRY=… KEYS=…), or of it keys, changelog, page or bundle (ARGS=keys)
+	@PROJECT=$(PROJECT) $(PY) -m hack release$(addprefix -,$(ARGS)) $(if $(filter keys changelog,$(ARGS)),,"$(VERSION)")
+	@$(if $(filter changelog,$(ARGS)),$(PY) -m hack generate)
 
 # The virtual environment, installed from its part of the hashed lock and again whenever the lock
 # changes. uv needs half of pip's processor time; if it fails, pip is used, because uv ignores pip's settings for

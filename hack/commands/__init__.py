@@ -1,6 +1,7 @@
 """The commands of the Makefile, one module each: `python -m hack COMMAND`.
 
-preflight       reports what this machine lacks
+test            runs tiers of tests; slowest: names the slowest tests
+preflight       not a command: reports what this machine lacks
 cluster, olm    create a cluster, install OLM in it, and remove them
 tool            prints the path of a program, which it builds if necessary
 image           builds or pushes the operator's image

@@ -1,4 +1,4 @@
-"""`make changelog`: write what this version changes into CHANGELOG.md, from the commits."""
+"""`make release ARGS=changelog`: writes what this version changes into CHANGELOG.md."""
 
 from hack.commands import Subparsers
 from hack.pack import changelog, history
@@ -9,7 +9,9 @@ from hack.rig.steps import say
 
 def add(commands: Subparsers) -> None:
     """Add the command to the command line."""
-    parser = commands.add_parser("changelog", help="write what changed since the last release")
+    parser = commands.add_parser(
+        "release-changelog", help="write what changed since the last release"
+    )
     parser.set_defaults(run=lambda _: write())
 
 

@@ -1,4 +1,4 @@
-"""`make docs` and `make docs-serve`: the documentation site, in all its languages."""
+"""`make docs` and `make docs ARGS=serve`: the documentation site, in all its languages."""
 
 import argparse
 import functools

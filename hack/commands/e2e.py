@@ -1,13 +1,10 @@
 """`make e2e`: the end-to-end tests, on a kind cluster of their own, or on an existing one.
 
-The tests of Helm run first, then those of OLM; each group installs the operator and removes it
-again. OLM's programs are compiled at low priority during the first tests, which mostly wait. On an
-existing cluster only the tests of Helm run. The tests of an operator that PROJECT names are in its
-own folder: for `make e2e` Helm installs the operator, for `make e2e-olm` a Subscription does. Tests
-with the mark `long` are left out unless an option of pytest, `-m`, says otherwise.
+`e2e` runs the tests in which Helm installs the operator, `e2e-olm` those in which a Subscription
+does. The tests of an operator that PROJECT names are in its own folder, for both. Tests with the
+mark `long` are left out unless an option of pytest, `-m`, says otherwise.
 """
 
-import re
 from pathlib import Path
 
 from hack.commands import Subparsers, crd, pytest_runs
@@ -16,7 +13,7 @@ from hack.rig import cluster as clusters
 from hack.rig import olm, paths
 from hack.rig.cluster import Cluster
 from hack.rig.run import HackError
-from hack.rig.steps import say, together
+from hack.rig.steps import say
 
 _TESTS = paths.CHECKOUT / "tests"
 #: The release that the tests by Helm install, as NAMESPACE/NAME.
@@ -26,9 +23,8 @@ RELEASE = f"{PROJECT.name}-e2e/{PROJECT.name}"
 def add(commands: Subparsers) -> None:
     """Add the commands to the command line."""
     for name, follow, text in (
-        ("e2e", run, "run the end-to-end tests"),
-        ("e2e-helm", run_helm, "run those by Helm alone"),
-        ("e2e-olm", run_olm, "run those by OLM alone"),
+        ("e2e", run, "run the end-to-end tests by Helm"),
+        ("e2e-olm", run_olm, "run those by OLM"),
     ):
         parser = commands.add_parser(name, help=text)
         parser.add_argument("rest", nargs="*", metavar="-- OPTION", help="passed on to pytest")
@@ -36,18 +32,10 @@ def add(commands: Subparsers) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the tests, with these further options of pytest; return pytest's exit code."""
-    if PROJECT.root != REFERENCE.root or clusters.is_existing():
-        return run_helm(arguments)
-    codes: list[int] = []
-    clusters.up(clusters.TEST_NAME)
-    together(lambda: codes.append(run_helm(arguments)), olm.image)
-    codes.append(_pytest(_TESTS / "olm", olm.up(clusters.TEST_NAME), numbered(arguments, 3)))
-    return pytest_runs.result(codes)
+    """Run the tests of Helm, first those that share an operator, side by side.
 
-
-def run_helm(arguments: list[str]) -> int:
-    """Run only the tests of Helm: first those that share an operator, side by side."""
+    The arguments are further options of pytest; return pytest's exit code.
+    """
     cluster = clusters.up(clusters.TEST_NAME)
     if cluster.existing:
         _refuse_users_crd(cluster)
@@ -59,7 +47,7 @@ def run_helm(arguments: list[str]) -> int:
     options = ["-n", "4", "--dist=load", "--maxschedchunk=1"]
     options += [f"--ignore={folder}" for folder in alone]
     shared = _pytest(e2e, cluster, [*options, *arguments])
-    return pytest_runs.result([shared, _pytest(alone, cluster, numbered(arguments, 2))])
+    return pytest_runs.result([shared, _pytest(alone, cluster, arguments)])
 
 
 def run_olm(arguments: list[str]) -> int:
@@ -70,11 +58,6 @@ def run_olm(arguments: list[str]) -> int:
     shared, own = _TESTS / "projects" / "test_olm.py", PROJECT.root / "tests" / "e2e"
     codes = [_pytest(tests, cluster, arguments, INSTALLED_BY="olm") for tests in (shared, own)]
     return pytest_runs.result(codes)
-
-
-def numbered(arguments: list[str], number: int) -> list[str]:
-    """Return the options of a further run of pytest, with a report of its own: e2e+2.xml."""
-    return [re.sub(r"(--junit-?xml=.*)(\.xml)$", rf"\1+{number}\2", one) for one in arguments]
 
 
 def _refuse_users_crd(cluster: Cluster) -> None:
@@ -97,7 +80,5 @@ def _pytest(
     named = " and ".join(str(folder.relative_to(paths.CHECKOUT)) for folder in folders)
     say(f"==> End-to-end tests in {named}")
     return pytest_runs.run(
-        *(*map(str, folders), "-m", "not long and not soak", *arguments),
-        KUBECONFIG=str(cluster.kubeconfig),
-        **environment,
+        *map(str, folders), *arguments, KUBECONFIG=str(cluster.kubeconfig), **environment
     )

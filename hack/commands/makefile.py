@@ -1,4 +1,4 @@
-"""`make test-make`: the tests of the Makefile's commands, on the tests' own kind cluster.
+"""The tier `make`: the tests of the Makefile's commands, on the tests' own kind cluster.
 
 They install and remove the operator, the CRD and OLM many times, so no cluster of a user will do.
 """

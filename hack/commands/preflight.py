@@ -1,18 +1,10 @@
-"""`make preflight`: reports what this machine lacks for `make test`."""
+"""Not a command: reports what this machine lacks for tests with a cluster, before they begin."""
 
-import argparse
-
-from hack.commands import Subparsers
 from hack.rig import cluster, engine, preflight, public_images
 
 
-def add(commands: Subparsers) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser("preflight", help="tell what this machine lacks for the tests")
-    parser.set_defaults(run=_run)
-
-
-def _run(_: argparse.Namespace) -> None:
+def check() -> None:
+    """Raise HackError with what is missing, and how to get it."""
     preflight.check(preflight.TESTS)
     if not cluster.is_existing():
         engine.up()

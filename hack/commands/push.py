@@ -1,4 +1,4 @@
-"""`make bundle-push`, `catalog-push` and `chart-push`: push what users install to a registry.
+"""`make push`: pushes what users install to a registry, all of it or what ARGS names.
 
 All images of what is pushed are in the same registry, which REGISTRY names, and are named by
 digest; by default it is the one beside the kind cluster.
@@ -18,24 +18,31 @@ from hack.rig.steps import say
 
 def add(commands: Subparsers) -> None:
     """Add the commands to the command line."""
-    for name, run, text in (
-        ("bundle-push", push_bundle, "push the images of the operator and of its OLM bundle"),
-        ("catalog-push", push_catalog, "push the catalog with the bundle that was pushed"),
-        ("chart-push", push_chart, "push the operator's image, and the charts with it"),
-    ):
-        parser = commands.add_parser(name, help=f"{text} (REGISTRY=…)")
-        parser.set_defaults(run=lambda _, run=run: print(run()))
+    parser = commands.add_parser("push", help="push charts, bundle and catalog (REGISTRY=…)")
+    parser.add_argument("parts", nargs="*", metavar="|".join(_PARTS))
+    parser.set_defaults(run=lambda arguments: _push(arguments.parts))
+
+
+def _push(parts: list[str]) -> None:
+    """Push parts, by default all; a catalog with the bundle that it offers."""
+    if unknown := set(parts) - set(_PARTS):
+        raise HackError(f"ARGS={min(unknown)} is not valid; choose of {', '.join(_PARTS)}")
+    wanted = set(parts or _PARTS)
+    if "catalog" in wanted:
+        wanted.add("bundle")
+    for part in (part for part in _PARTS if part in wanted):
+        print(_PARTS[part]())
 
 
 def push_bundle() -> str:
-    """Run `make bundle-push`; return the bundle's image, by its digest."""
+    """Push the operator's images and its bundle; return the bundle's image, by its digest."""
     destination = references.prefix()
     _check_not_released(destination)
     return olm_images.push_bundle(_push_images(destination)).bundle_image
 
 
 def push_catalog() -> str:
-    """Run `make catalog-push`; return the catalog's image, by its digest."""
+    """Push the catalog with the bundle that was pushed; return its image, by its digest."""
     destination = references.prefix()
     _check_not_released(destination)
     _check_given()
@@ -44,7 +51,7 @@ def push_catalog() -> str:
     if "@" not in release.bundle_image:
         raise HackError(
             f"{release.bundle_image} was not pushed from here; "
-            f"`make bundle-push catalog-push REGISTRY={destination}{PROJECT.option}` pushes both"
+            f"`make push ARGS=catalog REGISTRY={destination}{PROJECT.option}` pushes both"
         )
     ref = f"{destination}/{NAME}-catalog:v{PROJECT.version}"
     pushed = olm_images.push_catalog(ref, olm_images.catalog_with(release))
@@ -52,18 +59,22 @@ def push_catalog() -> str:
     if not registry.is_local(destination):
         say(
             "If this is a release, record it, so that the next one replaces it: "
-            f"make release-bundle VERSION={PROJECT.version} REGISTRY={destination}{PROJECT.option}"
+            f"make release ARGS=bundle VERSION={PROJECT.version} "
+            f"REGISTRY={destination}{PROJECT.option}"
         )
     return pushed
 
 
 def push_chart() -> str:
-    """Run `make chart-push`; return the name of the operator's chart in the registry."""
+    """Push the operator's images and the charts; return its chart's name in the registry."""
     destination = references.prefix()
     chart = chart_package.push(f"{destination}/charts", _push_images(destination))
     plain = " --plain-http" if registry.is_local(destination) else ""
     say(f"helm install {NAME} {chart} --version {PROJECT.version}{plain}")
     return chart
+
+
+_PARTS = {"chart": push_chart, "bundle": push_bundle, "catalog": push_catalog}
 
 
 def _check_not_released(destination: str) -> None:

@@ -1,20 +1,31 @@
 """Runs pytest for commands that need several runs, or settings for them; not a command."""
 
+import itertools
 import os
+import re
 import subprocess
 import sys
 
 from hack.rig import paths
 
 _NOTHING_SELECTED = 5  # pytest's exit code
+_numbers = itertools.count(1)
 
 
 def run(*arguments: str, **environment: str) -> int:
     """Run pytest with these arguments and variables; return its exit code.
 
-    As in `subprocess`, it is negative if a signal ended the run.
+    As in `subprocess`, it is negative if a signal ended the run. The second run and those after it
+    write a report (`--junit-xml=FILE.xml`) of their own: FILE.2.xml.
     """
-    command = [sys.executable, "-m", "pytest", *arguments]
+    number = next(_numbers)
+    ours = [
+        re.sub(r"\.xml$", f".{number}.xml", each)
+        if number > 1 and each.startswith("--junit-xml=")
+        else each
+        for each in arguments
+    ]
+    command = [sys.executable, "-m", "pytest", *ours]
     variables = {**os.environ, **environment}
     return subprocess.run(command, cwd=paths.CHECKOUT, env=variables, check=False).returncode
 

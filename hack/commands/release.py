@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from hack.commands import Subparsers, bump
+from hack.commands import Subparsers, bump, test
 from hack.pack import catalog, references
 from hack.pack.project import PROJECT
 from hack.pack.publication import charts, files, images, signatures, source, statements
@@ -89,6 +89,7 @@ def _check(version: str, signer: Signer, destination: str) -> None:
         bump.check(version)
     catalog.check_records(version)
     source.check_clean()
+    _check_tested()
     signer.check()
     if registry.is_local(destination):
         registry.up()
@@ -100,6 +101,21 @@ def _check(version: str, signer: Signer, destination: str) -> None:
             "(docker login), or name another one"
         ) from error
     images.check()
+
+
+def _check_tested() -> None:
+    """Raise HackError unless all tests passed for what is released, or UNTESTED=yes.
+
+    What releasing commits itself, such as the raised version, need not be tested again.
+    """
+    if os.environ.get("UNTESTED") == "yes":
+        return
+    parts = min((test.missing(tree) for tree in source.trees()), key=len)
+    if parts:
+        raise HackError(
+            f"these have not passed for this commit: {', '.join(parts)}. Run `make test-all`, "
+            "which goes on where it stopped, or say UNTESTED=yes to release it all the same"
+        )
 
 
 def _raise(version: str) -> None:

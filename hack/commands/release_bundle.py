@@ -1,15 +1,15 @@
-"""`make release-bundle`: lays out the submission to community-operators in build/release/.
+"""`make release ARGS=bundle`: lays out the submission to community-operators in build/release/.
 
-    make release-bundle VERSION=0.1.0 IMG=…@sha256:… MESSAGE_IMG=…@sha256:…
+    make release ARGS=bundle VERSION=0.1.0 IMG=…@sha256:… MESSAGE_IMG=…@sha256:…
 
 writes operators/message-operator/ in that repository's layout, with the images by digest, and
 checks the pipeline's rules. The Dockerfile of the bundle's image is written beside it. After you
 push that image, the same command with BUNDLE_IMG=…@sha256:… records the release in catalog/, where
 it stays.
 
-    make release-bundle VERSION=0.1.0 REGISTRY=registry.example.com/you
+    make release ARGS=bundle VERSION=0.1.0 REGISTRY=registry.example.com/you
 
-does both for the images that `make bundle-push` pushed to a registry, and looks up their digests.
+does both for the images that `make push` pushed to a registry, and looks up their digests.
 """
 
 import os
@@ -35,7 +35,7 @@ def add(commands: Subparsers) -> None:
 
 
 def lay_out_release(version: str) -> None:
-    """Run `make release-bundle`; raise HackError with everything that is wrong."""
+    """Run `make release ARGS=bundle`; raise HackError with everything that is wrong."""
     release = _release(version)
     operator = lay_out(release, FOLDER)
     if found := problems(release, operator):

@@ -1,4 +1,4 @@
-"""`make release-page VERSION=x.y.z`: the page of a release on GitHub, with the release's files.
+"""`make release ARGS=page VERSION=x.y.z`: the page of a release on GitHub, with its files.
 
 The workflow `release` runs it after `make release`, which wrote the files. `gh`, GitHub's own
 program, makes the page, with the token in GH_TOKEN, and publishes it when it has all files. If the

@@ -45,7 +45,7 @@ _PYTESTS = {
     "bundle": ("tests/bundle", "tests/projects/test_bundle.py"),
     "faults": ("tests/faults", "-n", "4", "--dist", "worksteal"),
 }
-#: Targets that a defect may name instead of tests.
+#: Tiers that a defect may name instead of tests.
 TARGETS = ("lint", "types", "repository", "verify")
 #: The commands that run tests on a cluster.
 _ON_A_CLUSTER = {"e2e": ("e2e", "--", "-x", "-k"), "olm": ("e2e-olm", "--", "-x", "-k")}
@@ -82,7 +82,7 @@ class Defect:
     def command(self, *, whole: bool) -> tuple[str, ...]:
         """Return the command that runs its tests, or the whole tier of them."""
         if self.tier in TARGETS:
-            return (*_MAKE, self.tier)
+            return (*_MAKE, "check", f"ARGS=--tier {self.tier}")
         if self.tier in _ON_A_CLUSTER:
             name = Path(self.tests.rpartition("::")[2]).stem
             return (".venv/bin/python", "-m", "hack", *_ON_A_CLUSTER[self.tier], name)

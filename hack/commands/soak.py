@@ -1,4 +1,4 @@
-"""`make soak`: an hour of churn, or as many minutes as the variable MINUTES says."""
+"""The tier `soak`: an hour of churn, or as many minutes as the variable MINUTES says."""
 
 import os
 

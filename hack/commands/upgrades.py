@@ -1,6 +1,6 @@
-"""`make test-upgrades`: rehearse releases, and upgrade from each by Helm and by OLM.
+"""The tier `upgrades`: rehearse releases, and upgrade from each by Helm and by OLM.
 
-The tests run on the tests' own kind cluster, with OLM in it, as those of `make e2e-olm` do.
+The tests run on the tests' own kind cluster, with OLM in it, as those of the tier `olm` do.
 """
 
 from hack.commands import Subparsers, pytest_runs

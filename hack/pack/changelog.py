@@ -1,7 +1,7 @@
 """CHANGELOG.md: what each release changes for users, written from the subjects of the commits.
 
-`make bump` adds the section of a version, and `make changelog` writes it again. People may edit it
-until the release. `hack.pack.numbered` shows it on Artifact Hub.
+`make bump` adds the section of a version, and `make release ARGS=changelog` writes it again. People
+may edit it until the release. `hack.pack.numbered` shows it on Artifact Hub.
 """
 
 import re

@@ -3,7 +3,7 @@
 `ENGINE` is needed for any cluster, `CLUSTER` for one more, `FROM_SOURCE` and `ROOM` if all images
 have to be built here, `TESTS` for `make test`. A check takes well under a second, and reports what
 is missing before minutes are spent. Used by `hack.rig.engine`, `hack.rig.public_images`,
-`hack.rig.cluster` and `make preflight`; the Makefile itself checks Python.
+`hack.rig.cluster` and `make test`; the Makefile itself checks Python.
 """
 
 import getpass

@@ -1,4 +1,4 @@
-"""docs/write-your-own-operator.md, done as it says, from an empty folder; `make test-author`.
+"""docs/write-your-own-operator.md, done as it says, from an empty folder; the tier `author`.
 
 The Korean page has the same commands and listings, which tests/unit/test_walkthrough.py compares.
 What `git clone` gets is the last commit of this checkout.

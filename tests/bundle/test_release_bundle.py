@@ -29,7 +29,7 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def command(git: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Return `make release-bundle`, which lays out in a scratch folder."""
+    """Return `make release ARGS=bundle`, which lays out in a scratch folder."""
     monkeypatch.setattr(release_bundle, "FOLDER", tmp_path / "release")
     monkeypatch.setattr("hack.rig.paths.CHECKOUT", tmp_path)
 

@@ -1,8 +1,8 @@
 """The dashboard's picture: the operator under faults, scraped by a Prometheus, panel by panel.
 
-`make dashboard` runs this. Everything in docs/dashboard.png was measured here: two replicas under
-constant changes meet the faults of the fault suite, one after the other. Each panel of the chart's
-dashboard is then queried as Grafana would, and drawn.
+The tier `dashboard` runs it. All that is in docs/dashboard.png was measured here: two replicas
+under constant changes meet the faults of the fault suite, one after the other. Each panel of the
+chart's dashboard is then queried as Grafana would, and drawn.
 """
 
 import asyncio

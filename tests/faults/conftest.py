@@ -64,8 +64,8 @@ def pytest_terminal_summary(
     folder = config.getoption("project", None)
     if folder and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
         terminalreporter.line(
-            f"No test of the operator in {folder} is selected; try `make faults-long "
-            f"PROJECT={folder}`, which runs the slow ones."
+            f"No test of the operator in {folder} is selected; try the slow ones: "
+            f"make test ARGS='--tier faults-long' PROJECT={folder}"
         )
 
 

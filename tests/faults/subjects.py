@@ -6,6 +6,6 @@ from tests.faults.messages import Messages
 from tests.support.faults.subject import Parent
 
 MESSAGE, MEMCACHED = Messages(), Memcacheds()
-#: `make faults` tries the whole suite on the first, and the quick part of it on the others;
-#: `make faults-long` tries the rest.
+#: The tier `faults` tries the whole suite on the first, and the quick part of it on the others;
+#: The tier `faults-long` tries the rest.
 SUBJECTS: tuple[Parent, ...] = (MESSAGE, Greetings(), MEMCACHED)

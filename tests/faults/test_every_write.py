@@ -21,7 +21,7 @@ MOST = 40  # writes of a scenario; an operator that takes more does not come to 
 
 
 def of_each_subject(*, least: int = 0) -> pytest.MarkDecorator:
-    """Run with each scenario of so many writes; in `make faults` with a subject's quick ones."""
+    """Run with each scenario of so many writes; in `faults` with a subject's quick ones."""
     return pytest.mark.parametrize(
         ("subject", "scenario"),
         [

@@ -1,9 +1,9 @@
 """The FlightTicket of examples/ on a real control plane, with the real booking service.
 
 A life is a FlightTicket that is created, booked, deleted and gone. Whatever fails in it, the
-service has booked once and cancelled once. `make faults` runs a quick choice of these: kills after
-each write and in the middle of a call, a lost answer, and what the API server refuses. `make
-faults-long` runs the rest.
+service has booked once and cancelled once. The tier `faults` runs a quick choice of these: kills
+after each write and in the middle of a call, a lost answer, and what the API server refuses. The
+tier `faults-long` runs the rest.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ FLIGHT_TICKET = FlightTickets()
 #: The writes of a life: the finalizer, the status, and that the finalizer is taken off.
 WRITES = 3
 CALLS = ("GET", "POST", "DELETE")
-#: What `make faults` leaves to `make faults-long`.
+#: What the tier `faults` leaves to the tier `faults-long`.
 slow = pytest.mark.long
 
 

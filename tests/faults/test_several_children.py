@@ -45,7 +45,7 @@ TRIO = Trios()
 
 
 def of_each_scenario(*quick: str, least: int = 0) -> pytest.MarkDecorator:
-    """Run with each scenario of so many writes; in `make faults` only with the quick ones."""
+    """Run with each scenario of so many writes; in the tier `faults` only with the quick ones."""
     return pytest.mark.parametrize(
         "scenario",
         [

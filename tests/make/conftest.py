@@ -1,6 +1,6 @@
 """What the tests of the Makefile's commands stand on: `make` itself, on the tests' own cluster.
 
-`make test-make` runs them: they remove every operator, and at the end OLM.
+The tier `make` runs them: they remove every operator, and at the end OLM.
 """
 
 from collections.abc import Iterator

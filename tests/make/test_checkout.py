@@ -223,8 +223,8 @@ def test_release_bundle_lays_out_what_is_handed_in(copy: Make) -> None:
         f"{name}=example.org/{name.lower()}@sha256:{'1' * 64}" for name in ("IMG", "MESSAGE_IMG")
     ]
 
-    assert "VERSION" in copy.refused("release-bundle")
-    copy("release-bundle", f"VERSION={__version__}", *images)
+    assert "VERSION" in copy.refused("release", "ARGS=bundle")
+    copy("release", "ARGS=bundle", f"VERSION={__version__}", *images)
 
 
 def test_changelog_has_a_section_of_this_version(copy: Make) -> None:
@@ -233,28 +233,32 @@ def test_changelog_has_a_section_of_this_version(copy: Make) -> None:
     log = copy.folder / "CHANGELOG.md"
     log.unlink()
 
-    copy("changelog")
+    copy("release", "ARGS=changelog")
 
     assert f"\n## {__version__} (20" in log.read_text()
     assert "\nThe first release.\n" in log.read_text()
 
 
 def test_faults_long_takes_fewer_messages_where_there_is_no_time(make: Make) -> None:
-    assert "1 passed" in make("faults-long", "NUMBER=300", "ARGS=-k restarts_in_the_middle")
+    assert "1 passed" in make(
+        "test", "NUMBER=300", "ARGS=--tier faults-long -k restarts_in_the_middle"
+    )
 
 
 def test_soak_takes_as_many_minutes_as_it_is_told(make: Make) -> None:
-    assert "1 passed" in make("soak", "MINUTES=0.5")
+    assert "1 passed" in make("test", "MINUTES=0.5", "ARGS=--tier soak")
 
 
 def test_test_new_finds_its_tests(make: Make) -> None:
-    assert "test_it_passes_its_own_checks_at_once" in make("test-new", "ARGS=--collect-only -q")
+    assert "test_it_passes_its_own_checks_at_once" in make(
+        "test", "ARGS=--tier new --collect-only -q"
+    )
 
 
 def test_matrix_ends_with_a_line_for_each_version(make: Make) -> None:
     oldest = versions.OLDEST
 
-    said = make("matrix", f"KUBERNETES={oldest}", "ARGS=-k version_that_was_chosen")
+    said = make("test", f"KUBERNETES={oldest}", "ARGS=--tier matrix -k version_that_was_chosen")
 
     assert f"{oldest:<10}  {versions.PROVED[oldest]:<8}  1 passed in" in said
     assert f"use {oldest}" in make.refused("matrix", "KUBERNETES=1.0")

@@ -1,4 +1,4 @@
-"""`make olm`, `make e2e-olm` and `make olm-down`; the last of all, for OLM is then gone."""
+"""`make olm`, the tier `olm` and `make olm ARGS=down`; the last of all, for OLM is then gone."""
 
 from hack.rig import catalogd, olm
 from hack.rig import cluster as hack_cluster
@@ -22,9 +22,9 @@ def test_olm_is_put_into_the_cluster_tested_and_removed_without_a_rest(
     make("olm")
     make("olm")
     assert kinds(kube)
-    assert "1 passed" in tests("e2e-olm", "ARGS=-k OwnNamespace")
-    make("olm-down")
-    make("olm-down")
+    assert "1 passed" in tests("test", "ARGS=--tier olm -k OwnNamespace")
+    make("olm", "ARGS=down")
+    make("olm", "ARGS=down")
 
     assert kinds(kube) == []
     namespaces = (olm.NAMESPACE, olm.OPERATORS, catalogd.NAMESPACE)

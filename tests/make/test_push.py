@@ -1,4 +1,4 @@
-"""`make chart-push`: the chart in a registry installs the images that are in the registry."""
+"""`make push ARGS=chart`: the chart in a registry installs the images that are in the registry."""
 
 import secrets
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def elsewhere(kube: Kube, home: Namespace) -> Iterator[Namespace]:
 def test_the_chart_that_was_pushed_needs_no_value_to_run_what_was_pushed_with_it(
     make: Make, destination: str, kube: Kube, elsewhere: Namespace, namespace: Namespace
 ) -> None:
-    said = make("chart-push", f"REGISTRY={destination}")
+    said = make("push", "ARGS=chart", f"REGISTRY={destination}")
     chart = f"oci://{destination}/charts/message-operator"
     assert chart in said
 
@@ -51,6 +51,6 @@ def test_the_chart_that_was_pushed_needs_no_value_to_run_what_was_pushed_with_it
 
 
 def test_what_is_no_registry_is_refused_before_anything_is_built(make: Make) -> None:
-    refusal = make.refused("bundle-push", "catalog-push", "REGISTRY=https://ghcr.io/you")
+    refusal = make.refused("push", "REGISTRY=https://ghcr.io/you")
 
     assert "is not a valid registry; use host" in refusal

@@ -1,4 +1,4 @@
-"""What `make new` writes is a repository that passes its own checks; `make test-new` runs this.
+"""What `make new` writes is a repository that passes its own checks; the tier `new` runs this.
 
 It takes minutes, because the new repository gets a virtual environment of its own.
 """

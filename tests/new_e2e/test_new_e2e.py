@@ -1,4 +1,4 @@
-"""What `make new` writes passes its own `make e2e` at once; `make test-new-e2e` runs this.
+"""What `make new` writes passes its own `make e2e` at once; the tier `new_e2e` runs this.
 
 The new repository makes a kind cluster of its own for it, and removes it again.
 """

@@ -33,7 +33,7 @@ def shipped() -> Shipped:
     """Build and push it all by the command of docs/olm.md."""
     here = f"{registry.ADDRESS}/all-platforms"
     push = Make(CHECKOUT, REGISTRY=here, PLATFORMS=",".join(platforms.SUPPORTED))
-    push("bundle-push", "catalog-push", timeout=1800)
+    push("push", "ARGS=bundle catalog", timeout=1800)
     pushed = in_registry(here)
     release = replace(
         pushed,

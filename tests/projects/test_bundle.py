@@ -1,6 +1,6 @@
 """The bundle of every operator in this checkout: OLM takes it, and its operator starts with it.
 
-`make bundle-check PROJECT=examples/memcached` runs these for that one alone; `make verify` holds
+The tier `bundle` with PROJECT=examples/memcached runs these for that one alone; `make verify` holds
 its bundle and its catalog against the rules of the catalogs' pipeline.
 """
 

@@ -1,7 +1,7 @@
 """The chart of every operator in this checkout: it fits Kubernetes, its code and its project.
 
-`make chart PROJECT=examples/memcached` runs these for that one alone. What a chart has that only
-its own operator needs is tested elsewhere: the Message's in tests/chart.
+The tier `chart` with PROJECT=examples/memcached runs these for that one alone. What a chart has
+that only its own operator needs is tested elsewhere: the Message's in tests/chart.
 """
 
 import dataclasses

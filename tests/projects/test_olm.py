@@ -1,8 +1,8 @@
 """An operator by OLM: a Subscription installs it, and what it serves outlives its removal.
 
-`make e2e-olm PROJECT=examples/memcached` runs it, on the tests' own cluster, before the operator's
-own end-to-end tests, for which a Subscription installs the operator, too. The Message's are all in
-tests/olm.
+The tier `olm` with PROJECT=examples/memcached runs it, on the tests' own cluster, before the
+operator's own end-to-end tests, for which a Subscription installs the operator, too. The
+Message's are all in tests/olm.
 """
 
 import json

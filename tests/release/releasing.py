@@ -58,6 +58,7 @@ class Clone:
         return {
             **os.environ,
             **_NOBODY,
+            "UNTESTED": "yes",
             "PYTHONPATH": f"{self.folder}:{self.folder / 'operator'}",
             **self.environment,
         }

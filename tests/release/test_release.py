@@ -202,7 +202,9 @@ def test_a_wrong_passphrase_is_told_before_anything_is_published(
 def test_missing_keys_are_told_with_what_makes_them(clone: Clone, tmp_path: Path) -> None:
     sentence = clone.refused(__version__, KEYS=str(tmp_path / "none"))
 
-    assert "lacks cosign.key, cosign.pub, charts.key, charts.gpg; `make release-keys`" in sentence
+    assert (
+        "lacks cosign.key, cosign.pub, charts.key, charts.gpg; `make release ARGS=keys`" in sentence
+    )
 
 
 def test_keys_that_are_there_are_not_overwritten(clone: Clone, keys: Keys) -> None:

@@ -1,4 +1,4 @@
-"""The site as its reader gets it: served by `make docs-serve`, seen in a browser."""
+"""The site as its reader gets it: served by `make docs ARGS=serve`, seen in a browser."""
 
 import os
 import signal
@@ -19,13 +19,13 @@ CHECKOUT = Path(__file__).parents[2]
 def address() -> Iterator[str]:
     """The address of the site, which is built for the tests."""
     with subprocess.Popen(
-        ["make", "docs-serve", "PORT=0"], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True,
+        ["make", "docs", "ARGS=serve", "PORT=0"], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True,
         process_group=0,
     ) as served:  # fmt: skip
         assert served.stdout is not None
         try:
             first = served.stdout.readline()
-            assert first.startswith("http://"), "`make docs-serve` failed: see above"
+            assert first.startswith("http://"), "`make docs ARGS=serve` failed: see above"
             yield first.split()[0]
         finally:
             os.killpg(served.pid, signal.SIGTERM)

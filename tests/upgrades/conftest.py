@@ -1,6 +1,6 @@
 """What the tests of upgrades stand on: the tests' own cluster with OLM, and releases to upgrade.
 
-`make test-upgrades` runs them. The releases are made once, and are in the registry beside the
+The tier `upgrades` runs them. The releases are made once, and are in the registry beside the
 cluster, in a folder of their own.
 """
 

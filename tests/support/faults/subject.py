@@ -124,7 +124,7 @@ class Parent(Subject):
 
     @property
     def quick(self) -> Collection[str]:
-        """The scenarios whose every write `make faults` tests; `make faults-long` tests all."""
+        """The scenarios whose every write the tier `faults` tests; `faults-long` tests all."""
         return self.writes
 
     @functools.cached_property

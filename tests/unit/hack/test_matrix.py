@@ -1,4 +1,4 @@
-"""`make matrix` runs the same tests on one Kubernetes after the other, and ends with a table."""
+"""The tier `matrix` runs the same tests on each Kubernetes, and ends with a table."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Several runs of pytest, of `make e2e` and `make matrix`, end with one exit code."""
+"""Several runs of pytest, of `make e2e` and the tier `matrix`, end with one exit code."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`make release-page`: what it tells `gh`, which makes the page of a release on GitHub."""
+"""`make release ARGS=page`: what it tells `gh`, which makes the page of a release on GitHub."""
 
 from pathlib import Path
 

@@ -180,7 +180,7 @@ def test_a_tag_that_is_pushed_releases_it_by_targets_that_there_are(folder: Path
     text = (folder / ".github" / "workflows" / "release.yaml").read_text()
     ran = re.findall(r"run: make ([a-z-]+)", text)
 
-    assert ran == ["release", "release-page"]
+    assert ran == ["release", "release"]
     for target in ran:
         assert f".PHONY: {target}\n" in (folder / "hack" / "kit.mk").read_text()
 

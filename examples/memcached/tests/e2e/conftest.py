@@ -28,7 +28,7 @@ def kube() -> Iterator[Kube]:
 
 @contextmanager
 def installed() -> Iterator[Kube]:
-    """Have the operator installed: by OLM in `make e2e-olm`, else by Helm."""
+    """Have the operator installed: by OLM in the tier `olm`, else by Helm."""
     if os.environ.get("INSTALLED_BY") == "olm":
         with by_olm() as subscription:
             yield subscription.kube

@@ -1,0 +1,7 @@
+"""Runs the tiers of tests/tiers.toml for `make check`, `make test` and `make test-all`.
+
+tier     reads the file: what each tier is, and its command
+lanes    runs tiers, each lane in its order and the lanes side by side; ends them all together
+reports  reads what pytest reports of them: counts, the first failure, the slowest tests
+tested   keeps which tiers passed, by the content of the checkout
+"""
