@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from hack.pack.project import PROJECT
@@ -39,6 +40,9 @@ class HelmError(Exception):
 
 #: What depends on Helm's version is tried with both.
 PROGRAMS = ("helm3", "helm4")
+#: What has many cases is tried with Helm 4 only where time is had: both render the same
+#: (test_helm_4_renders_what_helm_3_does).
+HELM_4_IN_TIME = ("helm3", pytest.param("helm4", marks=pytest.mark.long))
 
 
 def helm(*arguments: str | Path, stdin: str = "", program: str = "helm3") -> str:

@@ -10,8 +10,8 @@ from hack.pack import chart_kinds
 from tests.chart.helm import (
     CHECKOUT,
     FULLNAME,
+    HELM_4_IN_TIME,
     NAMESPACE,
-    PROGRAMS,
     Manifest,
     Values,
     find,
@@ -127,7 +127,7 @@ ALIKE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", HELM_4_IN_TIME)
 @pytest.mark.parametrize(("one", "other"), ALIKE)
 def test_the_alerts_are_about_this_release_s_pods_only(one: str, other: str, program: str) -> None:
     for ours, theirs in ((one, other), (other, one)):

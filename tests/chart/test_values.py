@@ -11,7 +11,16 @@ import yaml
 from hack.commands import generate
 from hack.pack import chart_docs, generated, numbered
 from hack.rig import paths
-from tests.chart.helm import CHART, PROGRAMS, Manifest, Values, container, refusal, render
+from tests.chart.helm import (
+    CHART,
+    HELM_4_IN_TIME,
+    PROGRAMS,
+    Manifest,
+    Values,
+    container,
+    refusal,
+    render,
+)
 
 SCHEMA: Manifest = json.loads((CHART / "values.schema.json").read_text())
 DEFAULTS: Manifest = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -285,7 +294,7 @@ DEFAULTS: Manifest = yaml.safe_load((CHART / "values.yaml").read_text())
     ],
     ids=str,
 )
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", HELM_4_IN_TIME)
 def test_bad_values_are_refused_with_one_clear_sentence(
     values: Values, sentence: str, program: str
 ) -> None:
@@ -293,6 +302,12 @@ def test_bad_values_are_refused_with_one_clear_sentence(
 
     assert message.count(sentence) == 1
     assert len([line for line in message.splitlines() if line.startswith("- at")]) <= 1
+
+
+def test_helm_4_says_what_helm_3_does() -> None:
+    for values in ({"replicaCount": "2"}, {"serviceAccount": {"create": False}}):
+        by_3, by_4 = (refusal(values, program=program) for program in PROGRAMS)
+        assert by_4 == by_3
 
 
 @pytest.mark.parametrize(
@@ -402,7 +417,7 @@ def test_the_readme_shows_every_value_with_its_default() -> None:
     assert "| `replicaCount` | `1` | Number of replicas;" in readme
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", HELM_4_IN_TIME)
 @pytest.mark.parametrize("quantity", ["100m", "0.5", ".5", 1, 0.5, "1.5Gi", "1e3", "2E", "4Mi"])
 def test_every_quantity_of_kubernetes_is_accepted(quantity: object, program: str) -> None:
     assert render({"resources": {"limits": {"memory": quantity}}}, program=program)
