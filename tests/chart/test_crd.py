@@ -1,6 +1,6 @@
 """The CustomResourceDefinition: what a Message may say, and how it is shown.
 
-What the API server answers to bad input is tested on a real one, in tests/e2e.
+What the API server answers to bad input is tested on a real one, in tests/faults.
 """
 
 import re

@@ -100,7 +100,7 @@ async def _edited(here: World, text: str) -> None:
                 return
 
 
-@pytest.mark.parametrize("everywhere", [True, False])
+@pytest.mark.parametrize("everywhere", [True, pytest.param(False, marks=pytest.mark.long)])
 async def test_the_kind_comes_after_the_operator(
     world_without_the_kind: World, everywhere: bool
 ) -> None:
@@ -120,7 +120,7 @@ async def test_the_kind_comes_after_the_operator(
     assert "Traceback" not in operator.log.read_text()
 
 
-@pytest.mark.parametrize("everywhere", [True, False])
+@pytest.mark.parametrize("everywhere", [pytest.param(True, marks=pytest.mark.long), False])
 async def test_the_kind_is_deleted_and_made_again(own_world: World, everywhere: bool) -> None:
     here, cluster = own_world, own_world.cluster
     await here.start(everywhere=everywhere)

@@ -52,7 +52,7 @@ async def test_etcd_that_forgets_each_second_is_no_trouble() -> None:
             plane.start_controllers(*control_plane.CONTROLLERS)
             async with world(cluster, MESSAGE) as here:
                 await here.start()
-                wanted = {f"m{number:02}": "하나" for number in range(30)}
+                wanted = {f"m{number:02}": "하나" for number in range(8)}
                 async with _watches_cut_until_forgotten(here):
                     for name, text in wanted.items():
                         await here.create(text, name)
@@ -253,7 +253,7 @@ async def test_out_of_memory_it_loses_nothing(here: World) -> None:
     await here.start()
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
-    limited, room, wanted = here.operator.pid, 2**20, {"hello": "하나"}
+    limited, room, wanted = here.operator.pid, 2**18, {"hello": "하나"}
 
     async with here.within(120, "it has no memory left"):
         while not (here.operator.exits or b"MemoryError" in here.operator.log.read_bytes()):
@@ -261,7 +261,7 @@ async def test_out_of_memory_it_loses_nothing(here: World) -> None:
             most = here.operator.memory("VmSize") + room
             resource.prlimit(limited, resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
             room //= 2
-            names = [f"m{number:03}" for number in range(len(wanted), len(wanted) + 60)]
+            names = [f"m{number:03}" for number in range(len(wanted), len(wanted) + 40)]
             more = {name: name + "x" * 32000 for name in names}
             await asyncio.gather(*(here.create(text, name) for name, text in more.items()))
             wanted |= more

@@ -15,7 +15,7 @@ async def test_it_ends_within_its_grace_period_with_work_in_hand(
     here: World, number: Signals
 ) -> None:
     operator = await here.start(*ELECT)
-    for count in range(50):
+    for count in range(15):
         await here.create("하나", f"m{count:02}")
 
     await operator.stop(number)  # waits 20 of the 30 seconds that Kubernetes gives a Pod
@@ -23,7 +23,7 @@ async def test_it_ends_within_its_grace_period_with_work_in_hand(
     assert operator.exits == [0]
     here.operators.remove(operator)  # and the next one goes on at once
     await here.start(*ELECT)
-    await here.converges({f"m{count:02}": "하나" for count in range(50)})
+    await here.converges({f"m{count:02}": "하나" for count in range(15)})
 
 
 async def test_a_second_signal_ends_it_at_once(here: World) -> None:

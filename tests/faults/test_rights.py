@@ -38,8 +38,7 @@ async def until_its_rights_are(here: World, namespace: str, wanted: set[Right]) 
         await asyncio.sleep(0.1)
 
 
-async def test_the_operator_may_do_what_its_roles_say_and_nothing_else(own_world: World) -> None:
-    here = own_world
+async def test_the_operator_may_do_what_its_roles_say_and_nothing_else(here: World) -> None:
     listed = bound_roles(watchNamespaces=["somewhere"])
 
     await until_its_rights_are(here, here.namespace, granted(listed, "Role"))

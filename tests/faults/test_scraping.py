@@ -63,9 +63,8 @@ async def test_only_who_may_get_the_metrics_gets_them(here: World, tmp_path: Pat
 
     assert (await scrape(url, authority, "before"))[0] == 503  # nobody lets the operator ask
 
-    for manifest in helm.render(SECURE):
-        if "-metrics-" in manifest["metadata"]["name"]:  # the operator's right, and the role
-            await here.cluster.put(manifest)
+    # The operator's right, and the role.
+    await here.grant(m for m in helm.render(SECURE) if "-metrics-" in m["metadata"]["name"])
     await may_scrape(here.cluster, here.namespace, "prometheus")
     async with here.within(60, "the scraper is let in"):  # once the API server knows of its right
         while (found := await scrape(url, authority, prometheus))[0] != 200:

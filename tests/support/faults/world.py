@@ -12,10 +12,12 @@ from pathlib import Path
 from signal import Signals
 from typing import Any
 
+import pytest
+
 from kopf_runtime.kinds import Kind
 from tests.support.faults import manifests
 from tests.support.faults.calls import Write
-from tests.support.faults.cluster import Cluster, Raw
+from tests.support.faults.cluster import Cluster, Raw, RefusedError
 from tests.support.faults.kubelet import Kubelet
 from tests.support.faults.process import Operator
 from tests.support.faults.proxy import Armed, Proxy, proxying
@@ -161,6 +163,13 @@ class World:
         path, body = self.subject.kind.path(namespace), self.subject.manifest(text, name)
         return await self.cluster.ask("POST", path, body)
 
+    async def refused(self, spec: Raw, complaint: str) -> None:
+        """Expect that the API server refuses an object with this spec in such words."""
+        manifest = {**self.subject.manifest("하나", "refused"), "spec": spec}
+        with pytest.raises(RefusedError) as error:
+            await self.cluster.ask("POST", self.objects, manifest)
+        assert (error.value.status, complaint in error.value.message) == (422, True), error.value
+
     async def edit(self, text: str, name: str = "hello") -> Raw:
         return await self.cluster.patch(self.object(name), {"spec": self.subject.spec(text)})
 
@@ -179,8 +188,9 @@ class World:
     ) -> Raw:
         """Wait until the object's Ready condition has this reason."""
         async with self.within(patience, f"reason {reason}"):
-            while (told := await self.condition(name, namespace)).get("reason") != reason:
-                await asyncio.sleep(0.05)
+            async for _ in _looking():
+                if (told := await self.condition(name, namespace)).get("reason") == reason:
+                    break
         return told
 
     async def is_ready(self, name: str = "hello") -> None:
@@ -326,8 +336,9 @@ async def _looking() -> AsyncIterator[None]:
     """Yield for ever, at once and then less and less often: looking keeps a server busy, too."""
     pause = 0.05
     while True:
+        began = time.monotonic()
         yield
-        await asyncio.sleep(pause)
+        await asyncio.sleep(max(pause, min(time.monotonic() - began, 1.0)))
         pause = min(pause * 1.3, 0.5)
 
 
