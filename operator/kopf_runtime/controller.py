@@ -180,12 +180,15 @@ class Controller(Behavior):
     def _synced(self, namespace: str | None) -> None:
         """Queue the objects of a namespace, after each full list."""
         for key in self.keys(namespace):
-            self.queue.add(key)
+            self.queue.add(key, listed=True)
 
     def _add(self, key: Key, namespace: str | None = None) -> None:
-        """Queue an object because of a change in a namespace, by default its own."""
+        """Queue an object because of a change in a namespace, by default its own.
+
+        Until a namespace is listed, what arrives is mostly what the list brings.
+        """
         if self._selection.has(key[0] if namespace is None else namespace):
-            self.queue.add(key)
+            self.queue.add(key, listed=bool(self.queue.running and self.why_unserved(key[0])))
 
     def _wanted(self, parent: Key, kind: Kind, key: Key) -> Wanted | None:
         primary = self.primaries.cache.get(parent)

@@ -1,5 +1,6 @@
 import asyncio
 import itertools
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from kopf_runtime.kinds import Key
 from kopf_runtime.metrics import Metrics
-from kopf_runtime.queue import WorkQueue
+from kopf_runtime.queue import SLOW_PER_WORKER, WorkQueue
 from kopf_runtime.retries import RetryError
 from tests.support.waiting import in_virtual_time, now, until
 
@@ -400,6 +401,101 @@ async def test_l2_a_namespace_that_is_quick_again_is_treated_like_all() -> None:
         await until(lambda: len(slow.done) == 24)
 
         assert now() - added < 1.0  # sixteen at once, not four
+
+
+@in_virtual_time
+async def test_d14_however_many_namespaces_turn_slow_only_so_many_reconciles_run() -> None:
+    running = most = 0
+
+    async def reconcile(_: Key) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(60)
+        running -= 1
+
+    keys = tuple((f"slow-{number}", "a") for number in range(500))
+    async with working(reconcile, workers=4, keys=keys):
+        await asyncio.sleep(55)
+
+    assert 4 < most <= 4 + 4 * SLOW_PER_WORKER
+
+
+async def test_d14_a_key_costs_the_same_however_many_are_held() -> None:
+    def seconds(held: int) -> float:
+        queue = queue_of(lambda _: asyncio.sleep(0), workers=1)
+        queue._group = asyncio.TaskGroup()
+        slow = {("", f"slow-{number}"): None for number in range(SLOW_PER_WORKER)}
+        queue._slow.update(slow)
+        queue._busy.update(dict.fromkeys((A, *slow), now()))
+        queue._slow_until.update({f"{number}": now() + 60 for number in range(held)})
+        for number in range(held):
+            queue.add(("", f"{number}"))
+        began = time.perf_counter()
+        for number in range(500):
+            queue.add(("ns", f"{number}"))
+        return time.perf_counter() - began
+
+    assert min(seconds(20_000) for _ in range(3)) < 20 * min(seconds(0) for _ in range(3))
+
+
+@in_virtual_time
+async def test_d23_what_has_changed_goes_before_what_a_sweep_brings() -> None:
+    order: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        order.append(key)
+        await asyncio.sleep(0.01)
+
+    keys = tuple(("ns", str(number)) for number in range(1000))
+    async with working(reconcile, workers=2, keys=keys) as queue:
+        for key in (A, ("ns", "900")):  # one is new, the other waits already
+            queue.add(key)
+        await asyncio.sleep(0.1)
+        assert {A, ("ns", "900")} <= set(order[:4])
+
+        await until(lambda: len(order) == 1001, seconds=60)
+
+
+@in_virtual_time
+async def test_d23_what_a_sweep_brings_gets_its_turns_while_there_are_always_changes() -> None:
+    order: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        order.append(key)
+        queue.add(("ns", f"new-{len(order)}"))
+        await asyncio.sleep(0.01)
+
+    async with working(reconcile, workers=1, keys=(A, B)) as queue:
+        await until(lambda: {A, B} <= set(order), seconds=60)
+
+        assert len(order) < 20
+
+
+@in_virtual_time
+async def test_d13_the_patience_for_one_key_is_not_for_those_that_it_starts() -> None:
+    from kopf_runtime import client
+
+    given: dict[Key, float] = {}
+
+    async def reconcile(key: Key) -> float | None:
+        if key == A and A not in given:
+            given[A] = 0.0
+            raise RetryError("no answer in time", timed_out=True)
+        given[key] = client._patience.get()
+        if key == A:
+            queue.add(B)  # one worker: the task of A starts that of B
+            return 1.0  # and a timer
+        return None
+
+    async with working(reconcile, workers=1) as queue:
+        queue.add(A)
+        await until(lambda: B in given)
+        assert given == {A: client.PATIENT, B: 0.0}
+
+        given[A] = -1.0
+        await until(lambda: given[A] != -1.0)
+        assert given[A] == 0.0
 
 
 @in_virtual_time
