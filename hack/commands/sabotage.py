@@ -1,12 +1,12 @@
 """`make sabotage`: applies each small defect of tests/sabotage, and sees that a test notices it.
 
-Each is applied alone, to a copy of the checkout as it is by now. First the tests run that the
+Each is applied alone, to a copy of the checkout as it is by now; several copies are tried at once,
+because a test that fails mostly waits. First the tests run that the
 defect names, which must pass without it; if they pass with it, too, all tests of their tier run. A
 defect is caught if a test fails; an error while tests are collected is no failure. For each state
 of the sources it is remembered what was caught, so that an interrupted run goes on.
 """
 
-import functools
 import json
 import os
 import re
@@ -17,19 +17,21 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Queue
+from threading import Lock
 
 from hack.commands import Subparsers
 from hack.rig import paths
-from hack.rig.run import elapsed, output
+from hack.rig.run import HackError, elapsed, output
 from hack.rig.steps import say
 
 _FOLDER = paths.BUILD / "sabotage"
-_COPY, _RESULTS = _FOLDER / "checkout", _FOLDER / "results.json"
-#: What is imported is the copy's; no bytecode is kept, because a defect's could outlive it.
-_OURS = {"PYTHONPATH": f"{_COPY / 'operator'}:{_COPY}", "PYTHONDONTWRITEBYTECODE": "1"}
+_RESULTS = _FOLDER / "results.json"
+_COPIES = 4
 #: The copy's virtual environment is a link, which make must not replace.
 _MAKE = ("make", "-o", ".venv/.ready")
 _PYTEST = (
@@ -107,93 +109,121 @@ def add(commands: Subparsers) -> None:
 def _run(name: str, tier: str | None) -> int:
     chosen = [one for one in load() if name in one.name and tier in (None, one.tier)]
     tried = [one for one in chosen if tier or one.is_quick]
-    with _copy() as state:
+    with _copies() as (state, free), ThreadPoolExecutor(_COPIES) as pool:
         every = json.loads(_RESULTS.read_text()) if _RESULTS.exists() else {}
         results = every.setdefault(state, {})
-        for defect in tried:
-            if results.get(defect.name, [""])[0] != "caught":
-                results[defect.name] = _try(defect)
+        left = [one for one in tried if results.get(one.name, [""])[0] != "caught"]
+        trying = {pool.submit(_try, defect, free): defect.name for defect in left}
+        try:
+            for ended in as_completed(trying):
+                result, where, took = results[trying[ended]] = ended.result()
                 _RESULTS.write_text(json.dumps(every, indent=1))
-            result, where, took = results[defect.name]
-            say(f"{result:<8} {defect.name:<42} {elapsed(took):>6}  {where}")
-    counts = Counter(results[defect.name][0] for defect in tried)
+                say(f"{result:<8} {trying[ended]:<42} {elapsed(took):>6}  {where}")
+        finally:
+            pool.shutdown(cancel_futures=True)
     for defect in (one for one in chosen if one not in tried):
         say(f"not tried: {defect.name}, which is for --tier {defect.tier}: {defect.later}")
+    counts = Counter(results[defect.name][0] for defect in tried)
     say(", ".join(f"{result}: {number}" for result, number in sorted(counts.items())))
     return 0 if counts.keys() == {"caught"} else 1
 
 
-def _try(defect: Defect) -> tuple[str, str, float]:
+def _try(defect: Defect, free: "Queue[Path]") -> tuple[str, str, float]:
     """Return whether a defect is caught, by which test, and the seconds that this took."""
-    took = 0.0
-    for whole in (False, True) if defect.tier in _PYTESTS else (False,):
-        command = defect.command(whole=whole)
-        if not _passes(command):
-            return "failing", f"without the defect, too: {shlex.join(command)}", took
-        began = time.monotonic()
-        try:
-            _apply(defect)
-            code, said = _test(command)
-        finally:
-            for undo in ("reset --quiet --hard", "clean --quiet -fd"):
-                _git(*undo.split(), at=_COPY)
-        took += time.monotonic() - began
-        if code == (2 if command[0] == "make" else 1):
-            failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
-            return "caught", failed[1] if failed else defect.tests, took
-        if code:
-            (_FOLDER / f"{defect.name}.log").write_text(said)
-            return "unclear", f"exit code {code}: {_FOLDER / defect.name}.log", took
-    return "missed", "", took
+    took, copy = 0.0, free.get()
+    try:
+        for whole in (False, True) if defect.tier in _PYTESTS else (False,):
+            command = defect.command(whole=whole)
+            with _ALONE if whole or defect.tier in TARGETS else nullcontext():
+                if not _passes(command, copy):
+                    return "failing", f"without the defect, too: {shlex.join(command)}", took
+                began = time.monotonic()
+                _apply(defect, copy)
+                code, said = _test(command, copy)
+            took += time.monotonic() - began
+            if code == (2 if command[0] == "make" else 1):
+                failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
+                return "caught", failed[1] if failed else defect.tests, took
+            if code:
+                (_FOLDER / f"{defect.name}.log").write_text(said)
+                return "unclear", f"exit code {code}: {_FOLDER / defect.name}.log", took
+            _restore(copy)
+        return "missed", "", took
+    except HackError:
+        return "unclear", "make generate fails", took
+    finally:
+        _restore(copy)
+        free.put(copy)
 
 
-@functools.cache
-def _passes(command: tuple[str, ...]) -> bool:
+#: Held by what takes all processors.
+_ALONE = Lock()
+_passed: dict[tuple[str, ...], bool] = {}
+
+
+def _passes(command: tuple[str, ...], copy: Path) -> bool:
     """Return whether tests pass without a defect."""
-    code, said = _test(command)
-    if code:
-        (_FOLDER / "failing.log").write_text(said)
-    return code == 0
+    if command not in _passed:
+        code, said = _test(command, copy)
+        _passed[command] = not code
+        if code:
+            (_FOLDER / "failing.log").write_text(said)
+    return _passed[command]
 
 
-def _test(command: Sequence[str]) -> tuple[int, str]:
-    """Run tests in the copy; return their exit code and what they print."""
+def _test(command: Sequence[str], copy: Path) -> tuple[int, str]:
+    """Run tests in a copy; return their exit code and what they print."""
     done = subprocess.run(
-        command, cwd=_COPY, env=os.environ | _OURS, timeout=1800, check=False, text=True,
+        command, cwd=copy, env=os.environ | _ours(copy), timeout=1800, check=False, text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     return done.returncode, done.stdout
 
 
-def _apply(defect: Defect) -> None:
-    file = _COPY / defect.file
+def _ours(copy: Path) -> dict[str, str]:
+    """Have a copy's own modules imported, and keep no bytecode, as a defect's could outlive it."""
+    return {"PYTHONPATH": f"{copy / 'operator'}:{copy}", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _apply(defect: Defect, copy: Path) -> None:
+    file = copy / defect.file
     text = file.read_text()
     assert text.count(defect.find) == 1, defect.name
     file.write_text(text.replace(defect.find, defect.replace))
     if defect.generate:
-        output([*_MAKE, "generate"], cwd=_COPY, env=_OURS, timeout=1800)
+        output([*_MAKE, "generate"], cwd=copy, env=_ours(copy), timeout=1800)
+
+
+def _restore(copy: Path) -> None:
+    for undo in ("reset --quiet --hard", "clean --quiet -fd"):
+        _git(*undo.split(), at=copy)
 
 
 @contextmanager
-def _copy() -> Iterator[str]:
-    """Lend a copy of the checkout as it is by now; return what git calls its contents."""
-    _FOLDER.mkdir(parents=True, exist_ok=True)
+def _copies() -> Iterator[tuple[str, "Queue[Path]"]]:
+    """Lend copies of the checkout as it is by now, and what git calls their contents."""
     _remove()
+    _FOLDER.mkdir(parents=True, exist_ok=True)
     index = {"GIT_INDEX_FILE": str(_FOLDER / "index")}
     _git("read-tree", "HEAD", env=index)
     _git("add", "--all", env=index)
     state = _git("write-tree", env=index).strip()
     commit = _git("commit-tree", state, "-p", "HEAD", "-m", "what is checked out").strip()
-    _git("worktree", "add", "--quiet", "--detach", str(_COPY), commit)
+    free: Queue[Path] = Queue()
     try:
-        (_COPY / ".venv").symlink_to(paths.CHECKOUT / ".venv")
-        yield state
+        for number in range(_COPIES):
+            copy = _FOLDER / f"copy-{number}"
+            _git("worktree", "add", "--quiet", "--detach", str(copy), commit)
+            (copy / ".venv").symlink_to(paths.CHECKOUT / ".venv")
+            free.put(copy)
+        yield state, free
     finally:
         _remove()
 
 
 def _remove() -> None:
-    shutil.rmtree(_COPY, ignore_errors=True)
+    for copy in _FOLDER.glob("copy-*"):
+        shutil.rmtree(copy, ignore_errors=True)
     _git("worktree", "prune")
 
 
