@@ -6,20 +6,12 @@ Used by `hack.pack.catalog`, which must know each of them.
 import subprocess
 from pathlib import Path
 
-from hack.rig import paths
-
 
 def git(repository: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
     """Run git in a repository; do not raise if it fails."""
     return subprocess.run(
         ["git", "-C", repository, *arguments], capture_output=True, timeout=60, check=False
     )
-
-
-def last_release(repository: Path = paths.CHECKOUT) -> str | None:
-    """Return the last release's tag, or None before the first release."""
-    done = git(repository, "describe", "--tags", "--abbrev=0", "--match", "v*")
-    return None if done.returncode else done.stdout.decode().strip()
 
 
 def tagged(repository: Path) -> list[str]:
