@@ -141,9 +141,11 @@ def _try(defect: Defect, free: "Queue[Path]") -> tuple[str, str, float]:
                 _apply(defect, copy)
                 code, said = _test(command, copy)
             took += time.monotonic() - began
-            if code == (2 if command[0] == "make" else 1):
-                failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
-                return "caught", failed[1] if failed else defect.tests, took
+            failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
+            if code == 1 and failed:
+                return "caught", failed[1], took
+            if code == 2 and defect.tier in TARGETS:
+                return "caught", defect.tier, took
             if code:
                 (_FOLDER / f"{defect.name}.log").write_text(said)
                 return "unclear", f"exit code {code}: {_FOLDER / defect.name}.log", took
