@@ -14,6 +14,7 @@ from hack.scaffold.answers import Answers
 
 TEMPLATES = Path(__file__).parent / "templates"
 _WORKFLOW = ".github/workflows/check.yaml"
+_TEST_ALL = ".github/workflows/test-all.yaml"
 _RELEASE = ".github/workflows/release.yaml"
 #: This repository's, with the new operator's name in them.
 _RENAMED = (
@@ -39,11 +40,16 @@ _MERGED = (
     ".dockerignore",
     ".devcontainer/devcontainer.json",
     _WORKFLOW,
+    _TEST_ALL,
     _RELEASE,
     *_PAGES,
 )
-#: What the workflow runs of the new repository's Makefile.
+#: What the workflows run of the new repository's Makefile, and of its tiers.
 _PARTS = "[check, e2e]"
+_TIERS = (
+    "lint,types,repository,verify,unit,chart,bundle-tools,bundle",
+    *("faults", "cluster,e2e"),
+)
 
 
 class _Template(string.Template):
@@ -64,6 +70,7 @@ def files(answers: Answers) -> dict[Path, str]:
         **{Path(name): _renamed(name, answers) for name in _RENAMED},
         **{Path(name): _page(name, answers) for name in _PAGES},
         Path(_WORKFLOW): _workflow(),
+        Path(_TEST_ALL): _test_all(),
     }
     return texts | {kit_changes.AUTHOR / name: texts[Path(name)] for name in _MERGED}
 
@@ -96,6 +103,16 @@ def _workflow() -> str:
     if times != 1:
         raise HackError(f"{_WORKFLOW}: its first job must have one list of targets, not {times}")
     return text.rstrip() + "\n"
+
+
+def _test_all() -> str:
+    """Return the workflow of all tests, with the tiers that there are."""
+    text = (paths.CHECKOUT / _TEST_ALL).read_text()
+    items = "".join(f"          - {part}\n" for part in _TIERS)
+    text, times = re.subn(r"( +part:\n)(?: +- .+\n)+", rf"\g<1>{items}", text)
+    if times != 1:
+        raise HackError(f"{_TEST_ALL}: it must have one list of parts, not {times}")
+    return text
 
 
 def _of_this_repository() -> dict[str, str]:

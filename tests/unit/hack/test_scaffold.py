@@ -16,6 +16,7 @@ from hack.rig import locked
 from hack.rig.run import HackError
 from hack.scaffold import author, kit, repository
 from hack.scaffold.answers import Answers
+from hack.tiers import tier
 from tests.support.console import commands, typed
 
 CHECKOUT = Path(__file__).parents[3]
@@ -174,6 +175,18 @@ def test_its_workflow_runs_targets_that_there_are(folder: Path) -> None:
     assert job["strategy"]["matrix"]["target"] == ["check", "e2e"]
     for target in job["strategy"]["matrix"]["target"]:
         assert f".PHONY: {target}\n" in "".join(makefiles)
+
+
+def test_each_of_its_tiers_is_run_before_a_release(folder: Path) -> None:
+    text = (folder / ".github" / "workflows" / "test-all.yaml").read_text()
+    tiers = tier.read(folder / "tests" / "tiers.toml")
+
+    (job,) = yaml.safe_load(text)["jobs"].values()
+    parts = ",".join(job["strategy"]["matrix"]["part"]).split(",")
+    assert set(parts) == {name.removesuffix(tier.LONG) for name in tiers}
+    for each in tiers.values():
+        for word in f"{each.run} {each.pytest}".split():
+            assert not word.startswith("tests/") or (folder / word).exists(), word
 
 
 def test_a_tag_that_is_pushed_releases_it_by_targets_that_there_are(folder: Path) -> None:
