@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from hack.commands import release
 from hack.commands import test as command
+from hack.pack.publication import source
 from hack.rig import paths
+from hack.rig.run import HackError
 from hack.tiers import lanes, reports, tested, tier
 
 REAL = command.TIERS
@@ -210,6 +213,43 @@ def test_all_goes_on_where_it_stopped(tiers: Tiers) -> None:
     assert (first, second, third, again) == (1, 0, 0, 0)
     assert tiers.ran() == ["a", "b", "c", "b", "a"]
     assert "passed before with this content: a " in said
+
+
+COMMITS = [("raised", "release: raise the version to 1.0.0"), ("tested", "core: it"), ("old", "a")]
+
+
+@pytest.fixture
+def released(tiers: Tiers, monkeypatch: pytest.MonkeyPatch) -> Tiers:
+    """A commit that releasing made, on one of which all but `b` has passed."""
+    tiers.write(a={"run": "true"}, b={"run": "true", "set": "all"})
+    log = "".join(f"{content} {subject}\n" for content, subject in COMMITS)
+    monkeypatch.setattr(source, "_git", lambda *_: log)
+    monkeypatch.delenv("UNTESTED", raising=False)
+    ours = (tiers.folder / "tiers.toml", tiers.folder)
+    monkeypatch.setattr(command.missing, "__defaults__", ours)
+    tested.record(tiers.folder, "tested", "a", 1.0, "1 passed")
+    tested.record(tiers.folder, "old", "b", 1.0, "1 passed")
+    return tiers
+
+
+def test_a_release_is_refused_with_what_has_not_passed(released: Tiers) -> None:
+    with pytest.raises(
+        HackError, match=r"have not passed for this commit: b\. Run `make test-all`"
+    ):
+        release._check_tested()
+
+
+def test_a_release_goes_on_once_all_has_passed_for_what_it_is_made_of(released: Tiers) -> None:
+    tested.record(released.folder, "tested", "b", 1.0, "1 passed")
+
+    release._check_tested()
+
+
+@pytest.mark.usefixtures("released")
+def test_untested_yes_overrides_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNTESTED", "yes")
+
+    release._check_tested()
 
 
 def test_what_is_chosen_or_limited_is_not_kept(tiers: Tiers) -> None:
