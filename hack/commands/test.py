@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import json
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -90,16 +91,17 @@ def _run(tiers: list[Tier], options: Sequence[str], build: Path, content: str) -
         if len(tiers) > 1:
             say(str(result))
 
+    began = time.monotonic()
     results = lanes.Run(folder, options, ended)(tiers, show=len(tiers) == 1)
     order = [each.name for each in tiers]
     results.sort(key=lambda result: order.index(result.tier.name))
     failed = [result for result in results if result.code]
-    took = max(sum(r.seconds for r in results if r.tier.lane == lane) for lane in tier.LANES)
-    say("\n" + "\n".join(map(str, results)))
-    say(f"{len(failed)} of {len(results)} tiers failed, in {elapsed(took)}; `make slowest`")
+    print("\n" + "\n".join(map(str, results)), flush=True)
+    took = elapsed(time.monotonic() - began)
+    print(f"{len(failed)} of {len(results)} tiers failed, in {took}; `make slowest`", flush=True)
     if len(tiers) > 1:
         for result in failed:
-            say(lanes.last_words(result))
+            print(lanes.last_words(result), flush=True)
     return 1 if failed else 0
 
 
