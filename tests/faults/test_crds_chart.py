@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from hack.rig import tools
 from hack.rig.control_plane import ADMIN, ControlPlane
 from tests.chart.helm import CHART, CRDS_CHART, PROGRAMS, HelmError, Manifest, helm
 from tests.support.faults import control_plane
 from tests.support.faults.kubectl import kubectl
+from tests.support.plugin import Plugin
 
 CRD = "messages.myorg.dev"
 KIND = (f"crd/{CRD}", *(f"clusterrole/{CRD}-{role}" for role in ("view", "edit", "admin")))
@@ -143,7 +145,7 @@ def test_an_operator_beside_it_does_not_take_the_kind_unless_it_is_told(
 
     assert names_the_owner(operator.refusal(), kind)
 
-    operator.upgrade("--install", "--set=crds.install=false")
+    operator.upgrade("--install", "--create-namespace", "--set=crds.install=false")
     operator.uninstall()
     assert owners(kind.plane) == {kind.name}
     assert uid(kind.plane) == message
@@ -188,3 +190,17 @@ def test_uninstalled_it_leaves_the_kind_and_the_messages_unless_told_otherwise(
     kind.uninstall()
     # The API server ends a kind, and every object of it, on its own time.
     kubectl(kind.plane, "wait", "--for=delete", "--timeout=300s", *KIND)
+
+
+def test_the_plugin_says_that_the_kind_is_missing(plane: ControlPlane, tmp_path: Path) -> None:
+    plugin = Plugin(tmp_path, tools.path("kubectl"), plane.kubeconfig(ADMIN))
+
+    status, doctor = plugin("status"), plugin("doctor")
+
+    assert (status.code, status.err.splitlines()[0]) == (
+        3, "kubectl message: The cluster does not know the kind Message: its CRD is missing."
+    )  # fmt: skip
+    assert doctor.code == 1
+    assert "✗ Kind         the CRD messages.myorg.dev is missing" in doctor.out
+    assert "✗ Operator     no operator is installed" in doctor.out
+    assert "MessageOperatorUnserved.md" in doctor.out

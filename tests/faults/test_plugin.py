@@ -240,22 +240,6 @@ def look_alike(*arguments: str) -> Raw:
     }
 
 
-async def test_without_the_kind_it_says_so(world_without_the_kind: World, tmp_path: Path) -> None:
-    plane = world_without_the_kind.cluster.plane
-    plugin = Plugin(tmp_path, tools.path("kubectl"), plane.kubeconfig(ADMIN))
-
-    status = await asyncio.to_thread(plugin, "status")
-    doctor = await asyncio.to_thread(plugin, "doctor")
-
-    assert (status.code, status.err.splitlines()[0]) == (
-        3, "kubectl message: The cluster does not know the kind Message: its CRD is missing."
-    )  # fmt: skip
-    assert doctor.code == 1
-    assert "✗ Kind         the CRD messages.myorg.dev is missing" in doctor.out
-    assert "✗ Operator     no operator is installed" in doctor.out
-    assert "MessageOperatorUnserved.md" in doctor.out
-
-
 async def test_the_live_table_follows_each_change(here: World, tmp_path: Path) -> None:
     plugin = Plugin(tmp_path, tools.path("kubectl"), here.cluster.plane.kubeconfig(ADMIN))
     await here.create("하나", "first")
