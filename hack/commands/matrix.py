@@ -58,7 +58,7 @@ def _pytest(minor: str, report: Path, arguments: list[str]) -> int:
     project = PROJECT.root.relative_to(paths.CHECKOUT)
     ours = PROJECT.root == REFERENCE.root
     chosen = (
-        ("-m", "api and not long and not soak")
+        ("-m", "api and not soak")
         if ours
         else ("-m", "not long and not soak", f"--project={project}")
     )

@@ -18,9 +18,9 @@ from tests.support.faults.world import World, world
 
 AT_ONCE = 5  # operators that start at once; most of their time is waiting
 MOST = 40  # writes of a scenario; an operator that takes more does not come to rest
-#: Scenarios that take the same writes as an edit or a loss, or none: the tier `faults` kills
-#: the operator after each of them, and `faults-long` tries the other faults.
-SAME_WRITES = ("burst", "evict", "alter", "delete")
+#: Scenarios that take the same writes as a creation, an edit or a loss, or none: the tier `faults`
+#: kills the operator after each of them, and `faults-long` tries the other faults.
+SAME_WRITES = ("burst", "evict", "alter", "recreate", "delete")
 
 
 def of_each_subject(*left_out: str, least: int = 0) -> pytest.MarkDecorator:

@@ -70,7 +70,17 @@ def remove(plane: ControlPlane, objects: list[Manifest]) -> None:
     kubectl(plane, "delete", "--wait=false", "-f", "-", stdin=gone)
 
 
-@pytest.mark.parametrize("values", SCENARIOS.values(), ids=SCENARIOS)
+#: `unusual` sets every value; the tiers `faults-long` and `matrix` try the scenarios between.
+QUICK = ("defaults", "unusual")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(values, id=name, marks=() if name in QUICK else pytest.mark.long)
+        for name, values in SCENARIOS.items()
+    ],
+)
 def test_what_is_rendered_and_applied_comes_back_as_it_is(
     empty: ControlPlane, values: Values
 ) -> None:

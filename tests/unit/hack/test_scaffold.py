@@ -23,12 +23,14 @@ CHECKOUT = Path(__file__).parents[3]
 CACHE = Answers("cache-operator", "Cache", "cache.example.com")
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A new repository, but for what is generated there."""
-    monkeypatch.setattr(repository, "generate", lambda folder: None)
-    repository.write(CACHE, tmp_path / "new")
-    return tmp_path / "new"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Have a new repository to read, but for what is generated there."""
+    folder = tmp_path_factory.mktemp("scaffold") / "new"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(repository, "generate", lambda folder: None)
+        repository.write(CACHE, folder)
+    return folder
 
 
 # --- answers --------------------------------------------------------------------------------------
