@@ -373,6 +373,23 @@ async def test_a_status_that_somebody_else_wrote_meanwhile_is_written_again(
         await until(lambda: told(server).get("status") == "True")
 
 
+async def test_a_status_is_written_to_the_version_that_it_is_about_alone(server: ApiServer) -> None:
+    before: list[Any] = []
+
+    async def edit_meanwhile(request: Any) -> None:
+        if request.method == "PATCH" and request.path.endswith("/status"):
+            before.append((server.get(WIDGET, KEY) or {}).get("status"))
+            if len(before) == 1:
+                server.edit(WIDGET, KEY, edit("edited"))
+
+    server.answers.append(edit_meanwhile)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("observedGeneration") == 2)
+
+    assert not any(before[:2])
+
+
 async def test_a_status_altered_by_hand_is_repaired(server: ApiServer) -> None:
     server.put(WIDGET, widget())
     async with operating(server, widgets.controller(widgets.pod)):
