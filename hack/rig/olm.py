@@ -202,11 +202,11 @@ def _install_olm(made: Cluster, ref: str) -> None:
             [
                 *(*made.helm_command, "upgrade", "--install", _RELEASE, chart),
                 *("--namespace", _RELEASE_NAMESPACE, "--values", values),
-                *("--wait", "--timeout=5m"),
             ],
-            timeout=360,
+            timeout=120,
         )
-        # OLM itself installs the package server with a CSV, so this proves that OLM works.
+        # OLM itself installs the package server with a CSV, so this proves that OLM works. It is
+        # there sooner than the probes of OLM's own Pods, of ten seconds each, say.
         work.run(
             [
                 *(*made.kubectl_command, "wait", "-n", NAMESPACE, "csv/packageserver"),

@@ -31,10 +31,16 @@ Images = tuple[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Offers:
-    """Catalog images, each with one release more than the one before it."""
+    """Catalog images: with the former release alone, and with the present one, too."""
 
     former: str
     present: str
+
+
+@dataclass(frozen=True)
+class Later:
+    """Catalog images with a release that cannot start, and one more, with one that can."""
+
     broken: str
     mended: str
 
@@ -67,23 +73,31 @@ def images(published: Published) -> Images:
     return published.image, published.pod_images
 
 
-@pytest.fixture(scope="session")
-def offers(images: Images) -> Offers:
-    """The catalogs that the tests offer."""
+def _catalogs(images: Images, *versions: str) -> list[str]:
+    """Return catalog images, each with one release more than the one before it."""
     image, pod_images = images
     missing = f"{image.partition('@')[0]}:missing"
     made: list[Release] = []
-    programs = olm.image()
     catalogs = []
-    for version, of in (
-        (releases.FORMER, image),
-        (releases.PRESENT, image),
-        (releases.BROKEN, missing),
-        (releases.MENDED, image),
-    ):
+    for version in versions:
+        of = missing if version == releases.BROKEN else image
         made.append(releases.publish_bundle(version, of, pod_images))
-        catalogs.append(releases.publish_catalog(made, programs))
-    return Offers(*catalogs)
+        catalogs.append(releases.publish_catalog(made, olm.image()))
+    return catalogs
+
+
+@pytest.fixture(scope="session")
+def offers(images: Images) -> Offers:
+    """The catalogs that the tests offer."""
+    return Offers(*_catalogs(images, releases.FORMER, releases.PRESENT))
+
+
+@pytest.fixture(scope="session")
+def later(images: Images) -> Later:
+    """The catalogs that come after them."""
+    versions = (releases.FORMER, releases.PRESENT, releases.BROKEN, releases.MENDED)
+    _, _, broken, mended = _catalogs(images, *versions)
+    return Later(broken, mended)
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,8 @@ from tests.e2e import release
 from tests.e2e.kube import Kube, Object
 from tests.support.registry_v1 import rendered
 
+pytestmark = pytest.mark.long
+
 KIND = "clusterextensions.olm.operatorframework.io"
 INSTALLER = f"--as=system:serviceaccount:{NAME}:{olmv1.INSTALLER}"
 #: As a controller applies, and the fields are its own.

@@ -1,22 +1,23 @@
-"""Installed by a Subscription, the operator serves the namespaces that it is to, no others."""
+"""Installed by a Subscription, the operator serves the namespaces that it is to, no others.
+
+test_journey.py has the modes OwnNamespace and AllNamespaces.
+"""
 
 import pytest
 
 from hack.rig import cluster as hack_cluster
-from tests.e2e.kube import WAIT
-from tests.e2e.messages import Namespace, restarts, uid
-from tests.e2e.waiting import wait_until
+from tests.e2e.messages import Namespace, uid
 from tests.make.commands import CHECKOUT, Make
 from tests.olm import releases
 from tests.olm.conftest import MakeNamespace
-from tests.olm.subscription import CRD, Subscription
+from tests.olm.subscription import Subscription
 
-#: For each of OLM's install modes: the namespaces of the OperatorGroup, and those not served.
+pytestmark = pytest.mark.long
+
+#: For OLM's other install modes: the namespaces of the OperatorGroup, and those not served.
 MODES = {
-    "OwnNamespace": (["home"], ["first", "second"]),
     "SingleNamespace": (["first"], ["home", "second"]),
     "MultiNamespace": (["first", "second"], ["home"]),
-    "AllNamespaces": ([], []),
 }
 
 
@@ -40,36 +41,6 @@ def test_in_each_install_mode_messages_work_in_the_watched_namespaces_alone(
         # OLM lets it act in its own namespace always, for there it has its Lease.
         if message.namespace is not home:
             assert not subscription.may("list", "messages.myorg.dev", message.namespace.name)
-
-
-def test_uninstalled_it_leaves_messages_that_can_be_deleted_and_adopted_but_nothing_else(
-    subscription: Subscription, home: Namespace
-) -> None:
-    kube = home.kube
-    subscription.group()
-    subscription.subscribe()
-    subscription.wait_until_installed(releases.PRESENT)
-    deleted, kept, edited = (home.create(name, "before") for name in ("deleted", "kept", "edited"))
-    deleted.wait_until_ready()
-    pod, former = kept.wait_until_ready(), edited.wait_until_ready()
-    assert len(subscription.made()) > 5
-
-    subscription.uninstall()
-
-    wait_until("all of OLM's making to be gone", subscription.made, lambda made: not made)
-    assert kube.get("CustomResourceDefinition", CRD) is not None
-    assert uid(kept.pod()) == uid(pod)
-    home.kubectl("delete", "message", "deleted", WAIT)
-    deleted.wait_until_gone()
-    edited.edit(text="after")
-
-    subscription.subscribe()
-    subscription.wait_until_installed(releases.PRESENT)
-
-    edited.wait_until_ready(instead_of=former)
-    edited.wait_for_log(b"after\n")
-    adopted = kept.wait_until_ready()
-    assert (uid(adopted), restarts(adopted)) == (uid(pod), 0)
 
 
 def test_the_commands_of_the_makefile_leave_what_olm_installed_alone(

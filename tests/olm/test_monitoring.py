@@ -3,6 +3,8 @@
 import contextlib
 import re
 
+import pytest
+
 from tests.bundle.test_monitoring import by_the_guide, one
 from tests.e2e.chart.conftest import apply, monitoring_kinds
 from tests.e2e.kube import CommandError
@@ -12,6 +14,7 @@ from tests.olm import releases
 from tests.olm.subscription import Subscription
 
 
+@pytest.mark.long
 def test_what_the_guide_adds_finds_the_operator(
     subscription: Subscription, home: Namespace
 ) -> None:

@@ -25,6 +25,7 @@ def helm(kube: Kube, published: Published) -> Iterator[Operator]:
     kube.helm("uninstall", release.NAME, "-n", release.NAMESPACE, "--ignore-not-found", "--wait")
 
 
+@pytest.mark.long
 def test_from_helm_to_olm_and_back_no_message_is_lost_and_no_message_pod_restarts(
     helm: Operator, subscription: Subscription, make: MakeNamespace
 ) -> None:

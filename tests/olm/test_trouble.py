@@ -12,6 +12,8 @@ from tests.olm import releases
 from tests.olm.conftest import Images
 from tests.olm.subscription import BOUND, Catalog, Subscription, csv_name
 
+pytestmark = pytest.mark.long
+
 
 def test_what_was_left_behind_is_mended_by_removing_subscription_and_csv_and_beginning_anew(
     subscription: Subscription, home: Namespace

@@ -1,11 +1,15 @@
 """OLM upgrades the operator as its administrator wants it, and Messages go on meanwhile."""
 
+import pytest
+
 from tests.e2e.kube import Object
 from tests.e2e.messages import Message, Namespace, restarts, uid
 from tests.e2e.waiting import wait_until
 from tests.olm import releases
-from tests.olm.conftest import Offers
-from tests.olm.subscription import Subscription, csv_name, is_up
+from tests.olm.conftest import Later, Offers
+from tests.olm.subscription import Subscription, is_up
+
+pytestmark = pytest.mark.long
 
 
 def declare(home: Namespace) -> tuple[list[Message], list[Object]]:
@@ -44,27 +48,6 @@ def test_a_new_release_in_the_channel_is_installed_and_no_message_pod_restarts(
     assert_untouched(messages[1:], pods[1:])
 
 
-def test_with_manual_approval_nothing_is_installed_or_upgraded_before_it(
-    subscription: Subscription, home: Namespace
-) -> None:
-    subscription.group(home.name)
-    subscription.subscribe(starting=releases.FORMER, approval="Manual")
-    subscription.wait_for_plan(releases.FORMER)
-    assert subscription.csvs() == {}
-
-    subscription.approve(releases.FORMER)
-    subscription.wait_until_installed(releases.FORMER)
-    messages, pods = declare(home)
-    subscription.wait_for_plan(releases.PRESENT)
-    assert subscription.csvs().keys() == {csv_name(releases.FORMER)}
-
-    subscription.approve(releases.PRESENT)
-
-    subscription.wait_until_installed(releases.PRESENT)
-    assert_untouched(messages, pods)
-    assert_served(messages[0])
-
-
 def test_the_subscription_sets_resources_and_environment(
     subscription: Subscription, home: Namespace
 ) -> None:
@@ -90,14 +73,14 @@ def test_the_subscription_sets_resources_and_environment(
 
 
 def test_an_upgrade_that_cannot_start_leaves_the_old_operator_serving_and_is_undone(
-    followed: Subscription, home: Namespace, offers: Offers
+    followed: Subscription, home: Namespace, later: Later
 ) -> None:
     followed.group()
     followed.subscribe()
     followed.wait_until_installed(releases.FORMER)
     messages, pods = declare(home)
 
-    followed.catalog.offer(offers.broken, releases.BROKEN)
+    followed.catalog.offer(later.broken, releases.BROKEN)
     wait_until(
         "the upgrade to hang",
         followed.pods,
@@ -112,7 +95,7 @@ def test_an_upgrade_that_cannot_start_leaves_the_old_operator_serving_and_is_und
     followed.wait_until_installed(releases.FORMER)
     assert_served(messages[1])
 
-    followed.catalog.offer(offers.mended, releases.MENDED)
+    followed.catalog.offer(later.mended, releases.MENDED)
     followed.refuse(releases.BROKEN)
     followed.approve(releases.MENDED)
     followed.wait_until_installed(releases.MENDED)
