@@ -21,6 +21,8 @@ from bench.audit import Audit
 from bench.peers import FLIGHTTICKET, Peer
 from bench.stage import Numbers
 from bench.watched import Watched
+from hack.pack import nested
+from hack.pack.project import load
 from hack.rig import paths
 from hack.rig.control_plane import GARBAGE, ControlPlane, end_with_parent
 from hack.rig.run import HackError
@@ -61,10 +63,15 @@ class Progress(Watched):
             self.last_child = now
 
 
+def _crd(example: str) -> Path:
+    project = nested.ensure(load(_EXAMPLES / example))
+    return project.built / "deploy" / "crds.yaml"
+
+
 async def memcached(peer: Peer, count: int) -> Numbers:
     """Measure a backlog of Memcacheds of one node: time, CPU, memory and writes."""
     names = [f"m{i:05}" for i in range(count)]
-    crd = _EXAMPLES / "memcached" / "crd.yaml"
+    crd = _crd("memcached")
     async with _observed("Memcached", crd, names, _MEMCACHEDS, {"size": 1}) as (plane, progress):
         audit = Audit(environment.audit_log(plane), environment.OPERATOR)
         async with peers.running(plane, peer, name="memcached") as process:
@@ -85,7 +92,7 @@ async def memcached(peer: Peer, count: int) -> Numbers:
 async def flightticket(count: int, rate: float) -> Numbers:
     """Measure a backlog of FlightTickets, at so many calls to the booking service in a second."""
     names = [f"t{i:05}" for i in range(count)]
-    crd = _EXAMPLES / "flightticket" / "crd.yaml"
+    crd = _crd("flightticket")
     spec = {"from": "Seoul", "to": "Busan", "number": 1}
     async with (
         _observed("FlightTicket", crd, names, _TICKETS, spec) as (plane, progress),

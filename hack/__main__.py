@@ -17,6 +17,10 @@ def _main() -> int | None:
         if add := getattr(importlib.import_module(module.name), "add", None):
             add(commands)
     arguments = parser.parse_args()
+    if "unless_current" not in arguments:  # all but `generate` itself
+        from hack.pack import nested, project
+
+        nested.ensure(project.PROJECT)
     code: int | None = arguments.run(arguments)
     return code
 

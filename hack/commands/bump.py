@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hack.commands import Subparsers
-from hack.pack import bundle, catalog, changelog
+from hack.pack import catalog, changelog
 from hack.pack.project import PROJECT
 from hack.rig import paths
 from hack.rig.run import HackError
 from hack.rig.steps import say
 
-_CSV = bundle.WRITTEN / "csv.yaml"
+_CSV = PROJECT.root / "olm" / "csv.yaml"
 
 
 def add(commands: Subparsers) -> None:

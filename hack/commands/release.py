@@ -161,9 +161,9 @@ def _record(made: Release) -> None:
     """Commit what catalog/ tells of the release, unless it is told."""
     catalog.check_recordable(made)
     with source.change(f"release: record {made.version}") as at:
-        root = at / PROJECT.root.relative_to(paths.CHECKOUT)
+        records = at / catalog.CATALOG.relative_to(paths.CHECKOUT)
         for path, text in catalog.with_release(made).items():
-            (root / catalog.CATALOG.relative_to(PROJECT.root) / path).write_text(text)
+            (records / path).write_text(text)
 
 
 def _sign(published: Mapping[str, str], signer: Signer) -> None:

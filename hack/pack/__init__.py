@@ -2,6 +2,7 @@
 
 project             the file PROJECT: the operator's name, package, kinds and images
 generated           writes or checks all generated files
+nested              where those of a project in another's repository are
 references          image names, and their digests
 dockerfile          the Dockerfile of another operator, from the reference's
 image, artifacts    the operator's image; images and charts in a registry

@@ -40,8 +40,8 @@ __all__ = [
     "files",
 ]
 
-BUNDLE = PROJECT.root / "bundle"
-DOCKERFILE = PROJECT.root / "bundle.Dockerfile"
+BUNDLE = PROJECT.built / "bundle"
+DOCKERFILE = PROJECT.built / "bundle.Dockerfile"
 
 #: The scorecard's image, for users who run it in a cluster.
 _SCORECARD_IMAGE = f"quay.io/operator-framework/scorecard-test:{versions.SCORECARD}"

@@ -20,8 +20,8 @@ from hack.pack.project import PROJECT
 from hack.rig import versions
 from hack.rig.run import HackError
 
-CATALOG = PROJECT.root / "catalog"
-DOCKERFILE = PROJECT.root / "catalog.Dockerfile"
+CATALOG = PROJECT.built / "catalog"
+DOCKERFILE = PROJECT.built / "catalog.Dockerfile"
 
 #: The image that serves a catalog.
 OPM_IMAGE = f"quay.io/operator-framework/opm:{versions.OPM}"
@@ -244,7 +244,14 @@ def record(release: Release) -> Path:
     check_recordable(release)
     for path, text in with_release(release).items():
         (CATALOG / path).write_text(text)
-    return CATALOG / file(release.version)
+    made = CATALOG / file(release.version)
+    if PROJECT.built == PROJECT.root:
+        return made
+    # Of a nested project's catalog, git has only the records of releases.
+    kept = PROJECT.root / "catalog" / file(release.version)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(made.read_text())
+    return kept
 
 
 def check_recordable(release: Release) -> None:

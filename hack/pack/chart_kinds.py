@@ -86,7 +86,7 @@ def _alerts() -> list[str]:
     """Return the names of the chart's alerts: those that all operators share, and its own."""
     rule = REFERENCE.chart / "templates" / "monitoring" / "prometheusrule.yaml"
     common = rule.read_text().replace(REFERENCE.alerts, PROJECT.alerts)
-    own = PROJECT.chart / "templates" / "_operator.tpl"
+    own = PROJECT.written_chart / "templates" / "_operator.tpl"
     if not own.is_file():
         raise HackError(
             f"{own} is missing: it has the flags, the checks and the alerts that only "

@@ -44,7 +44,7 @@ def files() -> dict[Path, str]:
         (REFERENCE.chart, PROJECT.chart),
         (REFERENCE.crds_chart, PROJECT.crds_chart),
         (REFERENCE.olm, PROJECT.olm),
-        (REFERENCE.root / _RUNBOOKS, PROJECT.root / _RUNBOOKS),
+        (REFERENCE.root / _RUNBOOKS, PROJECT.built / _RUNBOOKS),
     )
     return {
         **{
@@ -123,17 +123,16 @@ def _generated(file: Path) -> str:
 def _values() -> str:
     """Return values.yaml, with the project's own values in place of the reference's."""
     file = REFERENCE.chart / "values.yaml"
-    text = file.read_text()
-    for key in {image.values.partition(".")[0] for image in REFERENCE.images}:
-        block = re.compile(rf"^{key}:\n(?:(?: .*)?\n)*", re.MULTILINE)
-        before, after = block.split(text)
-        text = renamed(before, PROJECT.kinds[0]) + _own_values() + renamed(after, PROJECT.kinds[0])
+    keys = "|".join(sorted({image.values.partition(".")[0] for image in REFERENCE.images}))
+    blocks = re.compile(rf"^(?:{keys}):\n(?:(?: .*)?\n)*", re.MULTILINE)
+    before, *after = (renamed(part, PROJECT.kinds[0]) for part in blocks.split(file.read_text()))
+    text = "".join([before, _own_values(), *after])
     return f"# {_generated(file)}\n{text}"
 
 
 def _own_values() -> str:
     """Return the values that only this project has, if any."""
-    file = PROJECT.chart / _OWN_VALUES
+    file = PROJECT.written_chart / _OWN_VALUES
     written = file.read_text() if file.is_file() else ""
     texts = (pod_images.values(yaml.safe_load(written) or {}), written)
     return "".join(f"{text.strip()}\n\n" for text in texts if text)
@@ -156,7 +155,7 @@ def _names(project: Project) -> tuple[str, ...]:
 
 def _owner(project: Project) -> str:
     """Return the owner of the chart's home, such as myorg for https://github.com/myorg/…."""
-    home: str = yaml.safe_load((project.chart / "Chart.yaml").read_text())["home"]
+    home: str = yaml.safe_load((project.written_chart / "Chart.yaml").read_text())["home"]
     return home.split("/")[3]
 
 

@@ -14,7 +14,7 @@ from kopf_runtime import Manager
 from kopf_runtime.declaration import declared
 
 _BY = "hack/pack/declared.py of the operator's code"
-#: Each example has its operator in one file.
+#: An example that has no chart has its operator in one file, and its CRD beside it.
 EXAMPLES = PROJECT.root / "examples"
 
 _CRD = """\
@@ -37,7 +37,11 @@ def files() -> dict[Path, str]:
         templates / "_rules.tpl": chart_rules(manager, PROJECT.name),
         templates / "_images.tpl": pod_images.template(),
         templates / "_sample.tpl": samples.template(),
-        **{file.with_name("crd.yaml"): plain(_of(file)) for file in EXAMPLES.glob("*/*.py")},
+        **{
+            file.with_name("crd.yaml"): plain(_of(file))
+            for file in EXAMPLES.glob("*/*.py")
+            if not file.with_name("PROJECT").exists()  # it has the CRD in its charts
+        },
     }
 
 

@@ -12,7 +12,7 @@ from hack.pack import documents
 from hack.pack.project import PROJECT, REFERENCE
 from hack.rig import paths
 
-FILE = PROJECT.root / "Dockerfile"
+FILE = PROJECT.built / "Dockerfile"
 #: The Dockerfile from which it is generated.
 FORMER = REFERENCE.root / "Dockerfile"
 

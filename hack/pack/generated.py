@@ -4,7 +4,6 @@ Each names its generator in the first lines, except files in which only the vers
 """
 
 import importlib.util
-from collections.abc import Callable
 from pathlib import Path
 
 from hack.pack import (
@@ -17,6 +16,7 @@ from hack.pack import (
     declared,
     dockerfile,
     manifests,
+    nested,
     numbered,
     olmv1,
 )
@@ -44,13 +44,14 @@ def _of(module: str) -> dict[Path, str]:
 
 def _of_the_charts() -> dict[Path, str]:
     made = {**chart_docs.files(crds_chart.CHART), **_of("reference")}
-    if PROJECT.olm.is_dir():
+    if (PROJECT.root / "olm").is_dir():
         made |= {**bundle.files(), **catalog.files(), **manifests.files(), **olmv1.files()}
     return made
 
 
 #: In this order, because a stage reads files of earlier stages: Helm renders with the schema.
 STAGES = (
+    nested.copies,
     chart_templates.files,
     numbered.files,
     _of_the_chart_s_sources,
@@ -64,10 +65,8 @@ def files() -> dict[Path, str]:
     return {file: text for stage in STAGES for file, text in stage().items()}
 
 
-def stale(stage: Callable[[], dict[Path, str]] = files) -> dict[Path, str]:
+def stale(texts: dict[Path, str]) -> dict[Path, str]:
     """Return the files that are missing or differ from their generated text."""
     return {
-        file: text
-        for file, text in stage().items()
-        if not file.exists() or file.read_text() != text
+        file: text for file, text in texts.items() if not file.exists() or file.read_text() != text
     }

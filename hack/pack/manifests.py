@@ -14,7 +14,7 @@ from hack.pack.project import PROJECT, Kind
 from hack.pack.rendered import Manifest, template
 
 NAME = PROJECT.name
-DEPLOY = PROJECT.root / "deploy"
+DEPLOY = PROJECT.built / "deploy"
 #: Objects that the bundle omits, because OLM would refuse it without the Prometheus Operator.
 MONITORING = ("Service", "PodMonitor", "PrometheusRule", "ConfigMap")
 _MONITORING_VALUES = bundle.WRITTEN / "monitoring-values.yaml"

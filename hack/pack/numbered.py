@@ -19,8 +19,8 @@ from hack.pack.release import current
 from hack.rig.run import HackError
 
 _CHART = chart_docs.CHART / "Chart.yaml"
+_WRITTEN = PROJECT.written_chart / "Chart.yaml"
 _DOCUMENTS = (
-    _CHART,
     *sorted(PROJECT.root.glob("README*.md")),
     *sorted((PROJECT.root / "docs").glob("*.md")),
     *PROJECT.root.glob("kubectl_message/version.py"),
@@ -52,7 +52,8 @@ def files() -> dict[Path, str]:
     """Return the texts of these documents with the current version, by path."""
     version = PROJECT.version
     made = {file: named(file.read_text(), version) for file in _DOCUMENTS}
-    chart = with_changes(made[_CHART], version, catalog.known(), changelog.current())
+    chart = named(_WRITTEN.read_text(), version)
+    chart = with_changes(chart, version, catalog.known(), changelog.current())
     return {**made, _CHART: _IMAGES.sub(lambda _: _images(), with_samples(chart))}
 
 
@@ -61,7 +62,7 @@ def with_samples(text: str) -> str:
     made, places = _SAMPLES.subn(lambda _: textwrap.indent(samples.listed(), "    "), text)
     if not places:
         raise HackError(
-            f"{_CHART}: `make generate` finds no place for the samples; write, in `annotations`, "
+            f"{_WRITTEN}: `make generate` finds no place for the samples; write, in `annotations`, "
             f"`{_EXAMPLES}: |` and, four spaces into the next line, `# the samples`"
         )
     return made
@@ -69,7 +70,7 @@ def with_samples(text: str) -> str:
 
 def dropped() -> list[str]:
     """Return what only Chart.yaml has of examples: `make generate` removes it."""
-    annotations = yaml.safe_load(_CHART.read_text()).get("annotations") or {}
+    annotations = yaml.safe_load(_WRITTEN.read_text()).get("annotations") or {}
     shown = yaml.safe_load(annotations.get(_EXAMPLES, "")) or []
     kept = {_called(manifest) for manifest in samples.manifests()}
     return [called for called in map(_called, shown) if called not in kept]

@@ -143,14 +143,30 @@ class Project(msgspec.Struct, frozen=True):
     panels: tuple[Panel, ...] = ()
 
     @property
+    def built(self) -> Path:
+        """The folder of the charts, the bundle and all else that is generated.
+
+        It is the project's own folder. But a project in another's repository has it below build/:
+        `hack.pack.nested` says why, and what else is there.
+        """
+        if self.root == names.REFERENCE or paths.CHECKOUT not in self.root.parents:
+            return self.root
+        return paths.BUILD / self.root.relative_to(paths.CHECKOUT)
+
+    @property
     def chart(self) -> Path:
         """The folder of the chart."""
+        return self.built / "charts" / self.name
+
+    @property
+    def written_chart(self) -> Path:
+        """The folder of those of the chart's files that people write."""
         return self.root / "charts" / self.name
 
     @property
     def olm(self) -> Path:
-        """The folder with the parts of the bundle that people write."""
-        return self.root / "olm"
+        """The folder with what the bundle is generated from, beside the chart."""
+        return self.built / "olm"
 
     @property
     def icon(self) -> Path:
@@ -161,7 +177,7 @@ class Project(msgspec.Struct, frozen=True):
     @property
     def crds_chart(self) -> Path:
         """The folder of the chart with only the CRDs and their users' roles."""
-        return self.root / "charts" / f"{self.name}-crds"
+        return self.built / "charts" / f"{self.name}-crds"
 
     @property
     def version(self) -> str:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "catalog",
     ):
         shutil.copytree(paths.CHECKOUT / part, folder / part)
-    for part in ("Makefile", "README.md", "README.ko.md"):
+    for part in ("Dockerfile", "Makefile", "README.md", "README.ko.md"):
         shutil.copy(paths.CHECKOUT / part, folder)
     operator = folder / "operator" / "message_operator" / "operator.py"
     operator.write_text(operator.read_text() + LETTER)
@@ -129,11 +130,17 @@ def edit(file: Path, former: Path, change: Callable[[dict[str, Any]], None]) -> 
 
 
 def generate(folder: Path) -> None:
+    hack(folder, "generate")
+
+
+def hack(folder: Path, command: str, project: str = "") -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "hack", "generate"], cwd=folder, capture_output=True, text=True,
-        check=False, timeout=300, env={**os.environ, "PYTHONPATH": f"{folder}/operator"},
+        [sys.executable, "-m", "hack", command], cwd=folder, capture_output=True, text=True,
+        check=False, timeout=300,
+        env={**os.environ, "PYTHONPATH": f"{folder}/operator", "PROJECT": project},
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def test_no_rule_is_broken(project: Path) -> None:
@@ -199,3 +206,35 @@ def test_the_catalog_and_the_plain_manifests_have_each_kind(project: Path) -> No
     assert [crd["spec"]["names"]["kind"] for crd in deployed] == ["Message", "Letter"]
     assert schema["properties"]["kind"]["enum"] == ["Letter"]
     assert "address" in schema["properties"]["spec"]["properties"]
+
+
+def test_what_an_example_has_generated_is_there_when_two_need_it_at_once(project: Path) -> None:
+    example, there = (
+        project / "examples" / "memcached",
+        project / "build" / "examples" / "memcached",
+    )
+    before = sorted(example.rglob("*.yaml"))
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda _: hack(project, "verify", "examples/memcached"), range(2)))
+
+    assert "kind: Memcached\n" in (there / "deploy" / "crds.yaml").read_text()
+    assert sorted(example.rglob("*.yaml")) == before
+
+
+def test_what_an_example_has_generated_follows_its_sources(project: Path) -> None:
+    example, there = (
+        project / "examples" / "memcached",
+        project / "build" / "examples" / "memcached",
+    )
+    left = there / "charts" / "memcached-operator" / "templates" / "left.yaml"
+    hack(project, "generate", "examples/memcached")
+    assert hack(project, "generate", "examples/memcached") == ""
+
+    left.touch()
+    sample = example / "sample.yaml"
+    sample.write_text(sample.read_text().replace("size: 2", "size: 7"))
+    hack(project, "verify", "examples/memcached")
+
+    assert not left.exists()
+    assert "size: 7" in left.with_name("_sample.tpl").read_text()

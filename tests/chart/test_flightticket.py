@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from hack.pack import nested
 from hack.pack.project import REFERENCE, load
 from kopf_runtime import settings
 from tests.chart import helm
 from tests.chart.helm import Manifest
 
-PROJECT = load(REFERENCE.root / "examples" / "flightticket")
+PROJECT = nested.ensure(load(REFERENCE.root / "examples" / "flightticket"))
 
 
 def rendered(**values: Any) -> list[Manifest]:

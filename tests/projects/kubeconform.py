@@ -9,7 +9,7 @@ from hack.rig import golang
 
 def findings(project: Project, *manifests: Path) -> str:
     """Return what kubeconform finds in manifests of a project's kinds; empty if it takes them."""
-    schemas = project.root / "deploy" / "schemas"
+    schemas = project.built / "deploy" / "schemas"
     form = f"{schemas}/{{{{.ResourceKind}}}}_{{{{.ResourceAPIVersion}}}}.json"
     ended = subprocess.run(
         [golang.program("kubeconform"), "-strict", "-schema-location", form, *manifests],

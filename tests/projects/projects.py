@@ -2,15 +2,16 @@
 
 import pytest
 
+from hack.pack import nested
 from hack.pack.project import PROJECT, REFERENCE, Project, load
 
 
 def projects() -> list[Project]:
     """Return the projects that are asked for: the one that PROJECT names, or all."""
     if PROJECT.root != REFERENCE.root:
-        return [PROJECT]
+        return [nested.ensure(PROJECT)]
     examples = sorted(file.parent for file in REFERENCE.root.glob("examples/*/PROJECT"))
-    return [REFERENCE, *map(load, examples)]
+    return [REFERENCE, *(nested.ensure(load(example)) for example in examples)]
 
 
 every_project = pytest.mark.parametrize("project", projects(), ids=lambda project: project.name)

@@ -23,7 +23,7 @@ Manifest = dict[str, Any]
 
 @pytest.fixture
 def csv(project: Project) -> Manifest:
-    manifests = project.root / "bundle" / "manifests"
+    manifests = project.built / "bundle" / "manifests"
     found: Manifest = yaml.safe_load(
         (manifests / f"{project.name}.clusterserviceversion.yaml").read_text()
     )
@@ -32,8 +32,8 @@ def csv(project: Project) -> Manifest:
 
 @every_project
 def test_olm_s_validators_find_nothing(project: Project) -> None:
-    assert validators.findings(project.root / "bundle") == []
-    assert opm("validate", project.root / "catalog") == ""
+    assert validators.findings(project.built / "bundle") == []
+    assert opm("validate", project.built / "catalog") == ""
 
 
 @every_project
@@ -75,7 +75,7 @@ def test_the_examples_are_as_the_kinds_want_them(project: Project, csv: Manifest
     schemas = {}
     for kind in project.kinds:
         file = f"{kind.qualified_group}_{kind.plural}.yaml"
-        crd = yaml.safe_load((project.root / "bundle" / "manifests" / file).read_text())
+        crd = yaml.safe_load((project.built / "bundle" / "manifests" / file).read_text())
         (version,) = crd["spec"]["versions"]
         schemas[kind.kind] = version["schema"]["openAPIV3Schema"]
 

@@ -68,7 +68,7 @@ def walkthrough(project: Project, folder: Path) -> str:
 
 def description(project: Project) -> str:
     """Return what OLM's catalogs show about the operator."""
-    file = project.root / "bundle" / "manifests" / f"{project.name}.clusterserviceversion.yaml"
+    file = project.built / "bundle" / "manifests" / f"{project.name}.clusterserviceversion.yaml"
     return str(yaml.safe_load(file.read_text())["spec"]["description"])
 
 
@@ -249,7 +249,7 @@ def test_the_link_of_each_alert_leads_to_its_runbook(project: Project) -> None:
 
         url = alert["annotations"]["runbook_url"]
         assert url.endswith(f"/{project.name}/blob/v{project.version}/{page}")
-        text = (project.root / page).read_text()
+        text = (project.built / page).read_text()
         assert re.search(rf"^# {alert['alert']}: ", text, re.MULTILINE)
         assert f"Severity: {alert['labels']['severity']}\n" in text
 
@@ -258,7 +258,7 @@ def test_the_link_of_each_alert_leads_to_its_runbook(project: Project) -> None:
 def test_a_project_names_no_other(project: Project) -> None:
     if project.root == REFERENCE.root:
         return
-    pages = (project.root / "docs" / "runbooks").iterdir()
+    pages = (project.built / "docs" / "runbooks").iterdir()
     runbooks = [page.read_text().partition("\n")[2] for page in pages]  # without its source
     text = "\n".join([*map(str, rendered(project, VALUES["all"])), *runbooks])
     kind = REFERENCE.kinds[0]

@@ -23,7 +23,7 @@ CHARTS = sorted(
     file
     for pattern in (
         "charts/*/README.md",
-        "examples/*/charts/*/README.md",
+        "examples/*/charts/*/README.md.in",
         "hack/scaffold/templates/charts/*/README.md.in.in",
     )
     for file in CHECKOUT.glob(pattern)

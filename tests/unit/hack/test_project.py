@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hack.pack import project
+from hack.pack import nested, project
 from hack.pack.project import PLUGIN, PROJECT
 from hack.rig import names, paths, registry
 from hack.rig.run import HackError
@@ -86,8 +86,8 @@ def test_one_sample_need_not_be_in_a_list(tmp_path: Path, given: str | list[str]
 
 @pytest.mark.parametrize("folder", [".", "examples/memcached", "examples/flightticket"])
 def test_the_image_has_the_operator_s_code_and_starts_it(folder: str) -> None:
-    operator = project.load(CHECKOUT / folder)
-    dockerfile = (operator.root / "Dockerfile").read_text()
+    operator = nested.ensure(project.load(CHECKOUT / folder))
+    dockerfile = (operator.built / "Dockerfile").read_text()
     code = operator.code.relative_to(CHECKOUT)
 
     assert f"COPY {code} /source/operator/{operator.code.name}\n" in dockerfile

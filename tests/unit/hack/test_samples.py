@@ -76,7 +76,7 @@ def test_an_object_that_was_only_in_chart_yaml_does_not_vanish_in_silence(
 ) -> None:
     chart = file.with_name("Chart.yaml")
     chart.write_text(f"annotations:\n  artifacthub.io/crdsExamples: |\n    {shown}\n")
-    monkeypatch.setattr(numbered, "_CHART", chart)
+    monkeypatch.setattr(numbered, "_WRITTEN", chart)
 
     assert numbered.dropped() == dropped
 

@@ -229,7 +229,7 @@ def test_its_chart_defines_all_that_an_operator_s_own_chart_does() -> None:
 
     own = Path("templates", "_operator.tpl")
     text = author.files(CACHE)[Path("charts", "cache-operator") / own]
-    example = project.load(CHECKOUT / "examples" / "memcached").chart / own
+    example = project.load(CHECKOUT / "examples" / "memcached").written_chart / own
 
     assert defined(text) == defined(example.read_text())
 
