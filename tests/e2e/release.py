@@ -211,7 +211,8 @@ def clean(kube: Kube, *, ours: bool) -> None:
                 f"namespace {release['namespace']}. The tests install one of their own, and two "
                 "would work on the same Messages: uninstall it first, or use another cluster."
             )
-        kube.helm("uninstall", release["name"], "-n", release["namespace"], "--wait")
+        where = ("-n", release["namespace"])  # which may be on its way out, with the release
+        kube.helm("uninstall", release["name"], *where, "--wait", "--ignore-not-found")
     remove_namespaces(kube)
     wait_until(
         f"the namespace {NAMESPACE} of an earlier run to be gone",
