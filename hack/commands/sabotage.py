@@ -1,10 +1,10 @@
 """`make sabotage`: applies each small defect of tests/sabotage, and sees that a test notices it.
 
-Each is applied alone, to a copy of the checkout as it is by now; several copies are tried at once,
-because a test that fails mostly waits. First the tests run that the
-defect names, which must pass without it; if they pass with it, too, all tests of their tier run. A
-defect is caught if a test fails; an error while tests are collected is no failure. For each state
-of the sources it is remembered what was caught, so that an interrupted run goes on.
+Each is applied alone, to one of a few copies of the checkout as it is by now: a test that fails
+mostly waits. First the tests run that each defect names, which must pass without it; then, for
+those that they missed, all tests of their tier. A defect is caught if a test fails; an error while
+tests are collected is no failure. For each state of the sources it is remembered what was caught,
+so that an interrupted run goes on.
 """
 
 import json
@@ -18,11 +18,10 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
-from threading import Lock
 
 from hack.commands import Subparsers
 from hack.rig import paths
@@ -81,6 +80,11 @@ class Defect:
         """Whether its tests need no cluster and are among those of `make test`."""
         return self.tier in TARGETS or self.tier in _PYTESTS
 
+    @property
+    def has_more(self) -> bool:
+        """Whether its tier has tests beyond those that it names."""
+        return self.tier in _PYTESTS
+
     def command(self, *, whole: bool) -> tuple[str, ...]:
         """Return the command that runs its tests, or the whole tier of them."""
         if self.tier in TARGETS:
@@ -109,18 +113,21 @@ def add(commands: Subparsers) -> None:
 def _run(name: str, tier: str | None) -> int:
     chosen = [one for one in load() if name in one.name and tier in (None, one.tier)]
     tried = [one for one in chosen if tier or one.is_quick]
-    with _copies() as (state, free), ThreadPoolExecutor(_COPIES) as pool:
-        every = json.loads(_RESULTS.read_text()) if _RESULTS.exists() else {}
+    every = json.loads(_RESULTS.read_text()) if _RESULTS.exists() else {}
+    with _copies() as (state, free):
         results = every.setdefault(state, {})
         left = [one for one in tried if results.get(one.name, [""])[0] != "caught"]
-        trying = {pool.submit(_try, defect, free): defect.name for defect in left}
-        try:
-            for ended in as_completed(trying):
-                result, where, took = results[trying[ended]] = ended.result()
-                _RESULTS.write_text(json.dumps(every, indent=1))
-                say(f"{result:<8} {trying[ended]:<42} {elapsed(took):>6}  {where}")
-        finally:
-            pool.shutdown(cancel_futures=True)
+        for whole in (False, True):  # a whole tier takes all processors
+            with ThreadPoolExecutor(1 if whole else _COPIES) as pool:
+                trying = {pool.submit(_try, one, free, whole): one.name for one in left}
+                try:
+                    for ended in as_completed(trying):
+                        result, where, took = results[trying[ended]] = ended.result()
+                        _RESULTS.write_text(json.dumps(every, indent=1))
+                        say(f"{result:<8} {trying[ended]:<42} {elapsed(took):>6}  {where}")
+                finally:
+                    pool.shutdown(cancel_futures=True)
+            left = [one for one in left if results[one.name][0] == "missed" and one.has_more]
     for defect in (one for one in chosen if one not in tried):
         say(f"not tried: {defect.name}, which is for --tier {defect.tier}: {defect.later}")
     counts = Counter(results[defect.name][0] for defect in tried)
@@ -128,38 +135,33 @@ def _run(name: str, tier: str | None) -> int:
     return 0 if counts.keys() == {"caught"} else 1
 
 
-def _try(defect: Defect, free: "Queue[Path]") -> tuple[str, str, float]:
+def _try(defect: Defect, free: "Queue[Path]", whole: bool) -> tuple[str, str, float]:
     """Return whether a defect is caught, by which test, and the seconds that this took."""
-    took, copy = 0.0, free.get()
+    copy, began = free.get(), time.monotonic()
+    command = defect.command(whole=whole)
     try:
-        for whole in (False, True) if defect.tier in _PYTESTS else (False,):
-            command = defect.command(whole=whole)
-            with _ALONE if whole or defect.tier in TARGETS else nullcontext():
-                if not _passes(command, copy):
-                    return "failing", f"without the defect, too: {shlex.join(command)}", took
-                began = time.monotonic()
-                _apply(defect, copy)
-                code, said = _test(command, copy)
-            took += time.monotonic() - began
-            failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
-            if code == 1 and failed:
-                return "caught", failed[1], took
-            if code == 2 and defect.tier in TARGETS:
-                return "caught", defect.tier, took
-            if code:
-                (_FOLDER / f"{defect.name}.log").write_text(said)
-                return "unclear", f"exit code {code}: {_FOLDER / defect.name}.log", took
-            _restore(copy)
-        return "missed", "", took
+        if not _passes(command, copy):
+            return "failing", f"without the defect, too: {shlex.join(command)}", 0.0
+        began = time.monotonic()
+        _apply(defect, copy)
+        code, said = _test(command, copy)
+        took = time.monotonic() - began
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
+        if code == 1 and failed:
+            return "caught", failed[1], took
+        if code == 2 and defect.tier in TARGETS:
+            return "caught", defect.tier, took
+        if code:
+            (_FOLDER / f"{defect.name}.log").write_text(said)
+            return "unclear", f"exit code {code}: {_FOLDER / defect.name}.log", took
+        return "missed", "by all tests" if whole else f"by {defect.tests}", took
     except HackError:
-        return "unclear", "make generate fails", took
+        return "unclear", "make generate fails", time.monotonic() - began
     finally:
         _restore(copy)
         free.put(copy)
 
 
-#: Held by what takes all processors.
-_ALONE = Lock()
 _passed: dict[tuple[str, ...], bool] = {}
 
 
