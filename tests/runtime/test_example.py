@@ -182,7 +182,7 @@ async def test_the_operator_that_calls_what_is_outside(server: ApiServer, tmp_pa
         "spec": {"from": "Mumbai", "to": "London", "number": 2},
     })  # fmt: skip
     async with booking_service(tmp_path) as service:
-        variables = {
+        variables: dict[str, Any] = {
             "FLIGHTTICKET_OPERATOR_BOOKING_URL": service.url,
             "FLIGHTTICKET_OPERATOR_BOOKING_TOKEN_PATH": str(service.tokens),
         }
