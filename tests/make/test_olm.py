@@ -22,7 +22,7 @@ def test_olm_is_put_into_the_cluster_tested_and_removed_without_a_rest(
     make("olm")
     make("olm")
     assert kinds(kube)
-    assert "1 passed" in tests("test", "ARGS=--tier olm -k OwnNamespace")
+    assert "1 passed" in tests("test", "ARGS=--tier olm -k found_through_the_api")
     make("olm", "ARGS=down")
     make("olm", "ARGS=down")
 
