@@ -54,6 +54,10 @@ def text(server: ApiServer) -> Any:
     return pod and pod["spec"]["containers"][0]["env"][0]["value"]
 
 
+def told(server: ApiServer) -> list[tuple[str, str]]:
+    return [(event["type"], event["reason"]) for event in server.events]
+
+
 def run(pod: Raw) -> None:
     pod["spec"]["nodeName"] = "node-1"
     pod["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
@@ -149,6 +153,7 @@ async def test_a_quota_is_told_and_ends_by_itself(server: ApiServer) -> None:
             "Forbidden", "exceeded quota: pods=0"
         )  # fmt: skip
         assert status(server).get("podName") is None
+        await until(lambda: ("Warning", "Refused") in told(server))
 
         server.answers.clear()
         edit(server, "again")
