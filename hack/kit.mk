@@ -80,6 +80,10 @@ e2e: $(READY) ## end-to-end tests by Helm alone, on the cluster (ARGS="-k create
 generate: $(READY) ## write the files that are made of others
 	@for project in $(PROJECTS); do PROJECT=$$project $(PY) -m hack generate || exit; done
 
+# operator-sdk's name for it, and the name of a folder: without this, make finds nothing to do.
+.PHONY: bundle
+bundle: generate
+
 .PHONY: verify
 verify: $(READY) ## find generated files that are out of date, mistakes in bundle and catalog
 	@for project in $(PROJECTS); do PROJECT=$$project $(PY) -m hack verify || exit; done
