@@ -6,6 +6,8 @@ from typing import Any
 import yaml
 
 _WIDTH = 100
+#: JSON is read by programs: most values of a schema, or fields of a kind, are then one line each.
+_JSON_WIDTH = 600
 
 
 class _Dumper(yaml.SafeDumper):
@@ -52,7 +54,7 @@ def as_json(value: Any, left: int = 0, key: str = "") -> str:
     `left` is the indentation of the line that the value begins on, and `key` is before it there.
     """
     line = json.dumps(value, ensure_ascii=False)
-    if left + len(key) + len(line) < _WIDTH or not isinstance(value, dict | list) or not value:
+    if left + len(key) + len(line) < _JSON_WIDTH or not isinstance(value, dict | list) or not value:
         return key + line
     if isinstance(value, dict):
         parts = [as_json(part, left + 2, f"{json.dumps(name)}: ") for name, part in value.items()]
