@@ -24,7 +24,7 @@ declared            CRDs and RBAC rules, from the kinds that the code declares
 structural, crds    the schema of a class, and the CRD of a kind
 rights              the rights that a controller needs
 documents           how YAML is written
-olmv1               what installs the bundle by OLM v1, and with which rights
+olmv1               what installs the bundle by OLM v1
 rendered            the chart as Helm renders it
 release             a version, its images and its channels
 service_version     the ClusterServiceVersion
