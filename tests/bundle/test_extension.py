@@ -2,7 +2,7 @@
 
 import yaml
 
-from hack.pack import bundle, olmv1
+from hack.pack import bundle, manifests
 from hack.pack.bundle import NAME
 from tests.bundle.package import release
 from tests.support.registry_v1 import rendered
@@ -27,16 +27,16 @@ def test_olm_v1_makes_of_the_bundle_the_operator_its_kind_and_its_rights() -> No
 
 
 def test_what_is_applied_has_namespace_and_users_roles_and_the_extension_last() -> None:
-    manifests = list(yaml.safe_load_all(olmv1.EXTENSION.read_text()))
+    applied = list(yaml.safe_load_all(manifests.EXTENSION.read_text()))
 
-    assert (manifests[0]["kind"], manifests[0]["metadata"]["name"]) == ("Namespace", NAME)
+    assert (applied[0]["kind"], applied[0]["metadata"]["name"]) == ("Namespace", NAME)
     assert [
         found["metadata"]["name"]
-        for found in manifests
+        for found in applied
         if any("aggregate-to" in label for label in found["metadata"].get("labels", {}))
     ] == [f"messages.myorg.dev-{role}" for role in ("view", "edit", "admin")]
-    assert manifests[-1]["kind"] == "ClusterExtension"
-    assert manifests[-1]["spec"]["source"]["catalog"] == {
+    assert applied[-1]["kind"] == "ClusterExtension"
+    assert applied[-1]["spec"]["source"]["catalog"] == {
         "packageName": NAME,
         "channels": ["stable"],
     }
