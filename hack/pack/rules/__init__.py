@@ -13,12 +13,12 @@ The other rules name their sources. The rules of OLM's own validators are not re
 from collections.abc import Mapping
 from pathlib import Path
 
-from hack.pack.rules import bundle, catalog, kinds, olmv1
+from hack.pack.rules import bundle, catalog, kinds
 from hack.pack.rules.package import RULES, Package
 from hack.rig import golang
 from hack.rig.run import HackError, output
 
-__all__ = ["RULES", "bundle", "catalog", "findings", "kinds", "olmv1", "problems"]
+__all__ = ["RULES", "bundle", "catalog", "findings", "kinds", "problems"]
 
 
 def problems(bundle: Path, catalog: Path, released: bool = False) -> list[str]:
