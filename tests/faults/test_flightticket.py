@@ -221,16 +221,3 @@ async def test_an_edit_is_refused_with_what_to_do_instead(here: World) -> None:
         await here.edit("Paris")
 
     assert "a booking cannot be changed; delete the FlightTicket" in refused.value.message
-
-
-async def test_the_table_shows_the_declared_columns(here: World, service: BookingService) -> None:
-    await start(here, service)
-    await create(here)
-    await here.is_ready()
-    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
-
-    table = await here.cluster.ask("GET", here.objects, accept=accept)
-
-    shown = [one["name"] for one in table["columnDefinitions"] if not one["priority"]]
-    assert shown == ["Name", "From", "To", "Number", "Booking", "Ready", "Age"]
-    assert table["rows"][0]["cells"][:6] == ["hello", "Mumbai", "London", 2, "B1", "True"]

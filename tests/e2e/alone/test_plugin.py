@@ -5,8 +5,6 @@ cannot be pulled and of an operator that is stopped in test_operator.py, and of 
 not served in chart/test_scenarios.py.
 """
 
-import pytest
-
 from message_operator import __version__
 from tests.e2e.messages import Namespace
 from tests.e2e.release import Operator
@@ -47,26 +45,3 @@ def test_all_is_well(namespace: Namespace, operator: Operator, plugin: Plugin) -
     assert (doctor.code, korean.code) == (0, 0)
     assert (why.code, why.out) == (0, "hello prints: its text, every 10 s, by Pod msg-hello.\n")
     assert (log.code, log.out) == (0, "안녕하세요, 오퍼레이터!\n")
-
-
-@pytest.mark.long
-def test_a_user_who_sees_nothing_but_messages(namespace: Namespace, plugin: Plugin) -> None:
-    account = f"{namespace.name}:default"
-    me = (f"--as=system:serviceaccount:{account}", "-n", namespace.name)
-    namespace.create("hello", "hello").wait_until_ready()
-
-    nothing = plugin("status", *me)
-    role = ("viewer", "--clusterrole=messages.myorg.dev-view", f"--serviceaccount={account}")
-    namespace.kubectl("create", "rolebinding", *role)
-    status = wait_until("the role", lambda: plugin("status", *me), lambda told: told.code == 0)
-    why, doctor = plugin("why", "hello", *me), plugin("doctor", *me)
-
-    assert nothing.code == 3
-    assert "The cluster does not allow you to look." in nothing.err
-    assert "messages.myorg.dev-view" in nothing.err
-    assert "hello   Processed" in status.out
-    assert why.code == 0
-    assert [line[:15].rstrip() for line in doctor.out.splitlines() if line[:1] in [*"✓?!✗"]] == [
-        "✓ Cluster", "✓ Kind", "? Operator", "? Namespaces"
-    ]  # fmt: skip
-    assert doctor.code == 0
