@@ -14,15 +14,29 @@ from typing import Any
 
 import pytest
 
-from tests.faults.flighttickets import FlightTickets
+from examples.flightticket import flighttickets
+from kopf_runtime.kinds import Kind
 from tests.faults.test_every_write import FAULTS
 from tests.support.booking_service import TOKEN, BookingService, booking_service
 from tests.support.faults import calls
 from tests.support.faults.calls import Call, Forward
-from tests.support.faults.cluster import Cluster, RefusedError
+from tests.support.faults.cluster import Cluster, Raw, RefusedError
 from tests.support.faults.process import Operator
 from tests.support.faults.subject import Subject
 from tests.support.faults.world import ELECT, World
+
+
+class FlightTickets(Subject):
+    """The operator of examples/flightticket, whose objects have no children: no `Parent`."""
+
+    program = (flighttickets.__file__,)
+    manager = flighttickets.manager
+    creates = Kind("", "v1", "events", "Event")
+    well = "Booked"
+
+    def spec(self, text: str) -> Raw:
+        return {"from": "Mumbai", "to": text, "number": 2}
+
 
 FLIGHT_TICKET = FlightTickets()
 #: The writes of a life: the finalizer, the status, and that the finalizer is taken off.

@@ -81,7 +81,7 @@ async def day(here: World) -> AsyncIterator[tuple[str, Look]]:
     def is_told(reason: str, times: int) -> Look:
         async def look() -> bool:
             events = await here.cluster.items(f"/api/v1/namespaces/{here.namespace}/events")
-            return times == sum(one["count"] for one in events if one["reason"] == reason)
+            return bool(times == sum(one["count"] for one in events if one["reason"] == reason))
 
         return look
 
