@@ -175,8 +175,8 @@ release: $(if $(filter keys bundle,$(ARGS)),,no-other-project) $(READY) ## do th
 	@$(if $(filter changelog,$(ARGS)),$(PY) -m hack generate)
 
 # The virtual environment, installed from its part of the hashed lock and again whenever the lock
-# changes. uv needs half of pip's processor time; if it fails, pip is used, because uv ignores pip's settings for
-# package mirrors.
+# changes. uv needs half of pip's processor time; if it fails, pip is used, because uv ignores pip's
+# settings for package mirrors.
 PIP := $(PY) -m pip install -q --disable-pip-version-check
 UV := $(VENV)/bin/uv pip install -q --system-certs --python $(PY)
 LOCKED := $(PY) hack/rig/locked.py

@@ -106,7 +106,7 @@ def _run(tiers: list[Tier], options: Sequence[str], build: Path, content: str) -
 
 
 def _possible(tiers: list[Tier]) -> list[Tier]:
-    """Return the tiers without those that need a cluster of our own where there is none."""
+    """With CLUSTER=existing, leave out the tiers that need a kind cluster; return the others."""
     if not cluster.is_existing():
         return tiers
     for each in (each for each in tiers if each.own_cluster):
