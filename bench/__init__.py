@@ -4,7 +4,7 @@
 and why. The modules, lowest first:
 
     api           requests to the API server, for the benchmark itself
-    environment   a control plane per measurement, with one node simulated by kwok
+    environment   a control plane per measurement, its node simulated by kwok, and its audit
     shipped       our operator's image, run as a plain process
     peers         the operators to measure, each a process like the others
     watched       collections of objects that are watched, and a way to wait for them
@@ -14,10 +14,8 @@ and why. The modules, lowest first:
     trouble       the measurements with lost answers and a hanging webhook
     examples      the measurements of the operators in examples/
     bare, floor   the floor: a bare client, and its process
-    audit         counts writes in the API server's audit log
-    report        the tables and the verdicts, from the data
-    korean        the Korean of their labels
-    pages         the pages with the tables, in both languages
+    korean        the Korean of the tables' labels
+    report        the tables and the verdicts, from the data, and the pages with them
     picture       the picture, from the data
     run           the command: runs all of it in order
 """

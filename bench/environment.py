@@ -9,6 +9,7 @@ deleted Pod is gone at once. All of this is the same for each peer. Used by `mea
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ _AUDIT = {
     "omitStages": ["RequestReceived", "ResponseStarted"],
     "rules": [{"level": "Metadata", "users": list(_GROUPS)}],
 }
+_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _STAGES = Path(__file__).with_name("stages.yaml")
 _PATIENCE = 60.0
 #: Go collects less often, and still leaves room for etcd's data and the operators in 24 GiB.
@@ -207,3 +209,27 @@ async def _again(plane: ControlPlane, deadline: float, trouble: str) -> None:
     if asyncio.get_running_loop().time() > deadline:
         raise HackError(f"{trouble} after {_PATIENCE:.0f} s")
     await asyncio.sleep(0.1)
+
+
+class Audit:
+    """Counts writes in the API server's audit log, from where it was last read."""
+
+    def __init__(self, log: Path, user: str) -> None:
+        self._log, self._user = log, user
+        self._at = 0
+
+    def writes(self) -> Counter[str]:
+        """Count the user's writes since the last call, such as ``patch messages/status``."""
+        found: Counter[str] = Counter()
+        with self._log.open("rb") as file:
+            file.seek(self._at)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break  # the line is still being written
+                self._at += len(line)
+                entry = json.loads(line)
+                if entry["user"]["username"] == self._user and entry["verb"] in _WRITES:
+                    where = entry["objectRef"]
+                    parts = (where["resource"], where.get("subresource"))
+                    found[f"{entry['verb']} {'/'.join(part for part in parts if part)}"] += 1
+        return found

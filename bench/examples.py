@@ -17,7 +17,7 @@ import yaml
 
 from bench import environment, peers, stage
 from bench.api import NAMESPACE, Api
-from bench.audit import Audit
+from bench.environment import Audit
 from bench.peers import FLIGHTTICKET, Peer
 from bench.stage import Numbers
 from bench.watched import Watched

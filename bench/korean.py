@@ -1,4 +1,4 @@
-"""The labels of the tables in Korean; used by `pages`."""
+"""The labels of the tables in Korean; used by `report`."""
 
 _LABELS = {
     "Six measures: this operator and its peers": "여섯 가지 측정: 이 오퍼레이터와 비교 대상",

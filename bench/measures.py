@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench import environment, peers, stage
 from bench.api import MESSAGES, NAMESPACE, Api, message
-from bench.audit import Audit
+from bench.environment import Audit
 from bench.peers import OURS, Peer
 from bench.stage import Numbers
 from bench.world import World

@@ -1,7 +1,8 @@
-"""The tables and the verdicts, computed from the data; used by `pages`.
+"""The tables and the verdicts, computed from the data, and the pages with them; used by `run`.
 
 Each ratio compares two runs of the same repeat, so other load on the machine affects both. A
-`Say` translates labels, which may contain {settings}.
+`Say` translates labels, which may contain {settings}. Of each page, the part between two marks is
+written of the data; people write the rest.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,10 +10,16 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from bench import korean
 from bench.peers import DEFAULT, FLIGHTTICKET, MEMCACHEDS, OURS, PEERS, TUNED
+from hack.rig import paths
+from hack.rig.run import HackError
 
 Data = dict[str, Any]
 Say = Callable[[str], str]
+#: The pages in docs/, each with the translation of the tables' labels.
+PAGES: dict[str, Say] = {"benchmarks.md": str, "benchmarks.ko.md": korean.said}
+_BEGIN, _END = "<!-- begin: written by `make bench` -->", "<!-- end -->"
 FLOOR = "floor"
 _TITLES = {
     **{peer.name: peer.title for peer in (*PEERS, *MEMCACHEDS, FLIGHTTICKET)},
@@ -261,3 +268,21 @@ def told(data: Data, say: Say = str) -> str:
         "{memory}, {system}: {taken}."
     ).format(taken=taken, **data["machine"], **data["settings"])
     return f"{measured}\n\n{say('Versions')}: {versions}."
+
+
+def written(data: Data) -> dict[str, str]:
+    """Return the text of each page, with the tables of these data.
+
+    Raises HackError where a page lacks a mark.
+    """
+    return {name: _page(name, data, say) for name, say in PAGES.items()}
+
+
+def _page(name: str, data: Data, say: Say) -> str:
+    head, begun, rest = (paths.CHECKOUT / "docs" / name).read_text().partition(_BEGIN)
+    _, ended, foot = rest.partition(_END)
+    if not begun or not ended:
+        raise HackError(f"docs/{name} lacks the lines {_BEGIN!r} and {_END!r}: put them back")
+    picture = f"![{say('Six measures: this operator and its peers')}](benchmarks.png)"
+    made = "\n\n".join((picture, told(data, say), tables(data, say)))
+    return f"{head}{_BEGIN}\n{made}\n{_END}{foot}"

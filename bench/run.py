@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import bare, examples, measures, pages, peers, report, shipped, stage, trouble
+from bench import bare, examples, measures, peers, report, shipped, stage, trouble
 from bench.peers import FLIGHTTICKET, MEMCACHEDS, OURS, PEERS, Peer
 from hack.rig import golang, paths, pythons, versions
 from hack.rig.run import output
@@ -289,7 +289,7 @@ def _write(data: report.Data, target: Path) -> None:
     source = target / "benchmarks.json"
     text = json.dumps(data, ensure_ascii=False).replace(', {"', ',\n{"')  # a line for each run
     source.write_text(text + "\n")
-    for name, text in pages.written(data).items():
+    for name, text in report.written(data).items():
         (target / name).write_text(text)
     plotting = pythons.python("plotting-python", "bench")
     with step("The picture") as work:
@@ -299,5 +299,5 @@ def _write(data: report.Data, target: Path) -> None:
             cwd=paths.CHECKOUT,
         )
     say(report.tables(data))
-    names = ", ".join([*pages.PAGES, "benchmarks.json", "benchmarks.png"])
+    names = ", ".join([*report.PAGES, "benchmarks.json", "benchmarks.png"])
     say(f"Written to {target}: {names}")

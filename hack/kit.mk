@@ -119,6 +119,7 @@ run: $(READY) ## run the operator here, against the cluster (ARGS="--namespace d
 lock: $(READY) ## write the hashed lock again, from pyproject.toml
 	@$(VENV)/bin/uv pip compile -q --system-certs --universal --generate-hashes --no-header --annotation-style line \
 	  pyproject.toml $(addprefix --group=,dev go $(LOCKED_GROUPS)) -o requirements.txt
+	@$(PY) -m hack.rig.pruned $(VENV)/bin/uv
 
 ##@ Cluster
 

@@ -20,7 +20,6 @@ kubectl    runs kubectl
 findings   the result of a check, and how it is printed
 messages   reads a Message
 names      which texts are names of Kubernetes
-logs       prints the log of a Message's Pod
 help       the text of --help
 text       sentences in English and Korean, tables, and colours
 version    the version, which `make generate` writes

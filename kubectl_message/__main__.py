@@ -9,15 +9,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from kubectl_message import doctor, explain, logs, status, why
+from kubectl_message import doctor, explain, status, why
 from kubectl_message.findings import UNKNOWN, Finding, complain
 from kubectl_message.help import HELP, MISTAKE
 from kubectl_message.kubectl import Kubectl, KubectlError
+from kubectl_message.messages import CONTAINER, KIND, state
 from kubectl_message.version import VERSION
 
 #: Options that are passed on to kubectl.
@@ -83,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
             return why.of_file(kubectl, arguments.filename)
         return why.of_name(kubectl, arguments.name)
     if arguments.command == "logs":
-        return logs.show(kubectl, arguments.name, _flags(arguments))
+        return _log(kubectl, arguments.name, _flags(arguments))
     if arguments.command == "doctor":
         return doctor.report(kubectl)
     if arguments.command == "explain":
@@ -104,6 +106,20 @@ def _options(arguments: argparse.Namespace) -> list[str]:
 
 def _values(value: Any) -> Sequence[str]:
     return value if isinstance(value, list) else [value] if value is not None else []
+
+
+def _log(kubectl: Kubectl, name: str, flags: Sequence[str]) -> int:
+    """Print the log of a Message's Pod, or on stderr why it is missing; return the exit code."""
+    message = kubectl.get(KIND, name)
+    if message is None:
+        return why.of_name(kubectl, name)
+    now = state(message)
+    code = kubectl.logs(now.pod, f"--container={CONTAINER}", *flags)
+    if code == 0 and now.prints:  # without a node, kubectl prints nothing and succeeds
+        return 0
+    with contextlib.redirect_stdout(sys.stderr):
+        why.of_name(kubectl, name)
+    return 1
 
 
 def _flags(arguments: argparse.Namespace) -> list[str]:

@@ -1,11 +1,14 @@
-"""`make bump VERSION=x.y.z`: raises the version; `make generate` then writes it everywhere."""
+"""`make bump VERSION=x.y.z`: raises the version; `make generate` then writes it everywhere.
+
+`make release ARGS=changelog` writes what this version changes into CHANGELOG.md once more.
+"""
 
 import re
 from datetime import UTC, datetime
 from pathlib import Path
 
 from hack.commands import Subparsers
-from hack.pack import catalog, changelog
+from hack.pack import catalog, changelog, history
 from hack.pack.project import PROJECT
 from hack.rig import paths
 from hack.rig.run import HackError
@@ -19,6 +22,10 @@ def add(commands: Subparsers) -> None:
     parser = commands.add_parser("bump", help="raise the version, and the day of the release")
     parser.add_argument("version")
     parser.set_defaults(run=lambda arguments: bump(arguments.version))
+
+    text = "write what changed since the last release"
+    parser = commands.add_parser("release-changelog", help=text)
+    parser.set_defaults(run=lambda _: write_changelog())
 
 
 def bump(version: str) -> None:
@@ -74,3 +81,16 @@ def _replaced(file: Path, pattern: str, line: str) -> str:
     if times != 1:
         raise HackError(f"{file.relative_to(paths.CHECKOUT)}: {times} lines are as {line}, not one")
     return text
+
+
+def write_changelog() -> None:
+    """Write the section of this version again; raise HackError where the version is released."""
+    if PROJECT.version in history.tagged(PROJECT.root):
+        raise HackError(
+            f"v{PROJECT.version} is tagged, and what is said of a release stays as it is; raise "
+            "the version first (make bump VERSION=…)"
+        )
+    section = changelog.section(PROJECT.version)
+    changelog.FILE.write_text(changelog.updated(changelog.current(), section))
+    say(f"{changelog.FILE.relative_to(PROJECT.root)} written: edit the section for users, then")
+    say("run `make generate`, which has Artifact Hub show the same")

@@ -22,6 +22,14 @@ def add(commands: Subparsers) -> None:
     parser.add_argument("parts", nargs="*", metavar="|".join(_PARTS))
     parser.set_defaults(run=lambda arguments: _push(arguments.parts))
 
+    parser = commands.add_parser("image", help="build or push the operator's image (IMG=…)")
+    parser.add_argument("action", choices=("build", "push"))
+    parser.set_defaults(run=lambda arguments: _image(arguments.action))
+
+
+def _image(action: str) -> None:
+    print(image.build() if action == "build" else image.push())
+
 
 def _push(parts: list[str]) -> None:
     """Push parts, by default all; a catalog with the bundle that it offers."""

@@ -18,8 +18,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from hack.commands import Subparsers, preflight
-from hack.rig import cluster, paths
+from hack.commands import Subparsers
+from hack.rig import cluster, engine, paths, preflight, public_images
 from hack.rig.run import HackError, elapsed
 from hack.rig.steps import say
 from hack.tiers import lanes, reports, tested, tier
@@ -61,8 +61,16 @@ def run(wanted: Set, words: Sequence[str], file: Path = TIERS, build: Path = pat
     if given.list or not chosen:
         return 0
     if any(each.cluster for each in chosen):
-        preflight.check()
+        _check_machine()
     return _run(chosen, options, build, content)
+
+
+def _check_machine() -> None:
+    """Raise HackError with what is missing for tests with a cluster, and how to get it."""
+    preflight.check(preflight.TESTS)
+    if not cluster.is_existing():
+        engine.up()
+        public_images.are_in_reach()
 
 
 def missing(content: str, file: Path = TIERS, build: Path = paths.BUILD) -> list[str]:

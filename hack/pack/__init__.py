@@ -17,14 +17,13 @@ chart_kinds         the kinds of values that values.yaml may name
 chart_dashboard     the Grafana dashboard, from chart_panels
 chart_panels        the dashboard's rows of panels, and their queries
 history             the releases in git
-manifests           deploy/: the chart rendered for users without Helm
+manifests           deploy/: the chart rendered for users without Helm or of OLM v1
 changelog           the changes of each release for users, from the commits
 numbered            documents that people write, in which the version is updated
 declared            CRDs and RBAC rules, from the kinds that the code declares
 structural, crds    the schema of a class, and the CRD of a kind
 rights              the rights that a controller needs
 documents           how YAML is written
-olmv1               what installs the bundle by OLM v1, and with which rights
 rendered            the chart as Helm renders it
 release             a version, its images and its channels
 service_version     the ClusterServiceVersion

@@ -22,16 +22,18 @@ _OWN = ("_operator.tpl", "_rules.tpl", "_images.tpl", "_sample.tpl", "crd.yaml")
 #: Templates that are rendered once for each kind.
 _OF_A_KIND = ("aggregated-roles.yaml",)
 #: Files whose commands concern all kinds, such as those that remove everything.
-_OF_ALL_KINDS = ("NOTES.txt", "README.md.in")
+_OF_ALL_KINDS = ("NOTES.txt", "README.md")
 _COMMAND = re.compile(r"^(?:\$ )?kubectl .*$", re.MULTILINE)
 #: Files of the CRD's chart that are not generated from the operator's chart.
-_OF_THE_CRDS_CHART = tuple(map(Path, (".helmignore", "README.md.in", "templates/NOTES.txt")))
+_OF_THE_CRDS_CHART = tuple(map(Path, (".helmignore", "README.md", "templates/NOTES.txt")))
 #: The values with which the bundle renders the chart, and the settings of the catalog pipeline.
 _OF_OLM = tuple(map(Path, ("values.yaml", "monitoring-values.yaml", "ci.yaml")))
 _OWN_VALUES = "values.own.yaml"
 #: The template of the alerts, each of which has a runbook of its name.
 _ALERTS = Path("templates", "monitoring", "prometheusrule.yaml")
 _RUNBOOKS = Path("docs", "runbooks")
+#: What `hack.pack.chart_docs` writes at the end of the reference's README of the CRD's chart.
+_TABLES = re.compile(r"(?<=^<!-- values -->\n).+\Z", re.MULTILINE | re.DOTALL)
 #: The link to a page's translation, which only the reference has.
 _TRANSLATION = re.compile(r"^\[한국어\]\(.*\)\n\n", re.MULTILINE)
 
@@ -48,7 +50,7 @@ def files() -> dict[Path, str]:
     )
     return {
         **{
-            ours / renamed(str(file.relative_to(theirs)), PROJECT.kinds[0]): _common(file)
+            ours / renamed(_written(file, theirs), PROJECT.kinds[0]): _common(file)
             for theirs, ours in folders
             for file in _shared()
             if file.is_relative_to(theirs)
@@ -79,9 +81,15 @@ def _alerts() -> list[str]:
     return re.findall(r"^- alert: (\w+)$", (REFERENCE.chart / _ALERTS).read_text(), re.MULTILINE)
 
 
+def _written(file: Path, folder: Path) -> str:
+    """Return the path below a folder: a README without its tables is one that gets them."""
+    return f"{file.relative_to(folder)}{'.in' if _TABLES.search(file.read_text()) else ''}"
+
+
 def _common(file: Path) -> str:
     """Return a file of the reference with the project's names and a line that names its source."""
-    text = renamed(_TRANSLATION.sub("", file.read_text()), PROJECT.kinds[0])
+    text = _TABLES.sub("", _TRANSLATION.sub("", file.read_text()))
+    text = renamed(text, PROJECT.kinds[0])
     if file.name in _OF_A_KIND:
         text = "---\n".join(_of_kind(file.read_text(), kind) for kind in PROJECT.kinds)
     elif file.name in _OF_ALL_KINDS:

@@ -2,7 +2,7 @@
 
 `hack.pack.generated` writes it. It is for administrators who install the CRDs once, and let others
 install the operators. Its templates are the operator's chart's, and its values are that chart's
-`crds`; only README.md.in and NOTES.txt are written by hand.
+`crds`; only README.md, up to its tables, and NOTES.txt are written by hand.
 """
 
 import json

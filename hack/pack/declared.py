@@ -81,8 +81,7 @@ def chart_crd(operator: Manager[Any], chart: str) -> str:
 def chart_rules(operator: Manager[Any], chart: str) -> str:
     """Return the chart's template with the rights that the operator needs in watched namespaces."""
     lines = [
-        f"# {why}\n{documents.text([rule], short=True)}"
-        for why, rule in rights.rules(operator.controllers)
+        f"# {why}\n{documents.text([rule])}" for why, rule in rights.rules(operator.controllers)
     ]
     head = "What the operator does in every namespace that it watches."
     return (

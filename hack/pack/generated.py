@@ -18,7 +18,6 @@ from hack.pack import (
     manifests,
     nested,
     numbered,
-    olmv1,
 )
 from hack.pack.project import PROJECT
 
@@ -45,7 +44,7 @@ def _of(module: str) -> dict[Path, str]:
 def _of_the_charts() -> dict[Path, str]:
     made = {**chart_docs.files(crds_chart.CHART), **_of("reference")}
     if (PROJECT.root / "olm").is_dir():
-        made |= {**bundle.files(), **catalog.files(), **manifests.files(), **olmv1.files()}
+        made |= {**bundle.files(), **catalog.files(), **manifests.files()}
     return made
 
 

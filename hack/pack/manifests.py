@@ -1,7 +1,8 @@
-"""Plain manifests for users without Helm, and the kinds' JSON schemas.
+"""Plain manifests for users without Helm or of OLM v1, and the kinds' JSON schemas.
 
 `make generate` writes them to deploy/. Helm renders them from the chart; then Helm's own labels and
-annotations are removed, and a Namespace is added.
+annotations are removed, and a Namespace is added. What installs the bundle with OLM v1 names no
+ServiceAccount: since its release 1.11, OLM v1 ignores one and installs with its own rights.
 """
 
 import copy
@@ -18,6 +19,8 @@ DEPLOY = PROJECT.built / "deploy"
 #: Objects that the bundle omits, because OLM would refuse it without the Prometheus Operator.
 MONITORING = ("Service", "PodMonitor", "PrometheusRule", "ConfigMap")
 _MONITORING_VALUES = bundle.WRITTEN / "monitoring-values.yaml"
+#: What installs the bundle with OLM v1.
+EXTENSION = DEPLOY / "olmv1.yaml"
 #: The path of the schemas, for kubeconform and for editors.
 SCHEMAS = DEPLOY / "schemas"
 
@@ -29,6 +32,7 @@ def files() -> dict[Path, str]:
         DEPLOY / "install.yaml": _dump([namespace(), *rendered()]),
         DEPLOY / "crds.yaml": _dump(crds),
         DEPLOY / "monitoring.yaml": _dump(monitoring()),
+        EXTENSION: _dump([namespace(), *_users_roles(), _extension()]),
         **{
             SCHEMAS / f"{kind.kind.lower()}_{kind.version}.json": schema(kind)
             for kind in PROJECT.kinds
@@ -67,6 +71,25 @@ def namespace() -> Manifest:
     """Return the namespace that `helm install --create-namespace` would create."""
     labels = {"app.kubernetes.io/name": NAME, "pod-security.kubernetes.io/enforce": "restricted"}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME, "labels": labels}}
+
+
+def _users_roles() -> list[Manifest]:
+    """Return the chart's roles for the kinds' users, which OLM v1 does not create."""
+    prefixes = tuple(f"{kind.crd}-" for kind in PROJECT.kinds)
+    return [found for found in rendered() if found["metadata"]["name"].startswith(prefixes)]
+
+
+def _extension() -> Manifest:
+    catalog = {"packageName": NAME, "channels": [bundle.STABLE]}
+    return {
+        "apiVersion": "olm.operatorframework.io/v1",
+        "kind": "ClusterExtension",
+        "metadata": {"name": NAME},
+        "spec": {
+            "namespace": NAME,
+            "source": {"sourceType": "Catalog", "catalog": catalog},
+        },
+    }
 
 
 def _dump(manifests: Sequence[Manifest]) -> str:

@@ -11,7 +11,7 @@ import yaml
 
 from hack.pack import bundle, catalog, rules
 from hack.pack.bundle import NAME, Manifest, Release
-from hack.pack.rules import submission, validators
+from hack.pack.rules import findings, submission
 
 TEMPLATE = "basic.yaml"
 
@@ -84,5 +84,5 @@ def problems(release: Release, operator: Path) -> list[str]:
         found = rules.problems(operator / release.version, scratch, released=True)
     finally:
         shutil.rmtree(scratch)
-    found += validators.findings(operator / release.version)
+    found += findings(operator / release.version)
     return found + list(submission.problems(operator))

@@ -29,18 +29,16 @@ _LEFT = (
         for name in (
             "demo",
             "docs",
-            "makefile",
             "matrix",
             "new",
+            "own_tiers",
             "plugin",
             "sabotage",
-            "soak",
-            "upgrades",
         )
     ),
     *(f"hack/pack/{name}.py" for name in ("plugin", "site", "site_text")),
     *(f"hack/pack/reference{part}.py" for part in ("", "_rights", "_tables")),
-    *(f"hack/pack/publication/{name}.py" for name in ("distribution", "of_the_kit")),
+    "hack/pack/publication/distribution.py",
     "hack/scaffold",
     "tests/projects/test_olm.py",  # it stands on the tests of this repository's own operator
 )

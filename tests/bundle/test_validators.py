@@ -10,7 +10,7 @@ import yaml
 from hack.pack import bundle
 from hack.pack.bundle import BUNDLE
 from hack.pack.catalog import CATALOG
-from hack.pack.rules.validators import findings
+from hack.pack.rules import findings
 from tests.bundle.package import (
     CHROOT,
     SCORECARD,

@@ -17,7 +17,7 @@ from tests.chart.monitored import (
     rules,
     series,
 )
-from tests.e2e.chart import test_prometheus as on_a_cluster
+from tests.faults import test_prometheus as in_trouble
 
 
 def test_promtool_finds_nothing_in_the_rules(tmp_path: Path) -> None:
@@ -73,11 +73,11 @@ TROUBLE: dict[str, dict[str, str]] = {
 }
 
 
-def test_each_alert_is_driven_on_a_cluster_or_said_not_to_be() -> None:
-    driven = set[str]().union(*on_a_cluster.TROUBLES.values())
+def test_each_alert_is_driven_by_real_trouble_or_said_not_to_be() -> None:
+    driven = set[str]().union(*in_trouble.TROUBLES.values())
 
-    assert driven | on_a_cluster.ONLY_BY_PROMTOOL == ALERTS.keys()
-    assert driven & on_a_cluster.ONLY_BY_PROMTOOL == set()
+    assert driven | in_trouble.ONLY_BY_PROMTOOL == ALERTS.keys()
+    assert driven & in_trouble.ONLY_BY_PROMTOOL == set()
 
 
 def test_every_alert_fires_in_trouble_and_ends_after_it(tmp_path: Path) -> None:

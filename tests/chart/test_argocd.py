@@ -87,7 +87,7 @@ def test_conditions_of_others_do_not_count() -> None:
 
 
 def test_the_readme_s_command_puts_it_where_argo_cd_looks(tmp_path: Path) -> None:
-    text = (CHART / "README.md.in").read_text()
+    text = (CHART / "README.md").read_text()
     (command,) = re.findall(r"\$ kubectl (create configmap argocd-cm .*?) \|", text, re.DOTALL)
     in_place = command.replace("\\\n", " ").replace("deploy/", f"{CHECKOUT}/deploy/")
 

@@ -86,7 +86,7 @@ def test_everything_can_be_closed_for_a_policy_of_another_kind() -> None:
 
 
 def test_the_readme_s_values_for_cilium_name_the_api_server() -> None:
-    text = (CHART / "README.md.in").read_text()
+    text = (CHART / "README.md").read_text()
     (block,) = (b for b in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if "cilium" in b)
 
     manifests = render(yaml.safe_load(block))

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.e2e.messages import Message, Namespace, uid
+from tests.e2e.messages import Message, Namespace
 from tests.e2e.waiting import wait_until
 
 GONE = "its Pod was gone"
@@ -50,49 +50,6 @@ def test_a_pod_that_is_lost_or_has_ended_comes_back(namespace: Namespace) -> Non
         lambda: sorted(pod["metadata"]["name"] for pod in namespace.pods()),
         there.__eq__,
     )
-
-
-def test_what_is_altered_by_hand_is_restored(namespace: Namespace) -> None:
-    patches: dict[str, dict[str, Any]] = {
-        "label": {"labels": {"app.kubernetes.io/name": "other"}},
-        "uid-label": {"labels": {"myorg.dev/message-uid": None}},
-        "managed-by-label": {"labels": {"app.kubernetes.io/managed-by": None}},
-        "other-manager": {"labels": {"app.kubernetes.io/managed-by": "me"}},
-        "all-labels": {"labels": None},
-        "owner": {"ownerReferences": None},
-        "annotations": {"annotations": None},
-    }
-    messages = {name: namespace.create(name, "still here") for name in [*patches, "image"]}
-    status, own = (namespace.create(name, "still here") for name in ("status", "own-label"))
-    former = {name: message.wait_until_ready() for name, message in messages.items()}
-    kept = [message.wait_until_ready() for message in (status, own)]
-    before = status.status()
-    lie = {"phase": "Failed", "observedGeneration": 7, "podName": "nowhere", "conditions": []}
-
-    patch_status(status, "message", "status", {"status": lie})
-    namespace.kubectl("label", "pod", "msg-own-label", "team=green")
-    for name, patch in patches.items():
-        messages[name].patch_pod({"metadata": patch})
-    namespace.kubectl("set", "image", "pod/msg-image", "message=localhost:5001/no-such-image:1")
-
-    for name, message in messages.items():
-        pod, old = message.wait_until_ready(instead_of=former[name]), former[name]
-        assert pod["metadata"]["labels"] == old["metadata"]["labels"], name
-        assert pod["metadata"]["ownerReferences"] == old["metadata"]["ownerReferences"], name
-        count = {"myorg.dev/replacements": "1"}  # of what was replaced soon after it was made
-        assert pod["metadata"]["annotations"] == old["metadata"]["annotations"] | count, name
-        assert pod["spec"]["containers"][0]["image"] == old["spec"]["containers"][0]["image"]
-        reason = "Replaced" if name == "annotations" else "Healed"
-        message.wait_for_event(reason)
-        assert [event["reason"] for event in message.events()] == ["Created", reason], name
-    assert messages["image"].wait_for_event("Healed")["message"] == (
-        "Created Pod msg-image again: its Pod was altered by kubectl-set."
-    )
-    assert [uid(message.wait_until_ready()) for message in (status, own)] == [*map(uid, kept)]
-    after = status.status()
-    for found in (before, after):
-        found["conditions"][0].pop("lastTransitionTime")
-    assert after == before
 
 
 def patch_status(message: Message, kind: str, name: str, patch: dict[str, Any]) -> None:

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from hack.rig import paths
 from tests.e2e.kube import WAIT, Kube, Object
 from tests.e2e.messages import Namespace, ready, uid
@@ -103,29 +101,6 @@ def test_a_deleted_message_takes_its_pod_with_it_and_its_name_is_free(namespace:
     assert owners(pod) == [uid(phoenix.get())]
     assert b"before" not in phoenix.wait_for_log(b"after\n")
     assert phoenix.status()["observedGeneration"] == 1
-
-
-@pytest.mark.long
-def test_a_message_of_the_same_name_never_adopts_a_pod_that_is_still_there(
-    namespace: Namespace,
-) -> None:
-    former = namespace.create("phoenix", "the same")
-    former_pod = former.wait_until_ready()
-    finalizers = {"metadata": {"finalizers": ["example.org/held"]}}
-    former.patch_pod(finalizers)  # it outlives its Message for as long as we want
-    former_pod = former.wait_until_ready()
-
-    former.delete()
-    wait_until("the former Message to be gone", former.get, lambda found: found is None)
-    message = namespace.create("phoenix", "the same")
-    waiting = message.wait_for_reason("PodTerminating")
-    kept = message.pod()
-    message.patch_pod({"metadata": {"finalizers": None}})
-
-    pod = message.wait_until_ready(instead_of=former_pod)
-    assert uid(kept) == uid(former_pod)
-    assert waiting["status"] == "False"
-    assert owners(pod) == [uid(message.get())]
 
 
 def test_a_message_comes_together_with_its_namespace_and_goes_with_it(namespace: Namespace) -> None:

@@ -14,15 +14,29 @@ from typing import Any
 
 import pytest
 
-from tests.faults.flighttickets import FlightTickets
+from examples.flightticket import flighttickets
+from kopf_runtime.kinds import Kind
 from tests.faults.test_every_write import FAULTS
 from tests.support.booking_service import TOKEN, BookingService, booking_service
 from tests.support.faults import calls
 from tests.support.faults.calls import Call, Forward
-from tests.support.faults.cluster import Cluster, RefusedError
+from tests.support.faults.cluster import Cluster, Raw, RefusedError
 from tests.support.faults.process import Operator
 from tests.support.faults.subject import Subject
 from tests.support.faults.world import ELECT, World
+
+
+class FlightTickets(Subject):
+    """The operator of examples/flightticket, whose objects have no children: no `Parent`."""
+
+    program = (flighttickets.__file__,)
+    manager = flighttickets.manager
+    creates = Kind("", "v1", "events", "Event")
+    well = "Booked"
+
+    def spec(self, text: str) -> Raw:
+        return {"from": "Mumbai", "to": text, "number": 2}
+
 
 FLIGHT_TICKET = FlightTickets()
 #: The writes of a life: the finalizer, the status, and that the finalizer is taken off.
@@ -196,39 +210,6 @@ async def test_the_leader_changes_in_the_middle_of_a_call(
     assert await service.events(key) == ["booked", "cancelled"]
 
 
-@slow
-async def test_a_service_that_was_down_gets_each_booking_once(
-    here: World, service: BookingService
-) -> None:
-    names = [f"ticket-{number}" for number in range(20)]
-    await start(here, service)
-    await service.kill()
-    keys = [await create(here, name) for name in names]
-    for name in names:
-        assert "cannot be asked" in (await here.until_reason("SyncFailed", name))["message"]
-
-    await service.start()
-
-    for name, key in zip(names, keys, strict=True):
-        await here.is_ready(name)
-        assert await service.events(key) == ["booked"]
-
-
-@slow
-async def test_who_gives_up_removes_the_finalizer(here: World, service: BookingService) -> None:
-    await start(here, service)
-    await create(here)
-    await here.is_ready()
-    await service.kill()
-    await here.delete()
-    told = (await here.until_reason("CleanupFailed"))["message"]
-    assert told.endswith("To give up, remove its finalizer flights.com/flightticket-operator.")
-
-    await here.cluster.patch(here.object(), {"metadata": {"finalizers": None}})
-
-    await gone(here)
-
-
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"number": 0}, "spec.number in body should be greater than or equal to 1"),
     ({"number": 11}, "spec.number in body should be less than or equal to 10"),
@@ -254,16 +235,3 @@ async def test_an_edit_is_refused_with_what_to_do_instead(here: World) -> None:
         await here.edit("Paris")
 
     assert "a booking cannot be changed; delete the FlightTicket" in refused.value.message
-
-
-async def test_the_table_shows_the_declared_columns(here: World, service: BookingService) -> None:
-    await start(here, service)
-    await create(here)
-    await here.is_ready()
-    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
-
-    table = await here.cluster.ask("GET", here.objects, accept=accept)
-
-    shown = [one["name"] for one in table["columnDefinitions"] if not one["priority"]]
-    assert shown == ["Name", "From", "To", "Number", "Booking", "Ready", "Age"]
-    assert table["rows"][0]["cells"][:6] == ["hello", "Mumbai", "London", 2, "B1", "True"]

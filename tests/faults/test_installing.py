@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+import yaml
 
 from hack.rig import versions
 from hack.rig.control_plane import ADMIN, ControlPlane, chosen
@@ -67,3 +68,19 @@ def test_helm_installs_upgrades_and_removes_it(empty: ControlPlane, program: str
 
     release("uninstall")
     assert there(empty, more) == wanted([m for m in more if is_kept(m)])
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_helm_takes_over_what_was_rendered_and_applied(empty: ControlPlane, program: str) -> None:
+    applied = [m for m in render() if m["kind"] != "Pod"]  # without that of `helm test`
+    where = ("--namespace", NAMESPACE, "--kubeconfig", empty.kubeconfig(ADMIN))
+    kubectl(empty, "apply", "--filename=-", stdin=applied)
+    # Helm 4 applies on the server, which tells kubectl's fields from Helm's.
+    options = ["--take-ownership", *(["--force-conflicts"] if program == "helm4" else [])]
+
+    helm("install", RELEASE, CHART, *options, *where, program=program)
+
+    text = helm("get", "manifest", RELEASE, *where, program=program)
+    made = [manifest for manifest in yaml.safe_load_all(text) if manifest]
+    assert sorted(made, key=str) == sorted(applied, key=str)
+    helm("uninstall", RELEASE, *where, program=program)

@@ -11,7 +11,7 @@ import pytest
 from tests.faults.subjects import MEMCACHED
 from tests.support.faults.cluster import Raw, RefusedError
 from tests.support.faults.subject import Subject
-from tests.support.faults.world import World, world
+from tests.support.faults.world import World
 
 APPLY = "application/apply-patch+yaml"
 
@@ -96,48 +96,6 @@ async def test_a_memcached_has_the_nodes_that_it_says_whoever_changes_them(here:
     await scaled(here, 0)
 
 
-async def test_it_writes_nothing_once_all_is_well_and_is_not_needed_to_delete(
-    here: World,
-) -> None:
-    await create(here, size=2)
-    await here.start()
-    await scaled(here, 2)
-    await here.quiet(3)
-    before = len(here.relevant())
-    await asyncio.sleep(3)
-    assert len(here.relevant()) == before
-
-    await here.operator.stop()
-    await here.cluster.remove(here.object("mine"))
-
-    async with here.within(60, "all is collected"):
-        while await here.cluster.items(here.children) or await names(here):
-            await asyncio.sleep(0.1)
-
-
-async def test_two_of_one_name_in_two_namespaces_have_nothing_in_common(here: World) -> None:
-    async with world(here.cluster, MEMCACHED) as there:
-        await create(here, size=1)
-        await create(there, size=2)
-        # One operator serves both; it has rights in these two namespaces alone.
-        await here.start(f"--namespace={there.namespace}")
-        await scaled(here, 1)
-        nodes = (await scaled(there, 2))["nodes"]
-
-        await here.cluster.patch(here.object("mine"), {"spec": {"size": 3}})
-        await scaled(here, 3)
-        assert (await scaled(there, 2))["nodes"] == nodes
-
-        await here.cluster.remove(here.object("mine"))
-        async with here.within(60, "all of the one is collected"):
-            while await here.cluster.items(here.children) or await names(here):
-                await asyncio.sleep(0.1)
-        assert (await scaled(there, 2))["nodes"] == nodes
-
-        await there.cluster.remove(f"{pods(there)}/{nodes[0]}")
-        assert nodes[0] not in (await scaled(there, 2))["nodes"]
-
-
 async def test_a_size_that_cannot_be_is_refused_in_words(here: World) -> None:
     await here.refused({"size": 6}, "spec.size in body should be less than or equal to 5")
     await here.refused({"size": -1}, "spec.size in body should be greater than or equal to 0")
@@ -153,14 +111,3 @@ async def test_a_size_may_be_left_out_and_a_name_has_63_characters_at_most(here:
     assert "metadata.name must have at most 63 characters" in refused.value.message
     await here.start()
     await scaled(here, 1, "n" * 63)
-
-
-async def test_the_table_shows_the_declared_columns(here: World) -> None:
-    await create(here, size=0)
-    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
-
-    table = await here.cluster.ask("GET", here.objects, accept=accept)
-
-    shown = [one["name"] for one in table["columnDefinitions"] if not one["priority"]]
-    assert shown == ["Name", "Size", "Ready", "Age"]
-    assert table["rows"][0]["cells"][:2] == ["mine", 0]

@@ -1,6 +1,6 @@
 """`kubectl message` says of each trouble what it is and what to do, by a real API server's words.
 
-What it says of an operator in a cluster, tests/e2e/test_plugin.py holds it to.
+What it says of an operator in a cluster, tests/e2e/alone/test_plugin.py holds it to.
 """
 
 import asyncio

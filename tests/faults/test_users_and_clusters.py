@@ -24,13 +24,25 @@ REFUSED: list[tuple[Raw, str]] = [
     ({"text": "x" * 32769}, "32768"),
     ({"text": "한" * 10923}, "32768 bytes"),
     ({"text": "a\0b"}, "NUL"),
-    ({"text": "a", "intervalSeconds": 0}, "greater than or equal to 1"),
+    ({"intervalSeconds": 0}, "spec.intervalSeconds in body should be greater than or equal to 1"),
+    ({"intervalSeconds": -1}, "spec.intervalSeconds in body should be greater than or equal to 1"),
+    ({"intervalSeconds": 86401}, "should be less than or equal to 86400"),
+    ({"intervalSeconds": "10"}, 'must be of type integer: "string"'),
+    ({"intervalSeconds": 1.5}, "spec.intervalSeconds in body must be of type int"),
 ]
 
 
 async def test_what_cannot_be_printed_is_refused_in_words(here: World) -> None:
     for spec, complaint in REFUSED:
         await here.refused(spec, complaint)
+
+    kept = await here.create("하나")
+    with pytest.raises(RefusedError, match="greater than or equal to 1"):
+        await here.cluster.patch(here.object(), {"spec": {"intervalSeconds": 0}})
+    unknown = {**here.subject.manifest("둘", "typo"), "spec": {"txt": "둘"}}
+    with pytest.raises(RefusedError, match=r'unknown field "spec.txt"'):
+        await here.cluster.ask("POST", f"{here.objects}?fieldValidation=Strict", unknown)
+    assert await here.cluster.items(here.objects) == [kept]
 
 
 async def test_missing_and_unknown_fields_get_defaults_or_are_pruned(here: World) -> None:
@@ -43,6 +55,14 @@ async def test_missing_and_unknown_fields_get_defaults_or_are_pruned(here: World
 
     assert made["spec"] == {"text": "Hello from Operator!", "intervalSeconds": 10}
     await here.converges({"hello": "Hello from Operator!"})
+    for name, spec in {
+        "none": {}, "smallest": {"spec": {"text": "", "intervalSeconds": 1}},
+        "largest": {"spec": {"text": "x" * 32768, "intervalSeconds": 86400}},
+    }.items():  # fmt: skip
+        kept = await here.cluster.ask(
+            "POST", here.objects, {**body, "metadata": {"name": name}, **spec}
+        )
+        assert kept["spec"] == spec.get("spec", made["spec"])
 
 
 TEXTS = {
@@ -92,7 +112,10 @@ async def test_a_foreign_pod_is_left_alone_until_it_goes(here: World) -> None:
         while here.reads(here.child()) == looks:
             await asyncio.sleep(0.05)
 
-    assert "msg-hello" in told["message"]
+    assert told["message"] == (
+        "Pod msg-hello exists and does not belong to this Message. It is left alone. Delete or "
+        "rename that Pod, or give the Message another name."
+    )
     now = await here.cluster.ask("GET", here.child())
     assert now["metadata"]["uid"] == before["metadata"]["uid"]
     assert now["spec"]["containers"] == before["spec"]["containers"]

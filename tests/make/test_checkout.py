@@ -62,23 +62,15 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_bundle_writes_what_is_missing_and_changes_nothing_else(copy: Make) -> None:
+def test_bundle_and_generate_write_what_is_missing_or_edited_and_nothing_else(copy: Make) -> None:
     before = contents(copy.folder)
     for missing in ("bundle/manifests/myorg.dev_messages.yaml", "catalog/channels.yaml"):
         (copy.folder / missing).unlink()
-
     copy("bundle")
-
     assert contents(copy.folder) == before
 
-
-def test_generate_writes_what_was_edited_by_hand(copy: Make) -> None:
-    before = contents(copy.folder)
-    readme = copy.folder / "charts" / "message-operator" / "README.md"
-    readme.write_text("by hand")
-
+    (copy.folder / "charts" / "message-operator" / "README.md").write_text("by hand")
     copy("generate")
-
     assert contents(copy.folder) == before
 
 
@@ -216,27 +208,6 @@ def test_plugin_installs_what_kubectl_finds(copy: Make, tmp_path: Path) -> None:
     assert f'export PATH="{program.parent}:$PATH"' in said
     printed = subprocess.check_output([program, "--version"], text=True, timeout=60)
     assert printed == f"kubectl-message {__version__}\n"
-
-
-def test_release_bundle_lays_out_what_is_handed_in(copy: Make) -> None:
-    images = [
-        f"{name}=example.org/{name.lower()}@sha256:{'1' * 64}" for name in ("IMG", "MESSAGE_IMG")
-    ]
-
-    assert "VERSION" in copy.refused("release", "ARGS=bundle")
-    copy("release", "ARGS=bundle", f"VERSION={__version__}", *images)
-
-
-def test_changelog_has_a_section_of_this_version(copy: Make) -> None:
-    git(copy.folder, "init", "--quiet")
-    git(copy.folder, "commit", "--quiet", "--allow-empty", "-m", "core: begin")
-    log = copy.folder / "CHANGELOG.md"
-    log.unlink()
-
-    copy("release", "ARGS=changelog")
-
-    assert f"\n## {__version__} (20" in log.read_text()
-    assert "\nThe first release.\n" in log.read_text()
 
 
 def test_faults_long_takes_fewer_messages_where_there_is_no_time(make: Make) -> None:

@@ -294,6 +294,6 @@ def test_an_existing_cluster_is_used_as_it_is(
         assert "CLUSTER=existing" in existing.refused(*words)
     existing("undeploy", "uninstall")
 
-    passed = existing("e2e", "ARGS=-k test_admission")
+    passed = existing("e2e", "ARGS=-k test_names")
     assert " passed" in passed
     assert crd(kube) is None

@@ -6,7 +6,7 @@ from tests.e2e.kube import Object
 from tests.e2e.messages import Message, Namespace, restarts, uid
 from tests.e2e.waiting import wait_until
 from tests.olm import releases
-from tests.olm.conftest import Later, Offers
+from tests.olm.conftest import Later
 from tests.olm.subscription import Subscription, is_up
 
 pytestmark = pytest.mark.long
@@ -30,22 +30,6 @@ def assert_served(message: Message) -> None:
     message.edit(text="after")
     message.wait_until_ready(instead_of=former)
     message.wait_for_log(b"after\n")
-
-
-def test_a_new_release_in_the_channel_is_installed_and_no_message_pod_restarts(
-    followed: Subscription, home: Namespace, offers: Offers
-) -> None:
-    followed.group()
-    followed.subscribe()
-    followed.wait_until_installed(releases.FORMER)
-    messages, pods = declare(home)
-
-    followed.catalog.offer(offers.present, releases.PRESENT)
-
-    followed.wait_until_installed(releases.PRESENT)
-    assert_untouched(messages, pods)
-    assert_served(messages[0])
-    assert_untouched(messages[1:], pods[1:])
 
 
 def test_the_subscription_sets_resources_and_environment(

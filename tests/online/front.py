@@ -2,8 +2,7 @@
 
 `python3 front.py FOLDER BACKEND NAME…` in a container: passes on what it is asked to the registry
 at BACKEND, and prints each path. `FOLDER/mood` says how it behaves: `serves`; `limits`, with 429;
-`dawdles`, with the layers of busybox; `lies`, with a certificate that nobody trusts. The one to
-trust is `FOLDER/trusted.pem`.
+`lies`, with a certificate that nobody trusts. The one to trust is `FOLDER/trusted.pem`.
 """
 
 import http.client
@@ -11,14 +10,12 @@ import json
 import ssl
 import subprocess
 import sys
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socket import socket
 from typing import Any
 
 FOLDER, BACKEND, NAMES = Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
-PIECES, PAUSE = 25, 1.0
 LIMIT = "You have reached your unauthenticated pull rate limit."
 
 
@@ -68,10 +65,8 @@ class Handler(BaseHTTPRequestHandler):
         size = int(answer.headers.get("Content-Length") or 0)
         self._begin(answer.status, dict(answer.headers), size)
         if self.command == "GET":
-            slow = mood() == "dawdles" and "/library/busybox/blobs/" in self.path
-            while piece := answer.read(max(1, size // PIECES) if slow else 1 << 20):
+            while piece := answer.read(1 << 20):
                 self.wfile.write(piece)
-                time.sleep(PAUSE if slow else 0)
         backend.close()
 
     def do_HEAD(self) -> None:

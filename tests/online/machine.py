@@ -9,7 +9,6 @@ import io
 import subprocess
 import tarfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 from hack.rig import engine, paths, versions
@@ -114,13 +113,12 @@ class Machine:
         self,
         *command: str,
         user: str = USER,
-        environment: Mapping[str, str] | None = None,
         timeout: float = 600,
     ) -> "subprocess.CompletedProcess[str]":
         """Run a command in the checkout; return how it ended, its output and errors in one."""
         variables = {
             "HOME": HOME, "LANG": "C.UTF-8", "PIP_CERT": _TRUST, "SSL_CERT_FILE": _TRUST,
-            "PIP_DISABLE_PIP_VERSION_CHECK": "1", **(environment or {}),
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1"
         }  # fmt: skip
         options = [f"--env={name}={value}" for name, value in variables.items()]
         in_order = ("sh", "-c", 'exec "$@" 2>&1', "sh")  # docker would mix the two

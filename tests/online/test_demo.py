@@ -67,22 +67,6 @@ def test_what_was_pulled_is_not_asked_for_again_and_helm_3_serves_too(
     assert _PRINTED in demo.stdout
 
 
-def test_who_may_not_use_the_engine_is_told_at_once(machine: Machine) -> None:
-    demo = machine.run("make", "demo", user="1000:1000")  # without the user's groups
-
-    assert demo.returncode != 0
-    assert "lacks the right to use its Docker engine" in demo.stdout
-    assert "usermod -aG docker" in demo.stdout
-
-
-def test_an_engine_that_is_not_there_is_told_at_once(machine: Machine) -> None:
-    demo = machine.run("make", "demo", environment={"DOCKER_HOST": "unix:///nowhere/docker.sock"})
-
-    assert demo.returncode != 0
-    assert "lacks a Docker engine that answers" in demo.stdout
-    assert "unix:///nowhere/docker.sock" in demo.stdout
-
-
 def test_a_rate_limit_is_told_as_that(machine: Machine, unkind: PublicRegistry) -> None:
     unkind.mood("limits")
 
@@ -104,12 +88,3 @@ def test_a_certificate_that_the_engine_does_not_trust_is_told(
     assert built.returncode != 0
     assert "docker.io: the Docker engine does not trust its certificate" in built.stdout
     assert "lacks Debian's packages" in built.stdout  # without which images are not built here
-
-
-def test_a_slow_registry_is_waited_for(machine: Machine, unkind: PublicRegistry) -> None:
-    unkind.mood("dawdles")
-
-    built = machine.run("make", "docker-build")
-
-    assert built.returncode == 0, built.stdout
-    assert "docker.io, or the line to it, is slow; waiting" in built.stdout

@@ -10,7 +10,7 @@ import pytest
 
 from hack.pack import bundle
 from hack.pack.release import Release
-from hack.pack.rules.validators import findings
+from hack.pack.rules import findings
 from hack.rig import dockerfiles, engine, platforms
 from tests.bundle.package import write
 from tests.e2e.waiting import wait_until

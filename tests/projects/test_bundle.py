@@ -13,7 +13,7 @@ import yaml
 
 from hack.pack import rights
 from hack.pack.project import Project
-from hack.pack.rules import validators
+from hack.pack.rules import findings
 from kopf_runtime import settings
 from tests.bundle.package import opm
 from tests.projects.projects import every_project
@@ -32,7 +32,7 @@ def csv(project: Project) -> Manifest:
 
 @every_project
 def test_olm_s_validators_find_nothing(project: Project) -> None:
-    assert validators.findings(project.built / "bundle") == []
+    assert findings(project.built / "bundle") == []
     assert opm("validate", project.built / "catalog") == ""
 
 

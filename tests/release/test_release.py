@@ -150,20 +150,6 @@ def test_an_image_for_fewer_platforms_than_the_bundle_promises_is_refused(
     assert clone.environment["REGISTRY"].partition("/")[2] not in oci.crane("catalog", address)
 
 
-@pytest.mark.parametrize(
-    ("version", "says"),
-    [
-        ("", "VERSION is missing"),
-        ("1.2", "'1.2' is no version such as 1.2.3"),
-        ("v1.2.3", "leave out the v"),
-        ("0.0.9", f"VERSION=0.0.9 is older than {__version__}"),
-    ],
-)
-def test_a_version_that_cannot_follow_is_refused(clone: Clone, version: str, says: str) -> None:
-    assert says in clone.refused(version)
-    assert clone.git("status", "--porcelain") == ""
-
-
 def test_a_checkout_with_changes_is_refused(clone: Clone) -> None:
     (clone.folder / "README.md").write_text("changed")
 

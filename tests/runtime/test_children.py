@@ -128,28 +128,6 @@ async def test_m1_what_others_add_stays(server: ApiServer, how: Any) -> None:
     assert len(server.writes) == writes
 
 
-@replaced
-async def test_m1_an_image_that_a_webhook_rewrites_is_kept_whatever_is_added_later(
-    server: ApiServer, how: Any
-) -> None:
-    def rewrite(kind: kr.Kind, raw: Raw) -> None:
-        if kind == POD:
-            raw["spec"]["containers"][0]["image"] = "mirror/busybox"
-
-    server.admission = rewrite
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(how)):
-        await until(lambda: text(server))
-        before = child(server)["metadata"]["uid"]
-        for manager in ("kube-ovn", "kubectl-label"):
-            server.edit(
-                POD, CHILD, lambda raw: raw["metadata"]["annotations"].update(ip="1"), manager
-            )
-        await quiet(server)
-
-        assert child(server)["metadata"]["uid"] == before
-
-
 @both
 @pytest.mark.usefixtures("made")
 async def test_m1_a_field_that_somebody_else_changed_is_put_right(
@@ -230,37 +208,6 @@ async def test_an_object_of_a_former_one_s_name_begins_afresh(server: ApiServer,
     await until(lambda: len(events(server)) == 2)
     assert [reason for reason, _ in events(server)] == ["Created", "Created"]
     assert REPLACED not in child(server)["metadata"]["annotations"]
-
-
-@replaced
-@pytest.mark.usefixtures("made")
-async def test_a_child_that_has_ended_is_replaced(server: ApiServer) -> None:
-    server.edit(POD, CHILD, lambda raw: raw.update(status={"phase": "Failed"}), "kubelet", "status")
-
-    await until(lambda: not child(server).get("status") and text(server) == "hello")
-    await until(lambda: any("had ended (Failed)" in message for _, message in events(server)))
-
-
-@replaced
-async def test_m2_a_child_that_ends_at_once_is_not_replaced_as_fast_as_the_server_answers(
-    server: ApiServer, how: Any
-) -> None:
-    def reject(kind: kr.Kind, raw: Raw) -> None:
-        if kind == POD:
-            raw["status"] = {"phase": "Failed", "reason": "OutOfpods"}
-
-    server.admission = reject
-    server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(how)):
-        await until(lambda: told(server).get("reason") == "BackOff")
-        before = len([write for write in server.writes if write.startswith("POST")])
-        assert before <= 8
-
-    async with operating(server, widgets.controller(how)):  # a restart does not begin again
-        await asyncio.sleep(1.0)
-        after = len([write for write in server.writes if write.startswith("POST")])
-        assert after <= before + 1
-    assert "replaced too often" in told(server)["message"]
 
 
 async def test_m2_a_child_that_admission_gives_away_comes_back_slower_and_slower(
@@ -373,21 +320,6 @@ async def test_what_is_not_ours_is_left_alone_and_told_once(
         await until(lambda: text(server) == "mine")
 
 
-@replaced
-async def test_l10_a_child_of_another_living_object_is_a_conflict(
-    server: ApiServer, how: Any
-) -> None:
-    other = server.put(WIDGET, widget("other"))
-    owner = {"apiVersion": "example.dev/v1", "kind": "Widget", "name": "other",
-             "uid": other["metadata"]["uid"], "controller": True}  # fmt: skip
-    kind, foreign = theirs(how, ownerReferences=[owner])
-    server.put(kind, foreign)
-    server.put(WIDGET, widget())
-
-    async with operating(server, widgets.controller(how)):
-        await until(lambda: told(server).get("reason") == "Conflict")
-
-
 @both
 async def test_a_child_of_a_former_object_of_the_name_is_waited_for(
     server: ApiServer, how: Any
@@ -454,23 +386,6 @@ async def test_m6_never_that_of_an_object_that_lives(server: ApiServer, how: Any
 # --- old news -----------------------------------------------------------------------------------
 
 
-@both
-@pytest.mark.usefixtures("made")
-async def test_an_answer_that_was_lost_makes_no_second_child(server: ApiServer, how: Any) -> None:
-    async def lose(request: Any) -> Any:
-        if request.method in ("POST", "PATCH") and request.path.endswith(("pods", "w-two")):
-            server.answers.clear()
-            await server._serve(request)
-            return RefusedError(500, "InternalError", "the answer was lost").response()
-        return None
-
-    server.answers.append(lose)
-    server.put(WIDGET, widget("two"))
-
-    await until(lambda: ready(server.get(WIDGET, ("ns", "two"))).get("status") == "True")
-    assert [write for write in server.writes if write.startswith("DELETE")] == []
-
-
 @replaced
 @pytest.mark.parametrize("generation", ["99", "9" * 5000, "-1", "٣", ""])
 @pytest.mark.usefixtures("made")
@@ -516,25 +431,6 @@ async def test_one_child_that_is_refused_does_not_hold_up_the_others(server: Api
 
 
 # --- on its way out -----------------------------------------------------------------------------
-
-
-@both
-@pytest.mark.usefixtures("made")
-async def test_l9_an_object_that_is_being_deleted_says_so(server: ApiServer, how: Any) -> None:
-    def delete(raw: Raw) -> None:
-        raw["metadata"]["finalizers"] = ["somebody.else/holds-it"]
-        raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-
-    server.edit(WIDGET, KEY, delete)
-    await until(lambda: told(server).get("reason") == "Terminating")
-    server.remove(POD if how is widgets.pod else CONFIG_MAP, CHILD)
-    await quiet(server)
-
-    status = (server.get(WIDGET, KEY) or {})["status"]
-    assert told(server)["status"] == "False"
-    assert "somebody.else/holds-it" in told(server)["message"]
-    assert status["observedGeneration"] == 2
-    assert child(server) == {}  # no child follows
 
 
 # --- edited meanwhile ---------------------------------------------------------------------------

@@ -288,26 +288,6 @@ async def test_a_rotated_token_is_read_again_and_nothing_is_lost(
     assert (first, second) == ({"ok": '{"a":1}'}, {"ok": '{"b":2}'})
 
 
-@pytest.mark.usefixtures("_at_once")
-async def test_m4_a_token_that_stays_wrong_is_refused_not_tried_again_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked = 0
-
-    async def answer(_: web.Request) -> web.Response:
-        nonlocal asked
-        asked += 1
-        return refusal(401, "Unauthorized")
-
-    monkeypatch.setattr(credentials, "find", found("first"))
-    async with serving(answer) as client:
-        with pytest.raises(ApiError) as error:
-            await client.request("GET", "/x")
-
-    assert error.value.status == 401
-    assert asked == 1
-
-
 async def test_m4_credentials_are_read_again_once_a_second_at_most(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

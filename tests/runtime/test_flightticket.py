@@ -18,7 +18,7 @@ import pytest
 from examples.flightticket import flighttickets
 from kopf_runtime.controller import Controller
 from tests.runtime.widgets import Raw, ready
-from tests.support.api_server import ApiServer, RefusedError
+from tests.support.api_server import ApiServer
 from tests.support.booking_service import TOKEN, BookingService, booking_service
 from tests.support.running import operating
 from tests.support.waiting import in_virtual_time, now, until
@@ -115,35 +115,6 @@ async def test_it_looks_books_and_tells_and_only_looks_from_then_on(
 
 async def has_calls(service: BookingService, number: int) -> bool:
     return len(await service.calls()) >= number
-
-
-async def test_an_answer_that_is_lost_after_it_booked_books_nothing_more(
-    server: ApiServer, service: BookingService
-) -> None:
-    await service.fail({"kind": "lose", "method": "POST", "times": 1})
-    server.put(FLIGHT_TICKET, ticket())
-    async with operating(server, controller(), settings=settings(service)):
-        await until_reason(server, "Booked")
-
-    assert await service.events() == ["booked"]
-
-
-async def test_a_crash_between_the_booking_and_the_status_books_nothing_more(
-    server: ApiServer, service: BookingService
-) -> None:
-    server.refuse("PATCH", "/status$", RefusedError(500, "InternalError"), FOREVER)
-    server.put(FLIGHT_TICKET, ticket())
-    async with operating(server, controller(), settings=settings(service)):
-        await until_it_is(lambda: has_happened(service, "booked"))
-    server.answers.clear()
-    async with operating(server, controller(), settings=settings(service)):
-        await until_reason(server, "Booked")
-
-    assert await service.events() == ["booked"]
-
-
-async def has_happened(service: BookingService, event: str) -> bool:
-    return event in await service.events()
 
 
 async def test_two_operators_that_book_at_once_book_once(
@@ -259,22 +230,6 @@ async def test_a_bad_answer_is_told_and_made_good_and_holds_up_no_other(
     assert await service.events(uid(server)) == ["booked"]
 
 
-async def test_a_call_that_hangs_is_given_up_and_made_good(
-    server: ApiServer, service: BookingService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(flighttickets, "PATIENCE", 0.2)
-    await service.fail({"kind": "hold", "method": "POST"})
-    server.put(FLIGHT_TICKET, ticket())
-    async with operating(server, controller(), settings=settings(service)):
-        message = await until_reason(server, "SyncFailed")
-        assert message == "The booking service did not answer within 0.2 s."
-        monkeypatch.setattr(flighttickets, "PATIENCE", 30.0)
-        await service.fail()
-        await until_reason(server, "Booked")
-
-    assert await service.events() == ["booked"]
-
-
 async def test_a_service_that_crashes_has_what_it_answered_when_it_comes_back(
     server: ApiServer, service: BookingService
 ) -> None:
@@ -368,19 +323,6 @@ async def test_a_booking_that_somebody_changes_is_noticed(
 
 
 # --- it cancels once ----------------------------------------------------------------------------
-
-
-async def test_a_deletion_cancels_once_though_the_answer_is_lost(
-    server: ApiServer, service: BookingService
-) -> None:
-    server.put(FLIGHT_TICKET, ticket())
-    async with operating(server, controller(), settings=settings(service)):
-        await until_reason(server, "Booked")
-        await service.fail({"kind": "lose", "method": "DELETE", "times": 1})
-        server.delete(FLIGHT_TICKET, KEY)
-        await until_gone(server)
-
-    assert await service.events() == ["booked", "cancelled"]
 
 
 async def test_a_booking_under_way_does_not_come_after_the_cancellation(

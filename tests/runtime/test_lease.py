@@ -137,62 +137,6 @@ async def test_a_leader_that_stops_hands_over(server: ApiServer, client: Client)
     assert not two.works
 
 
-async def test_a_silent_leader_is_replaced(server: ApiServer, client: Client) -> None:
-    server.put(LEASE, held("dead", seconds=1))
-    one = Candidate(client, "one")
-
-    async with one.running():
-        await until(lambda: one.works)
-
-    assert spec(server)["leaseTransitions"] == 1
-
-
-async def test_a_leader_that_cannot_renew_stops_before_another_may_begin(
-    server: ApiServer, client: Client
-) -> None:
-    one, two = Candidate(client, "one"), Candidate(client, "two")
-
-    async with one.running():
-        await until(lambda: one.works)
-
-        async def refuse_the_first(request: web.Request) -> web.Response | None:
-            if request.method != "PUT" or b'"one"' not in await request.read():
-                return None
-            return RefusedError(500, "InternalError").response()
-
-        server.answers.append(refuse_the_first)
-        both = False
-        async with two.running():
-            async with asyncio.timeout(60):
-                while not two.works:
-                    both = both or (one.works and two.works)
-                    await asyncio.sleep(0.001)
-
-    assert not both
-
-
-async def test_a_leader_whose_lease_was_taken_stops(server: ApiServer, client: Client) -> None:
-    one = Candidate(client, "one")
-
-    async with one.running():
-        await until(lambda: one.works)
-        server.put(LEASE, held("thief"))
-        await until(lambda: not one.works)
-        await asyncio.sleep(0.1)
-
-        assert (one.works, spec(server)["holderIdentity"]) == (False, "thief")
-
-
-async def test_a_deleted_lease_is_made_again(server: ApiServer, client: Client) -> None:
-    one = Candidate(client, "one")
-
-    async with one.running():
-        await until(lambda: one.works)
-        server.remove(LEASE, KEY)
-
-        await until(lambda: spec(server).get("holderIdentity") == "one" and one.works)
-
-
 async def test_the_lease_is_empty_once_everybody_has_left(
     server: ApiServer, client: Client
 ) -> None:
@@ -200,29 +144,6 @@ async def test_the_lease_is_empty_once_everybody_has_left(
 
     async with one.running():
         await until(lambda: one.works)
-
-    assert spec(server)["holderIdentity"] == ""
-
-
-async def test_minor_6_a_leader_that_stops_during_a_renewal_releases_the_lease(
-    server: ApiServer, client: Client
-) -> None:
-    one = Candidate(client, "one")
-    under_way = asyncio.Event()
-
-    async def take_long(request: web.Request) -> None:
-        """Grant the renewal, but let its answer be late."""
-        if request.method == "PUT" and one.works:
-            server.answers.clear()
-            raw = await request.json()
-            server.put(LEASE, {**raw, "metadata": {**raw["metadata"]}})
-            under_way.set()
-            await asyncio.sleep(5)
-
-    async with one.running():
-        await until(lambda: one.works)
-        server.answers.append(take_long)
-        await under_way.wait()
 
     assert spec(server)["holderIdentity"] == ""
 

@@ -85,26 +85,6 @@ async def test_c2_a_namespace_that_was_never_listed_does_not_say_that_sweeps_fai
         assert one.last_sweep() >= began
 
 
-@pytest.mark.parametrize("error", [FORBIDDEN, GONE], ids=lambda e: str(e.code))
-async def test_c2_a_namespace_that_is_lost_while_it_is_watched_comes_back(
-    server: ApiServer, error: RefusedError
-) -> None:
-    put_both(server)
-    async with operating(server, one := widgets.controller(), settings=BOTH):
-        await until(lambda: text(server, A) and text(server, B))
-
-        server.refuse("GET", "/namespaces/b/", error, times=float("inf"))
-        server.close_watches()
-        await until(lambda: one.unserved()[1] == 1)
-        server.edit(WIDGET, ("a", "one"), edit("served"))
-        server.edit(WIDGET, ("b", "one"), edit("later"))
-        await until(lambda: text(server, A) == "served")
-        assert text(server, B) == "hello"
-
-        server.answers.clear()
-        await until(lambda: text(server, B) == "later")
-
-
 async def test_c2_nothing_is_ready_before_each_namespace_was_tried(server: ApiServer) -> None:
     put_both(server)
     go_on = asyncio.Event()

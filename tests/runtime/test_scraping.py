@@ -173,17 +173,6 @@ async def test_who_has_no_valid_token_is_told_to_bring_one(
         assert await scraper.status("made-up") == 401
 
 
-async def test_who_may_not_get_the_metrics_is_refused(
-    server: ApiServer, reviews: Reviews, folder: Path
-) -> None:
-    async with (
-        scraped(server, folder) as scraper,
-        scraper.session.get(scraper.url, headers={"Authorization": "Bearer other"}) as response,
-    ):
-        assert response.status == 403
-        assert await response.text() == "Forbidden: jane may not get /metrics."
-
-
 async def test_a_standby_lets_scrapers_in_too(
     server: ApiServer, reviews: Reviews, folder: Path
 ) -> None:

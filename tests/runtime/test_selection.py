@@ -1,7 +1,7 @@
 """Namespaces that gain or lose the selector's labels come and go without a restart."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -84,17 +84,6 @@ async def test_only_namespaces_with_the_labels_are_served(server: ApiServer) -> 
     assert not writes_in(server, "nobodys")
 
 
-async def test_a_namespace_that_gains_the_label_is_served(server: ApiServer) -> None:
-    put_namespace(server, "ours")
-    server.put(WIDGET, widget(namespace="ours"))
-
-    async with selecting(server) as operator:
-        await until(lambda: operator.synced)
-        assert child(server, "ours") is None
-        label(server, "ours", team="a")
-        await until(lambda: is_ready(server, "ours"))
-
-
 async def test_a_namespace_that_loses_the_label_is_left_as_it_is(server: ApiServer) -> None:
     one = widgets.controller()
     put_namespace(server, "ours", team="a")
@@ -115,20 +104,6 @@ async def test_a_namespace_that_loses_the_label_is_left_as_it_is(server: ApiServ
         label(server, "ours", team="a")  # what was missed is made good
         await until(lambda: is_ready(server, "ours", "changed"))
         await until(lambda: server.get(CONFIG_MAP, ("ours", "w-two")))
-
-
-async def test_a_namespace_that_is_made_again_is_served_again(server: ApiServer) -> None:
-    one = widgets.controller()
-    put_namespace(server, "ours", team="a")
-    async with selecting(server, one) as operator:
-        await until(lambda: operator.synced)
-        server.remove(NAMESPACE, ("", "ours"))
-        server.put(WIDGET, widget(namespace="ours"))  # its Widgets may be told before itself
-        await asyncio.sleep(QUIET)
-        assert child(server, "ours") is None
-
-        put_namespace(server, "ours", team="a")
-        await until(lambda: is_ready(server, "ours"))
 
 
 def holding(server: ApiServer, method: str, path: str) -> tuple[asyncio.Event, asyncio.Event]:
@@ -327,30 +302,6 @@ async def test_what_a_gap_in_the_watch_of_namespaces_hid_is_asked_for_again(
     assert calls[2:] == ["ours"]
 
 
-async def test_without_the_right_to_namespaces_nothing_is_served_and_that_is_told(
-    server: ApiServer,
-) -> None:
-    one = widgets.controller()
-    put_namespace(server, "ours", team="a")
-    server.put(WIDGET, widget(namespace="ours"))
-    server.refuse("GET", "/namespaces$", RefusedError(403, "Forbidden", "you may not"), FOREVER)
-
-    async with selecting(server, one) as operator:
-        unserved: Callable[[], float] = lambda: operator.metric(  # noqa: E731
-            "unserved", resource="namespaces", watched_namespace=""
-        )
-        await until(lambda: unserved() == 1)
-        told, served = one.unserved()
-        assert served == 0
-        assert told == ["/api/v1/namespaces: the operator has no right to it: you may not"]
-        assert not server.writes
-
-        server.answers.clear()
-        await until(lambda: is_ready(server, "ours"))
-        assert unserved() == 0
-        assert one.unserved() == ([], 1)
-
-
 async def test_no_namespace_at_all_is_no_trouble(server: ApiServer) -> None:
     one = widgets.controller()
     async with selecting(server, one) as operator:
@@ -368,21 +319,3 @@ async def test_many_namespaces_cost_no_more_watches_than_one(server: ApiServer) 
     async with selecting(server, one, working=False) as operator:
         await until(lambda: operator.synced and len(one.keys()) == 200)
         await until(lambda: server.watching == 3)  # Widgets, ConfigMaps, Namespaces
-
-
-async def test_a_standby_takes_over_with_the_namespaces_of_now(server: ApiServer) -> None:
-    one = widgets.controller()
-    for namespace in ("ours", "theirs"):
-        put_namespace(server, namespace, team="a")
-        server.put(WIDGET, widget(namespace=namespace))
-
-    async with selecting(server, one, working=False) as operator:
-        await until(lambda: operator.synced)
-        label(server, "theirs")
-        await until(lambda: len(one.keys()) == 1)
-        work = asyncio.create_task(one.work())
-        await until(lambda: is_ready(server, "ours"))
-        await asyncio.sleep(QUIET)
-        work.cancel()
-
-    assert not writes_in(server, "theirs")

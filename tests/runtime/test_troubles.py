@@ -195,21 +195,6 @@ async def test_a_trouble_whose_reason_never_comes_back_is_told(server: ApiServer
         await until(lambda: told(server).get("reason", "").startswith("Odd"), seconds=20)
 
 
-async def test_too_many_requests_are_waited_out_for_as_long_as_the_server_says(
-    server: ApiServer,
-) -> None:
-    refused = server.refuse("POST", "/pods$", RefusedError(429, "TooManyRequests", after=600))
-    server.put(WIDGET, widget())
-
-    async with operating(server, widgets.controller(widgets.pod)):
-        await until(lambda: told(server).get("reason") == "TooManyRequests")
-        server.edit(WIDGET, KEY, edit("edited"))
-        await asyncio.sleep(0.5)
-
-    assert len(refused) == 1
-    assert server.get(POD, CHILD) is None
-
-
 # --- L6 -----------------------------------------------------------------------------------------
 
 MARKS = {

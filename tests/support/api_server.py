@@ -303,10 +303,6 @@ def _manager(request: web.Request) -> str:
     return request.query.get("fieldManager") or request.headers["User-Agent"].split("/")[0]
 
 
-def _mark_deleted(raw: Raw) -> None:
-    raw["metadata"].setdefault("deletionTimestamp", now())
-
-
 def _json(payload: bytes, status: int = 200) -> web.Response:
     return web.Response(body=payload, content_type="application/json", status=status)
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 from typing import Any
 
-from bench import korean, pages, report
+from bench import korean, report
 from bench.examples import Progress
 from bench.world import World
 from hack.rig import paths
@@ -134,7 +134,7 @@ def test_each_label_of_the_tables_has_its_korean() -> None:
 def test_the_pages_have_the_tables_of_the_data() -> None:
     data = json.loads((DOCS / "benchmarks.json").read_text())
 
-    for name, text in pages.written(data).items():
+    for name, text in report.written(data).items():
         assert (DOCS / name).read_text() == text
 
 

@@ -1,12 +1,10 @@
 """The whole operator, as `message_operator.operator` declares it, on an API server in process."""
 
-import asyncio
 import gc
 import itertools
 import json
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -19,7 +17,7 @@ from kopf_runtime.events import Recorder
 from kopf_runtime.kinds import POD, Kind
 from kopf_runtime.metrics import Metrics
 from message_operator.operator import controller
-from tests.support.api_server import MESSAGE, ApiServer, RefusedError
+from tests.support.api_server import MESSAGE, ApiServer
 from tests.support.running import operating
 from tests.support.waiting import until
 from tests.unit.samples import SETTINGS, Raw, raw_message
@@ -54,21 +52,9 @@ def text(server: ApiServer) -> Any:
     return pod and pod["spec"]["containers"][0]["env"][0]["value"]
 
 
-def told(server: ApiServer) -> list[tuple[str, str]]:
-    return [(event["type"], event["reason"]) for event in server.events]
-
-
 def run(pod: Raw) -> None:
     pod["spec"]["nodeName"] = "node-1"
     pod["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-
-
-def delete_long_ago(pod: Raw) -> None:
-    pod["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z"
-
-
-def edit(server: ApiServer, new: str) -> None:
-    server.edit(MESSAGE, KEY, lambda raw: raw["spec"].update(text=new))
 
 
 async def processed(server: ApiServer) -> None:
@@ -94,108 +80,7 @@ async def test_a_new_message_gets_its_pod_and_one_status(server: ApiServer) -> N
     assert [write.split("/")[-1] for write in server.writes] == ["pods", "status"]
 
 
-async def test_a_burst_of_edits_ends_with_the_last_text(server: ApiServer) -> None:
-    server.put(MESSAGE, raw_message("하나"))
-    async with operating(server, controller, settings=SETTINGS):
-        await until(lambda: text(server) == "하나")
-        for new in ("둘", "셋", "넷"):
-            edit(server, new)
-        await until(lambda: text(server) == "넷")
-        await processed(server)
-
-        assert status(server)["observedGeneration"] == 4
-
-
-async def test_an_edit_waits_for_the_former_pod_to_end(server: ApiServer) -> None:
-    server.put(MESSAGE, raw_message("하나"))
-    async with operating(server, controller, settings=SETTINGS):
-        await processed(server)
-        edit(server, "둘")
-        await until(lambda: ready(server).get("reason") == "PodTerminating")
-        assert text(server) == "하나"
-
-        server.remove(POD, POD_KEY)  # the kubelet is done with it
-        await until(lambda: text(server) == "둘")
-
-
-async def test_a_pod_that_does_not_end_is_told_of(server: ApiServer) -> None:
-    server.put(MESSAGE, raw_message())
-    async with operating(server, controller, settings=SETTINGS):
-        await processed(server)
-        server.edit(
-            POD,
-            POD_KEY,
-            lambda raw: raw["metadata"].update(deletionTimestamp="2020-01-01T00:00:00Z"),
-        )
-        await until(lambda: ready(server).get("reason") == "PodStuckTerminating")
-
-        assert "node-1" in ready(server)["message"]
-
-
-async def test_an_evicted_pod_is_replaced(server: ApiServer) -> None:
-    server.put(MESSAGE, raw_message())
-    async with operating(server, controller, settings=SETTINGS):
-        await until(lambda: server.get(POD, POD_KEY))
-        evicted = {"phase": "Failed", "reason": "Evicted"}
-        server.edit(POD, POD_KEY, lambda raw: raw.update(status=evicted), "kubelet", "status")
-
-        await until(lambda: not (server.get(POD, POD_KEY) or {"status": 1}).get("status"))
-        await until(lambda: any("had ended (Evicted)" in e["message"] for e in server.events))
-
-
-async def test_a_quota_is_told_and_ends_by_itself(server: ApiServer) -> None:
-    refused = RefusedError(403, "Forbidden", "exceeded quota: pods=0")
-    server.refuse("POST", "/pods$", refused, float("inf"))
-    server.put(MESSAGE, raw_message())
-    async with operating(server, controller, settings=SETTINGS):
-        await until(lambda: status(server).get("phase") == "Failed")
-        assert (ready(server)["reason"], ready(server)["message"]) == (
-            "Forbidden", "exceeded quota: pods=0"
-        )  # fmt: skip
-        assert status(server).get("podName") is None
-        await until(lambda: ("Warning", "Refused") in told(server))
-
-        server.answers.clear()
-        edit(server, "again")
-        await until(lambda: text(server) == "again")  # a Pod of the former text may come first
-        await processed(server)
-
-
-async def test_l2_a_namespace_whose_webhook_hangs_costs_the_others_nothing(
-    server: ApiServer,
-) -> None:
-    hang = asyncio.Event()
-
-    async def webhook(request: Any) -> None:
-        if request.method == "POST" and request.path == "/api/v1/namespaces/tb/pods":
-            await hang.wait()
-
-    server.answers.append(webhook)
-    for number in range(100):
-        server.put(MESSAGE, raw_message(name=f"m{number}", namespace="tb"))
-    async with operating(server, controller, settings=SETTINGS):
-        await until(lambda: any("/namespaces/tb/pods" in str(r) for r in server.requests))
-        server.put(MESSAGE, raw_message())
-
-        await until(lambda: server.get(POD, POD_KEY))
-        hang.set()
-
-
 # --- C1 -----------------------------------------------------------------------------------------
-
-
-async def test_c1_an_annotation_of_5000_digits_stops_nobody(server: ApiServer) -> None:
-    labels = {MANAGED: "message-operator", UID: "nobody's"}
-    annotations = {GENERATION: "9" * 5000}
-    meta = {"namespace": "ns", "name": "evil", "labels": labels, "annotations": annotations}
-    server.put(POD, {"metadata": meta, "spec": {}})
-    server.put(MESSAGE, raw_message("하나"))
-
-    async with operating(server, controller, settings=replace(SETTINGS, sweep_period=0.2)):
-        await until(lambda: text(server) == "하나")
-        await asyncio.sleep(0.5)  # sweeps
-        edit(server, "둘")
-        await until(lambda: text(server) == "둘")
 
 
 JSON = st.recursive(

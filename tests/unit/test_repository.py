@@ -37,9 +37,7 @@ class Closed(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
 class Contact(Closed):
     name: str
     primary: bool
-    affiliation: str = ""
     email: Email | None = None
-    social: str = ""
 
 
 Contacts = Annotated[list[Contact], msgspec.Meta(min_length=1)]
@@ -50,7 +48,6 @@ class Header(Closed):
     last_updated: Date
     last_reviewed: Date
     url: Url
-    comment: str = ""
 
 
 class ProjectRepository(Closed):
@@ -65,8 +62,6 @@ class Reporting(Closed):
     contact: Contact
     security_policy: Url
     in_scope: list[str] = []
-    out_of_scope: list[str] = []
-    comment: str = ""
 
 
 class ProjectDocumentation(Closed):
@@ -139,14 +134,12 @@ class Attestation(Closed):
     name: str
     location: Url
     predicate_uri: str
-    comment: str = ""
 
 
 class Releases(Closed):
     automated_pipeline: bool
     distribution_points: Annotated[list[Link], msgspec.Meta(min_length=1)]
     changelog: Url | None = None
-    license: License | None = None
     attestations: list[Attestation] = []
 
 

@@ -7,8 +7,6 @@ from typing import Any, cast
 import pytest
 
 import kopf_runtime as kr
-from tests.faults.greetings import Greetings
-from tests.faults.memcacheds import Memcacheds
 from tests.support.faults.cluster import Cluster, Raw
 from tests.support.faults.subject import Parent
 
@@ -130,25 +128,6 @@ def test_what_an_operator_declares_is_not_said_again() -> None:
     assert PAGES.child_of("one") == "page-one"
 
 
-SCENARIOS = (
-    "create", "edit", "burst", "delete", "recreate", "heal", "alter", "status", "conflict"
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("subject", "least"),
-    [
-        (Greetings(), (2, 2, 2, 0, 2, 1, 1, 1, 3)),
-        (Memcacheds(), (3, 3, 3, 0, 3, 2, 2, 1, 4)),
-        (PAGES, (5, 3, 3, 0, 5, 2, 2, 1, 6)),
-        (SECRETS, (4, 2, 2, 0, 4, 1, 1, 1, 5)),
-    ],
-    ids=["a ConfigMap", "a Deployment", "a Deployment of three", "a Secret of three"],
-)
-def test_each_scenario_has_its_number_of_writes(subject: Parent, least: tuple[int, ...]) -> None:
-    assert subject.writes == dict(zip(SCENARIOS, least, strict=True))
-
-
 @pytest.mark.parametrize("pages", EACH)
 def test_a_child_is_right_if_it_is_as_planned_whatever_its_defaults(pages: Pages) -> None:
     assert differences(pages, stored(pages)) == {}
@@ -235,14 +214,6 @@ def test_children_that_differ_are_not_equal(harm: Callable[[Raw], None]) -> None
     assert PAGES.essence(stored(PAGES, text="둘")) != PAGES.essence(stored(PAGES))
 
 
-def test_a_foreign_object_has_the_name_of_a_child_and_runs_nothing() -> None:
-    foreign = PAGES.foreign("one")
-
-    assert foreign["metadata"] == {"name": "page-one", "labels": {"whose": "somebody"}}
-    assert foreign["spec"]["replicas"] == 0
-    assert containers(foreign)
-
-
 class Holding:
     """A cluster that has one child."""
 
@@ -257,18 +228,6 @@ class Holding:
     async def patch(self, path: str, body: Raw) -> None:
         assert path == "path"
         self.patches.append(body)
-
-
-@pytest.mark.parametrize(("text", "other"), [("하나", "둘"), ("둘", "하나"), ("셋", "둘")])
-async def test_a_child_is_altered_to_that_of_another_text(text: str, other: str) -> None:
-    cluster = Holding(stored(PAGES, text=text))
-
-    await PAGES.breaks["alter"](cast("Cluster", cluster), "path")
-
-    (patch,) = cluster.patches
-    assert containers(patch)[0]["env"] == [{"name": "TEXT", "value": other}]
-    assert patch["metadata"] == {"labels": {"app": "page-one"}, "annotations": {"of": other}}
-    assert patch.keys() == {"spec", "metadata"}
 
 
 async def test_a_child_that_is_the_same_for_each_text_is_refused() -> None:

@@ -1,8 +1,7 @@
 """What a release publishes beside its images: `make release` makes, signs and checks it.
 
 source         the commit that a release is made of, and the commits that releasing adds
-distribution   the runtime as a wheel and a source archive
-of_the_kit     what only the kit's own repository publishes: those, and the plugin of kubectl
+distribution   what only the kit's own repository publishes: the runtime, and the plugin of kubectl
 materials      bills of materials, of the lock and of images
 statements     where an image comes from (SLSA), and which vulnerabilities do not matter (OpenVEX)
 images         the images by their digests: given, found, or built and pushed

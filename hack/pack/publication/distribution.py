@@ -1,7 +1,7 @@
-"""The runtime as a wheel and a source archive, for operators in repositories of their own.
+"""What only the kit's own repository publishes: the runtime as packages, and kubectl's plugin.
 
-The same sources make the same bytes: uv's own builder gives every file one date. Used by
-`hack.pack.publication.files`.
+A repository that `make new` wrote has the runtime as source. The same sources make the same bytes:
+uv's own builder gives every file one date. Used by `hack.pack.publication.files`.
 """
 
 import functools
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urljoin
 
-from hack.pack import site_text
+from hack.pack import plugin, site_text
 from hack.pack.project import REFERENCE
 from hack.pack.publication import statements
 from hack.rig import paths
@@ -22,6 +22,14 @@ from hack.rig.run import output
 _RUNTIME = "kopf_runtime"
 _PAGE = "docs/runtime.md"
 _DESCRIPTION = "Level-triggered reconciling for operators on kopf"
+
+
+def write(folder: Path) -> None:
+    """Write these files of a release into a folder."""
+    build(folder)
+    (folder / plugin.MANIFEST).write_text(plugin.manifest())
+    (folder / plugin.ARCHIVE).write_bytes(plugin.archive())
+    (folder / plugin.PROGRAM).write_bytes(plugin.program())
 
 
 def build(folder: Path) -> list[Path]:

@@ -69,7 +69,7 @@ def write(
 
 def _write_those_of_the_kit(folder: Path) -> None:
     """Write what only the kit's own repository publishes; one that `make new` wrote lacks this."""
-    name = "hack.pack.publication.of_the_kit"
+    name = "hack.pack.publication.distribution"
     if importlib.util.find_spec(name) is not None:
         importlib.import_module(name).write(folder)
 

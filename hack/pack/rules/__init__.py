@@ -7,16 +7,18 @@ A rule named `check_…` is a rule of the pipeline that adds operators to the ca
 OperatorHub.io, and has the same name there:
 https://redhat-openshift-ecosystem.github.io/operator-pipelines/users/static_checks/
 The other rules name their sources. The rules of OLM's own validators are not repeated here;
-`validators` runs them.
+`findings` runs them.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from hack.pack.rules import bundle, catalog, kinds, olmv1
+from hack.pack.rules import bundle, catalog, kinds
 from hack.pack.rules.package import RULES, Package
-from hack.rig.run import HackError
+from hack.rig import golang
+from hack.rig.run import HackError, output
 
-__all__ = ["RULES", "bundle", "catalog", "kinds", "olmv1", "problems"]
+__all__ = ["RULES", "bundle", "catalog", "findings", "kinds", "problems"]
 
 
 def problems(bundle: Path, catalog: Path, released: bool = False) -> list[str]:
@@ -29,3 +31,14 @@ def problems(bundle: Path, catalog: Path, released: bool = False) -> list[str]:
     except HackError as error:
         return [str(error)]
     return [f"{sentence} ({name})" for name, rule in RULES.items() for sentence in rule(package)]
+
+
+def findings(bundle: Path, *container_tool: str, env: Mapping[str, str] | None = None) -> list[str]:
+    """Return a sentence for each error or warning of OLM's own validators about a bundle.
+
+    The pipeline's rules `check_osdk_bundle_validate_operatorhub` and `…_operator_framework` are
+    these: `operator-sdk bundle validate` has no others (hack/rig/go/olm-validate). One of them
+    inspects the images, and runs only with a container tool that pulls them.
+    """
+    program = golang.program("olm-validate")
+    return output([program, bundle, *container_tool], timeout=300, env=env).splitlines()

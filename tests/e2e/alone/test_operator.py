@@ -3,8 +3,6 @@
 That its leader is killed is tested in chart/test_scenarios.py::test_ha.
 """
 
-import pytest
-
 from tests.e2e.kube import WAIT
 from tests.e2e.messages import Namespace, ready, restarts, uid
 from tests.e2e.release import Operator
@@ -88,29 +86,3 @@ def test_an_upgrade_replaces_message_pods_whose_template_it_changes(
     assert ready(message.status())["reason"] == "PodRunning"
     assert pod["spec"]["containers"][0]["image"] == former["spec"]["containers"][0]["image"]
     message.wait_for_log(b"hello\n")
-
-
-@pytest.mark.long
-def test_what_happened_while_the_operator_restarted_is_caught_up(
-    namespace: Namespace, operator: Operator
-) -> None:
-    same, edited, gone, lost = messages = [
-        namespace.create(name, "before") for name in ("same", "edited", "gone", "lost")
-    ]
-    pods = [message.wait_until_ready() for message in messages]
-    (running,) = operator.pods()
-
-    operator.delete_pod(running["metadata"]["name"])
-    edited.edit(text="after")
-    gone.delete()
-    lost.delete_pod()
-    new = namespace.create("new", "new")
-
-    new.wait_until_ready()
-    edited.wait_until_ready(instead_of=pods[1])
-    edited.wait_for_log(b"after\n")
-    gone.wait_until_gone()
-    lost.wait_until_ready(instead_of=pods[3])
-    operator.wait_until_ready()
-    kept = same.wait_until_ready()
-    assert (uid(kept), restarts(kept)) == (uid(pods[0]), 0)

@@ -8,7 +8,7 @@ import pytest
 from hack.pack.artifacts import Published
 from hack.rig import registry
 from message_operator import __version__
-from tests.e2e.chart.conftest import Releases, image_digest
+from tests.e2e.chart.conftest import Releases
 from tests.e2e.kube import Kube
 from tests.e2e.messages import Namespace
 from tests.e2e.release import Operator
@@ -19,24 +19,6 @@ def image(operator: Operator) -> str:
     (pod,) = operator.pods()
     (container,) = pod["spec"]["containers"]
     return str(container["image"])
-
-
-@pytest.mark.long
-def test_from_the_registry_with_chart_and_images_pinned_by_digest(
-    releases: Releases, home: Namespace, namespace: Namespace, published: Published, kube: Kube
-) -> None:
-    assert "@sha256:" in published.chart
-    digest = registry.digest("busybox:1.37") or ""
-    operator = releases(home)
-
-    operator.install(f"--set-string=messagePod.image.digest={digest}")
-
-    pod = namespace.create("hello", "hello").wait_until_ready()
-    (container,) = pod["spec"]["containers"]
-    (status,) = pod["status"]["containerStatuses"]
-    assert image(operator).endswith(f"/message-operator@{image_digest(published)}")
-    assert container["image"].endswith(f"/busybox@{digest}")
-    assert status["imageID"].endswith(digest)
 
 
 @pytest.mark.long

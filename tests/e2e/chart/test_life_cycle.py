@@ -1,17 +1,15 @@
-"""Install, upgrade, roll back, uninstall, take over: with Helm 3 and with Helm 4."""
+"""Install, upgrade, roll back, uninstall, install again: with Helm 3 and with Helm 4."""
 
 import json
-from collections.abc import Iterable
 
 import pytest
-import yaml
 
 from hack.pack.artifacts import Published
 from hack.rig import cluster as hack_cluster
 from hack.rig import tools
 from tests.e2e import release
 from tests.e2e.chart.conftest import OLDER, Releases
-from tests.e2e.kube import WAIT, Cluster, CommandError, Kube, Object
+from tests.e2e.kube import WAIT, Cluster, Kube
 from tests.e2e.messages import Namespace, restarts, uid
 from tests.e2e.release import Operator
 from tests.e2e.waiting import wait_until
@@ -146,61 +144,3 @@ def test_uninstalled_it_leaves_messages_which_a_reinstallation_adopts(
     edited.wait_for_log(b"after\n")
     adopted = kept.wait_until_ready()
     assert (uid(adopted), restarts(adopted)) == (uid(pod), 0)
-
-
-@helms()
-def test_another_release_takes_over_when_it_is_told_that_it_may(
-    releases: Releases, home: Namespace, other: Namespace, namespace: Namespace
-) -> None:
-    first = releases(home)
-    first.install()
-    message = namespace.create("hello", "hello")
-    pod = message.wait_until_ready()
-    first.uninstall()
-    second = releases(other, "another-message-operator", takes_over=False)
-
-    with pytest.raises(CommandError, match="invalid ownership metadata"):
-        second.install()
-    second.install("--take-ownership")
-
-    namespace.create("late", "late").wait_until_ready()
-    kept = message.wait_until_ready()
-    assert (uid(kept), restarts(kept)) == (uid(pod), 0)
-
-
-def rendered(kube: Kube, published: Published, home: Namespace) -> list[Object]:
-    """Return what Helm renders without a cluster; what is only for `helm test` is left out."""
-    text = kube.helm(
-        *("template", release.NAME, published.chart, "--namespace", home.name, "--skip-tests"),
-        *(*published.options, "--kubeconfig", "/dev/null"),
-    )
-    return [found for found in yaml.safe_load_all(text) if found]
-
-
-@helms()
-@pytest.mark.usefixtures("without_kind")
-def test_rendered_and_applied_it_is_what_helm_installs_and_helm_can_take_it_over(
-    releases: Releases, home: Namespace, namespace: Namespace, published: Published,
-    kube: Kube, helm: str,
-) -> None:  # fmt: skip
-    manifests = rendered(kube, published, home)
-    everything = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
-    kube.kubectl("apply", "-f", "-", stdin=everything)
-    message = namespace.create("hello", "hello")
-    pod = message.wait_until_ready()
-    operator = releases(home)
-    # Helm 4 applies on the server, which tells kubectl's fields from Helm's.
-    force = ["--force-conflicts"] if helm == "helm4" else []
-
-    operator.install(*force)
-
-    text = kube.helm("get", "manifest", operator.name, "-n", home.name)
-    assert by_name(yaml.safe_load_all(text)) == by_name(manifests)
-    namespace.create("late", "late").wait_until_ready()
-    kept = message.wait_until_ready()
-    assert (uid(kept), restarts(kept)) == (uid(pod), 0)
-
-
-def by_name(manifests: Iterable[Object]) -> dict[tuple[str, str], Object]:
-    """Return objects by kind and name."""
-    return {(m["kind"], m["metadata"]["name"]): m for m in manifests if m}

@@ -28,7 +28,10 @@ def install(operator: Operator, scenario: str, *options: str) -> None:
     operator.install("--values", scenario_values(scenario), *options)
 
 
-def test_defaults(releases: Releases, home: Namespace, namespace: Namespace) -> None:
+def test_defaults(
+    releases: Releases, home: Namespace, namespace: Namespace, published: Published
+) -> None:
+    assert "@sha256:" in published.chart
     operator = releases(home)
 
     install(operator, "defaults")

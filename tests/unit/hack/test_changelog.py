@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hack.commands import changelog as command
+from hack.commands import bump
 from hack.pack import changelog, history, numbered
 from hack.pack.project import PROJECT
 from hack.rig.run import HackError
@@ -160,7 +160,7 @@ def test_the_section_of_a_release_is_not_written_again(monkeypatch: pytest.Monke
     monkeypatch.setattr(history, "tagged", lambda _: [PROJECT.version])
 
     with pytest.raises(HackError, match="what is said of a release stays as it is"):
-        command.write()
+        bump.write_changelog()
 
 
 def test_artifact_hub_shows_what_the_changelog_says() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.commands import crd, deploy, makefile, push
+from hack.commands import crd, deploy, own_tiers, push
 from hack.pack import image
 from hack.rig import cluster, engine, olm, tools
 from hack.rig.run import HackError
@@ -137,7 +137,7 @@ def test_the_commands_are_never_tested_on_an_existing_cluster(
     monkeypatch.setenv("CLUSTER", "existing")
 
     with pytest.raises(HackError, match="they only run on one that is made here"):
-        makefile.run([])
+        own_tiers.make([])
 
 
 @pytest.mark.parametrize("remove", [deploy.undeploy, crd.uninstall, olm.down, cluster.down])

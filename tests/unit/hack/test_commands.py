@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hack.commands import deploy, operators, tool
+from hack.commands import cluster as cluster_command
+from hack.commands import deploy, operators
 from hack.pack import artifacts
 from hack.pack.artifacts import Published
 from hack.rig.cluster import Cluster
@@ -17,7 +18,7 @@ def test_an_unknown_tool_is_refused_with_one_list_of_the_tools(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     parser = argparse.ArgumentParser()
-    tool.add(parser.add_subparsers())
+    cluster_command.add(parser.add_subparsers())
 
     with pytest.raises(SystemExit):
         parser.parse_args(["tool", "nosuch"])

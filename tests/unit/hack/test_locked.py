@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from hack.rig import locked, paths
+from hack.rig import locked, paths, pruned
 
 LOCK = paths.LOCK.read_text()
 SMALL = """\
@@ -79,3 +79,18 @@ def test_the_image_has_the_operator_s_packages_and_none_of_the_tools() -> None:
 def test_what_cannot_be_told_is_an_error(lock: str, asker: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         locked.part(lock, asker)
+
+
+def test_only_the_hashes_of_files_that_are_installed_here_stay() -> None:
+    files = "".join(
+        f'    {{ url = "https://files.example/{name}", hash = "sha256:{number}", size = 1 }},\n'
+        for number, name in (
+            ("01", "kopf-1.45.2-cp313-cp313-manylinux_2_28_x86_64.whl"),
+            ("02", "kopf-1.45.2-cp313-cp313t-manylinux_2_28_x86_64.whl"),
+            ("03", "pytest-9.0.0.tar.gz"),
+        )
+    )
+
+    lock = pruned.pruned(SMALL, files)
+
+    assert lock == SMALL.replace(" \\\n    --hash=sha256:02", "")

@@ -1,7 +1,6 @@
 """hack.pack.project: PROJECT is read as kubebuilder reads it, and its mistakes are told."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -177,25 +176,6 @@ def test_a_mistake_is_told_in_a_sentence(tmp_path: Path, edit: Edit, sentence: s
     assert str(error.value).startswith(f"{file}: ")
     assert sentence in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_a_command_tells_the_mistake_alone(tmp_path: Path) -> None:
-    shutil.copytree(CHECKOUT / "hack", tmp_path / "hack")
-    file = write(tmp_path, lambda content: content.pop("projectName"))
-
-    done = subprocess.run(
-        [sys.executable, "-m", "hack", "tool", "kubectl"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr.strip().startswith(f"error: {file}: ")
-    assert len(done.stderr.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_the_fault_tests_of_one_operator_can_be_chosen_and_some_are_quick(
 
 
 def test_where_none_is_quick_the_command_for_the_slow_ones_is_told() -> None:
-    slow = ("-k", "test_a_service_that_was_down_gets_each_booking_once")
+    slow = ("-k", "test_the_leader_changes_in_the_middle_of_a_call")
     ended = collected(*slow, "--project=examples/flightticket")
 
     assert ended.returncode == pytest.ExitCode.NO_TESTS_COLLECTED

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hack.commands import docs, soak
+from hack.commands import docs, own_tiers
 from hack.rig import paths
 from hack.rig.run import HackError
 
@@ -17,7 +17,7 @@ def test_minutes_that_are_none_are_refused(value: str, monkeypatch: pytest.Monke
     monkeypatch.setenv("MINUTES", value)
 
     with pytest.raises(HackError, match=f"^MINUTES={value} is not valid. Use a number of minutes"):
-        soak.minutes()
+        own_tiers.minutes()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubectl_message import checks, operators, running, survey
+from kubectl_message import checks, operators, rights, running, survey
 from kubectl_message.findings import FAILS, WAITS, WELL, Finding
 from kubectl_message.kubectl import Kubectl
 from kubectl_message.operators import Operator
@@ -215,6 +215,17 @@ def test_a_lease_that_nobody_holds_is_told(holder: str | None, seconds: float, l
     found = None if holder is None else lease(holder, seconds)  # renewed now, not when collected
 
     assert checks.leads(Operator(by_helm(), [pod()], found)).level == level
+
+
+def test_the_rights_that_the_operator_lacks_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answers(_: Kubectl, questions: list[rights.Question]) -> list[bool]:
+        return [asked.right not in rights.LEASE for asked in questions]
+
+    monkeypatch.setattr(rights, "answers", answers)
+    found = checks.allowed(Kubectl(), one := Operator(by_helm(), [pod()], None), [])
+
+    assert (found.level, found.says.en) == (FAILS, "the operator lacks rights")
+    assert found.detail == ", ".join(f"{right} ({one.namespace})" for right in rights.LEASE)
 
 
 def test_without_an_election_nobody_has_to_lead() -> None:
