@@ -302,16 +302,21 @@ async def test_a_version_that_is_too_old_is_followed_by_a_list(server: ApiServer
     async with operating(server, widgets.controller()):
         await until(lambda: text(server, ("ns", "w-one")) and server.watching == 2)
 
+        server.mute = True
+        server.edit(WIDGET, ("ns", "one"), edit("new"))
+        server.mute = False
+        oldest = server.version
+
         async def expired(request: web.Request) -> web.Response | None:
             if not request.query.get("watch") or "widgets" not in request.path:
                 return None
-            server.answers.clear()
+            if int(request.query["resourceVersion"]) >= oldest:
+                return None
             error = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
             return web.json_response({"type": "ERROR", "object": error}, dumps=_line)
 
         server.answers.append(expired)
         server.close_watches()
-        server.edit(WIDGET, ("ns", "one"), edit("new"))
 
         await until(lambda: text(server, ("ns", "w-one")) == "new")
 

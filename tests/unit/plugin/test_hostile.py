@@ -239,6 +239,13 @@ def test_in_the_cluster_of_these_tests_all_is_well(
     assert any("logs" in command for command in recorded.commands)
 
 
+def test_doctor_ends_with_1_where_a_check_fails(recorded: type[Recorded]) -> None:
+    well = program.main(["doctor"])
+    recorded.objects["deployments"].clear()
+
+    assert (well, program.main(["doctor"])) == (0, 1)
+
+
 @pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("place", PLACES)
 def test_r1_what_a_tenant_writes_is_no_option_of_kubectl(
