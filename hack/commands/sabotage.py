@@ -147,7 +147,7 @@ def _try(defect: Defect, free: "Queue[Path]", whole: bool) -> tuple[str, str, fl
         code, said = _test(command, copy)
         took = time.monotonic() - began
         failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
-        if code == 1 and failed:
+        if failed and (code == 1 or failed[0].startswith("FAILED")):  # 2: xdist stopped at it
             return "caught", failed[1], took
         if code == 2 and defect.tier in TARGETS:
             return "caught", defect.tier, took
@@ -219,6 +219,7 @@ def _copies() -> Iterator[tuple[str, "Queue[Path]"]]:
             copy = _FOLDER / f"copy-{number}"
             _git("worktree", "add", "--quiet", "--detach", str(copy), commit)
             (copy / ".venv").symlink_to(paths.CHECKOUT / ".venv")
+            os.utime(copy / "requirements.txt", (0, 0))  # it is not newer than that
             free.put(copy)
         yield state, free
     finally:

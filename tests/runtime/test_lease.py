@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+import kopf_runtime as kr
 from kopf_runtime import lease as leases
 from kopf_runtime.client import Client
+from kopf_runtime.events import Recorder
 from kopf_runtime.lease import Election
 from kopf_runtime.metrics import Metrics
 from kopf_runtime.settings import Settings
@@ -68,6 +70,21 @@ def held(by: str, seconds: int = 3600) -> dict[str, Any]:
 
 def spec(server: ApiServer) -> Any:
     return (server.get(LEASE, KEY) or {"spec": {}})["spec"]
+
+
+async def test_a_replica_writes_only_while_it_leads(server: ApiServer, client: Client) -> None:
+    server.put(LEASE, held("another"))
+    manager = kr.Manager("tester", Settings)
+    manager.client, manager._recorder = client, Recorder(client, "one", manager.metrics)
+    one = asyncio.create_task(manager._run(replace(QUICK, leader_elect=True, identity="one")))
+    try:
+        await until(lambda: not client.may_write(), seconds=10)
+        server.edit(LEASE, KEY, lambda lease: lease["spec"].update(holderIdentity=""))
+        await until(lambda: client.may_write())
+    finally:
+        one.cancel()
+        with suppress(asyncio.CancelledError):
+            await one
 
 
 async def test_a_single_replica_leads(server: ApiServer, client: Client) -> None:
