@@ -1,13 +1,144 @@
-"""The kinds of others that the chart may make objects of, as an API server is told of them."""
+"""The kinds of others that the chart may make objects of, as an API server is told of them.
+
+Their schemas, which Kubernetes lacks, hold what the chart may say of
+https://cert-manager.io/docs/reference/api-docs/ and
+https://prometheus-operator.dev/docs/api-reference/api/.
+"""
 
 from typing import Any
 
-from tests.chart import cert_manager, prometheus_operator
+CERT_MANAGER, PROMETHEUS_OPERATOR = "cert-manager.io/v1", "monitoring.coreos.com/v1"
 
+_TEXT = {"type": "string"}
+_TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
+_DURATION = {"type": "string", "pattern": "^(0|(([0-9]+)(ms|[smhdwy]))+)$"}
+
+
+def _closed(required: list[str], **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": required,
+        "properties": properties,
+    }
+
+
+_RELABELING = _closed(
+    [],
+    action={
+        "enum": ["replace", "keep", "drop", "labelmap", "labeldrop", "labelkeep"],
+        "default": "replace",
+    },
+    regex={"type": "string"},
+    replacement={"type": "string"},
+    sourceLabels={"type": "array", "items": {"type": "string"}},
+    targetLabel={"type": "string"},
+)
+_KEY = _closed(["name", "key"], name=_TEXT, key=_TEXT)
+#: The part of a TLS configuration that a PodMonitor knows, too.
+_TLS = {
+    "ca": _closed([], secret=_KEY, configMap=_KEY),
+    "serverName": _TEXT,
+    "insecureSkipVerify": {"type": "boolean"},
+}
+
+
+def _endpoints(tls: dict[str, Any], **more: Any) -> dict[str, Any]:
+    endpoint = _closed(
+        ["port"],
+        port=_TEXT,
+        path=_TEXT,
+        scheme={"enum": ["http", "https"]},
+        interval=_DURATION,
+        scrapeTimeout=_DURATION,
+        relabelings={"type": "array", "items": _RELABELING},
+        metricRelabelings={"type": "array", "items": _RELABELING},
+        honorLabels={"type": "boolean"},
+        authorization=_closed([], type=_TEXT, credentials=_KEY),
+        tlsConfig=_closed([], **tls),
+        **more,
+    )
+    return {"type": "array", "minItems": 1, "items": endpoint}
+
+
+_LIMIT = {"type": "integer", "minimum": 0}
+_SELECTOR = _closed([], matchLabels=_TEXTS)
+_NAMESPACES = _closed([], matchNames={"type": "array", "items": {"type": "string"}})
+_RULE = _closed(
+    ["expr"],
+    alert={"type": "string"},
+    record={"type": "string"},
+    expr={"type": "string"},
+    labels=_TEXTS,
+    annotations=_TEXTS,
+    **{"for": _DURATION},
+)
+
+
+def _object(spec: dict[str, Any]) -> dict[str, Any]:
+    return _closed(
+        ["apiVersion", "kind", "metadata", "spec"],
+        apiVersion=_TEXT,
+        kind=_TEXT,
+        metadata=_closed(
+            ["name", "namespace"], name=_TEXT, namespace=_TEXT, labels=_TEXTS, annotations=_TEXTS
+        ),
+        spec=spec,
+    )
+
+
+def _spec(optional: dict[str, Any] | None = None, **required: Any) -> dict[str, Any]:
+    return _object(_closed([*required], **required, **(optional or {})))
+
+
+_PROMETHEUS_OPERATOR = {
+    "ServiceMonitor": _spec(
+        {"sampleLimit": _LIMIT},
+        endpoints=_endpoints(_TLS | {"caFile": _TEXT}, bearerTokenFile=_TEXT),
+        selector=_SELECTOR,
+        namespaceSelector=_NAMESPACES,
+    ),
+    "PodMonitor": _spec(
+        {"sampleLimit": _LIMIT},
+        podMetricsEndpoints=_endpoints(_TLS),
+        selector=_SELECTOR,
+        namespaceSelector=_NAMESPACES,
+    ),
+    "PrometheusRule": _spec(
+        groups={
+            "type": "array",
+            "items": _closed(
+                ["name", "rules"], name={"type": "string"}, rules={"type": "array", "items": _RULE}
+            ),
+        }
+    ),
+}
+_CERT_MANAGER = {
+    "Certificate": _object(
+        _closed(
+            ["secretName", "issuerRef", "dnsNames"],
+            secretName=_TEXT,
+            dnsNames={"type": "array", "minItems": 1, "items": {**_TEXT, "maxLength": 253}},
+            subject=_closed([], organizations={"type": "array", "items": _TEXT}),
+            usages={
+                "type": "array",
+                "items": {"enum": ["digital signature", "key encipherment", "server auth"]},
+            },
+            privateKey=_closed(
+                [],
+                algorithm={"enum": ["RSA", "ECDSA", "Ed25519"]},
+                size={"type": "integer"},
+                rotationPolicy={"enum": ["Never", "Always"]},
+            ),
+            issuerRef=_closed(["name"], name=_TEXT, kind=_TEXT, group=_TEXT),
+        )
+    ),
+    "Issuer": _object(_closed(["selfSigned"], selfSigned={"type": "object", "maxProperties": 0})),
+}
 #: Their schemas, by API version and kind.
 SCHEMAS: dict[str, dict[str, dict[str, Any]]] = {
-    cert_manager.API: cert_manager.SCHEMAS,
-    prometheus_operator.API: prometheus_operator.SCHEMAS,
+    CERT_MANAGER: _CERT_MANAGER,
+    PROMETHEUS_OPERATOR: _PROMETHEUS_OPERATOR,
 }
 
 

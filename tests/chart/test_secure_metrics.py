@@ -18,7 +18,6 @@ from tests.chart.helm import (
     find,
     names,
     pod,
-    refusal,
     render,
 )
 from tests.support import flags
@@ -230,46 +229,3 @@ def test_samples_can_be_limited(monitor: str, limit: int) -> None:
     (found,) = (m for m in render(values) if m["kind"].endswith("Monitor"))
 
     assert found["spec"].get("sampleLimit", 0) == limit
-
-
-# --- combinations that cannot work ----------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("values", "sentence"),
-    [
-        (secured({"enabled": True}), "metrics.secure.enabled is true, but there is no certificate"),
-        (secured({"secretName": "a"}), "names a certificate, but metrics.secure.enabled is false"),
-        (
-            secured({"certManager": {"enabled": True}}),
-            "names a certificate, but metrics.secure.enabled is false",
-        ),
-        (
-            secured(enabled=False),
-            "metrics.secure.enabled is true, but metrics.enabled is false",
-        ),
-        (
-            secured(serviceMonitor={"enabled": True, "scheme": "http"}),
-            "metrics.serviceMonitor.scheme is http, but metrics.secure.enabled is true",
-        ),
-        (
-            secured(serviceMonitor={"enabled": True, "namespace": "monitoring"}),
-            "the Secret that it would name is not in the monitor's namespace, monitoring",
-        ),
-        (
-            secured(podMonitor={"enabled": True}),
-            "metrics.podMonitor.authorization is empty, but metrics.secure.enabled is true",
-        ),
-        (
-            secured({"enabled": True, "secretName": "A_b"}),
-            "at '/metrics/secure/secretName': 'A_b' does not match pattern",
-        ),
-        (
-            secured({"enabled": True, "certManager": {"issuerRef": {"kind": "ClusterIssuer"}}}),
-            "at '/metrics/secure/certManager/issuerRef'",
-        ),
-    ],
-    ids=str,
-)
-def test_what_cannot_work_is_refused_with_one_clear_sentence(values: Values, sentence: str) -> None:
-    assert refusal(values).count(sentence) == 1

@@ -187,6 +187,24 @@ REFUSED = """
 {image: {registry: "https://quay.io"}}
     The registry of image is https://quay.io, but a registry has no scheme.
     Set image.registry, or global.imageRegistry, to quay.io.
+{metrics: {secure: {enabled: true}}}
+    metrics.secure.enabled is true, but there is no certificate
+{metrics: {secure: {secretName: a}}}
+    names a certificate, but metrics.secure.enabled is false
+{metrics: {secure: {certManager: {enabled: true}}}}
+    names a certificate, but metrics.secure.enabled is false
+{metrics: {secure: {enabled: true, certManager: {enabled: true}}, enabled: false}}
+    metrics.secure.enabled is true, but metrics.enabled is false
+{metrics: {secure: {enabled: true, secretName: a}, serviceMonitor: {enabled: true, scheme: http}}}
+    metrics.serviceMonitor.scheme is http, but metrics.secure.enabled is true
+{metrics: {secure: {enabled: true, secretName: a}, serviceMonitor: {enabled: true, namespace: b}}}
+    the Secret that it would name is not in the monitor's namespace, b
+{metrics: {secure: {enabled: true, secretName: a}, podMonitor: {enabled: true}}}
+    metrics.podMonitor.authorization is empty, but metrics.secure.enabled is true
+{metrics: {secure: {enabled: true, secretName: A_b}}}
+    at '/metrics/secure/secretName': 'A_b' does not match pattern
+{metrics: {secure: {enabled: true, certManager: {issuerRef: {kind: ClusterIssuer}}}}}
+    at '/metrics/secure/certManager/issuerRef'
 {serviceAccount: {create: false}}
     serviceAccount.create is false, so serviceAccount.name must say
 """

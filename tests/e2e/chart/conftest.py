@@ -17,7 +17,7 @@ from hack.pack import artifacts
 from hack.pack.artifacts import Published
 from hack.rig import cluster as hack_cluster
 from hack.rig import registry
-from tests.chart import foreign_kinds, prometheus_operator
+from tests.chart import foreign_kinds
 from tests.chart.helm import CHART, CRDS_CHART, helm
 from tests.e2e import release
 from tests.e2e.kube import Kube, Object
@@ -92,7 +92,7 @@ def the_kind(kube: Kube, home: Namespace, *options: str) -> None:
 @contextlib.contextmanager
 def monitoring_kinds(kube: Kube) -> Iterator[None]:
     """Have the kinds of the Prometheus Operator for a while, which does not run itself."""
-    crds = foreign_kinds.crds(prometheus_operator.API)
+    crds = foreign_kinds.crds(foreign_kinds.PROMETHEUS_OPERATOR)
     names = [f"crd/{crd['metadata']['name']}" for crd in crds]
     apply(kube, crds)
     try:
