@@ -5,7 +5,14 @@ cannot be pulled and of an operator that is stopped in test_operator.py, and of 
 not served in chart/test_scenarios.py.
 """
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
 from message_operator import __version__
+from tests.e2e.kube import Object
 from tests.e2e.messages import Namespace
 from tests.e2e.release import Operator
 from tests.e2e.waiting import wait_until
@@ -45,3 +52,69 @@ def test_all_is_well(namespace: Namespace, operator: Operator, plugin: Plugin) -
     assert (doctor.code, korean.code) == (0, 0)
     assert (why.code, why.out) == (0, "hello prints: its text, every 10 s, by Pod msg-hello.\n")
     assert (log.code, log.out) == (0, "안녕하세요, 오퍼레이터!\n")
+
+
+@pytest.mark.long
+def test_a_pod_that_no_node_takes(namespace: Namespace, plugin: Plugin) -> None:
+    here = ("-n", namespace.name)
+    nodes = namespace.kube.kubectl("get", "nodes", "-o", "name").split()
+    namespace.kube.kubectl("cordon", "--", *nodes)
+    try:
+        message = namespace.create("hello", "hello")
+        message.wait_for_reason("Unschedulable")
+        why, logs = plugin("why", "hello", *here), plugin("logs", "hello", *here)
+    finally:
+        namespace.kube.kubectl("uncordon", "--", *nodes)
+
+    assert why.code == 1
+    assert why.first == (
+        "hello does not print yet: no node takes its Pod: none has room, or the Pod may not run "
+        "there."
+    )
+    assert "unschedulable" in why.part("Details")
+    assert (logs.code, logs.out) == (1, "")
+    assert logs.err.startswith(why.first)
+    message.wait_until_ready()
+
+
+@pytest.mark.long
+def test_an_operator_that_cannot_lead(
+    namespace: Namespace, operator: Operator, plugin: Plugin
+) -> None:
+    with operator.stopped():
+        message = namespace.create("hello", "hello")
+        with without_election(operator):
+            operator.scale(1)
+            wait_until(
+                "the operator to fail at the Lease",
+                operator.log,
+                lambda log: "The Lease could not be read or written" in log,
+            )
+            told, doctor = plugin("why", "hello", "-n", namespace.name), plugin("doctor")
+
+    assert told.first == "hello does not print: no replica of the operator leads."
+    assert told.part("More").endswith("MessageOperatorNoLeader.md")
+    assert doctor.code == 1
+    assert "✗ Leader       no replica of the operator leads" in doctor.out
+    assert "✗ Rights       the operator lacks rights" in doctor.out
+    lacking = [f"{verb} leases ({operator.namespace})" for verb in ("get", "update", "create")]
+    assert ", ".join(lacking) in doctor.out
+    message.wait_until_ready()
+
+
+@contextmanager
+def without_election(operator: Operator) -> Iterator[None]:
+    """Take the rights to the Lease away from the operator for a while."""
+    where = ("-n", operator.namespace)
+    name = f"{operator.name}-leader-election"
+    role = json.loads(operator.kube.kubectl(*where, "get", "role", name, "-o", "json"))
+
+    def give(rules: list[Object]) -> None:
+        patch = ("--type=merge", "-p", json.dumps({"rules": rules}))
+        operator.kube.kubectl(*where, "patch", "role", name, *patch)
+
+    give([])
+    try:
+        yield
+    finally:
+        give(role["rules"])
