@@ -1,5 +1,5 @@
 # The operator's image: its part of the hashed lock and the package, on a runtime with no shell.
-# Both bases may be replaced, for machines that reach no image registry (hack/rig/base_images.py).
+# Both bases may be replaced, for machines that reach no image registry (packages/kopf-kit/src/kopf_kit/rig/base_images.py).
 ARG BUILD_BASE=docker.io/library/python:3.13-slim-trixie
 ARG RUNTIME_BASE=gcr.io/distroless/python3-debian13:nonroot
 
@@ -8,9 +8,9 @@ ARG RUNTIME_BASE=gcr.io/distroless/python3-debian13:nonroot
 FROM --platform=${BUILDPLATFORM} ${BUILD_BASE} AS build
 ARG BUILDARCH
 ARG TARGETARCH
-COPY requirements.txt hack/rig/locked.py /source/
+COPY requirements.txt packages/kopf-kit/src/kopf_kit/rig/locked.py /source/
 # --no-deps: its part of the lock is complete. Scripts, type stubs and tests are of no use to a runtime.
-RUN set -e; python3 /source/locked.py pyproject.toml </source/requirements.txt >/source/operator.txt; \
+RUN set -e; python3 /source/locked.py kopf-runtime </source/requirements.txt >/source/operator.txt; \
     for arch in "$BUILDARCH" "$TARGETARCH"; do \
       case $arch in \
         amd64) machine=x86_64 ;; \
@@ -25,7 +25,7 @@ RUN set -e; python3 /source/locked.py pyproject.toml </source/requirements.txt >
     rm -rf /out/*/app/bin; \
     find /out -depth \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.c' -o -name '*.h' \
         -o -type d -name tests \) -exec rm -rf {} +
-COPY operator/kopf_runtime /source/operator/kopf_runtime
+COPY packages/kopf-runtime/src/kopf_runtime /source/operator/kopf_runtime
 COPY operator/message_operator /source/operator/message_operator
 # One time stamp, so that the same sources make the same files.
 RUN for app in /out/*/app; do cp -r /source/operator/. "$app"; done \
@@ -37,7 +37,7 @@ ARG BUILDARCH
 USER 0
 ENV PYTHONPATH=/app PYTHONDONTWRITEBYTECODE=1
 COPY --from=build /out/${BUILDARCH} /
-RUN --mount=type=bind,source=operator/bytecode.py,target=/bytecode.py ["python3", "/bytecode.py", "/out", "message_operator"]
+RUN --mount=type=bind,source=packages/kopf-kit/src/kopf_kit/pack/bytecode.py,target=/bytecode.py ["python3", "/bytecode.py", "/out", "message_operator"]
 
 FROM ${RUNTIME_BASE}
 ARG TARGETARCH

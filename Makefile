@@ -1,4 +1,4 @@
-# The commands of this project; `make` without a target lists them. hack/kit.mk has the commands and
+# The commands of this project; `make` without a target lists them. packages/kopf-kit/kit.mk has the commands and
 # the variables of every operator's repository. These variables are only for this repository:
 # KUBERNETES=1.35      the Kubernetes version for the fault tests, and of the kind cluster, if images
 #                      can be pulled
@@ -10,25 +10,21 @@ export KUBERNETES MESSAGE_IMG
 
 # What draws the benchmark's picture, and what builds the site.
 LOCKED_GROUPS := bench docs
-include hack/kit.mk
+include packages/kopf-kit/kit.mk
 
 ##@ Start here
 
 .PHONY: demo
 demo: no-other-project $(READY) ## run the main job: a cluster, the operator by Helm, a Message in Korean
-	@$(PY) -m hack demo
-
-.PHONY: new
-new: $(READY) ## a repository for a new operator (NAME=cache-operator KIND=Cache GROUP=x.example.com DIR=…)
-	@$(PY) -m hack new -- "$(NAME)" "$(KIND)" "$(GROUP)" "$(DIR)"
+	@$(PY) -m kopf_kit demo
 
 .PHONY: plugin
 plugin: no-other-project $(READY) ## pack `kubectl message`, and install it into ~/.local/bin
-	@$(PY) -m hack plugin
+	@$(PY) -m kopf_kit plugin
 
 .PHONY: sabotage
 sabotage: no-other-project $(READY) ## apply small defects, one at a time: a test must notice each (ARGS="-k NAME")
-	@$(PY) -m hack sabotage $(ARGS)
+	@$(PY) -m kopf_kit sabotage $(ARGS)
 
 .PHONY: bench
 bench: no-other-project $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)
@@ -36,5 +32,5 @@ bench: no-other-project $(READY) ## measure beside the peers, into docs/benchmar
 
 .PHONY: docs
 docs: $(READY) ## build the documentation site into build/site; ARGS=serve serves it, too (PORT=8000)
-	@$(PY) -m hack docs$(addprefix -,$(ARGS)) $(if $(and $(PORT),$(ARGS)),--port="$(PORT)")
+	@$(PY) -m kopf_kit docs$(addprefix -,$(ARGS)) $(if $(and $(PORT),$(ARGS)),--port="$(PORT)")
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from hack.rig import command
+from kopf_kit.rig import command
 
 
 def main() -> int:

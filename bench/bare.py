@@ -18,8 +18,8 @@ from bench import environment, shipped, stage
 from bench.api import MESSAGES, NAMESPACE, PODS
 from bench.floor import Write
 from bench.stage import Numbers
-from hack.rig import paths
-from hack.rig.control_plane import ControlPlane
+from kopf_kit.rig import paths
+from kopf_kit.rig.control_plane import ControlPlane
 from kopf_runtime import Status, conditions
 from kopf_runtime.kinds import POD
 from kopf_runtime.objects import decode

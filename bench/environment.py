@@ -18,9 +18,9 @@ import yaml
 
 from bench import node
 from bench.api import NAMESPACE, PODS, Api, RefusedError
-from hack.rig import golang, paths, tools
-from hack.rig.control_plane import GARBAGE, ControlPlane
-from hack.rig.run import HackError, output
+from kopf_kit.rig import golang, paths, tools
+from kopf_kit.rig.control_plane import GARBAGE, ControlPlane
+from kopf_kit.rig.run import HackError, output
 
 Crd = dict[str, object]
 

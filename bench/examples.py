@@ -21,11 +21,11 @@ from bench.environment import Audit
 from bench.peers import FLIGHTTICKET, Peer
 from bench.stage import Numbers
 from bench.watched import Watched
-from hack.pack import nested
-from hack.pack.project import load
-from hack.rig import paths
-from hack.rig.control_plane import GARBAGE, ControlPlane, end_with_parent
-from hack.rig.run import HackError
+from kopf_kit.pack import nested
+from kopf_kit.pack.project import load
+from kopf_kit.rig import paths
+from kopf_kit.rig.control_plane import GARBAGE, ControlPlane, end_with_parent
+from kopf_kit.rig.run import HackError
 
 _EXAMPLES = paths.CHECKOUT / "examples"
 _MEMCACHEDS = f"/apis/cache.example.com/v1alpha1/namespaces/{NAMESPACE}/memcacheds"

@@ -19,9 +19,9 @@ from bench.environment import Audit
 from bench.peers import OURS, Peer
 from bench.stage import Numbers
 from bench.world import World
-from hack.rig.control_plane import ControlPlane
-from hack.rig.run import HackError
-from hack.rig.steps import say
+from kopf_kit.rig.control_plane import ControlPlane
+from kopf_kit.rig.run import HackError
+from kopf_kit.rig.steps import say
 
 #: The results of one repeat, by peer.
 Created = dict[str, Numbers]

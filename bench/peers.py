@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import environment, shipped
-from hack.rig import golang, paths
-from hack.rig.control_plane import ControlPlane, kubeconfig
-from hack.rig.run import HackError, tail
+from kopf_kit.rig import golang, paths
+from kopf_kit.rig.control_plane import ControlPlane, kubeconfig
+from kopf_kit.rig.run import HackError, tail
 
 _HERE = Path(__file__).parent
 _TICKS = os.sysconf("SC_CLK_TCK")

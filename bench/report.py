@@ -12,8 +12,8 @@ from typing import Any
 
 from bench import korean
 from bench.peers import DEFAULT, FLIGHTTICKET, MEMCACHEDS, OURS, PEERS, TUNED
-from hack.rig import paths
-from hack.rig.run import HackError
+from kopf_kit.rig import paths
+from kopf_kit.rig.run import HackError
 
 Data = dict[str, Any]
 Say = Callable[[str], str]

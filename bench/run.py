@@ -19,9 +19,9 @@ from typing import Any
 
 from bench import bare, examples, measures, peers, report, shipped, stage, trouble
 from bench.peers import FLIGHTTICKET, MEMCACHEDS, OURS, PEERS, Peer
-from hack.rig import golang, paths, pythons, versions
-from hack.rig.run import output
-from hack.rig.steps import say, step
+from kopf_kit.rig import golang, paths, pythons, versions
+from kopf_kit.rig.run import output
+from kopf_kit.rig.steps import say, step
 from message_operator import __version__
 
 #: The data so far, in case the run is interrupted.

@@ -12,10 +12,10 @@ import platform
 import shutil
 from pathlib import Path
 
-from hack.pack import image
-from hack.rig import engine, paths
-from hack.rig.run import output
-from hack.rig.steps import step
+from kopf_kit.pack import image
+from kopf_kit.rig import engine, paths
+from kopf_kit.rig.run import output
+from kopf_kit.rig.steps import step
 
 _ROOT = paths.BUILD / "bench" / "image"
 _SAYS = _ROOT.with_name("image.id")

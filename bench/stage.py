@@ -12,7 +12,7 @@ from bench import environment
 from bench.api import MESSAGES, Api, message
 from bench.peers import OURS, Peer, Process
 from bench.world import World
-from hack.rig.control_plane import ControlPlane
+from kopf_kit.rig.control_plane import ControlPlane
 
 #: A measurement's results by their names, which `report` knows; None if it never happened.
 Numbers = dict[str, float | None]

@@ -18,7 +18,7 @@ from bench import peers, stage
 from bench.api import Api
 from bench.peers import Peer
 from bench.stage import Numbers
-from hack.rig.control_plane import ControlPlane
+from kopf_kit.rig.control_plane import ControlPlane
 
 #: One in this many answers to writes is lost.
 ONE_OF = 100

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 
 from bench.api import Api
-from hack.rig.run import HackError
+from kopf_kit.rig.run import HackError
 
 #: Applies an event: its type, the object, and when it came (monotonic clock).
 Take = Callable[[str, dict[str, Any], float], None]

@@ -2,8 +2,8 @@
 
 from hypothesis import HealthCheck, settings
 
-from hack.pack.project import PROJECT
-from hack.rig import environment
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig import environment
 
 environment.scrub_for_tests(PROJECT.environment)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hack.pack.publication import signatures
-from hack.pack.publication.signatures import Keys
-from hack.rig import engine, environment, oci, platforms
+from kopf_kit.pack.publication import signatures
+from kopf_kit.pack.publication.signatures import Keys
+from kopf_kit.rig import engine, environment, oci, platforms
 from message_operator import __version__
 from tests.release import registry, releasing
 from tests.release.releasing import CHECKOUT, Clone

@@ -11,11 +11,11 @@ from typing import Any
 
 import yaml
 
-from hack.pack import bundle, catalog
-from hack.pack.bundle import Release
-from hack.pack.catalog import CATALOG
-from hack.pack.project import PROJECT
-from hack.rig import golang
+from kopf_kit.pack import bundle, catalog
+from kopf_kit.pack.bundle import Release
+from kopf_kit.pack.catalog import CATALOG
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig import golang
 
 Manifest = dict[str, Any]
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from hack.commands import generate
-from hack.pack import bundle, rendered, service_version
-from hack.pack.bundle import BUNDLE, NAME
-from hack.pack.project import PROJECT
-from hack.rig import paths
-from hack.rig.run import HackError
+from kopf_kit.commands import generate
+from kopf_kit.pack import bundle, rendered, service_version
+from kopf_kit.pack.bundle import BUNDLE, NAME
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig import paths
+from kopf_kit.rig.run import HackError
 from message_operator import __version__
 from message_operator.settings import PodTemplate, Settings
 from tests.bundle.package import release

@@ -9,9 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hack.pack import bundle, catalog
-from hack.pack.catalog import CATALOG
-from hack.rig.run import HackError
+from kopf_kit.pack import bundle, catalog
+from kopf_kit.pack.catalog import CATALOG
+from kopf_kit.rig.run import HackError
 from message_operator import __version__
 from tests.bundle.package import opm_render, release, write, write_both
 

@@ -5,9 +5,9 @@ import re
 import pytest
 import yaml
 
-from hack.pack import bundle
-from hack.pack.rules import RULES, submission
-from hack.rig import paths
+from kopf_kit.pack import bundle
+from kopf_kit.pack.rules import RULES, submission
+from kopf_kit.rig import paths
 
 GUIDE = (paths.CHECKOUT / "docs" / "olm.md").read_text()
 TEXT = GUIDE.partition("## The checklist\n")[2]

@@ -2,8 +2,8 @@
 
 import yaml
 
-from hack.pack import bundle, manifests
-from hack.pack.bundle import NAME
+from kopf_kit.pack import bundle, manifests
+from kopf_kit.pack.bundle import NAME
 from tests.bundle.package import release
 from tests.support.registry_v1 import rendered
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hack.pack.bundle import BUNDLE, NAME
-from hack.rig import paths
+from kopf_kit.pack.bundle import BUNDLE, NAME
+from kopf_kit.rig import paths
 from tests.chart.helm import Manifest, helm
 from tests.support.flags import parse
 

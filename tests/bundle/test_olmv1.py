@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from hack.pack import history
-from hack.pack.bundle import BUNDLE
-from hack.pack.rules.crd_upgrade import unsafe
-from hack.rig import paths
+from kopf_kit.pack import history
+from kopf_kit.pack.bundle import BUNDLE
+from kopf_kit.pack.rules.crd_upgrade import unsafe
+from kopf_kit.rig import paths
 
 Manifest = dict[str, Any]
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import yaml
 
-from hack.commands import release_bundle
-from hack.pack import bundle, catalog, references
-from hack.pack.bundle import Release
-from hack.pack.release_folder import lay_out
-from hack.pack.rules import submission
-from hack.rig import engine
-from hack.rig.run import HackError
+from kopf_kit.commands import release_bundle
+from kopf_kit.pack import bundle, catalog, references
+from kopf_kit.pack.bundle import Release
+from kopf_kit.pack.release_folder import lay_out
+from kopf_kit.pack.rules import submission
+from kopf_kit.rig import engine
+from kopf_kit.rig.run import HackError
 from message_operator import __version__
 from tests.bundle.package import DIGEST, copy_both, edit, opm, release, write_both
 
@@ -31,7 +31,7 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def command(git: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Return `make release ARGS=bundle`, which lays out in a scratch folder."""
     monkeypatch.setattr(release_bundle, "FOLDER", tmp_path / "release")
-    monkeypatch.setattr("hack.rig.paths.CHECKOUT", tmp_path)
+    monkeypatch.setattr("kopf_kit.rig.paths.CHECKOUT", tmp_path)
 
     def run(version: str, **images: str) -> Path:
         for variable in ("IMG", "MESSAGE_IMG", "BUNDLE_IMG", "REGISTRY"):

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
-from hack.commands import generate
-from hack.pack import bundle, catalog
-from hack.pack.bundle import BUNDLE
-from hack.pack.catalog import CATALOG
-from hack.pack.rules import RULES, problems
-from hack.pack.rules.package import Package
+from kopf_kit.commands import generate
+from kopf_kit.pack import bundle, catalog
+from kopf_kit.pack.bundle import BUNDLE
+from kopf_kit.pack.catalog import CATALOG
+from kopf_kit.pack.rules import RULES, problems
+from kopf_kit.pack.rules.package import Package
 from message_operator import __version__
 from tests.bundle.package import copy_both, edit, write_both
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from hack.pack.project import PLUGIN
-from hack.pack.rules import problems
-from hack.rig import paths
+from kopf_kit.pack.project import PLUGIN
+from kopf_kit.pack.rules import problems
+from kopf_kit.rig import paths
 
 #: What the operator has beside the Message.
 LETTER = '''
@@ -72,7 +72,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project with a second kind and a second image; all of it is generated."""
     folder = tmp_path_factory.mktemp("project")
     for part in (
-        "hack",
+        "packages",
         "kubectl_message",
         "operator",
         "charts",
@@ -130,14 +130,14 @@ def edit(file: Path, former: Path, change: Callable[[dict[str, Any]], None]) -> 
 
 
 def generate(folder: Path) -> None:
-    hack(folder, "generate")
+    kit(folder, "generate")
 
 
-def hack(folder: Path, command: str, project: str = "") -> str:
+def kit(folder: Path, command: str, project: str = "") -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "hack", command], cwd=folder, capture_output=True, text=True,
+        [sys.executable, "-m", "kopf_kit", command], cwd=folder, capture_output=True, text=True,
         check=False, timeout=300,
-        env={**os.environ, "PYTHONPATH": f"{folder}/operator", "PROJECT": project},
+        env={**os.environ, "PYTHONPATH": paths.python_path(folder), "PROJECT": project},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -216,7 +216,7 @@ def test_what_an_example_has_generated_is_there_when_two_need_it_at_once(project
     before = sorted(example.rglob("*.yaml"))
 
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda _: hack(project, "verify", "examples/memcached"), range(2)))
+        list(pool.map(lambda _: kit(project, "verify", "examples/memcached"), range(2)))
 
     assert "kind: Memcached\n" in (there / "deploy" / "crds.yaml").read_text()
     assert sorted(example.rglob("*.yaml")) == before
@@ -228,13 +228,13 @@ def test_what_an_example_has_generated_follows_its_sources(project: Path) -> Non
         project / "build" / "examples" / "memcached",
     )
     left = there / "charts" / "memcached-operator" / "templates" / "left.yaml"
-    hack(project, "generate", "examples/memcached")
-    assert hack(project, "generate", "examples/memcached") == ""
+    kit(project, "generate", "examples/memcached")
+    assert kit(project, "generate", "examples/memcached") == ""
 
     left.touch()
     sample = example / "sample.yaml"
     sample.write_text(sample.read_text().replace("size: 2", "size: 7"))
-    hack(project, "verify", "examples/memcached")
+    kit(project, "verify", "examples/memcached")
 
     assert not left.exists()
     assert "size: 7" in left.with_name("_sample.tpl").read_text()

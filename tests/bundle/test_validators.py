@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from hack.pack import bundle
-from hack.pack.bundle import BUNDLE
-from hack.pack.catalog import CATALOG
-from hack.pack.rules import findings
+from kopf_kit.pack import bundle
+from kopf_kit.pack.bundle import BUNDLE
+from kopf_kit.pack.catalog import CATALOG
+from kopf_kit.pack.rules import findings
 from tests.bundle.package import (
     CHROOT,
     SCORECARD,

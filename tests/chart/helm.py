@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hack.pack.project import PROJECT
-from hack.rig import tools, versions
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig import tools, versions
 
 CHECKOUT = Path(__file__).parents[2]
 CHART = PROJECT.chart

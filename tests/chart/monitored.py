@@ -5,7 +5,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from hack.rig import prometheus
+from kopf_kit.rig import prometheus
 from tests.chart.helm import FULLNAME, NAMESPACE, RELEASE, Manifest, names, render
 
 POD = f"{FULLNAME}-5d7c9b-x2x4z"

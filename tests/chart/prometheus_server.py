@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hack.rig import prometheus
+from kopf_kit.rig import prometheus
 from tests.support.faults.process import free_port
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from lupa import lua51
 
-from hack.rig import tools
+from kopf_kit.rig import tools
 from kopf_runtime import conditions
 from kopf_runtime.conditions import Status
 from tests.chart.helm import CHART, CHECKOUT, Manifest

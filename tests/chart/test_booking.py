@@ -5,8 +5,8 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from hack.pack.project import REFERENCE
-from hack.rig import versions
+from kopf_kit.pack.project import REFERENCE
+from kopf_kit.rig import versions
 from tests.chart import helm, pod_security
 from tests.chart.helm import Manifest
 

@@ -12,8 +12,8 @@ import jsonschema
 import pytest
 import yaml
 
-from hack.pack import chart_docs
-from hack.rig import versions
+from kopf_kit.pack import chart_docs
+from kopf_kit.rig import versions
 from message_operator import __version__
 from tests.chart.helm import (
     CHART,

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from hack.pack import chart_dashboard, chart_panels
+from kopf_kit.pack import chart_dashboard, chart_panels
 from tests.chart.helm import FULLNAME, Manifest, find, render
 from tests.chart.monitored import RELEASES, Release, expect, series
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hack.pack import chart_kinds
+from kopf_kit.pack import chart_kinds
 from kopf_runtime.syntax import LONG_PREFIX, SELECTOR
 from message_operator import __version__
 from tests.chart.helm import (

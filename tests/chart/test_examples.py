@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from hack.pack.project import REFERENCE
+from kopf_kit.pack.project import REFERENCE
 from tests.chart.helm import CHECKOUT, Manifest, kind_schema
 from tests.projects import kubeconform
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from hack.pack import nested
-from hack.pack.project import REFERENCE, load
+from kopf_kit.pack import nested
+from kopf_kit.pack.project import REFERENCE, load
 from kopf_runtime import settings
 from tests.chart import helm
 from tests.chart.helm import Manifest

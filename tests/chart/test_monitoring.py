@@ -6,7 +6,7 @@ import re
 import pytest
 
 import message_operator
-from hack.pack import chart_kinds
+from kopf_kit.pack import chart_kinds
 from tests.chart.helm import (
     CHECKOUT,
     FULLNAME,

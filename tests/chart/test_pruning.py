@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from hack.pack.project import PROJECT
+from kopf_kit.pack.project import PROJECT
 from tests.chart.helm import CHECKOUT, CRDS_CHART, Manifest, Values, find, names, render
 
 KIND = PROJECT.kinds[0].crd

@@ -67,7 +67,8 @@ def test_what_a_command_names_is_there(runbook: Path, release: str) -> None:
 
 
 def test_what_a_command_looks_for_in_the_log_is_logged() -> None:
-    logged = "".join(file.read_text() for file in (CHECKOUT / "operator").rglob("*.py"))
+    runtime = CHECKOUT / "packages" / "kopf-runtime"
+    logged = "".join(file.read_text() for file in runtime.rglob("*.py"))
     command = re.compile(r"logs .*\| grep (-i |-A \d+ )?('[^']+'|\w+)$", re.MULTILINE)
     sought = [found for file in RUNBOOKS for found in command.findall(file.read_text())]
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hack.pack import chart_dashboard
+from kopf_kit.pack import chart_dashboard
+from kopf_kit.rig import paths
 from tests.chart import fake_cluster, prometheus_server
 from tests.chart.helm import CHECKOUT, FULLNAME, NAMESPACE
 from tests.chart.monitored import ALERTS, OURS, POD, rule_file
@@ -39,7 +40,7 @@ def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus_se
                 *(f"--metrics-bind-address=127.0.0.1:{operator_port}",),
                 "--health-probe-bind-address=0",
                 KUBECONFIG=str(folder / "kubeconfig"),
-                PYTHONPATH=str(CHECKOUT / "operator"),
+                PYTHONPATH=paths.python_path(CHECKOUT),
             )
         )
         found = stack.enter_context(prometheus_server.running(folder, config))

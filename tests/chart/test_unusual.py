@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hack.pack import chart_docs
+from kopf_kit.pack import chart_docs
 from tests.chart.helm import CHART, render
 from tests.chart.unusual import UNUSUAL
 

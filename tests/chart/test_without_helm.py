@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hack.rig import tools
+from kopf_kit.rig import tools
 from tests.chart.helm import CHART, CHECKOUT, Manifest, helm, names
 from tests.support import flags
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from signal import Signals
 from typing import Any
 
-from hack.pack import chart_dashboard
-from hack.pack.chart_panels import ROWS
-from hack.rig import paths, pythons
-from hack.rig.run import output
+from kopf_kit.pack import chart_dashboard
+from kopf_kit.pack.chart_panels import ROWS
+from kopf_kit.rig import paths, pythons
+from kopf_kit.rig.run import output
 from tests.chart import prometheus_server
 from tests.chart.prometheus_server import Prometheus
 from tests.faults.conftest import cluster, here, plane, subject

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from hack.rig import cluster
+from kopf_kit.rig import cluster
 from tests.support import output
 from tests.support.console import Block, Step
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hack.rig import registry
+from kopf_kit.rig import registry
 from tests.support.console import Block, blocks
 
 CHECKOUT = Path(__file__).parents[2]

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from hack.pack import artifacts
-from hack.pack.artifacts import Published
-from hack.rig import cache
-from hack.rig import cluster as hack_cluster
+from kopf_kit.pack import artifacts
+from kopf_kit.pack.artifacts import Published
+from kopf_kit.rig import cache
+from kopf_kit.rig import cluster as hack_cluster
 from tests.e2e import release
 from tests.e2e.kube import Cluster, CommandError, Kube
 from tests.e2e.messages import LABELS, Namespace, make_namespace

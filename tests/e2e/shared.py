@@ -5,8 +5,8 @@ from typing import cast
 import pytest
 from pytest_kind import KindCluster
 
-from hack.rig import cluster as hack_cluster
-from hack.rig import tools
+from kopf_kit.rig import cluster as hack_cluster
+from kopf_kit.rig import tools
 from tests.e2e.kube import Cluster, ExistingCluster, Kube
 
 

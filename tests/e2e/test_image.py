@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from hack.pack import image
-from hack.rig import cluster as hack_cluster
+from kopf_kit.pack import image
+from kopf_kit.rig import cluster as hack_cluster
 
 BASE_AND_30_MB = 30_000_000
 

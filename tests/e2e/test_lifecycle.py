@@ -2,7 +2,7 @@
 
 import json
 
-from hack.rig import paths
+from kopf_kit.rig import paths
 from tests.e2e.kube import WAIT, Kube, Object
 from tests.e2e.messages import Namespace, ready, uid
 from tests.e2e.waiting import wait_until

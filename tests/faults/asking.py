@@ -4,8 +4,8 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from hack.rig import tools
-from hack.rig.control_plane import ADMIN
+from kopf_kit.rig import tools
+from kopf_kit.rig.control_plane import ADMIN
 from tests.support.faults.world import World
 from tests.support.plugin import Plugin, Said
 

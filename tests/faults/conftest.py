@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 import pytest
 import yaml
 
-from hack.rig import paths, versions
-from hack.rig.control_plane import ControlPlane, chosen
-from hack.rig.run import HackError
+from kopf_kit.rig import paths, versions
+from kopf_kit.rig.control_plane import ControlPlane, chosen
+from kopf_kit.rig.run import HackError
 from tests.faults.subjects import SUBJECTS
 from tests.support.faults import control_plane
 from tests.support.faults.cluster import Cluster, connected

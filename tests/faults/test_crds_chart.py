@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hack.rig import tools
-from hack.rig.control_plane import ADMIN, ControlPlane
+from kopf_kit.rig import tools
+from kopf_kit.rig.control_plane import ADMIN, ControlPlane
 from tests.chart.helm import CHART, CRDS_CHART, PROGRAMS, HelmError, Manifest, helm
 from tests.support.faults import control_plane
 from tests.support.faults.kubectl import kubectl

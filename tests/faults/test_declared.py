@@ -10,7 +10,7 @@ import pytest
 from msgspec import Meta
 
 import kopf_runtime as kr
-from hack.pack.crds import definition
+from kopf_kit.pack.crds import definition
 from kopf_runtime.declaration import declared
 from tests.support.faults.cluster import Cluster, RefusedError
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hack.pack import manifests
-from hack.rig.control_plane import ControlPlane
+from kopf_kit.pack import manifests
+from kopf_kit.rig.control_plane import ControlPlane
 from tests.chart import foreign_kinds
 from tests.chart.helm import CRDS_CHART, Manifest, Values, render
 from tests.chart.scenarios import SCENARIOS

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from hack.rig import versions
-from hack.rig.control_plane import ADMIN, ControlPlane, chosen
+from kopf_kit.rig import versions
+from kopf_kit.rig.control_plane import ADMIN, ControlPlane, chosen
 from tests.chart.helm import CHART, NAMESPACE, PROGRAMS, RELEASE, Manifest, helm, render
 from tests.support.faults import control_plane
 from tests.support.faults.kubectl import kubectl

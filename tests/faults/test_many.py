@@ -9,7 +9,7 @@ from signal import Signals
 import pytest
 import yaml
 
-from hack.rig import paths
+from kopf_kit.rig import paths
 from tests.faults.subjects import MESSAGE
 from tests.support.faults import control_plane
 from tests.support.faults.cluster import Raw, connected

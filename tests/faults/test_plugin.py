@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from hack.rig import tools
-from hack.rig.control_plane import ADMIN
+from kopf_kit.rig import tools
+from kopf_kit.rig.control_plane import ADMIN
 from tests.faults.messages import foreign_pod
 from tests.support.faults.cluster import Raw, RefusedError
 from tests.support.faults.webhook import webhook

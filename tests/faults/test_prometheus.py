@@ -15,7 +15,7 @@ from signal import Signals
 
 import pytest
 
-from hack.pack import chart_dashboard
+from kopf_kit.pack import chart_dashboard
 from tests.chart import prometheus_server
 from tests.chart.helm import FULLNAME, NAMESPACE
 from tests.chart.monitored import POD, rules

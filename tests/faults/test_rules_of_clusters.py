@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hack.pack import bundle
-from hack.rig import golang
+from kopf_kit.pack import bundle
+from kopf_kit.rig import golang
 from tests.faults.asking import why
 from tests.support import policies
 from tests.support.faults import calls

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from hack.pack import artifacts
-from hack.pack.artifacts import Published
-from hack.rig import cluster as hack_cluster
+from kopf_kit.pack import artifacts
+from kopf_kit.pack.artifacts import Published
+from kopf_kit.rig import cluster as hack_cluster
 from tests.e2e import release
 from tests.e2e.kube import Kube
 from tests.e2e.messages import Namespace, make_namespace

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hack.pack import catalog
-from hack.pack.release import channels as channels_of
-from hack.rig import versions
+from kopf_kit.pack import catalog
+from kopf_kit.pack.release import channels as channels_of
+from kopf_kit.rig import paths, versions
 from message_operator import __version__
 from tests.bundle.package import release, write
 from tests.make.commands import CHECKOUT, Make
@@ -35,7 +35,7 @@ def copy(tmp_path: Path) -> Make:
 def released(copy: Make) -> Make:
     """A copy of the checkout in which this version is released: recorded, and tagged."""
     # Else Python would take the package of the checkout that .venv belongs to.
-    copy.environment["PYTHONPATH"] = str(copy.folder / "operator")
+    copy.environment["PYTHONPATH"] = paths.python_path(copy.folder)
     write(catalog.with_release(release(__version__)), copy.folder / "catalog")
     git(copy.folder, "init", "--quiet")
     git(copy.folder, "add", ".")
@@ -76,7 +76,8 @@ def test_bundle_and_generate_write_what_is_missing_or_edited_and_nothing_else(co
 
 #: What names versions that are not this one: of other releases, of other things, of former days.
 OTHERS = (
-    *("tests/", "bench/", "requirements.txt", "hack/", "docs/benchmarks", "docs/decisions/"),
+    *("tests/", "bench/", "requirements.txt", "packages/kopf-kit/", "docs/benchmarks"),
+    "docs/decisions/",
     *("catalog/", "CHANGELOG.md", "docs/dashboard.png"),
     # Projects with versions of their own.
     *("examples/memcached/", "examples/flightticket/", "docs/write-your-own-operator"),

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hack.rig import catalogd, olm, registry, tools
-from hack.rig import cluster as hack_cluster
+from kopf_kit.rig import catalogd, olm, registry, tools
+from kopf_kit.rig import cluster as hack_cluster
 from tests.e2e import release
 from tests.e2e.kube import Kube
 from tests.e2e.waiting import wait_until

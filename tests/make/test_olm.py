@@ -1,7 +1,7 @@
 """`make olm`, the tier `olm` and `make olm ARGS=down`; the last of all, for OLM is then gone."""
 
-from hack.rig import catalogd, olm
-from hack.rig import cluster as hack_cluster
+from kopf_kit.rig import catalogd, olm
+from kopf_kit.rig import cluster as hack_cluster
 from tests.e2e.kube import Kube
 from tests.e2e.waiting import wait_until
 from tests.make.commands import CHECKOUT, Make

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hack.rig import registry
+from kopf_kit.rig import registry
 from message_operator import __version__
 from tests.e2e.kube import Kube
 from tests.e2e.messages import Namespace

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from hack.commands import operators
-from hack.pack.artifacts import Published
-from hack.rig import cluster as hack_cluster
-from hack.rig import registry, tools
+from kopf_kit.commands import operators
+from kopf_kit.pack.artifacts import Published
+from kopf_kit.rig import cluster as hack_cluster
+from kopf_kit.rig import registry, tools
 from tests.e2e import release
 from tests.e2e.kube import Kube, Object
 from tests.e2e.messages import Namespace, uid

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from hack.pack import artifacts
-from hack.pack.artifacts import Published
-from hack.pack.bundle import Release
-from hack.rig import cluster as hack_cluster
-from hack.rig import olm, tools
+from kopf_kit.pack import artifacts
+from kopf_kit.pack.artifacts import Published
+from kopf_kit.pack.bundle import Release
+from kopf_kit.rig import cluster as hack_cluster
+from kopf_kit.rig import olm, tools
 from tests.e2e import release
 from tests.e2e.kube import Cluster, CommandError, Kube
 from tests.e2e.messages import Namespace, make_namespace

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hack.commands import crd, operators
-from hack.pack import artifacts
-from hack.rig import cluster as clusters
-from hack.rig import olm
-from hack.rig.cluster import Cluster
+from kopf_kit.commands import crd, operators
+from kopf_kit.pack import artifacts
+from kopf_kit.rig import cluster as clusters
+from kopf_kit.rig import olm
+from kopf_kit.rig.cluster import Cluster
 from tests.e2e.kube import ExistingCluster, Kube
 from tests.e2e.messages import Namespace
 from tests.e2e.waiting import wait_until

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import yaml
 
-from hack.pack import bundle, catalog, olm_images
-from hack.pack.bundle import Manifest, Release
-from hack.pack.project import PROJECT
-from hack.rig import registry
+from kopf_kit.pack import bundle, catalog, olm_images
+from kopf_kit.pack.bundle import Manifest, Release
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig import registry
 
 #: The release before this one, this one, and some that come later.
 FORMER, PRESENT, STRICT, BROKEN, MENDED = "0.0.9", PROJECT.version, "98.0.0", "99.0.0", "99.0.1"

@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from hack.pack.project import PROJECT
-from hack.rig import olm
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig import olm
 from tests.e2e.kube import CommandError, Kube, Object
 from tests.e2e.messages import Namespace, ready
 from tests.e2e.waiting import wait_until

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hack.pack.bundle import NAME
-from hack.rig import catalogd
+from kopf_kit.pack.bundle import NAME
+from kopf_kit.rig import catalogd
 from tests.e2e.kube import Kube, Object
 from tests.e2e.waiting import wait_until
 from tests.olm import releases

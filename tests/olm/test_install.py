@@ -5,7 +5,7 @@ test_journey.py has the modes OwnNamespace and AllNamespaces.
 
 import pytest
 
-from hack.rig import cluster as hack_cluster
+from kopf_kit.rig import cluster as hack_cluster
 from tests.e2e.messages import Namespace, uid
 from tests.make.commands import CHECKOUT, Make
 from tests.olm import releases

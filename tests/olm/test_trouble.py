@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hack.rig import engine, olm, registry
+from kopf_kit.rig import engine, olm, registry
 from tests.e2e.kube import Object
 from tests.e2e.messages import Namespace, uid
 from tests.e2e.waiting import wait_until

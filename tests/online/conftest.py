@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hack.rig import base_images, cluster, engine, preflight, tools
+from kopf_kit.rig import base_images, cluster, engine, preflight, tools
 from tests.online.machine import Machine
 from tests.online.public_registry import PublicRegistry
 

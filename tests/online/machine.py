@@ -11,9 +11,9 @@ import tarfile
 import time
 from pathlib import Path
 
-from hack.rig import engine, paths, versions
-from hack.rig.debian import RootFs
-from hack.rig.run import output
+from kopf_kit.rig import engine, paths, versions
+from kopf_kit.rig.debian import RootFs
+from kopf_kit.rig.run import output
 
 USER = "ada"
 HOME = f"/home/{USER}"

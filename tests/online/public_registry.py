@@ -11,9 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from hack.pack import image
-from hack.rig import base_images, engine, golang, node_image, registry, versions
-from hack.rig.run import HackError, answer, output
+from kopf_kit.pack import image
+from kopf_kit.rig import base_images, engine, golang, node_image, registry, versions
+from kopf_kit.rig.run import HackError, answer, output
 from tests.online import machine
 
 #: Where the engine looks for docker.io, and the registry of the Dockerfile's other base.

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hack.pack import image
-from hack.rig import tools, versions
+from kopf_kit.pack import image
+from kopf_kit.rig import tools, versions
 from tests.online.machine import HOME, Machine
 from tests.online.public_registry import PublicRegistry
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from hack.pack.references import pinned
-from hack.pack.release import NAME, Release, in_registry
-from hack.rig import platforms, registry
+from kopf_kit.pack.references import pinned
+from kopf_kit.pack.release import NAME, Release, in_registry
+from kopf_kit.rig import platforms, registry
 from tests.make.commands import CHECKOUT, Make
 
 

@@ -10,9 +10,9 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from hack.rig import cache, dockerfiles, engine, platforms, versions
-from hack.rig.debian import RootFs
-from hack.rig.run import output
+from kopf_kit.rig import cache, dockerfiles, engine, platforms, versions
+from kopf_kit.rig.debian import RootFs
+from kopf_kit.rig.run import output
 
 _INSIDE = "/qemu"
 

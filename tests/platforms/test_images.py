@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hack.pack import bundle
-from hack.pack.release import Release
-from hack.pack.rules import findings
-from hack.rig import dockerfiles, engine, platforms
+from kopf_kit.pack import bundle
+from kopf_kit.pack.release import Release
+from kopf_kit.pack.rules import findings
+from kopf_kit.rig import dockerfiles, engine, platforms
 from tests.bundle.package import write
 from tests.e2e.waiting import wait_until
 from tests.make.commands import CHECKOUT, Make

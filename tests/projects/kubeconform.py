@@ -3,8 +3,8 @@
 import subprocess
 from pathlib import Path
 
-from hack.pack.project import Project
-from hack.rig import golang
+from kopf_kit.pack.project import Project
+from kopf_kit.rig import golang
 
 
 def findings(project: Project, *manifests: Path) -> str:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from hack.pack import nested
-from hack.pack.project import PROJECT, REFERENCE, Project, load
+from kopf_kit.pack import nested
+from kopf_kit.pack.project import PROJECT, REFERENCE, Project, load
 
 
 def projects() -> list[Project]:

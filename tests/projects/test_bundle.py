@@ -11,9 +11,9 @@ import jsonschema
 import pytest
 import yaml
 
-from hack.pack import rights
-from hack.pack.project import Project
-from hack.pack.rules import findings
+from kopf_kit.pack import rights
+from kopf_kit.pack.project import Project
+from kopf_kit.pack.rules import findings
 from kopf_runtime import settings
 from tests.bundle.package import opm
 from tests.projects.projects import every_project

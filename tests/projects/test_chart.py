@@ -18,9 +18,9 @@ import pytest
 import yaml
 
 import kopf_runtime as kr
-from hack.pack import rights
-from hack.pack.project import REFERENCE, Project
-from hack.rig import versions
+from kopf_kit.pack import rights
+from kopf_kit.pack.project import REFERENCE, Project
+from kopf_kit.rig import versions
 from kopf_runtime import settings
 from tests.chart import helm, pod_security
 from tests.chart.helm import Manifest, Values

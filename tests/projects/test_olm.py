@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from hack.pack.project import PROJECT, Kind
+from kopf_kit.pack.project import PROJECT, Kind
 from tests.e2e.kube import Object
 from tests.e2e.messages import Namespace, make_namespace, ready, uid
 from tests.e2e.waiting import wait_until

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hack.pack.publication.signatures import Keys
-from hack.rig import environment
+from kopf_kit.pack.publication.signatures import Keys
+from kopf_kit.rig import environment
 from message_operator import __version__
 from tests.release import registry, releasing
 from tests.release.releasing import CHECKOUT, Clone

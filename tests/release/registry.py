@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from hack.rig import golang, oci
+from kopf_kit.rig import golang, oci
 
 _NOT_PASSED_ON = {"connection", "keep-alive", "transfer-encoding", "content-length"}
 

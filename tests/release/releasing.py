@@ -13,11 +13,11 @@ from typing import Self
 
 import pytest
 
-from hack.pack.project import PROJECT
-from hack.pack.publication import signatures
-from hack.pack.publication.signatures import Keys
-from hack.pack.release import in_registry
-from hack.rig import oci
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.pack.publication import signatures
+from kopf_kit.pack.publication.signatures import Keys
+from kopf_kit.pack.release import in_registry
+from kopf_kit.rig import oci, paths
 
 CHECKOUT = Path(__file__).parents[2]
 PASSPHRASE = "only of these tests"
@@ -59,11 +59,11 @@ class Clone:
             **os.environ,
             **_NOBODY,
             "UNTESTED": "yes",
-            "PYTHONPATH": f"{self.folder}:{self.folder / 'operator'}",
+            "PYTHONPATH": paths.python_path(self.folder),
             **self.environment,
         }
 
-    def hack(self, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    def kit(self, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
         """Run a command of the Makefile to its end."""
         process = self.start(*arguments, **environment)
         out, err = process.communicate(timeout=600)
@@ -72,7 +72,7 @@ class Clone:
     def start(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
         """Start a command of the Makefile, with the packages that are here and the clone's code."""
         return subprocess.Popen(
-            [sys.executable, "-m", "hack", *arguments],
+            [sys.executable, "-m", "kopf_kit", *arguments],
             cwd=self.folder,
             env={**self.variables(), **environment},
             stdin=subprocess.DEVNULL,
@@ -83,13 +83,13 @@ class Clone:
 
     def release(self, version: str, **environment: str) -> str:
         """Release a version; return what is said of it."""
-        done = self.hack("release", version, **environment)
+        done = self.kit("release", version, **environment)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 
     def refused(self, version: str, **environment: str) -> str:
         """Try to release a version, which must be refused; return the sentence that says why."""
-        done = self.hack("release", version, **environment)
+        done = self.kit("release", version, **environment)
         assert done.returncode == 1, done.stdout + done.stderr
         assert "Traceback" not in done.stderr, done.stderr
         _, _, sentence = done.stderr.partition("error: ")

@@ -6,8 +6,8 @@ import stat
 import subprocess
 from pathlib import Path
 
-from hack.pack.publication.signatures import Keys
-from hack.rig import golang, tools
+from kopf_kit.pack.publication.signatures import Keys
+from kopf_kit.rig import golang, tools
 from message_operator import __version__
 from tests.support.console import commands
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hack.pack.publication import signatures
-from hack.pack.publication.signatures import Keys
-from hack.rig import oci
+from kopf_kit.pack.publication import signatures
+from kopf_kit.pack.publication.signatures import Keys
+from kopf_kit.rig import oci
 from message_operator import __version__
 from tests.release import registry, releasing
 from tests.release.registry import Door

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from hack.pack.publication import charts, signatures
-from hack.pack.publication.signatures import Keys
-from hack.rig import oci
-from hack.rig.run import HackError
+from kopf_kit.pack.publication import charts, signatures
+from kopf_kit.pack.publication.signatures import Keys
+from kopf_kit.rig import oci
+from kopf_kit.rig.run import HackError
 from message_operator import __version__
 from tests.release import registry, releasing
 from tests.release.conftest import Released
@@ -196,7 +196,7 @@ def test_missing_keys_are_told_with_what_makes_them(clone: Clone, tmp_path: Path
 def test_keys_that_are_there_are_not_overwritten(clone: Clone, keys: Keys) -> None:
     before = keys.private.read_bytes()
 
-    done = clone.hack("release-keys")
+    done = clone.kit("release-keys")
 
     assert done.returncode == 1
     assert "is not empty" in done.stderr

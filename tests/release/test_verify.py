@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hack.pack.publication import signatures
-from hack.pack.publication.signatures import PASSPHRASE, Keys
-from hack.rig import oci, tools
+from kopf_kit.pack.publication import signatures
+from kopf_kit.pack.publication.signatures import PASSPHRASE, Keys
+from kopf_kit.rig import oci, tools
 from message_operator import __version__
 from tests.release import releasing
 from tests.release.conftest import Released

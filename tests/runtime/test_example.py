@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 import kopf_runtime as kr
+from kopf_kit.rig import paths
 from kopf_runtime.kinds import CONFIG_MAP, Kind
 from kopf_runtime.manager import _has_handlers
 from tests.runtime.widgets import ready
@@ -55,7 +56,7 @@ async def process(
     }))  # fmt: skip
     environment = {
         "PATH": os.environ["PATH"], "HOME": str(folder), "KUBECONFIG": str(kubeconfig),
-        "PYTHONPATH": f"{CHECKOUT / 'operator'}{os.pathsep}{CHECKOUT}",
+        "PYTHONPATH": paths.python_path(CHECKOUT),
         **{
             f"{name}_OPERATOR_{server}_BIND_ADDRESS": "0"
             for name in ("GREETING", "FLIGHTTICKET") for server in ("METRICS", "HEALTH_PROBE")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hack.commands import docs
-from hack.rig import debian
+from kopf_kit.commands import docs
+from kopf_kit.rig import debian
 from tests.site.browser import Browser, browser
 
 CHECKOUT = Path(__file__).parents[2]

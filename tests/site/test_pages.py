@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from hack.pack import site
+from kopf_kit.pack import site
 from kubectl_message.knowledge.entry import HOME
 from tests.site.browser import Browser
 

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from hack.pack import plugin
+from kopf_kit.pack import plugin
 
 
 @dataclass(frozen=True)

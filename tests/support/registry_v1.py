@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from hack.rig import golang
+from kopf_kit.rig import golang
 
 Manifest = dict[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 from bench import korean, report
 from bench.examples import Progress
 from bench.world import World
-from hack.rig import paths
+from kopf_kit.rig import paths
 
 DOCS = paths.CHECKOUT / "docs"
 

@@ -24,7 +24,7 @@ CHARTS = sorted(
     for pattern in (
         "charts/*/README.md",
         "examples/*/charts/*/README.md.in",
-        "hack/scaffold/templates/charts/*/README.md.in.in",
+        "packages/kopf-kit/src/kopf_kit/template/templates/charts/*/README.md.in.in",
     )
     for file in CHECKOUT.glob(pattern)
 )

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hack.pack import changelog
-from hack.rig import platforms, versions
-from hack.rig.paths import CHECKOUT
+from kopf_kit.pack import changelog
+from kopf_kit.rig import platforms, versions
+from kopf_kit.rig.paths import CHECKOUT
 
 PAGES = ("policy.md", "policy.ko.md")
 

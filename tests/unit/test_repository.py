@@ -9,9 +9,9 @@ import msgspec
 import pytest
 import yaml
 
-from hack.pack.project import PROJECT
-from hack.rig import versions
-from hack.rig.paths import CHECKOUT
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig import paths, versions
+from kopf_kit.rig.paths import CHECKOUT
 
 HOME = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())["home"]
 RAW = HOME.replace("https://github.com/", "https://raw.githubusercontent.com/") + "/main/"
@@ -232,13 +232,13 @@ def test_artifact_hub_learns_who_owns_the_charts() -> None:
 
 # --- .github/renovate.json, .devcontainer ---------------------------------------------------------
 
-CLIFF = CHECKOUT / "hack" / "pack" / "changelog.toml"
+CLIFF = paths.KIT / "pack" / "changelog.toml"
 RENOVATE = json.loads((CHECKOUT / ".github" / "renovate.json").read_text())
 
 
 @pytest.mark.parametrize("rule", RENOVATE["packageRules"], ids=lambda rule: rule["description"])
 def test_each_rule_of_renovate_is_about_files_or_packages_that_there_are(rule: Any) -> None:
-    modules = "".join(file.read_text() for file in (CHECKOUT / "hack" / "rig").rglob("go.mod"))
+    modules = "".join(file.read_text() for file in paths.RECIPES.rglob("go.mod"))
 
     for pattern in rule.get("matchFileNames", []):
         assert list(CHECKOUT.glob(pattern)), pattern

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hack.rig import cluster as hack_cluster
-from hack.rig import environment, registry
+from kopf_kit.rig import cluster as hack_cluster
+from kopf_kit.rig import environment, registry
 from tests.e2e import release
 from tests.e2e.kube import Kube
 from tests.e2e.messages import Namespace

@@ -11,12 +11,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from hack.pack import catalog, changelog, chart_package
-from hack.pack.artifacts import Published
-from hack.pack.project import PROJECT
-from hack.pack.publication.signatures import Keys
-from hack.rig import oci
-from hack.rig.steps import step
+from kopf_kit.pack import catalog, changelog, chart_package
+from kopf_kit.pack.artifacts import Published
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.pack.publication.signatures import Keys
+from kopf_kit.rig import oci
+from kopf_kit.rig.steps import step
 from message_operator import __version__
 from tests.release import releasing
 

@@ -1,5 +1,5 @@
 {{/* What the metadata of every object has. The chart of the CustomResourceDefinition alone has the same
-(hack/pack/crds_chart.py). */}}
+(packages/kopf-kit/src/kopf_kit/pack/crds_chart.py). */}}
 {{- define "message-operator.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}

@@ -11,13 +11,13 @@ import secrets
 import sys
 from pathlib import Path
 
-from hack.pack import image
-from hack.pack.references import pinned
-from hack.rig import cluster as clusters
-from hack.rig import command, engine, kind, registry
-from hack.rig.cluster import Cluster
-from hack.rig.run import HackError
-from hack.rig.steps import say, step
+from kopf_kit.pack import image
+from kopf_kit.pack.references import pinned
+from kopf_kit.rig import cluster as clusters
+from kopf_kit.rig import command, engine, kind, registry
+from kopf_kit.rig.cluster import Cluster
+from kopf_kit.rig.run import HackError
+from kopf_kit.rig.steps import say, step
 
 HERE = Path(__file__).parent
 #: Where it is: with the operator's default settings, the operator finds it there.

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from hack.pack import artifacts
-from hack.pack.artifacts import Published
-from hack.rig import cluster as hack_cluster
-from hack.rig import registry
+from kopf_kit.pack import artifacts
+from kopf_kit.pack.artifacts import Published
+from kopf_kit.rig import cluster as hack_cluster
+from kopf_kit.rig import registry
 from tests.chart import foreign_kinds
 from tests.chart.helm import CHART, CRDS_CHART, helm
 from tests.e2e import release

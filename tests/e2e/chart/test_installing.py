@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hack.pack.artifacts import Published
-from hack.rig import registry
+from kopf_kit.pack.artifacts import Published
+from kopf_kit.rig import registry
 from message_operator import __version__
 from tests.e2e.chart.conftest import Releases
 from tests.e2e.kube import Kube

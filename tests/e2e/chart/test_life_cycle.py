@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from hack.pack.artifacts import Published
-from hack.rig import cluster as hack_cluster
-from hack.rig import tools
+from kopf_kit.pack.artifacts import Published
+from kopf_kit.rig import cluster as hack_cluster
+from kopf_kit.rig import tools
 from tests.e2e import release
 from tests.e2e.chart.conftest import OLDER, Releases
 from tests.e2e.kube import WAIT, Cluster, Kube

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from hack.pack.artifacts import Published
-from hack.rig import registry
+from kopf_kit.pack.artifacts import Published
+from kopf_kit.rig import registry
 from tests.chart import helm, scenarios
 from tests.e2e.chart import scraping
 from tests.e2e.chart.conftest import Releases, apply, image_digest, monitoring_kinds, the_kind

@@ -3,8 +3,8 @@
 import pytest
 import yaml
 
-from hack.pack import manifests
-from hack.pack.artifacts import Published
+from kopf_kit.pack import manifests
+from kopf_kit.pack.artifacts import Published
 from tests.e2e import release
 from tests.e2e.chart.conftest import Releases
 from tests.e2e.kube import Kube

@@ -32,5 +32,4 @@ class _Datetime(datetime.datetime):
 time.time = _shifted
 datetime.datetime = _Datetime  # type: ignore[misc]
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "operator"))
 import kopf_runtime  # noqa: E402, F401

@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 
-from hack.rig.control_plane import ADMIN, ControlPlane
+from kopf_kit.rig.control_plane import ADMIN, ControlPlane
 from kopf_runtime.kinds import Kind
 from tests.support.faults.control_plane import OPERATOR
 

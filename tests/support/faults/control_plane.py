@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 
-from hack.rig.control_plane import GARBAGE, ControlPlane, chosen
+from kopf_kit.rig.control_plane import GARBAGE, ControlPlane, chosen
 
 #: The user of the operator that tests.chart.helm installs.
 OPERATOR = "system:serviceaccount:operators:demo-message-operator"

@@ -4,8 +4,8 @@ import json
 import os
 import subprocess
 
-from hack.rig import tools
-from hack.rig.control_plane import ADMIN, ControlPlane
+from kopf_kit.rig import tools
+from kopf_kit.rig.control_plane import ADMIN, ControlPlane
 from tests.chart.helm import Manifest
 
 

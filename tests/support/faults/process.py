@@ -13,7 +13,7 @@ from signal import Signals
 
 import aiohttp
 
-from hack.rig.control_plane import kubeconfig
+from kopf_kit.rig.control_plane import kubeconfig
 from tests.support.faults import forks
 from tests.support.faults.control_plane import OPERATOR
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hack.pack import rights
+from kopf_kit.pack import rights
 from kopf_runtime import Manager
 from tests.support.faults.cluster import Raw
 from tests.support.faults.control_plane import OPERATOR

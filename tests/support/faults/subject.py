@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hack.pack import crds
+from kopf_kit.pack import crds
 from kopf_runtime import Controller, Manager, Settings, readiness, settings
 from kopf_runtime.declaration import declared
 from kopf_runtime.kinds import Kind

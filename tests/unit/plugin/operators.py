@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from hack.pack import bundle
+from kopf_kit.pack import bundle
 from kubectl_message import operators
 from tests.chart import helm
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from hack.commands import plugin as command
-from hack.pack import plugin
+from kopf_kit.commands import plugin as command
+from kopf_kit.pack import plugin
 from kubectl_message.help import HELP
 from message_operator import __version__
 

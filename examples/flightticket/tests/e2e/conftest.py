@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from examples.flightticket.booking import install as booking
-from hack.commands import crd, deploy
-from hack.commands.operators import NAMESPACE, RELEASE
-from hack.rig import cluster as clusters
+from kopf_kit.commands import crd, deploy
+from kopf_kit.commands.operators import NAMESPACE, RELEASE
+from kopf_kit.rig import cluster as clusters
 from tests.e2e.kube import WAIT, ExistingCluster, Kube
 
 #: Where the FlightTickets of the tests are.

@@ -9,7 +9,7 @@ import pytest
 
 from examples.flightticket.booking import install as booking
 from examples.flightticket.tests.e2e.conftest import HOME, BookingService
-from hack.commands.operators import NAMESPACE, RELEASE
+from kopf_kit.commands.operators import NAMESPACE, RELEASE
 from tests.e2e.kube import WAIT, Kube, Object
 from tests.e2e.waiting import wait_until
 

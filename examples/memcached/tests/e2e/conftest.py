@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from hack.commands import crd, deploy
-from hack.commands.operators import NAMESPACE, RELEASE
-from hack.rig import cluster as clusters
+from kopf_kit.commands import crd, deploy
+from kopf_kit.commands.operators import NAMESPACE, RELEASE
+from kopf_kit.rig import cluster as clusters
 from tests.e2e.kube import ExistingCluster, Kube
 from tests.olm.installation import by_olm
 

@@ -1,0 +1,34 @@
+"""The program `kopf-kit`: one module of `kopf_kit.commands` for each command."""
+
+import argparse
+import importlib
+import pkgutil
+import sys
+
+import kopf_kit.commands
+from kopf_kit.rig import command
+
+
+def main() -> int:
+    """Run the command that the arguments name; return its exit code."""
+    return command.execute(_run)
+
+
+def _run() -> int | None:
+    parser = argparse.ArgumentParser(prog="kopf-kit", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for module in pkgutil.iter_modules(kopf_kit.commands.__path__, "kopf_kit.commands."):
+        # The import reads the file PROJECT, so it happens here, where errors are reported.
+        if add := getattr(importlib.import_module(module.name), "add", None):
+            add(commands)
+    arguments = parser.parse_args()
+    if "unless_current" not in arguments:  # all but `generate` itself
+        from kopf_kit.pack import nested, project
+
+        nested.ensure(project.PROJECT)
+    code: int | None = arguments.run(arguments)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

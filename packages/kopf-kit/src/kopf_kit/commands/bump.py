@@ -1,0 +1,96 @@
+"""`make bump VERSION=x.y.z`: raises the version; `make generate` then writes it everywhere.
+
+`make release ARGS=changelog` writes what this version changes into CHANGELOG.md once more.
+"""
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kopf_kit.commands import Subparsers
+from kopf_kit.pack import catalog, changelog, history
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig import paths
+from kopf_kit.rig.run import HackError
+from kopf_kit.rig.steps import say
+
+_CSV = PROJECT.root / "olm" / "csv.yaml"
+
+
+def add(commands: Subparsers) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser("bump", help="raise the version, and the day of the release")
+    parser.add_argument("version")
+    parser.set_defaults(run=lambda arguments: bump(arguments.version))
+
+    text = "write what changed since the last release"
+    parser = commands.add_parser("release-changelog", help=text)
+    parser.set_defaults(run=lambda _: write_changelog())
+
+
+def bump(version: str) -> None:
+    """Write the version, its date, today, and its section of the changelog into their files.
+
+    Raise HackError if the version cannot follow, or an earlier release is not recorded.
+    """
+    check(version)
+    catalog.check_records(version)
+    today = f"{datetime.now(UTC):%Y-%m-%d}T00:00:00Z"
+    texts = {
+        PROJECT.version_file: _replaced(
+            PROJECT.version_file, r'^__version__ = ".*"$', f'__version__ = "{version}"'
+        ),
+        _CSV: _replaced(_CSV, r'^    createdAt: ".*"$', f'    createdAt: "{today}"'),
+        **changelog.files(version),
+    }
+    for file, text in texts.items():
+        file.write_text(text)
+    if version == PROJECT.version:
+        say(f"{version} is checked out already: only the day of the release is new, {today[:10]}")
+
+
+def check(version: str, current: str = PROJECT.version) -> None:
+    """Raise HackError if a version cannot follow the one that is checked out."""
+    if not version:
+        raise HackError(f"VERSION is missing: say for example VERSION={_next(current)}")
+    try:
+        order = catalog.order(version)
+    except HackError as error:
+        leave_out = "; leave out the v" if version.startswith("v") else ""
+        raise HackError(f"VERSION={version}: {error}{leave_out}") from error
+    if order < catalog.order(current):
+        raise HackError(
+            f"VERSION={version} is older than {current}, which is checked out: versions only go "
+            f"up; say for example VERSION={_next(current)}"
+        )
+    if version in catalog.known():
+        raise HackError(
+            f"VERSION={version} is released ({catalog.file(version)} in catalog/ records it), and "
+            f"releases stay as they are; say for example VERSION={_next(version)}"
+        )
+
+
+def _next(version: str) -> str:
+    major, minor, patch = version.partition("-")[0].split(".")
+    return f"{major}.{minor}.{int(patch) + ('-' not in version)}"
+
+
+def _replaced(file: Path, pattern: str, line: str) -> str:
+    """Return a file's text with a line replaced; raise HackError unless exactly one matches."""
+    text, times = re.subn(pattern, line, file.read_text(), flags=re.MULTILINE)
+    if times != 1:
+        raise HackError(f"{file.relative_to(paths.CHECKOUT)}: {times} lines are as {line}, not one")
+    return text
+
+
+def write_changelog() -> None:
+    """Write the section of this version again; raise HackError where the version is released."""
+    if PROJECT.version in history.tagged(PROJECT.root):
+        raise HackError(
+            f"v{PROJECT.version} is tagged, and what is said of a release stays as it is; raise "
+            "the version first (make bump VERSION=…)"
+        )
+    section = changelog.section(PROJECT.version)
+    changelog.FILE.write_text(changelog.updated(changelog.current(), section))
+    say(f"{changelog.FILE.relative_to(PROJECT.root)} written: edit the section for users, then")
+    say("run `make generate`, which has Artifact Hub show the same")

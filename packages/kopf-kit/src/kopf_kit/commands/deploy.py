@@ -1,0 +1,104 @@
+"""`make deploy` and `make undeploy`: install and remove the operator by Helm; the demo uses them.
+
+Both can be repeated, in any order; they do not touch what somebody else installed.
+"""
+
+import argparse
+
+from kopf_kit.commands import Subparsers, crd, operators
+from kopf_kit.commands.operators import NAMESPACE, RELEASE
+from kopf_kit.pack import artifacts
+from kopf_kit.pack.artifacts import Published
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.pack.references import check_given
+from kopf_kit.rig import cluster as clusters
+from kopf_kit.rig import paths, tools
+from kopf_kit.rig.cluster import Cluster
+from kopf_kit.rig.run import Argument, output
+from kopf_kit.rig.steps import say, step
+
+_TIMEOUT = "3m"
+
+
+def add(commands: Subparsers) -> None:
+    """Add the commands to the command line."""
+    parser = commands.add_parser("deploy", help="install the operator by Helm (IMG=…)")
+    parser.set_defaults(run=_deploy)
+
+    parser = commands.add_parser("undeploy", help=f"remove the operator; {PROJECT.many} stay")
+    parser.set_defaults(run=lambda _: undeploy())
+
+
+def _deploy(_: argparse.Namespace) -> None:
+    check_given("IMG")
+    cluster = clusters.up()
+    install(cluster)
+    kind = PROJECT.kinds[0].kind
+    sample = PROJECT.samples[kind][0].relative_to(paths.CHECKOUT)
+    say(
+        f"The operator runs in the namespace {NAMESPACE}. Declare a {kind}:\n"
+        f"  kubectl --kubeconfig {cluster.kubeconfig} apply -f {sample}"
+    )
+
+
+def install(cluster: Cluster, *options: str) -> None:
+    """Install the operator by Helm, or upgrade it, with these options; wait until it is ready."""
+    operators.refuse_others(cluster, f"two would act on the same {PROJECT.many}")
+    crd.wait_while_deleted(cluster)
+    if (owner := crd.release(cluster)) not in ("", f"{NAMESPACE}/{RELEASE}"):
+        say(
+            f"note: the CRD {crd.NAMES} is marked as part of the Helm release {owner}; it becomes "
+            f"part of {NAMESPACE}/{RELEASE}, which upgrades it from now on."
+        )
+    published = artifacts.publish(cluster)
+    with step("The operator, by Helm") as work:
+        if _is_half_done(cluster):
+            # Helm refuses to touch a release that an interrupted run left. The CRD is kept.
+            work.run(_helm_uninstall(cluster), timeout=240)
+        work.run([*_helm_upgrade(cluster, published), *options], timeout=240)
+
+
+def undeploy() -> None:
+    """Run `make undeploy`: the CRD and its objects stay."""
+    cluster = clusters.find()
+    if cluster is None:
+        return
+    with step("The operator's release: uninstall") as work:
+        work.run(_helm_uninstall(cluster), timeout=240)
+    for other in operators.others(cluster):
+        say(f"note: the operator {other} still runs; `make deploy` did not install it.")
+    if crd.is_there(cluster):
+        say(f"The {PROJECT.many} and their CRD are still there; `make uninstall` deletes them all.")
+
+
+# --- Helm -------------------------------------------------------------------------------------
+
+
+def _helm_upgrade(cluster: Cluster, published: Published) -> list[Argument]:
+    return [
+        *(*cluster.helm_command, "upgrade", "--install", RELEASE, published.chart),
+        *("--namespace", NAMESPACE, "--create-namespace"),
+        *("--wait", "--timeout", _TIMEOUT, "--reset-values"),
+        "--take-ownership",  # of a CRD that `make install` or a former release put there
+        # Helm 4 applies on the server, which tells its fields from those of `make install`.
+        *(["--force-conflicts"] if _is_helm_4(cluster) else []),
+        *published.options,
+    ]
+
+
+def _helm_uninstall(cluster: Cluster) -> list[Argument]:
+    return [
+        *(*cluster.helm_command, "uninstall", RELEASE, "--namespace", NAMESPACE),
+        *("--ignore-not-found", "--wait", "--timeout", _TIMEOUT),
+    ]
+
+
+def _is_helm_4(cluster: Cluster) -> bool:
+    return tools.fits("helm4", output([cluster.helm, "version", "--short"]))
+
+
+def _is_half_done(cluster: Cluster) -> bool:
+    """Return whether a Helm command was interrupted while it worked on the release."""
+    states = ("--pending", "--uninstalling")
+    half_done = output([*cluster.helm_command, "list", "-n", NAMESPACE, *states, "--short"])
+    return RELEASE in half_done.split()

@@ -1,0 +1,107 @@
+"""`make docs` and `make docs ARGS=serve`: the documentation site, in all its languages."""
+
+import argparse
+import functools
+import shutil
+import sys
+import time
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+from kopf_kit.commands import Subparsers
+from kopf_kit.pack import site
+from kopf_kit.rig import paths, pythons
+from kopf_kit.rig.run import HackError, output
+
+SITE = paths.BUILD / "site"
+
+
+def add(commands: Subparsers) -> None:
+    """Add the commands to the command line."""
+    parser = commands.add_parser("docs", help="build the documentation site")
+    parser.set_defaults(run=_build)
+
+    parser = commands.add_parser("docs-serve", help="build and serve it, again after each change")
+    parser.add_argument("--port", default="8000")
+    parser.set_defaults(run=_serve)
+
+
+def _build(_: argparse.Namespace) -> None:
+    build(SITE)
+    print(f"{SITE.relative_to(paths.CHECKOUT)}/index.html is the site's first page")
+
+
+def build(into: Path) -> None:
+    """Build the site; raise HackError with what the generator warned of."""
+    python = pythons.python("docs-python", "docs")
+    shutil.rmtree(paths.BUILD / "docs", ignore_errors=True)
+    for language in site.site().languages:
+        folder = paths.BUILD / "docs" / language
+        (folder / "pages").mkdir(parents=True)
+        site.lay_out(language, folder / "pages")
+        file = folder / "zensical.yml"
+        file.write_text(site.configuration(language, folder))
+        output([python, "-m", "zensical", "build", "--strict", "-f", file], timeout=300)
+    shutil.rmtree(into, ignore_errors=True)
+    for language, own in site.site().languages.items():
+        shutil.copytree(paths.BUILD / "docs" / language / "site", into / own.folder)
+
+
+def _serve(arguments: argparse.Namespace) -> None:
+    with _server(arguments.port) as server:
+        build(SITE)
+        Thread(target=server.serve_forever, daemon=True).start()
+        print(f"http://127.0.0.1:{server.server_port}/ has the site; Ctrl-C ends it", flush=True)
+        _rebuild_after_changes()
+
+
+def _server(port: str) -> ThreadingHTTPServer:
+    """Return a server of the site that listens; raise HackError if it cannot, before it is built.
+
+    Port 0 is any that is free.
+    """
+    if not port.isdecimal() or int(port) > 65535:
+        raise HackError(
+            f"PORT={port} is not valid. Use a number up to 65535, or leave PORT out for 8000."
+        )
+    handler = functools.partial(_Handler, directory=SITE)
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", int(port)), handler)
+    except OSError as error:
+        raise HackError(
+            f"PORT={port} cannot be listened on: {error.strerror}. Choose another port."
+        ) from error
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    """Serves the site as any web server would, without a line for each request."""
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def _rebuild_after_changes() -> None:
+    """Build the site again whenever one of its sources was written, until Ctrl-C."""
+    former = _sources()
+    while True:
+        time.sleep(1)
+        if (current := _sources()) == former:
+            continue
+        former = current
+        try:  # in a process of its own: the code may have changed, too
+            output([sys.executable, "-m", "kopf_kit", "docs"], timeout=600, cwd=paths.CHECKOUT)
+            print("built again", flush=True)
+        except HackError as error:
+            print(error, flush=True)
+
+
+def _sources() -> dict[Path, int]:
+    """Return the times of all that the site is made of, in nanoseconds."""
+    folders = ("docs", "charts", "operator", "packages", "deploy")
+    files = [file for folder in folders for file in (paths.CHECKOUT / folder).rglob("*.*")]
+    return {
+        file: file.stat().st_mtime_ns
+        for file in (*files, *paths.CHECKOUT.glob("*.md"), paths.CHECKOUT / "Makefile")
+        if file.is_file()
+    }

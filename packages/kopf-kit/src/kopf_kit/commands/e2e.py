@@ -1,0 +1,84 @@
+"""`make e2e`: the end-to-end tests, on a kind cluster of their own, or on an existing one.
+
+`e2e` runs the tests in which Helm installs the operator, `e2e-olm` those in which a Subscription
+does. The tests of an operator that PROJECT names are in its own folder, for both. Tests with the
+mark `long` are left out unless an option of pytest, `-m`, says otherwise.
+"""
+
+from pathlib import Path
+
+from kopf_kit.commands import Subparsers, crd, pytest_runs
+from kopf_kit.pack.project import PROJECT, REFERENCE
+from kopf_kit.rig import cluster as clusters
+from kopf_kit.rig import olm, paths
+from kopf_kit.rig.cluster import Cluster
+from kopf_kit.rig.run import HackError
+from kopf_kit.rig.steps import say
+
+_TESTS = paths.CHECKOUT / "tests"
+#: The release that the tests by Helm install, as NAMESPACE/NAME.
+RELEASE = f"{PROJECT.name}-e2e/{PROJECT.name}"
+
+
+def add(commands: Subparsers) -> None:
+    """Add the commands to the command line."""
+    for name, follow, text in (
+        ("e2e", run, "run the end-to-end tests by Helm"),
+        ("e2e-olm", run_olm, "run those by OLM"),
+    ):
+        parser = commands.add_parser(name, help=text)
+        parser.add_argument("rest", nargs="*", metavar="-- OPTION", help="passed on to pytest")
+        parser.set_defaults(run=lambda arguments, follow=follow: follow(arguments.rest))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the tests of Helm, first those that share an operator, side by side.
+
+    The arguments are further options of pytest; return pytest's exit code.
+    """
+    cluster = clusters.up(clusters.TEST_NAME)
+    if cluster.existing:
+        _refuse_users_crd(cluster)
+    if PROJECT.root != REFERENCE.root:
+        return _pytest(PROJECT.root / "tests" / "e2e", cluster, arguments)
+    e2e = _TESTS / "e2e"
+    alone = [e2e / "chart", e2e / "alone"]
+    # One test at a time goes to each process: they differ much in how long they take.
+    options = ["-n", "4", "--dist=load", "--maxschedchunk=1"]
+    options += [f"--ignore={folder}" for folder in alone]
+    shared = _pytest(e2e, cluster, [*options, *arguments])
+    return pytest_runs.result([shared, _pytest(alone, cluster, arguments)])
+
+
+def run_olm(arguments: list[str]) -> int:
+    """Run only the tests of OLM."""
+    cluster = olm.up(clusters.TEST_NAME)
+    if PROJECT.root == REFERENCE.root:
+        return _pytest(_TESTS / "olm", cluster, arguments)
+    shared, own = _TESTS / "projects" / "test_olm.py", PROJECT.root / "tests" / "e2e"
+    codes = [_pytest(tests, cluster, arguments, INSTALLED_BY="olm") for tests in (shared, own)]
+    return pytest_runs.result(codes)
+
+
+def _refuse_users_crd(cluster: Cluster) -> None:
+    """Raise HackError if an existing cluster has the CRD, unless an interrupted run left it."""
+    if not crd.is_there(cluster) or crd.release(cluster) == RELEASE:
+        return
+    owner = crd.release(cluster)
+    origin = f"of the Helm release {owner}" if owner else "that no Helm release owns"
+    raise HackError(
+        f"the cluster already has the CRD {crd.NAMES}, {origin}. The tests install an operator of "
+        f"their own, which would act on your {PROJECT.many}: use a cluster without the CRD, or "
+        "delete it with all of them (make uninstall CLUSTER=existing)."
+    )
+
+
+def _pytest(
+    tests: Path | list[Path], cluster: Cluster, arguments: list[str], **environment: str
+) -> int:
+    folders = [tests] if isinstance(tests, Path) else tests
+    named = " and ".join(str(folder.relative_to(paths.CHECKOUT)) for folder in folders)
+    say(f"==> End-to-end tests in {named}")
+    return pytest_runs.run(
+        *map(str, folders), *arguments, KUBECONFIG=str(cluster.kubeconfig), **environment
+    )

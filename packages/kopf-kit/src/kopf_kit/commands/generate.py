@@ -1,0 +1,71 @@
+"""`make generate` and `make verify`: the generated files, and the rules for bundle and catalog."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from kopf_kit.commands import Subparsers
+from kopf_kit.pack import bundle, catalog, generated, nested, numbered, rules
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig import paths
+
+
+def add(commands: Subparsers) -> None:
+    """Add the commands to the command line."""
+    parser = commands.add_parser("generate", help="write the files that are made of others")
+    parser.add_argument("--unless-current", action="store_true", help="only what is below build/")
+    parser.set_defaults(run=_generate)
+
+    parser = commands.add_parser("verify", help="find mistakes, and generated files out of date")
+    parser.set_defaults(run=_verify)
+
+
+def _generate(arguments: argparse.Namespace) -> None:
+    with nested.generating():
+        if not arguments.unless_current:
+            write()
+        elif not nested.is_current(PROJECT):
+            write(PROJECT.built)
+
+
+def write(below: Path = Path("/")) -> None:
+    """Write missing and stale files in a folder, remove outdated ones, and print their names."""
+    for file in catalog.unreleased():
+        file.unlink()
+        print(f"{_name(file)} removed")
+    for dropped in numbered.dropped():
+        print(f"{_name(PROJECT.chart)} no longer shows {dropped}: PROJECT lists no such sample")
+    kept = set[Path]()
+    for stage in generated.STAGES:
+        texts = stage()
+        kept |= texts.keys()
+        for file, text in generated.stale(texts).items():
+            if file.is_relative_to(below):
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text)
+                print(f"{_name(file)} written")
+    for file in nested.leftovers(kept):
+        file.unlink()
+        print(f"{_name(file)} removed")
+
+
+def _verify(_: argparse.Namespace) -> int:
+    found = False
+    for sentence in problems():
+        found = True
+        print(sentence)
+    return 1 if found else 0
+
+
+def problems() -> Iterator[str]:
+    """Yield a sentence for each mistake in the files in git."""
+    if (PROJECT.root / "olm").is_dir():
+        yield from rules.problems(bundle.BUNDLE, catalog.CATALOG)
+    for file in catalog.unreleased():
+        yield f"{_name(file)} is of a version that was never released: run `make generate`"
+    for file in generated.stale(generated.files()):
+        yield f"{_name(file)} differs from what it is generated from: run `make generate`"
+
+
+def _name(file: Path) -> Path:
+    return file.relative_to(paths.CHECKOUT)

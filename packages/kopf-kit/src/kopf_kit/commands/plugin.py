@@ -1,0 +1,66 @@
+"""`make plugin`: packs the kubectl plugin, and installs it for the user."""
+
+import argparse
+import os
+import shutil
+from pathlib import Path
+
+from kopf_kit.commands import Subparsers
+from kopf_kit.pack import plugin
+from kopf_kit.rig import paths
+from kopf_kit.rig.run import HackError
+
+#: The folder of a user's programs in systemd's file hierarchy; most distributions add it to PATH.
+HOME = Path(".local") / "bin"
+
+
+def add(commands: Subparsers) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser("plugin", help="pack and install kubectl's plugin")
+    parser.set_defaults(run=_run)
+
+
+def _run(_: argparse.Namespace) -> None:
+    folder = paths.BUILD / "plugin"
+    pack(folder)
+    print(f"{folder.relative_to(paths.CHECKOUT)}/ has {plugin.PROGRAM}, and krew's archive")
+    print(f"and manifest of it: {plugin.ARCHIVE}, {plugin.MANIFEST}")
+    installed = install(folder / plugin.PROGRAM)
+    print(f"{installed} is installed")
+    if (found := shutil.which(plugin.PROGRAM)) is not None and Path(found) == installed:
+        print("Try it: kubectl message --help")
+        return
+    print("kubectl finds plugins on the PATH, and it is not there yet. Put this into ~/.profile:")
+    print(f'  export PATH="{installed.parent}:$PATH"')
+
+
+def pack(folder: Path) -> None:
+    """Write the program, and its archive and manifest for krew."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / plugin.PROGRAM).write_bytes(plugin.program())
+    (folder / plugin.PROGRAM).chmod(0o755)
+    (folder / plugin.ARCHIVE).write_bytes(plugin.archive())
+    (folder / plugin.MANIFEST).write_text(plugin.manifest())
+
+
+def install(program: Path) -> Path:
+    """Copy the program to the folder of the user's programs; return the copy's path.
+
+    If it is already on the PATH, it is replaced, unless krew manages it. Raise HackError if the
+    folder is not writable.
+    """
+    former = shutil.which(plugin.PROGRAM)
+    there = Path(former).parent if former else Path.home() / HOME
+    if ".krew" in there.parts or not os.access(there, os.W_OK):
+        there = Path.home() / HOME
+    target = there / plugin.PROGRAM
+    try:
+        there.mkdir(parents=True, exist_ok=True)
+        fresh = target.with_name(f".{target.name}.new")
+        shutil.copy2(program, fresh)
+        fresh.replace(target)  # in one step: it may be running
+    except OSError as error:
+        raise HackError(
+            f"cannot write {target}: {error.strerror}; copy {program} to a folder on the PATH"
+        ) from error
+    return target

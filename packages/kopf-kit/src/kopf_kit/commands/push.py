@@ -1,0 +1,155 @@
+"""`make push`: pushes what users install to a registry, all of it or what ARGS names.
+
+All images of what is pushed are in the same registry, which REGISTRY names, and are named by
+digest; by default it is the one beside the kind cluster.
+"""
+
+import os
+from dataclasses import replace
+
+from kopf_kit.commands import Subparsers
+from kopf_kit.pack import catalog, chart_package, image, olm_images, references
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.pack.release import NAME, Release, current, in_registry
+from kopf_kit.rig import base_images, engine, oci, platforms, public_images, registry
+from kopf_kit.rig.run import HackError
+from kopf_kit.rig.steps import say
+
+
+def add(commands: Subparsers) -> None:
+    """Add the commands to the command line."""
+    parser = commands.add_parser("push", help="push charts, bundle and catalog (REGISTRY=…)")
+    parser.add_argument("parts", nargs="*", metavar="|".join(_PARTS))
+    parser.set_defaults(run=lambda arguments: _push(arguments.parts))
+
+    parser = commands.add_parser("image", help="build or push the operator's image (IMG=…)")
+    parser.add_argument("action", choices=("build", "push"))
+    parser.set_defaults(run=lambda arguments: _image(arguments.action))
+
+
+def _image(action: str) -> None:
+    print(image.build() if action == "build" else image.push())
+
+
+def _push(parts: list[str]) -> None:
+    """Push parts, by default all; a catalog with the bundle that it offers."""
+    if unknown := set(parts) - set(_PARTS):
+        raise HackError(f"ARGS={min(unknown)} is not valid; choose of {', '.join(_PARTS)}")
+    wanted = set(parts or _PARTS)
+    if "catalog" in wanted:
+        wanted.add("bundle")
+    for part in (part for part in _PARTS if part in wanted):
+        print(_PARTS[part]())
+
+
+def push_bundle() -> str:
+    """Push the operator's images and its bundle; return the bundle's image, by its digest."""
+    destination = references.prefix()
+    _check_not_released(destination)
+    return olm_images.push_bundle(_push_images(destination)).bundle_image
+
+
+def push_catalog() -> str:
+    """Push the catalog with the bundle that was pushed; return its image, by its digest."""
+    destination = references.prefix()
+    _check_not_released(destination)
+    _check_given()
+    engine.up()
+    release = _pinned(_named(destination))
+    if "@" not in release.bundle_image:
+        raise HackError(
+            f"{release.bundle_image} was not pushed from here; "
+            f"`make push ARGS=catalog REGISTRY={destination}{PROJECT.option}` pushes both"
+        )
+    ref = f"{destination}/{NAME}-catalog:v{PROJECT.version}"
+    pushed = olm_images.push_catalog(ref, olm_images.catalog_with(release))
+    say(f"A CatalogSource or a ClusterCatalog takes {ref}, or, so that it stays as it is, {pushed}")
+    if not registry.is_local(destination):
+        say(
+            "If this is a release, record it, so that the next one replaces it: "
+            f"make release ARGS=bundle VERSION={PROJECT.version} "
+            f"REGISTRY={destination}{PROJECT.option}"
+        )
+    return pushed
+
+
+def push_chart() -> str:
+    """Push the operator's images and the charts; return its chart's name in the registry."""
+    destination = references.prefix()
+    chart = chart_package.push(f"{destination}/charts", _push_images(destination))
+    plain = " --plain-http" if registry.is_local(destination) else ""
+    say(f"helm install {NAME} {chart} --version {PROJECT.version}{plain}")
+    return chart
+
+
+_PARTS = {"chart": push_chart, "bundle": push_bundle, "catalog": push_catalog}
+
+
+def _check_not_released(destination: str) -> None:
+    """Raise HackError where this version is recorded as a release to a registry.
+
+    Its bundle would have another digest, and so would the catalog that is pushed with it.
+    """
+    released = catalog.recorded_image(PROJECT.version) or ""
+    ours = in_registry(destination).bundle_image
+    if oci.repository(released) == oci.repository(ours):
+        raise HackError(
+            f"{PROJECT.version} is released to {destination} "
+            f"({catalog.file(PROJECT.version)} in catalog/ records it), and releases stay as they "
+            "are: raise the version (make bump VERSION=…), or push to another REGISTRY"
+        )
+
+
+def _push_images(destination: str) -> Release:
+    """Push the images of the operator and of its Pods; return the release, with them by digest.
+
+    IMG and such as MESSAGE_IMG name images that are in a registry already.
+    """
+    _check_given()
+    engine.up()
+    if registry.is_local(destination):
+        registry.up()
+    named = _named(destination)
+    if "@" not in named.image:
+        image.push(image.build(named.image))
+    public = current().pod_images
+    for pods in PROJECT.images:
+        if "@" not in (name := named.pod_images[pods.name]):
+            base_images.copy(public[pods.name], name, pods.packages, platforms.requested())
+    return replace(_pinned(named), bundle_image=named.bundle_image)
+
+
+def _named(destination: str) -> Release:
+    """Return this version's release with the images as they are called in a registry.
+
+    Those that variables such as IMG name are by digest.
+    """
+    ours = in_registry(destination)
+    given = {pods.name: _given(pods.variable) for pods in PROJECT.images}
+    return replace(
+        ours,
+        image=_given("IMG") or ours.image,
+        pod_images={name: given[name] or ref for name, ref in ours.pod_images.items()},
+    )
+
+
+def _check_given() -> None:
+    """Raise HackError where a variable is wrong, before anything is started."""
+    public_images.choice()
+    references.check_given("IMG", *(pods.variable for pods in PROJECT.images))
+
+
+def _given(variable: str) -> str | None:
+    """Return the image that a variable names, by its digest; None where it is not set."""
+    ref = os.environ.get(variable)
+    return references.looked_up(ref, variable) if ref else None
+
+
+def _pinned(release: Release) -> Release:
+    """Return a release with the digests of the images that were pushed from here."""
+    return replace(
+        release,
+        image=references.pinned(release.image),
+        pod_images={name: references.pinned(ref) for name, ref in release.pod_images.items()},
+        bundle_image=references.pinned(release.bundle_image),
+    )

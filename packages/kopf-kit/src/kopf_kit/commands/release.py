@@ -1,0 +1,197 @@
+"""`make release VERSION=x.y.z REGISTRY=…`: the whole of a release, in one command.
+
+    COSIGN_PASSWORD=… make release VERSION=0.2.0 REGISTRY=registry.example.com/you
+
+raises the version, publishes images, charts, bundle, catalog and files, records the release in
+catalog/, signs and attests all that is in the registry, and tags the commit. Each step first looks
+whether its work is done. So a release that was interrupted goes on where the same command is given
+again, and one that is complete is checked and left as it is.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from kopf_kit.commands import Subparsers, bump, test
+from kopf_kit.pack import catalog, references
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.pack.publication import charts, files, images, signatures, source, statements
+from kopf_kit.pack.publication.signatures import Keys, Signer, Workflow
+from kopf_kit.pack.release import NAME, Release
+from kopf_kit.rig import oci, paths, registry
+from kopf_kit.rig.run import HackError, output
+from kopf_kit.rig.steps import say, step
+
+FOLDER = paths.BUILD / "release"
+
+
+def add(commands: Subparsers) -> None:
+    """Add the commands to the command line."""
+    parser = commands.add_parser("release", help="do the whole of a release (REGISTRY=… KEYS=…)")
+    parser.add_argument("version")
+    parser.set_defaults(run=lambda arguments: release(arguments.version))
+
+    parser = commands.add_parser("release-keys", help="make the keys that releases are signed with")
+    parser.set_defaults(run=lambda _: _make_keys())
+
+
+def _keys() -> Keys:
+    given = os.environ.get("KEYS")
+    return Keys(Path(given).expanduser().resolve() if given else paths.BUILD / "keys")
+
+
+def signer() -> Signer:
+    """Return the workflow of GitHub that runs, where it may sign and KEYS names no keys."""
+    may_sign = "ACTIONS_ID_TOKEN_REQUEST_TOKEN" in os.environ
+    return Workflow() if may_sign and not os.environ.get("KEYS") else _keys()
+
+
+def _make_keys() -> None:
+    keys = _keys()
+    keys.make()
+    say(f"{keys.folder} has the keys: keep the .key files and the passphrase to yourself")
+
+
+def release(version: str) -> None:
+    """Do `make release`; raise HackError where something is in its way."""
+    destination, who = references.prefix(), signer()
+    _check(version, who, destination)
+    if version != PROJECT.version:
+        _raise(version)
+    try:
+        published = _publish(destination, who)
+        _sign(published, who)
+    except HackError as error:
+        log = paths.log("release")
+        log.write_text(f"{error}\n")
+        raise HackError(
+            f"{version} is not complete in {destination} ({error.reason}): what was published "
+            f"stays there, and the same command goes on from there; {log} has all that was said"
+        ) from error
+    if source.tagged(version) is None:
+        source.tag(version)
+    say(f"{version} is released; its files are in {(FOLDER / version).relative_to(paths.CHECKOUT)}")
+    for name, ref in published.items():
+        say(f"  {name}: {ref}")
+    say(f"Next: git push origin HEAD v{version}")
+
+
+def _check(version: str, signer: Signer, destination: str) -> None:
+    """Raise HackError with what would end the release later, before anything is changed."""
+    tagged = source.tagged(version) if version else None
+    if tagged and tagged != source.head():
+        raise HackError(
+            f"VERSION={version} is released: v{version} is commit {tagged[:12]}, and another one "
+            f"is checked out. Raise the version, or check out v{version} to publish it elsewhere"
+        )
+    if version != PROJECT.version:
+        bump.check(version)
+    catalog.check_records(version)
+    source.check_clean()
+    _check_tested()
+    signer.check()
+    if registry.is_local(destination):
+        registry.up()
+    try:
+        oci.digest(_files(destination, version))
+    except HackError as error:
+        raise HackError(
+            f"REGISTRY={destination} cannot be asked what it has ({error.reason}); log in "
+            "(docker login), or name another one"
+        ) from error
+    images.check()
+
+
+def _check_tested() -> None:
+    """Raise HackError unless all tests passed for what is released, or UNTESTED=yes.
+
+    What releasing commits itself, such as the raised version, need not be tested again.
+    """
+    if os.environ.get("UNTESTED") == "yes":
+        return
+    parts = min((test.missing(tree) for tree in source.trees()), key=len)
+    if parts:
+        raise HackError(
+            f"these have not passed for this commit: {', '.join(parts)}. Run `make test-all`, "
+            "which goes on where it stopped, or say UNTESTED=yes to release it all the same"
+        )
+
+
+def _raise(version: str) -> None:
+    """Commit the raised version, and begin again as it."""
+    subject = f"release: raise the version to {version}"
+    with step(f"Version {version}"), source.change(subject) as at:
+        ours = {"PYTHONPATH": paths.python_path(at)}
+        for command in (["bump", version], ["generate"]):
+            output([sys.executable, "-m", "kopf_kit", *command], cwd=at, env=ours, timeout=300)
+    os.execv(sys.executable, [sys.executable, "-m", "kopf_kit", "release", version])  # noqa: S606
+
+
+def _publish(destination: str, signer: Signer) -> Mapping[str, str]:
+    """Put all of a release into a registry; return what is there, by its digest."""
+    version, date = PROJECT.version, source.date()
+    folder, collection = FOLDER / version, f"{destination}/charts"
+    made = images.publish(destination, date)
+    packed = _emptied(FOLDER / f"{version}-charts")
+    packages = charts.pack(packed, made, collection, signer.charts_key, date)
+    published = {}
+    for package in packages:
+        with step(f"Chart {package.name} into {collection}"):
+            name = package.name.removesuffix(f"-{version}.tgz")
+            chart = published[f"charts/{name}"] = charts.push(package, collection, version)
+            published[f"charts/{name}:{charts.OWNERS}"] = charts.push_owners(chart)
+    with step(f"Bundle {made.bundle_image}"):
+        made = images.publish_bundle(made, date)
+    if source.tagged(version) is None:
+        _record(made)
+    published |= {
+        NAME: made.image,
+        **made.pod_images,
+        f"{NAME}-bundle": made.bundle_image,
+        f"{NAME}-catalog": images.publish_catalog(made, destination),
+    }
+    with step(f"Files {_files(destination, version)}"):
+        files.write(folder, made, published, source.commit(), date, signer.public)
+        carrier = files.push(folder, _files(destination, version), date)
+    return {**published, f"{NAME}-release": carrier}
+
+
+def _record(made: Release) -> None:
+    """Commit what catalog/ tells of the release, unless it is told."""
+    catalog.check_recordable(made)
+    with source.change(f"release: record {made.version}") as at:
+        records = at / catalog.CATALOG.relative_to(paths.CHECKOUT)
+        for path, text in catalog.with_release(made).items():
+            (records / path).write_text(text)
+
+
+def _sign(published: Mapping[str, str], signer: Signer) -> None:
+    """Sign all that is published; attest what is built here, and the operator's image in full."""
+    version, date = PROJECT.version, source.date()
+    provenance = files.provenance(version, source.commit(), date)
+    pods = {each.name for each in PROJECT.images}
+    for name, ref in published.items():
+        with step(f"Signature of {ref}"):
+            signatures.sign(signer, ref)
+            if name not in pods:
+                signatures.attest(signer, ref, "slsaprovenance1", provenance)
+    image = published[NAME]
+    with step(f"Attestations of {image}"):
+        vex = statements.vulnerabilities(image, version, date)
+        signatures.attest(signer, image, "openvex", vex)
+        for each in oci.platforms(image).values():
+            materials = files.image_materials(each, version, date)
+            signatures.attest(signer, each, "cyclonedx", materials)
+    signatures.sign_file(signer, FOLDER / version / files.CHECKSUMS)
+
+
+def _files(destination: str, version: str) -> str:
+    return f"{destination}/{NAME}-release:v{version}"
+
+
+def _emptied(folder: Path) -> Path:
+    for file in folder.glob("*.tgz*"):
+        file.unlink()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,150 @@
+"""`make check`, `make test` and `make test-all`: the tiers of tests/tiers.toml; `make slowest`.
+
+    make test ARGS="--tier unit,chart"           only these tiers
+    make test ARGS="--tier faults -k frozen"     further words go to pytest
+    make test-all ARGS="--part olm"              of a tier, the quick and the long part
+    make test-all ARGS="--again"                 also what has passed for this content
+    make test ARGS=--list                        tell what would run, and end
+
+Each tier's output and pytest's reports are in build/test. What has passed is kept in build/tested:
+`make test-all` leaves it out, so that it goes on where it stopped, and `make release` asks for it.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from kopf_kit.commands import Subparsers
+from kopf_kit.rig import cluster, engine, paths, preflight, public_images
+from kopf_kit.rig.run import HackError, elapsed
+from kopf_kit.rig.steps import say
+from kopf_kit.tiers import lanes, reports, tested, tier
+from kopf_kit.tiers.lanes import Result
+from kopf_kit.tiers.tier import Set, Tier
+
+TIERS = paths.CHECKOUT / "tests" / "tiers.toml"
+_COMMANDS = {"check": "make check", "test": "make test", "all": "make test-all"}
+
+
+def add(commands: Subparsers) -> None:
+    """Add the commands to the command line."""
+    parser = commands.add_parser("test", help="run tiers of tests, side by side")
+    parser.add_argument("set", choices=list(_COMMANDS))
+    parser.add_argument("rest", nargs="*", metavar="-- OPTION", help="--tier NAME, or for pytest")
+    parser.set_defaults(run=lambda arguments: run(arguments.set, arguments.rest))
+    parser = commands.add_parser("slowest", help="the slowest tests of the last run")
+    parser.set_defaults(run=lambda _: _slowest())
+
+
+def run(wanted: Set, words: Sequence[str], file: Path = TIERS, build: Path = paths.BUILD) -> int:
+    """Run a set's tiers, or those that the words name; return 0 only if none failed."""
+    parser = argparse.ArgumentParser(_COMMANDS[wanted], add_help=False, allow_abbrev=False)
+    parser.add_argument("--tier", "--part", action="append", default=[])
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--again", action="store_true")
+    given, options = parser.parse_known_args(list(words))
+    tiers = tier.read(file)
+    names = [name for each in given.tier for name in each.split(",")]
+    chosen = tier.choose(tiers, names, with_long=wanted == "all")
+    chosen = _possible(chosen or tier.of_set(tiers, wanted))
+    content = tested.tree() if tested.may_record() and not options else ""
+    if content and wanted == "all" and not given.again:
+        before = tested.passed(build, content)
+        for each in (each for each in chosen if each.name in before):
+            say(f"  passed before with this content: {each.name} (ARGS=--again repeats it)")
+        chosen = [each for each in chosen if each.name not in before]
+    _tell(_COMMANDS[wanted], chosen, build / "test")
+    if given.list or not chosen:
+        return 0
+    if any(each.cluster for each in chosen):
+        _check_machine()
+    return _run(chosen, options, build, content)
+
+
+def _check_machine() -> None:
+    """Raise HackError with what is missing for tests with a cluster, and how to get it."""
+    preflight.check(preflight.TESTS)
+    if not cluster.is_existing():
+        engine.up()
+        public_images.are_in_reach()
+
+
+def missing(content: str, file: Path = TIERS, build: Path = paths.BUILD) -> list[str]:
+    """Return the tiers of `make test-all` that have not passed for a content."""
+    passed = tested.passed(build, content)
+    return [each.name for each in tier.of_set(tier.read(file), "all") if each.name not in passed]
+
+
+def _run(tiers: list[Tier], options: Sequence[str], build: Path, content: str) -> int:
+    # A tier of a run that is within a test of another one leaves the latter's files alone.
+    folder = build / "test" / os.environ.get(lanes.WITHIN, "")
+    folder.mkdir(parents=True, exist_ok=True)
+    for former in (*folder.glob("*.xml"), *folder.glob("*.log")):
+        former.unlink()
+    times = _times(folder)
+
+    def ended(result: Result) -> None:
+        name = result.tier.name
+        if not options:
+            times[name] = round(result.seconds, 1)
+            (folder / "times.json").write_text(json.dumps(times, indent=1) + "\n")
+        if content and result.code:
+            tested.forget(build, content, name)
+        elif content:
+            tested.record(build, content, name, result.seconds, str(result.report))
+        if len(tiers) > 1:
+            say(str(result))
+
+    began = time.monotonic()
+    results = lanes.Run(folder, options, ended)(tiers, show=len(tiers) == 1)
+    order = [each.name for each in tiers]
+    results.sort(key=lambda result: order.index(result.tier.name))
+    failed = [result for result in results if result.code]
+    print("\n" + "\n".join(map(str, results)), flush=True)
+    took = elapsed(time.monotonic() - began)
+    print(f"{len(failed)} of {len(results)} tiers failed, in {took}; `make slowest`", flush=True)
+    if len(tiers) > 1:
+        for result in failed:
+            print(lanes.last_words(result), flush=True)
+    return 1 if failed else 0
+
+
+def _possible(tiers: list[Tier]) -> list[Tier]:
+    """With CLUSTER=existing, leave out the tiers that need a kind cluster; return the others."""
+    if not cluster.is_existing():
+        return tiers
+    for each in (each for each in tiers if each.own_cluster):
+        say(f"  left out with CLUSTER=existing: {each.name}")
+    return [each for each in tiers if not each.own_cluster]
+
+
+def _tell(command: str, tiers: list[Tier], folder: Path) -> None:
+    """Print what will run, and how long it took the last time."""
+    times = _times(folder)
+    lines = [f"{command}: {len(tiers)} tiers, logs in {folder}"]
+    for lane in tier.LANES:
+        ours = [each for each in tiers if each.lane == lane]
+        took = sum(times.get(each.name, 0) for each in ours)
+        known = f", {elapsed(took)} the last time" if took else ""
+        lines += [f"  what {lane}{known}"] if ours else []
+        for each in ours:
+            before = elapsed(times[each.name]) if each.name in times else "–"
+            lines.append(f"    {each.name:<14} {before:>7}  {each.says}")
+    say("\n".join(lines))
+
+
+def _times(folder: Path) -> dict[str, float]:
+    with contextlib.suppress(OSError, ValueError):
+        return dict(json.loads((folder / "times.json").read_text()))
+    return {}
+
+
+def _slowest() -> None:
+    lines = reports.slowest(paths.BUILD / "test")
+    if not lines:
+        raise HackError("there is no report of a run in build/test; `make test` writes one")
+    print("\n".join(lines))

@@ -1,0 +1,41 @@
+"""Creates everything that a project ships from its sources.
+
+project             the file PROJECT: the operator's name, package, kinds and images
+generated           writes or checks all generated files
+nested              where those of a project in another's repository are
+references          image names, and their digests
+bytecode            compiles what the image holds, in its Dockerfile
+dockerfile          the Dockerfile of another operator, from the reference's
+image, artifacts    the operator's image; images and charts in a registry
+chart_package       packages the charts with a registry's images, and pushes them
+olm_images          the bundle's and catalog's images, pushed to a registry
+chart_templates     the parts of a chart that all operators share
+pod_images          what a chart has of the images of the operator's Pods
+samples             the objects that users are shown, in the chart and in the bundle
+chart_docs          a chart's README and values.schema.json, from its values.yaml
+crds_chart          the chart with only the CRD, from the operator's chart
+chart_kinds         the kinds of values that values.yaml may name
+chart_dashboard     the Grafana dashboard, from chart_panels
+chart_panels        the dashboard's rows of panels, and their queries
+history             the releases in git
+manifests           deploy/: the chart rendered for users without Helm or of OLM v1
+changelog           the changes of each release for users, from the commits
+numbered            documents that people write, in which the version is updated
+declared            CRDs and RBAC rules, from the kinds that the code declares
+structural, crds    the schema of a class, and the CRD of a kind
+rights              the rights that a controller needs
+documents           how YAML is written
+rendered            the chart as Helm renders it
+release             a version, its images and its channels
+service_version     the ClusterServiceVersion
+bundle, catalog     what OLM installs, from the chart
+plugin              the kubectl plugin, as one file and for krew
+reference           the pages of docs/reference, generated from code
+reference_rights    the rules of the roles, for those pages
+reference_tables    kinds, flags and metrics, for those pages
+site                the documentation site's pages, arranged for its generator
+site_text           Markdown as GitHub shows it, rewritten for the site
+rules               the rules for bundle and catalog
+release_folder      the files for community-operators
+publication         the other files of a release, and their signatures
+"""

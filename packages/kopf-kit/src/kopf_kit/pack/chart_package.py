@@ -1,0 +1,98 @@
+"""Pushes the charts to a registry, with that registry's images as the defaults.
+
+Used by `kopf_kit.commands.push` and `kopf_kit.pack.artifacts`. The charts in git name the images of
+the project's own registry.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from kopf_kit.pack import bundle
+from kopf_kit.pack.bundle import Release
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.pack.references import image_parts
+from kopf_kit.rig import paths, registry, tools
+from kopf_kit.rig.steps import step
+
+_FOLDER = paths.BUILD / "chart"
+
+
+def push(collection: str, release: Release) -> str:
+    """Push the operator's chart, with a release's images, and the CRD chart to a collection.
+
+    A collection is, for example, localhost:5001/charts. Return the name of the operator's chart
+    there: oci://localhost:5001/charts/message-operator.
+    """
+    plain = ("--plain-http",) if registry.is_local(collection) else ()
+    helm = tools.path("helm")
+    for chart in write(_FOLDER, release, collection):
+        with step(f"Chart {chart.name} into oci://{collection}") as work:
+            work.run([helm, "package", chart, "--destination", _FOLDER], timeout=60)
+            package = _FOLDER / f"{chart.name}-{PROJECT.version}.tgz"
+            work.run([helm, "push", package, f"oci://{collection}", *plain], timeout=300)
+    return f"oci://{collection}/{PROJECT.name}"
+
+
+def write(folder: Path, release: Release, collection: str) -> list[Path]:
+    """Write copies of the charts, which replace earlier ones; return their folders."""
+    written = []
+    for chart in (PROJECT.crds_chart, PROJECT.chart):
+        copy = folder / chart.name
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(chart, copy)
+        for name in ("README.md", "templates/NOTES.txt"):
+            text = (copy / name).read_text()
+            (copy / name).write_text(text.replace(_collection(), f"oci://{collection}"))
+        written.append(copy)
+    _name_images(folder / PROJECT.name, release)
+    return written
+
+
+def _collection() -> str:
+    """Return the collection that the charts in git name: beside the project's own image."""
+    repository, _, _ = bundle.current().image.rpartition("/")
+    return f"oci://{repository}/charts"
+
+
+def _name_images(chart: Path, release: Release) -> None:
+    """Write a release's images into a copy of the operator's chart."""
+    values = chart / "values.yaml"
+    images = {"image": release.image}
+    images |= {pods.values: release.pod_images[pods.name] for pods in PROJECT.images}
+    values.write_text(
+        with_values(
+            values.read_text(),
+            {
+                f"{where}.{part}": text
+                for where, ref in images.items()
+                for part, text in image_parts(ref).items()
+            },
+        )
+    )
+    ours = bundle.current()
+    metadata = chart / "Chart.yaml"  # Artifact Hub shows the images that it lists
+    text = metadata.read_text().replace(f"image: {ours.image}\n", f"image: {release.image}\n")
+    for name, ref in ours.pod_images.items():
+        text = text.replace(f"image: {ref}\n", f"image: {release.pod_images[name]}\n")
+    metadata.write_text(text)
+
+
+def with_values(text: str, values: Mapping[str, str]) -> str:
+    """Return the text of values.yaml with other defaults, given by path, and the same comments.
+
+    Each path must exist, on a line of its own that is indented by two spaces per level.
+    """
+    lines = text.splitlines(keepends=True)
+    missing = dict(values)
+    path: list[str] = []
+    for number, line in enumerate(lines):
+        if match := re.match(r"((?:  )*)(\w+):(?: |$)", line):
+            path[len(match[1]) // 2 :] = [match[2]]
+            if (name := ".".join(path)) in missing:
+                lines[number] = f"{match[1]}{match[2]}: {json.dumps(missing.pop(name))}\n"
+    if missing:
+        raise LookupError(f"values.yaml has no {', '.join(missing)}")
+    return "".join(lines)

@@ -1,0 +1,111 @@
+"""Generates CRDs and RBAC rules from the kinds that the operator's code declares.
+
+`kopf_kit.commands.generate` writes them: as templates of the chart, and as the CRDs of the
+examples.
+"""
+
+from pathlib import Path
+from runpy import run_path
+from typing import Any
+
+from kopf_kit.pack import crds, documents, pod_images, rights, samples
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig.run import HackError
+from kopf_runtime import Manager
+from kopf_runtime.declaration import declared
+
+_BY = "kopf_kit/pack/declared.py of the operator's code"
+#: An example that has no chart has its operator in one file, and its CRD beside it.
+EXAMPLES = PROJECT.root / "examples"
+
+_CRD = """\
+{header}# It is a template, not in crds/, because Helm never upgrades what is in crds/.
+apiVersion: {apiVersion}
+kind: {kind}
+metadata:
+  name: {name}
+  labels:
+    {{{{- include "{chart}.labelsWith" (dict "root" . "labels" .Values.crds.labels) | nindent 4 }}}}
+  {{{{- include "{chart}.keptAnnotations" (dict "root" . "annotations" .Values.crds.annotations) }}}}
+{spec}"""  # noqa: E501
+
+
+def files() -> dict[Path, str]:
+    """Return the texts of the generated files, by path."""
+    manager, templates = of_the_project(), PROJECT.chart / "templates"
+    return {
+        templates / "crd.yaml": chart_crd(manager, PROJECT.name),
+        templates / "_rules.tpl": chart_rules(manager, PROJECT.name),
+        templates / "_images.tpl": pod_images.template(),
+        templates / "_sample.tpl": samples.template(),
+        **{
+            file.with_name("crd.yaml"): plain(_of(file))
+            for file in EXAMPLES.glob("*/*.py")
+            if not file.with_name("PROJECT").exists()  # it has the CRD in its charts
+        },
+    }
+
+
+def plain(operator: Manager[Any]) -> str:
+    """Return an operator's CRDs as YAML that can be applied."""
+    return documents.dump(*definitions(operator), by=_BY)
+
+
+def definitions(operator: Manager[Any]) -> list[crds.Manifest]:
+    """Return the CustomResourceDefinitions of the kinds that an operator serves."""
+    return [crds.definition(declared(one.type)) for one in operator.controllers]
+
+
+def scaled() -> set[str]:
+    """Return the names of PROJECT's CRDs that have a scale subresource."""
+    return {
+        crd["metadata"]["name"]
+        for crd in definitions(of_the_project())
+        for version in crd["spec"]["versions"]
+        if "scale" in version["subresources"]
+    }
+
+
+def chart_crd(operator: Manager[Any], chart: str) -> str:
+    """Return the chart's template for the CRDs: only their metadata contains template actions."""
+    manifests = "---\n".join(
+        _CRD.format(
+            header=documents.header(_BY), chart=chart, apiVersion=crd["apiVersion"],
+            kind=crd["kind"], name=crd["metadata"]["name"],
+            spec=documents.literal(documents.text({"spec": crd["spec"]})),
+        )
+        for crd in definitions(operator)
+    )  # fmt: skip
+    return f"{{{{- if .Values.crds.install }}}}\n{manifests}{{{{- end }}}}\n"
+
+
+def chart_rules(operator: Manager[Any], chart: str) -> str:
+    """Return the chart's template with the rights that the operator needs in watched namespaces."""
+    lines = [
+        f"# {why}\n{documents.text([rule])}" for why, rule in rights.rules(operator.controllers)
+    ]
+    head = "What the operator does in every namespace that it watches."
+    return (
+        f"{{{{- /* {head}\n{documents.header(_BY).strip('# ')}*/}}}}\n"
+        f'{{{{- define "{chart}.rules" -}}}}\n{documents.literal("".join(lines))}{{{{- end }}}}\n'
+    )
+
+
+def of_the_project() -> Manager[Any]:
+    """Return the operator that PROJECT names; raise `HackError` if it serves other kinds."""
+    manager: Manager[Any] = PROJECT.module(PROJECT.manager).manager
+    served = {str(controller.kind) for controller in manager.controllers}
+    if odd := sorted(served ^ {kind.crd for kind in PROJECT.kinds}):
+        raise HackError(
+            f"{', '.join(odd)} must be both a kind in {PROJECT.root / 'PROJECT'} and served by "
+            f"{PROJECT.manager}"
+        )
+    return manager
+
+
+def _of(file: Path) -> Manager[Any]:
+    """Return the operator that a file declares as `manager`."""
+    found = run_path(str(file)).get("manager")
+    if not isinstance(found, Manager):
+        raise HackError(f"{file} has no operator: it must declare `manager = kr.Manager(…)`")
+    return found

@@ -1,0 +1,71 @@
+"""Generated files: `make generate` writes them, and `make verify` finds those that are stale.
+
+Each names its generator in the first lines, except files in which only the version is generated.
+"""
+
+import importlib.util
+from pathlib import Path
+
+from kopf_kit.pack import (
+    bundle,
+    catalog,
+    chart_dashboard,
+    chart_docs,
+    chart_templates,
+    crds_chart,
+    declared,
+    dockerfile,
+    manifests,
+    nested,
+    numbered,
+)
+from kopf_kit.pack.project import PROJECT
+
+
+def _of_the_chart_s_sources() -> dict[Path, str]:
+    return {
+        **declared.files(),
+        **dockerfile.files(),
+        **chart_docs.files(chart_docs.CHART),
+        chart_dashboard.FILE: chart_dashboard.dashboard(),
+        **_of("plugin"),
+    }
+
+
+def _of(module: str) -> dict[Path, str]:
+    """Return the pages of a module of this package that only the reference's checkout has."""
+    name = f"kopf_kit.pack.{module}"
+    if importlib.util.find_spec(name) is None:  # in another repository
+        return {}
+    pages: dict[Path, str] = importlib.import_module(name).files()
+    return pages
+
+
+def _of_the_charts() -> dict[Path, str]:
+    made = {**chart_docs.files(crds_chart.CHART), **_of("reference")}
+    if (PROJECT.root / "olm").is_dir():
+        made |= {**bundle.files(), **catalog.files(), **manifests.files()}
+    return made
+
+
+#: In this order, because a stage reads files of earlier stages: Helm renders with the schema.
+STAGES = (
+    nested.copies,
+    chart_templates.files,
+    numbered.files,
+    _of_the_chart_s_sources,
+    crds_chart.files,
+    _of_the_charts,
+)
+
+
+def files() -> dict[Path, str]:
+    """Return the text of each generated file."""
+    return {file: text for stage in STAGES for file, text in stage().items()}
+
+
+def stale(texts: dict[Path, str]) -> dict[Path, str]:
+    """Return the files that are missing or differ from their generated text."""
+    return {
+        file: text for file, text in texts.items() if not file.exists() or file.read_text() != text
+    }

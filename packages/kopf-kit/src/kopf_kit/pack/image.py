@@ -1,0 +1,81 @@
+"""Builds and pushes the operator's image, for `make docker-build`, the demo and the tests.
+
+IMG is its name; the default is this version's name in the local registry. It is built for this
+machine's platform, or for those that PLATFORMS lists.
+"""
+
+import os
+import re
+from pathlib import Path
+
+from kopf_kit.pack import dockerfile
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.pack.references import check_form
+from kopf_kit.rig import (
+    base_images,
+    dockerfiles,
+    engine,
+    paths,
+    platforms,
+    public_images,
+    registry,
+)
+from kopf_kit.rig.run import HackError, answer
+from kopf_kit.rig.steps import step
+
+
+def reference() -> str:
+    """Return the name by which the cluster pulls the image; raise HackError if IMG is invalid."""
+    given = os.environ.get("IMG")
+    default = f"{registry.ADDRESS}/{PROJECT.name}:{PROJECT.version}"
+    return check_form(given, "IMG") if given else default
+
+
+def build(
+    ref: str | None = None, file: Path = dockerfile.FILE, *, revision: str | None = None
+) -> str:
+    """Build the image, or that of another Dockerfile, and return its name.
+
+    Its label has the revision, by default the commit that is checked out.
+    """
+    ref = ref or reference()
+    names = platforms.requested()
+    public_images.choice()
+    engine.up()
+    arguments = {"VERSION": PROJECT.version, "REVISION": revision or _revision()}
+    if public_images.are_in_reach():
+        for base in public_bases(file):
+            public_images.pull(base)
+    else:
+        arguments["BUILD_BASE"], arguments["RUNTIME_BASE"] = base_images.python(names)
+    with step(f"Image {ref}") as work:
+        dockerfiles.build(work, ref, paths.CHECKOUT, file, names, **arguments)
+    return ref
+
+
+def push(ref: str | None = None) -> str:
+    """Push the image and return its name; start the local registry if the image belongs there."""
+    ref = ref or reference()
+    names = platforms.requested()
+    public_images.choice()
+    engine.up()
+    for image in list(platforms.images(ref, names).values()) or [ref]:
+        if not engine.has_image(image):
+            how = f"IMG={ref}" + (f" PLATFORMS={','.join(names)}" if names else "")
+            raise HackError(f"{image} is not built here; `make docker-build {how}` builds it")
+    if registry.is_local(ref):
+        registry.up()
+    with step(f"Push {ref}") as work:
+        dockerfiles.push(work, ref, names)
+    return ref
+
+
+def public_bases(file: Path = dockerfile.FILE) -> list[str]:
+    """Return the Dockerfile's default base images."""
+    text = file.read_text()
+    return re.findall(r"^ARG \w+_BASE=(\S+)$", text, re.MULTILINE)
+
+
+def _revision() -> str:
+    """Return the current commit, for the image's label."""
+    return answer(["git", "-C", paths.CHECKOUT, "rev-parse", "HEAD"]) or "unknown"

@@ -1,0 +1,155 @@
+"""Plain manifests for users without Helm or of OLM v1, and the kinds' JSON schemas.
+
+`make generate` writes them to deploy/. Helm renders them from the chart; then Helm's own labels and
+annotations are removed, and a Namespace is added. What installs the bundle with OLM v1 names no
+ServiceAccount: since its release 1.11, OLM v1 ignores one and installs with its own rights.
+"""
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kopf_kit.pack import bundle, documents
+from kopf_kit.pack.project import PROJECT, Kind
+from kopf_kit.pack.rendered import Manifest, template
+
+NAME = PROJECT.name
+DEPLOY = PROJECT.built / "deploy"
+#: Objects that the bundle omits, because OLM would refuse it without the Prometheus Operator.
+MONITORING = ("Service", "PodMonitor", "PrometheusRule", "ConfigMap")
+_MONITORING_VALUES = bundle.WRITTEN / "monitoring-values.yaml"
+#: What installs the bundle with OLM v1.
+EXTENSION = DEPLOY / "olmv1.yaml"
+#: The path of the schemas, for kubeconform and for editors.
+SCHEMAS = DEPLOY / "schemas"
+
+
+def files() -> dict[Path, str]:
+    """Return the contents of the files in deploy/, by path."""
+    crds = [manifest for manifest in rendered() if manifest["kind"] == "CustomResourceDefinition"]
+    return {
+        DEPLOY / "install.yaml": _dump([namespace(), *rendered()]),
+        DEPLOY / "crds.yaml": _dump(crds),
+        DEPLOY / "monitoring.yaml": _dump(monitoring()),
+        EXTENSION: _dump([namespace(), *_users_roles(), _extension()]),
+        **{
+            SCHEMAS / f"{kind.kind.lower()}_{kind.version}.json": schema(kind)
+            for kind in PROJECT.kinds
+        },
+    }
+
+
+def rendered() -> list[Manifest]:
+    """Return the objects that Helm installs by default, without Helm's own metadata."""
+    return [without_helm(manifest) for manifest in template("--skip-tests")]
+
+
+def monitoring() -> list[Manifest]:
+    """Return the objects that monitor an operator installed by OLM: monitor, alerts, dashboard."""
+    everything = template("--skip-tests", "--values", _MONITORING_VALUES)
+    return [without_helm(manifest) for manifest in everything if manifest["kind"] in MONITORING]
+
+
+def without_helm(manifest: Manifest) -> Manifest:
+    """Return an object without the labels and annotations that only Helm uses."""
+    result = copy.deepcopy(manifest)
+    template = result.get("spec", {}).get("template", {})
+    for metadata in (result["metadata"], template.get("metadata", {})):
+        for kind in ("labels", "annotations"):
+            kept = {k: v for k, v in metadata.pop(kind, {}).items() if not _is_helms(k)}
+            if kept:
+                metadata[kind] = kept
+    return result
+
+
+def _is_helms(key: str) -> bool:
+    return key.startswith("helm.sh/") or key == "app.kubernetes.io/managed-by"
+
+
+def namespace() -> Manifest:
+    """Return the namespace that `helm install --create-namespace` would create."""
+    labels = {"app.kubernetes.io/name": NAME, "pod-security.kubernetes.io/enforce": "restricted"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME, "labels": labels}}
+
+
+def _users_roles() -> list[Manifest]:
+    """Return the chart's roles for the kinds' users, which OLM v1 does not create."""
+    prefixes = tuple(f"{kind.crd}-" for kind in PROJECT.kinds)
+    return [found for found in rendered() if found["metadata"]["name"].startswith(prefixes)]
+
+
+def _extension() -> Manifest:
+    catalog = {"packageName": NAME, "channels": [bundle.STABLE]}
+    return {
+        "apiVersion": "olm.operatorframework.io/v1",
+        "kind": "ClusterExtension",
+        "metadata": {"name": NAME},
+        "spec": {
+            "namespace": NAME,
+            "source": {"sourceType": "Catalog", "catalog": catalog},
+        },
+    }
+
+
+def _dump(manifests: Sequence[Manifest]) -> str:
+    return bundle.dump(*manifests, by="kopf_kit/pack/manifests.py of the chart")
+
+
+# --- a kind's schema ----------------------------------------------------------------------------
+
+#: The schema of every object's metadata: metav1.ObjectMeta.
+_METADATA: Manifest = {
+    "name": {"type": "string"},
+    "generateName": {"type": "string"},
+    "namespace": {"type": "string"},
+    "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+    "annotations": {"type": "object", "additionalProperties": {"type": "string"}},
+    "finalizers": {"type": "array", "items": {"type": "string"}},
+    "ownerReferences": {"type": "array", "items": {"type": "object"}},
+    "managedFields": {"type": "array", "items": {"type": "object"}},
+    "generation": {"type": "integer"},
+    "deletionGracePeriodSeconds": {"type": "integer"},
+    **{
+        name: {"type": "string"}
+        for name in ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "selfLink")
+    },
+}
+
+
+def schema(kind: Kind) -> str:
+    """Return the JSON schema of a kind, in which unknown fields are mistakes."""
+    (crd,) = (manifest for manifest in rendered() if manifest["metadata"]["name"] == kind.crd)
+    (version,) = crd["spec"]["versions"]
+    found = _closed(version["schema"]["openAPIV3Schema"])
+    properties = found["properties"]
+    properties["apiVersion"]["enum"] = [f"{crd['spec']['group']}/{version['name']}"]
+    properties["kind"]["enum"] = [crd["spec"]["names"]["kind"]]
+    metadata = properties["metadata"]
+    metadata["properties"] = _METADATA | metadata["properties"]
+    metadata["anyOf"] = [{"required": ["name"]}, {"required": ["generateName"]}]
+    return (
+        documents.as_json(
+            {
+                "$schema": "http://json-schema.org/draft-07/schema#",
+                "$comment": "Generated by kopf_kit/pack/manifests.py of the chart's CRD: do not "
+                "edit, `make generate`",
+                "title": kind.kind,
+                **found,
+                "required": ["apiVersion", "kind", "metadata"],
+            },
+        )
+        + "\n"
+    )
+
+
+def _closed(schema: Any) -> Any:
+    """Return a schema in JSON Schema's form, in which objects accept no unknown fields."""
+    if isinstance(schema, list):
+        return [_closed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: _closed(part) for key, part in schema.items() if not key.startswith("x-")}
+    if "properties" in schema and schema.get("type") == "object":
+        result["additionalProperties"] = False
+    return result

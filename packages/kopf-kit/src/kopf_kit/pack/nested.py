@@ -1,0 +1,99 @@
+"""The generated files of an operator in another's repository, such as examples/memcached.
+
+An author's own repository has its generated files in git, where its users look for them. Only the
+commands and the tests read those of an example, so they are below build/, in `Project.built`, with
+copies of what people wrote for the same folders. `make generate` writes them, and each command and
+test that reads them calls `ensure` first.
+"""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from kopf_kit.pack.project import PROJECT, REFERENCE, Project
+from kopf_kit.rig import cache, paths, tools
+from kopf_kit.rig.run import output
+
+#: The folders in which generated files and those that people write are side by side.
+_SHARED = ("charts", "olm", "catalog")
+#: What the files of all operators are generated from, beside the kit.
+_OF_THE_REFERENCE = (
+    *(
+        "charts",
+        "olm",
+        "docs/runbooks",
+        "docs/icon.svg",
+        "operator",
+        "packages/kopf-runtime/src",
+        "Dockerfile",
+        "PROJECT",
+    ),
+)
+#: The file that says from which sources the others were generated.
+_STAMP = ".generated-from"
+
+
+def is_nested(project: Project) -> bool:
+    """Return whether the project's generated files are not in its own folder."""
+    return project.built != project.root
+
+
+def ensure(project: Project) -> Project:
+    """Generate the files of a nested project, unless they are up to date; return the project."""
+    if is_nested(project) and not is_current(project):
+        tools.path("helm3")  # here, where one who waits sees that it is built
+        output(
+            [sys.executable, "-m", "kopf_kit", "generate", "--unless-current"],
+            cwd=paths.CHECKOUT,
+            env={"PROJECT": str(project.root.relative_to(paths.CHECKOUT))},
+            timeout=300,
+        )
+    return project
+
+
+def is_current(project: Project) -> bool:
+    """Return whether a project's files were generated from its sources as they are now."""
+    stamp = project.built / _STAMP
+    return stamp.is_file() and stamp.read_text() == _sources(project)
+
+
+@contextlib.contextmanager
+def generating() -> Iterator[None]:
+    """Hold the lock of PROJECT's folder below build/ in the block that writes it."""
+    if not is_nested(PROJECT):
+        yield
+        return
+    with cache.lock(f"generate-{cache.digest(str(PROJECT.built))}"):
+        sources = _sources(PROJECT)
+        yield
+        (PROJECT.built / _STAMP).write_text(sources)
+
+
+def copies() -> dict[Path, str]:
+    """Return what PROJECT's author wrote for the folders that have generated files, too.
+
+    `kopf_kit.pack.numbered` copies Chart.yaml, because it writes the version into it.
+    """
+    return {
+        PROJECT.built / file.relative_to(PROJECT.root): file.read_text()
+        for folder in _SHARED
+        for file in (PROJECT.root / folder).rglob("*")
+        if is_nested(PROJECT) and file.is_file() and file != PROJECT.written_chart / "Chart.yaml"
+    }
+
+
+def leftovers(generated: set[Path]) -> list[Path]:
+    """Return PROJECT's files below build/ that are not generated any more."""
+    found = PROJECT.built.rglob("*") if is_nested(PROJECT) else ()
+    return [
+        file
+        for file in found
+        if file.is_file() and file not in generated and file != PROJECT.built / _STAMP
+    ]
+
+
+def _sources(project: Project) -> str:
+    """Return a hash of everything that the files of a nested project are generated from."""
+    common = (REFERENCE.root / name for name in _OF_THE_REFERENCE)
+    return cache.digest(paths.KIT, *common, project.root)

@@ -1,0 +1,129 @@
+"""Keeps the version current in documents that people write; `make generate` updates them.
+
+The version is written only in the operator's `__version__`. Everything else that contains it is
+generated as a whole, except these documents, in which only the version is replaced. In Chart.yaml,
+the images, the changes and the samples that Artifact Hub shows are replaced, too.
+"""
+
+import re
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kopf_kit.pack import catalog, changelog, chart_docs, samples
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.pack.release import current
+from kopf_kit.rig.run import HackError
+
+_CHART = chart_docs.CHART / "Chart.yaml"
+_WRITTEN = PROJECT.written_chart / "Chart.yaml"
+_DOCUMENTS = (
+    *sorted(PROJECT.root.glob("README*.md")),
+    *sorted((PROJECT.root / "docs").glob("*.md")),
+    *PROJECT.root.glob("kubectl_message/version.py"),
+)
+
+#: What precedes the version: in Chart.yaml, in an image's tag, in a git tag, in a channel.
+_BEFORE = (
+    *("^version: ", "^appVersion: ", rf"/{PROJECT.name}(?:-bundle|-catalog)?:v?"),
+    # The plugin's own version, its links, and what it prints about an operator and a CRD.
+    *('^VERSION = "', f"/{PROJECT.name}/blob/v"),
+    *(rf"{PROJECT.name} \(", rf"{PROJECT.kinds[0].crd}/v1 \("),
+    *(r"\?ref=v", "newTag: ", r"REGISTRY=\S+ VERSION=", rf"{PROJECT.name}\.v"),
+    # The chart, as Argo CD, Terraform and Helm name it.
+    *("targetRevision: ", '^  version += "'),
+    rf"--version (?=\S+ --namespace {PROJECT.name}\b)",
+)
+_VERSION = r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]*[0-9A-Za-z])?"
+_NAMED = re.compile(rf"({'|'.join(_BEFORE)}){_VERSION}", re.MULTILINE)
+_CHANNEL = re.compile(r"\bstable-v\d+\.\d+\b")
+_PRERELEASE = re.compile(r'(?<=artifacthub\.io/prerelease: )"\w+"')
+_CHANGES = re.compile(r"(?<=artifacthub\.io/changes: \|\n)(?: {4}.*\n)+")
+_IMAGES = re.compile(r"(?<=artifacthub\.io/images: \|\n)(?: {4}.*\n)+")
+_EXAMPLES = "artifacthub.io/crdsExamples"
+_SAMPLES = re.compile(r"(?<=artifacthub\.io/crdsExamples: \|\n)(?: {4}.*\n|\n(?=\n| {4}))+")
+_HOME = re.compile(r"^home: (\S+)$", re.MULTILINE)
+
+
+def files() -> dict[Path, str]:
+    """Return the texts of these documents with the current version, by path."""
+    version = PROJECT.version
+    made = {file: named(file.read_text(), version) for file in _DOCUMENTS}
+    chart = named(_WRITTEN.read_text(), version)
+    chart = with_changes(chart, version, catalog.known(), changelog.current())
+    return {**made, _CHART: _IMAGES.sub(lambda _: _images(), with_samples(chart))}
+
+
+def with_samples(text: str) -> str:
+    """Return Chart.yaml with the samples that PROJECT lists; raise HackError without a place."""
+    made, places = _SAMPLES.subn(lambda _: textwrap.indent(samples.listed(), "    "), text)
+    if not places:
+        raise HackError(
+            f"{_WRITTEN}: `make generate` finds no place for the samples; write, in `annotations`, "
+            f"`{_EXAMPLES}: |` and, four spaces into the next line, `# the samples`"
+        )
+    return made
+
+
+def dropped() -> list[str]:
+    """Return what only Chart.yaml has of examples: `make generate` removes it."""
+    annotations = yaml.safe_load(_WRITTEN.read_text()).get("annotations") or {}
+    shown = yaml.safe_load(annotations.get(_EXAMPLES, "")) or []
+    kept = {_called(manifest) for manifest in samples.manifests()}
+    return [called for called in map(_called, shown) if called not in kept]
+
+
+def _called(manifest: Any) -> str:
+    match manifest:
+        case {"kind": kind, "metadata": {"name": name}}:
+            return f"{kind} {name}"
+    return str(manifest)
+
+
+def _images() -> str:
+    """Return the images of the operator and its Pods, as Artifact Hub shows them."""
+    release = current()
+    images = {PROJECT.name: release.image, **release.pod_images}
+    listed = (f"    - name: {name}\n      image: {ref}\n" for name, ref in images.items())
+    return "".join(listed)
+
+
+def named(text: str, version: str) -> str:
+    """Return a text in which a version replaces the one that it contains."""
+    text = _NAMED.sub(rf"\g<1>{version}", text)
+    text = _CHANNEL.sub(f"stable-v{'.'.join(version.split('.')[:2])}", text)
+    return _PRERELEASE.sub('"true"' if "-" in version else '"false"', text)
+
+
+def with_changes(text: str, version: str, known: Iterable[str], log: str = "") -> str:
+    """Return Chart.yaml with the changes of a version, which Artifact Hub shows.
+
+    They come from the changelog; if it has none for the version, there is a link to the commits
+    since the release before it. `known` are all releases.
+    """
+    changes = changelog.changes(log, version) or [_commits(text, version, known)]
+    shown = textwrap.indent(yaml.safe_dump(changes, sort_keys=False, allow_unicode=True), "    ")
+    return _CHANGES.sub(lambda _: shown, text)
+
+
+def _commits(text: str, version: str, known: Iterable[str]) -> dict[str, Any]:
+    """Return a change that links to all commits since the release before a version.
+
+    Candidates of a release do not count as the release before it, because its users never had them.
+    """
+    before = [
+        each
+        for each in known
+        if catalog.order(each) < catalog.order(version) and ("-" in version or "-" not in each)
+    ]
+    if not before:
+        return {"kind": "added", "description": "The first release"}
+    former, home = max(before, key=catalog.order), _HOME.findall(text)[0]
+    return {
+        "kind": "changed",
+        "description": f"All changes since {former}",
+        "links": [{"name": "Commits", "url": f"{home}/compare/v{former}...v{version}"}],
+    }

@@ -1,0 +1,290 @@
+"""Reads the file PROJECT: the operator's name, package, kinds and images.
+
+The rest of `kopf_kit.pack` and `kopf_kit.commands` take these from here and name no operator
+themselves. The format is kubebuilder's. Data for which it has no field is under `plugins`, which
+kubebuilder leaves alone: https://book.kubebuilder.io/reference/project-config
+"""
+
+import importlib
+import itertools
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import msgspec
+
+from kopf_kit.rig import names, paths
+from kopf_kit.rig.names import Label
+from kopf_kit.rig.run import HackError
+
+#: Our key in `plugins`, which is also the value of `layout`.
+PLUGIN = "kopf-runtime.myorg.dev/v1"
+
+# The API server's limits: a DNS subdomain, the name of a kind, a version of an API.
+_Domain = Annotated[
+    str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$")
+]
+_KindName = Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Za-z0-9]{0,62}$")]
+_Version = Annotated[str, msgspec.Meta(pattern=r"^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$")]
+_Module = Annotated[str, msgspec.Meta(pattern=r"^[a-z_][a-z0-9_]*$")]
+_Values = Annotated[str, msgspec.Meta(pattern=r"^\w+(\.\w+)*$")]
+_Paths = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+
+
+class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A kind that the operator serves."""
+
+    domain: _Domain
+    kind: _KindName
+    plural: Label
+    version: _Version
+    group: str = ""
+    controller: bool = False
+    api: dict[str, str | bool] = {}
+
+    @property
+    def qualified_group(self) -> str:
+        """The API group in full."""
+        return ".".join(filter(None, (self.group, self.domain)))
+
+    @property
+    def crd(self) -> str:
+        """The name of the CustomResourceDefinition."""
+        return f"{self.plural}.{self.qualified_group}"
+
+    @property
+    def many(self) -> str:
+        """The kind's plural for sentences: `Messages` for the kind `Message`."""
+        lower = self.kind.lower()
+        if self.plural.startswith(lower):
+            return self.kind + self.plural.removeprefix(lower)
+        return self.plural.capitalize()
+
+
+class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An image of the Pods that the operator creates."""
+
+    name: Label
+    #: Its place in the chart's values.
+    values: _Values
+    #: The Debian packages from which it is built if no image registry can be reached; BusyBox is
+    #: built in its own way.
+    packages: tuple[str, ...] = ()
+
+    @property
+    def flag(self) -> str:
+        """The operator's flag for it, without the dashes."""
+        return f"{self.name}-image"
+
+    @property
+    def variable(self) -> str:
+        """The variable that sets it for a release, such as MESSAGE_IMG."""
+        return f"{self._upper}_IMG"
+
+    @property
+    def related_variable(self) -> str:
+        """The variable in the ClusterServiceVersion, in which tools that mirror images find it."""
+        return f"RELATED_IMAGE_{self._upper}"
+
+    @property
+    def _upper(self) -> str:
+        return self.name.upper().replace("-", "_")
+
+
+class Panel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A dashboard panel for a metric that only this operator has."""
+
+    title: str
+    description: str
+    legend: str
+    #: As in `kopf_kit.pack.chart_panels`.
+    query: str
+
+
+class _Plugin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    package: _Module
+    samples: dict[_KindName, str | _Paths]
+    manager: _Values = ""
+    images: tuple[Image, ...] = ()
+    panels: tuple[Panel, ...] = ()
+
+
+class _Plugins(msgspec.Struct, frozen=True):
+    own: _Plugin = msgspec.field(name=PLUGIN)
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    domain: _Domain
+    layout: tuple[str, ...]
+    plugins: _Plugins
+    project_name: Label
+    resources: Annotated[tuple[Kind, ...], msgspec.Meta(min_length=1)]
+    version: str
+
+
+class Project(msgspec.Struct, frozen=True):
+    """An operator's repository, or a folder of one."""
+
+    root: Path
+    #: Also the name of the chart and of the OLM package, and the default name of a release.
+    name: str
+    domain: str
+    #: The operator's Python package.
+    package: str
+    kinds: tuple[Kind, ...]
+    images: tuple[Image, ...]
+    #: Manifests of each kind, by the kind's name; the first is to try the operator with.
+    samples: dict[str, tuple[Path, ...]]
+    #: The module that declares the operator, as `manager`.
+    manager: str
+    panels: tuple[Panel, ...] = ()
+
+    @property
+    def built(self) -> Path:
+        """The folder of the charts, the bundle and all else that is generated.
+
+        It is the project's own folder. But a project in another's repository has it below build/:
+        `kopf_kit.pack.nested` says why, and what else is there.
+        """
+        if self.root == names.REFERENCE or paths.CHECKOUT not in self.root.parents:
+            return self.root
+        return paths.BUILD / self.root.relative_to(paths.CHECKOUT)
+
+    @property
+    def chart(self) -> Path:
+        """The folder of the chart."""
+        return self.built / "charts" / self.name
+
+    @property
+    def written_chart(self) -> Path:
+        """The folder of those of the chart's files that people write."""
+        return self.root / "charts" / self.name
+
+    @property
+    def olm(self) -> Path:
+        """The folder with what the bundle is generated from, beside the chart."""
+        return self.built / "olm"
+
+    @property
+    def icon(self) -> Path:
+        """The picture that catalogs show: the project's own, or else the checkout's."""
+        icon = Path("docs", "icon.svg")
+        return self.root / icon if (self.root / icon).is_file() else paths.CHECKOUT / icon
+
+    @property
+    def crds_chart(self) -> Path:
+        """The folder of the chart with only the CRDs and their users' roles."""
+        return self.built / "charts" / f"{self.name}-crds"
+
+    @property
+    def version(self) -> str:
+        """The current version: `__version__` of the operator's package."""
+        version: str = self.module(self.package).__version__
+        return version
+
+    @property
+    def version_file(self) -> Path:
+        """Where the version is written."""
+        return self.code if self.code.is_file() else self.code / "__init__.py"
+
+    @property
+    def code(self) -> Path:
+        """The operator's package, or its one module."""
+        module = self.sources / f"{self.package}.py"
+        return module if module.is_file() else self.sources / self.package
+
+    @property
+    def sources(self) -> Path:
+        """The folder that the operator's package, or its one module, is in."""
+        folder = self.root / "operator"
+        return folder if folder.is_dir() else self.root
+
+    def module(self, name: str) -> ModuleType:
+        """Return a module of the operator's."""
+        if str(self.sources) not in sys.path:
+            sys.path.append(str(self.sources))
+        return importlib.import_module(name)
+
+    @property
+    def option(self) -> str:
+        """What a command of `make` says more to be about it: nothing for the checkout's own."""
+        if self.root == paths.CHECKOUT:
+            return ""
+        return f" PROJECT={self.root.relative_to(paths.CHECKOUT)}"
+
+    @property
+    def many(self) -> str:
+        """The kinds in the plural, as sentences have them: `Messages`."""
+        return " and ".join(kind.many for kind in self.kinds)
+
+    @property
+    def metrics(self) -> str:
+        """What the names of the operator's metrics begin with."""
+        return self.name.replace("-", "_") + "_"
+
+    @property
+    def alerts(self) -> str:
+        """What the names of the operator's alerts begin with."""
+        return "".join(part.capitalize() for part in self.name.split("-"))
+
+    @property
+    def variables(self) -> str:
+        """What the operator's environment variables begin with; kopf_runtime has the same rule."""
+        return self.name.upper().replace("-", "_") + "_"
+
+    @property
+    def environment(self) -> tuple[str, ...]:
+        """What the names of the variables begin with that choose something for this operator."""
+        return self.variables, *(image.variable for image in self.images)
+
+
+def load(root: Path) -> Project:
+    """Return what the file PROJECT in a folder says; raise HackError with what is wrong in it."""
+    project = _read(root)
+    _check(project, root / "PROJECT")
+    return project
+
+
+def _read(root: Path) -> Project:
+    """Return what the file PROJECT in a folder says, whether its code is there or not."""
+    file = names.read(root, _File)
+    plugin = file.plugins.own
+    return Project(
+        root=root,
+        name=file.project_name,
+        domain=file.domain,
+        package=plugin.package,
+        kinds=file.resources,
+        images=plugin.images,
+        samples={
+            kind: tuple(root / name for name in ([named] if isinstance(named, str) else named))
+            for kind, named in plugin.samples.items()
+        },
+        manager=plugin.manager or plugin.package,
+        panels=plugin.panels,
+    )
+
+
+def _check(project: Project, path: Path) -> None:
+    """Raise HackError where two fields of the file, or a field and the code, do not fit."""
+    if not project.version_file.is_file():
+        raise HackError(
+            f"{path}: package {project.package} is not in {project.sources}; `package` names the "
+            "operator's Python package or module there"
+        )
+    kinds = {kind.kind for kind in project.kinds}
+    if odd := sorted(kinds ^ project.samples.keys()):
+        raise HackError(
+            f"{path}: {', '.join(odd)} must be both a kind in `resources` and a key of `samples`"
+        )
+    for sample in itertools.chain(*project.samples.values()):
+        if not sample.is_file():
+            raise HackError(f"{path}: the sample {sample} does not exist; `samples` names files")
+
+
+#: The charts of all other projects have their common templates of this one's.
+REFERENCE = _read(names.REFERENCE)
+#: The one that is worked on: the checkout's own, or that of the folder which the variable names.
+PROJECT = load(paths.CHECKOUT / os.environ.get("PROJECT", ""))

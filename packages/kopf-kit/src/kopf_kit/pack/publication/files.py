@@ -1,0 +1,150 @@
+"""All files of a release, their checksums, and the image that carries them.
+
+    crane export registry.example.com/you/message-operator-release:v0.1.0 - | tar -x
+
+gets them where there is a registry alone. The same commit makes the same files. Used by
+`kopf_kit.commands.release`.
+"""
+
+import hashlib
+import importlib.util
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from kopf_kit.pack import bundle, manifests
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.pack.publication import materials, statements
+from kopf_kit.pack.references import image_parts
+from kopf_kit.pack.release import NAME, Release
+from kopf_kit.pack.rendered import template
+from kopf_kit.rig import locked, oci, paths
+
+CHECKSUMS = "checksums.txt"
+#: What the operator is made of, and what it is tested with: who asks for them in the lock.
+LOCKED = {
+    "operator": ("kopf-runtime",),
+    "dev": ("kopf-runtime", "kopf-kit", "pyproject.toml:dev"),
+}
+
+
+def write(
+    folder: Path,
+    release: Release,
+    published: Mapping[str, str],
+    commit: str,
+    date: datetime,
+    public_keys: Sequence[Path],
+) -> None:
+    """Write the files of a release into a folder, in the place of what is there.
+
+    `published` has all that is in the registry, by its digest.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    _write_those_of_the_kit(folder)
+    texts = {
+        "install.yaml": install(release),
+        "crds.yaml": (manifests.DEPLOY / "crds.yaml").read_text(),
+        "monitoring.yaml": (manifests.DEPLOY / "monitoring.yaml").read_text(),
+        **{file.name: file.read_text() for file in sorted(manifests.SCHEMAS.glob("*.json"))},
+        "images.txt": "".join(f"{name} {ref}\n" for name, ref in sorted(published.items())),
+        "provenance.json": provenance(release.version, commit, date),
+        "openvex.json": statements.vulnerabilities(release.image, release.version, date),
+        **{f"{name}.cdx.json": text for name, text in _of_lock(release, date).items()},
+        **_of_images(release, date),
+        "LICENSE": (paths.CHECKOUT / "LICENSE").read_text(),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    for page in sorted((paths.CHECKOUT / "docs" / "runbooks").glob("*.md")):
+        (folder / "runbooks").mkdir(exist_ok=True)
+        shutil.copy(page, folder / "runbooks")
+    for key in public_keys:
+        shutil.copy(key, folder)
+    (folder / CHECKSUMS).write_text(_checksums(folder))
+
+
+def _write_those_of_the_kit(folder: Path) -> None:
+    """Write what only the kit's own repository publishes; another lacks this."""
+    name = "kopf_kit.pack.publication.distribution"
+    if importlib.util.find_spec(name) is not None:
+        importlib.import_module(name).write(folder)
+
+
+def install(release: Release) -> str:
+    """Return the manifests of an installation, which name a release's images."""
+    images = {"image": release.image}
+    images |= {pods.values: release.pod_images[pods.name] for pods in PROJECT.images}
+    options = [
+        f"--set-string={where}.{part}={text}"
+        for where, ref in images.items()
+        for part, text in image_parts(ref).items()
+    ]
+    objects = [manifests.without_helm(each) for each in template("--skip-tests", *options)]
+    return bundle.dump(
+        manifests.namespace(),
+        *objects,
+        by="kopf_kit/pack/publication of the chart",
+    )
+
+
+def provenance(version: str, commit: str, date: datetime) -> str:
+    """Return what a release states of where it comes from."""
+    locks = {paths.LOCK.name: hashlib.sha256(paths.LOCK.read_bytes()).hexdigest()}
+    return statements.provenance(version, commit, date, locks)
+
+
+def image_materials(image: str, version: str, date: datetime) -> str:
+    """Return the bill of materials of an image of one platform."""
+    repository, _, digest = image.partition("@")
+    purl = f"pkg:oci/{NAME}@{digest.replace(':', '%3A')}?repository_url={repository}"
+    with tempfile.NamedTemporaryFile(suffix=".tar") as exported:
+        oci.crane("export", image, exported.name)
+        return materials.of_image(Path(exported.name), materials.subject(NAME, version, purl), date)
+
+
+def push(folder: Path, ref: str, date: datetime) -> str:
+    """Push the image of a release's files, unless it is there; return it by its digest.
+
+    Raises HackError where the registry has other files of that release.
+    """
+    files = {
+        file.relative_to(folder).as_posix(): file.read_bytes()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+    programs = [name for name, content in files.items() if content.startswith(b"#!")]
+    with tempfile.NamedTemporaryFile(suffix=".tar") as layer:
+        layer.write(oci.archive(files, date, programs=programs))
+        layer.flush()
+        return oci.push_layer(Path(layer.name), ref)
+
+
+def _of_lock(release: Release, date: datetime) -> Mapping[str, str]:
+    home = statements.home().removeprefix("https://github.com/")
+    purl = f"pkg:github/{home}" if home.count("/") == 1 else f"pkg:generic/{NAME}"
+    subject = materials.subject(NAME, release.version, f"{purl}@v{release.version}")
+    lock = paths.LOCK.read_text()
+    return {
+        name: materials.of_lock(locked.part(lock, *askers), subject, date)
+        for name, askers in LOCKED.items()
+    }
+
+
+def _of_images(release: Release, date: datetime) -> Mapping[str, str]:
+    return {
+        f"image-{platform.replace('/', '-')}.cdx.json": image_materials(ref, release.version, date)
+        for platform, ref in oci.platforms(release.image).items()
+    }
+
+
+def _checksums(folder: Path) -> str:
+    """Return the checksums of a folder's files, as `sha256sum --check` reads them."""
+    return "".join(
+        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(folder).as_posix()}\n"
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    )

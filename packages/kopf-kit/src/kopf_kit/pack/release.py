@@ -1,0 +1,87 @@
+"""A version of the operator: its images, and the channels that offer it."""
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import yaml
+
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig.run import HackError
+
+NAME = PROJECT.name
+
+#: The channel with every version, and the channel with releases only.
+CANDIDATE, STABLE = "candidate", "stable"
+
+
+@dataclass(frozen=True)
+class Release:
+    """A version and its images, which a real release names by digest."""
+
+    version: str
+    #: The operator's image.
+    image: str
+    #: The images of the Pods that the operator makes, by their names in PROJECT.
+    pod_images: Mapping[str, str] = field(hash=False)
+    #: The bundle's own image.
+    bundle_image: str
+
+    @property
+    def name(self) -> str:
+        """Its name in OLM."""
+        return f"{NAME}.v{self.version}"
+
+
+def channels(version: str) -> tuple[str, ...]:
+    """Return the channels that offer a version; only `candidate` offers one such as 1.2.0-rc.1.
+
+    Each minor version has its own channel, named like `opm` does, such as `stable-v1.2`, which
+    offers fixes to users who stay with that minor version.
+    """
+    if "-" in version:
+        return (CANDIDATE,)
+    major, minor, _ = version.split(".")
+    return (CANDIDATE, STABLE, f"{STABLE}-v{major}.{minor}")
+
+
+def default_channel(versions: Iterable[str]) -> str:
+    """Return the default channel: `stable` once it has a release, else `candidate`."""
+    return STABLE if any(STABLE in channels(version) for version in versions) else CANDIDATE
+
+
+@functools.cache
+def current() -> Release:
+    """Return the checked-out version, with the chart's default images."""
+    image = _default_image("image")
+    return Release(
+        version=PROJECT.version,
+        image=image,
+        pod_images={pods.name: _default_image(pods.values) for pods in PROJECT.images},
+        bundle_image=f"{image.rpartition(':')[0]}-bundle:v{PROJECT.version}",
+    )
+
+
+def _default_image(where: str) -> str:
+    """Return the image at a path in values.yaml, without Helm, which the demo may not have yet."""
+    file = PROJECT.chart / "values.yaml"
+    part = yaml.load(file.read_text(), yaml.CSafeLoader)
+    for name in where.split("."):
+        if name not in part:
+            raise HackError(f"{file}: the image {where}, which PROJECT names, is not there; add it")
+        part = part[name]
+    repository = "/".join(filter(None, (part["registry"], part["repository"])))
+    return f"{repository}:{part['tag'] or PROJECT.version}"
+
+
+def in_registry(prefix: str) -> Release:
+    """Return the checked-out version, with the names of its images in a registry."""
+    version = PROJECT.version
+    return Release(
+        version=version,
+        image=f"{prefix}/{NAME}:{version}",
+        pod_images={
+            name: f"{prefix}/{ref.rpartition('/')[2]}" for name, ref in current().pod_images.items()
+        },
+        bundle_image=f"{prefix}/{NAME}-bundle:v{version}",
+    )

@@ -1,0 +1,101 @@
+"""The rules for the catalog; those named `check_…` are the pipeline's.
+
+What `opm validate` says is not repeated here: channels, heads, loops, and bundles that are missing.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kopf_kit.pack import bundle, catalog
+from kopf_kit.pack.rules.bundle import DIGEST
+from kopf_kit.pack.rules.package import Package, rule
+
+
+@rule
+def check_replaces_availability(package: Package) -> Iterator[str]:
+    """Find channel entries that replace an unknown version."""
+    bundles = {blob.get("name") for blob in package.of("olm.bundle")}
+    for channel in package.of("olm.channel"):
+        for i, entry in enumerate(channel.get("entries")):
+            replaced = entry.get("replaces")
+            if replaced is not None and replaced not in bundles:
+                name = channel.get("name")
+                what = f"channel {name}: no bundle {replaced} for {entry['name']} to replace"
+                yield channel.wrong("entries", i, "replaces", what=what)
+
+
+@rule
+def check_pruned_graph(package: Package) -> Iterator[str]:
+    """Find a `skipRange` without `replaces`: it would remove older versions from the channel."""
+    for channel in package.of("olm.channel"):
+        for i, entry in enumerate(channel.get("entries") or []):
+            skipped = entry.get("skipRange")
+            if skipped and not entry.get("replaces"):
+                what = f"{entry['name']} must say what it replaces, too"
+                yield channel.wrong("entries", i, "skipRange", what=what)
+
+
+@rule
+def check_operator_name_unique(package: Package) -> Iterator[str]:
+    """Find bundles with a name that does not match their version."""
+    for blob in package.of("olm.bundle"):
+        version = next(
+            (x["value"]["version"] for x in blob.get("properties") if x["type"] == "olm.package"),
+            None,
+        )
+        if blob.get("name") != f"{bundle.NAME}.v{version}":
+            yield blob.wrong("name", what=f"{blob.get('name')} is not of version {version}")
+
+
+@rule
+def check_olm_bundle_object_in_fbc(package: Package) -> Iterator[str]:
+    """Find whole manifests in the catalog, which make it large."""
+    for blob in package.of("olm.bundle"):
+        for i, found in enumerate(blob.get("properties") or []):
+            if found["type"] == "olm.bundle.object":
+                what = "olm.bundle.object must be an olm.csv.metadata"
+                yield blob.wrong("properties", i, "type", what=what)
+
+
+@rule
+def releases_name_images_by_digest(package: Package) -> Iterator[str]:
+    """Find images without a digest in a release: every bundle except this version's is one."""
+    for blob in package.of("olm.bundle"):
+        if blob.get("name") == package.csv.get("metadata", "name"):
+            continue
+        images: list[tuple[tuple[str | int, ...], Any]] = [(("image",), blob.get("image"))]
+        related = blob.get("relatedImages") or []
+        images += [(("relatedImages", i, "image"), x["image"]) for i, x in enumerate(related)]
+        for keys, image in images:
+            if not DIGEST.search(image or ""):
+                what = f"{image} of the release {blob.get('name')} has no digest (@sha256:…)"
+                yield blob.wrong(*keys, what=what)
+
+
+@rule
+def this_version_is_the_newest_of_its_minor(package: Package) -> Iterator[str]:
+    """Find a catalog without the bundle, or with a newer or later one of the same minor version.
+
+    Other minor versions do not count: a fix for 0.1 may come after 0.2.0.
+    """
+    name = package.csv.get("metadata", "name")
+    dates = {}
+    for blob in package.of("olm.bundle"):
+        for found in blob.get("properties") or []:
+            if found["type"] == "olm.csv.metadata" and _minor(blob.get("name")) == _minor(name):
+                dates[blob.get("name")] = found["value"]["annotations"].get("createdAt", "")
+    if name not in dates:
+        yield package.csv.wrong("metadata", "name", what=f"the catalog has no {name}")
+        return
+    newest = max(dates, key=lambda each: catalog.order(each.partition(".v")[2]))
+    if newest != name:
+        yield package.csv.wrong("metadata", "name", what=f"the catalog has the newer {newest}")
+    for other, date in dates.items():
+        if date > dates[name]:
+            what = f"{dates[name]} is before the day of {other}; olm/csv.yaml says it"
+            yield package.csv.wrong("metadata", "annotations", "createdAt", what=what)
+
+
+def _minor(name: str) -> str:
+    """Return the common prefix of the names of a minor version's releases."""
+    return ".".join(name.split(".")[:3])

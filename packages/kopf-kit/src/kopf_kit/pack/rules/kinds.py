@@ -1,0 +1,91 @@
+"""The rules for a bundle's kinds: their examples, and their descriptions in consoles."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from kopf_kit.pack.rules.package import Document, Manifest, Package, rule
+
+
+def _examples(package: Package, annotation: str) -> Any:
+    """Return an annotation's JSON, or None if it is missing or invalid."""
+    try:
+        return json.loads(package.csv.get("metadata", "annotations", annotation) or "")
+    except ValueError:
+        return None
+
+
+@rule
+def examples(package: Package) -> Iterator[str]:
+    """Find owned versions without an example whose spec and status match the schema.
+
+    https://sdk.operatorframework.io/docs/testing-operators/scorecard/ ("CRDs have validation")
+    """
+    csv = package.csv
+    first = "operatorframework.io/initialization-resource"
+    found = _examples(package, "alm-examples")
+    if not isinstance(found, list):
+        yield csv.wrong("metadata", "annotations", "alm-examples", what="is no JSON list")
+        return
+    if not isinstance(_examples(package, first), dict):
+        yield csv.wrong("metadata", "annotations", first, what="is no JSON object")
+    objects = [x for x in found if isinstance(x, dict)]
+    for crd in package.crds:
+        for version in crd.get("spec", "versions"):
+            for what in _of_version(crd, version, objects):
+                yield csv.wrong("metadata", "annotations", "alm-examples", what=what)
+
+
+def _of_version(crd: Document, version: Manifest, objects: list[Manifest]) -> Iterator[str]:
+    """Yield the mistakes in the examples of a version of a kind."""
+    kind, api = crd.get("spec", "names", "kind"), f"{crd.get('spec', 'group')}/{version['name']}"
+    ours = [x for x in objects if (x.get("apiVersion"), x.get("kind")) == (api, kind)]
+    if not ours:
+        yield f"none of {api} {kind}"
+    for example in ours:
+        for part in ("spec", "status"):
+            known = version["schema"]["openAPIV3Schema"]["properties"][part]["properties"]
+            odd = sorted(set(example.get(part) or {"nothing": None}) - set(known))
+            if odd:
+                name = example.get("metadata", {}).get("name")
+                yield f"{name}: {part} has {', '.join(odd)}, which the schema has not"
+
+
+@rule
+def descriptors(package: Package) -> Iterator[str]:
+    """Find fields of the kind without a descriptor, and owned kinds without a description.
+
+    https://sdk.operatorframework.io/docs/testing-operators/scorecard/ ("Spec fields with …")
+    """
+    where = ("spec", "customresourcedefinitions", "owned")
+    crds = {crd.get("metadata", "name"): crd for crd in package.crds}
+    for i, owned in enumerate(package.csv.get(*where) or []):
+        for key in ("description", "displayName", "resources"):
+            if not owned.get(key):
+                yield package.csv.wrong(*where, i, key, what="is missing")
+        crd = crds.get(owned["name"])
+        if crd is None:
+            yield package.csv.wrong(*where, i, "name", what="is no CRD of the bundle")
+            continue
+        versions = {x["name"]: x for x in crd.get("spec", "versions")}
+        if owned["version"] not in versions:
+            yield package.csv.wrong(*where, i, "version", what="is none of the CRD's")
+            continue
+        schema = versions[owned["version"]]["schema"]["openAPIV3Schema"]["properties"]
+        for part in ("spec", "status"):
+            key = f"{part}Descriptors"
+            for keys, what in _of_part(part, owned.get(key) or [], schema[part]["properties"]):
+                yield package.csv.wrong(*where, i, key, *keys, what=what)
+
+
+def _of_part(
+    part: str, shown: list[Manifest], fields: Manifest
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield where among the descriptors of spec or status something is wrong, and what."""
+    paths = {descriptor["path"] for descriptor in shown}
+    for path in sorted(set(fields) ^ paths):
+        yield (), f"{part}.{path} {'is not in the schema' if path in paths else 'is not shown'}"
+    for j, descriptor in enumerate(shown):
+        for field in ("description", "displayName", "x-descriptors"):
+            if not descriptor.get(field):
+                yield (j, field), "is missing"

@@ -1,0 +1,121 @@
+"""The pipeline's rules for a submitted folder operators/<name>/ (see kopf_kit/pack/rules)."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import yaml
+
+from kopf_kit.pack.rules.package import Document
+from kopf_kit.rig.run import HackError
+
+Rule = Callable[[Path], Iterator[str]]
+RULES: dict[str, Rule] = {}
+
+
+def _rule(function: Rule) -> Rule:
+    RULES[function.__name__] = function
+    return function
+
+
+def _read(file: Path, operator: Path) -> Document:
+    name = file.relative_to(operator.parents[1]).as_posix()
+    try:
+        content = yaml.safe_load(file.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise HackError(f"{name}: cannot be read: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise HackError(f"{name}: is no object")
+    return Document(name, content)
+
+
+def _ci(operator: Path) -> Document:
+    return _read(operator / "ci.yaml", operator)
+
+
+def _versions(operator: Path) -> list[Path]:
+    """Return the folders of versions, which contain manifests."""
+    return sorted(folder.parent for folder in operator.glob("*/manifests"))
+
+
+@_rule
+def check_operator_version_directory_name(operator: Path) -> Iterator[str]:
+    """Find a folder whose name is not the version in it."""
+    for folder in _versions(operator):
+        for file in folder.glob("manifests/*.clusterserviceversion.yaml"):
+            csv = _read(file, operator)
+            if csv.get("spec", "version") != folder.name:
+                what = f"{csv.get('spec', 'version')} is in the folder {folder.name}"
+                yield csv.wrong("spec", "version", what=what)
+
+
+@_rule
+def check_schema_operator_ci_config(operator: Path) -> Iterator[str]:
+    """Find fields of ci.yaml that are missing or have the wrong type."""
+    ci = _ci(operator)
+    if ci.get("fbc", "enabled") is not True:
+        yield ci.wrong("fbc", "enabled", what="must be true")
+    mapping = ci.get("fbc", "catalog_mapping")
+    if not mapping:
+        yield ci.wrong("fbc", "catalog_mapping", what="is missing")
+    for i, found in enumerate(mapping or []):
+        where = ("fbc", "catalog_mapping", i)
+        if found.get("type") not in {"olm.template.basic", "olm.semver"}:
+            yield ci.wrong(*where, "type", what=f"{found.get('type')} is no template's")
+        if not found.get("catalog_names"):
+            yield ci.wrong(*where, "catalog_names", what="is missing")
+        if not (operator / "catalog-templates" / str(found.get("template_name"))).is_file():
+            what = f"catalog-templates/ has no {found.get('template_name')}"
+            yield ci.wrong(*where, "template_name", what=what)
+
+
+@_rule
+def check_catalog_usage_ci_config(operator: Path) -> Iterator[str]:
+    """Find a catalog that is generated from two templates."""
+    ci = _ci(operator)
+    seen = set[str]()
+    for i, found in enumerate(ci.get("fbc", "catalog_mapping") or []):
+        for name in found.get("catalog_names") or []:
+            if name in seen:
+                what = f"{name} is made of another template already"
+                yield ci.wrong("fbc", "catalog_mapping", i, "catalog_names", what=what)
+            seen.add(name)
+
+
+@_rule
+def check_ci_upgrade_graph(operator: Path) -> Iterator[str]:
+    """Find an upgrade mode that the pipeline does not know."""
+    ci = _ci(operator)
+    if ci.get("updateGraph") not in {"replaces-mode", "semver-mode"}:
+        what = f"{ci.get('updateGraph')} is neither replaces-mode nor semver-mode"
+        yield ci.wrong("updateGraph", what=what)
+
+
+@_rule
+def check_schema_bundle_release_config(operator: Path) -> Iterator[str]:
+    """Find fields of release-config.yaml that are missing or unknown."""
+    templates = {x.get("template_name") for x in _ci(operator).get("fbc", "catalog_mapping") or []}
+    for folder in _versions(operator):
+        config = _read(folder / "release-config.yaml", operator)
+        found = config.get("catalog_templates")
+        if not found:
+            yield config.wrong("catalog_templates", what="is missing")
+        for i, entry in enumerate(found or []):
+            where = ("catalog_templates", i)
+            if entry.get("template_name") not in templates:
+                what = f"{entry.get('template_name')} is not in ci.yaml"
+                yield config.wrong(*where, "template_name", what=what)
+            if not entry.get("channels"):
+                yield config.wrong(*where, "channels", what="is missing")
+            known = {"template_name", "channels", "replaces", "skips", "skipRange"}
+            for key in sorted(set(entry) - known):
+                yield config.wrong(*where, key, what="is unknown")
+
+
+def problems(operator: Path) -> Iterator[str]:
+    """Yield a sentence for each mistake in the folder."""
+    for name, rule in RULES.items():
+        try:
+            for sentence in rule(operator):
+                yield f"{sentence} ({name})"
+        except HackError as error:
+            yield f"{error} ({name})"

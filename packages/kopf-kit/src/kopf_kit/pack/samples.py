@@ -1,0 +1,69 @@
+"""Generates what users are shown to try the operator with, from the samples that PROJECT lists.
+
+The notes of the chart have users apply the first sample of each kind; Artifact Hub and OLM show all
+samples. Used by `kopf_kit.pack.declared`, `kopf_kit.pack.numbered` and
+`kopf_kit.pack.service_version`.
+"""
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kopf_kit.pack import documents
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig.run import HackError
+
+_BY = "kopf_kit/pack/samples.py of PROJECT's samples"
+
+_TEMPLATE = """\
+{{{{- /* What the notes have users apply.
+{header}*/}}}}
+{{{{- define "{chart}.sample" -}}}}
+{samples}{{{{- end }}}}
+"""
+
+
+def template() -> str:
+    """Return the chart's template `_sample.tpl`."""
+    header, shown = documents.header(_BY).strip("# "), documents.literal(first())
+    return _TEMPLATE.format(chart=PROJECT.name, header=header, samples=shown)
+
+
+def first() -> str:
+    """Return the first sample of each kind, for people who apply it."""
+    return "---\n".join(_text(kind.kind, PROJECT.samples[kind.kind][0]) for kind in PROJECT.kinds)
+
+
+def listed() -> str:
+    """Return all samples as a list in YAML."""
+    return "".join("- " + textwrap.indent(text, "  ").removeprefix("  ") for text in _texts())
+
+
+def manifests() -> list[dict[str, Any]]:
+    """Return all samples."""
+    return [yaml.safe_load(text) for text in _texts()]
+
+
+def _texts() -> list[str]:
+    return [_text(kind.kind, file) for kind in PROJECT.kinds for file in PROJECT.samples[kind.kind]]
+
+
+def _text(kind: str, file: Path) -> str:
+    """Return a manifest as it is written, without the comments before it.
+
+    Raise HackError if it is not one object of the kind.
+    """
+    text = file.read_text()
+    try:
+        manifest = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise HackError(f"{file} must be one object in YAML: {error}") from error
+    written = manifest.get("kind") if isinstance(manifest, dict) else None
+    if written != kind:
+        raise HackError(f"{file} must be one {kind}, as PROJECT says; its kind is {written}")
+    lines = text.rstrip().split("\n")
+    while not lines[0].strip() or lines[0].startswith(("#", "---")):
+        del lines[0]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,251 @@
+"""The ClusterServiceVersion, generated from the chart and from the additional texts in olm/.
+
+It differs from the chart only where OLM works differently:
+
+- The OperatorGroup decides which namespaces are watched: OLM writes them into an annotation of the
+  Pod, from which the operator reads them.
+- Each flag becomes its environment variable, because a Subscription can set those
+  (`spec.config.env`).
+- The operator's rights in the watched namespaces are `permissions`, and only its other rights are
+  `clusterPermissions`. OLM itself creates the ServiceAccount.
+"""
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from kopf_kit.pack import samples
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.pack.release import Release
+from kopf_kit.pack.rendered import Manifest, arguments, find
+from kopf_kit.rig.run import HackError
+
+NAME = PROJECT.name
+#: The texts that people write.
+WRITTEN = PROJECT.olm
+
+
+def _labels(labels: Manifest, release: Release) -> Manifest:
+    """Return an object's labels without Helm's own."""
+    kept = {
+        key: value
+        for key, value in labels.items()
+        if key not in {"helm.sh/chart", "app.kubernetes.io/managed-by"}
+    }
+    return kept | {"app.kubernetes.io/version": release.version}
+
+
+def crds(release: Release) -> list[Manifest]:
+    """Return the CRDs of the kinds."""
+    definitions = [find("CustomResourceDefinition", kind.crd) for kind in PROJECT.kinds]
+    for definition in definitions:
+        definition["metadata"] = {
+            "name": definition["metadata"]["name"],
+            "labels": _labels(definition["metadata"]["labels"], release),
+        }
+    return definitions
+
+
+def _deployment(release: Release) -> Manifest:
+    """Return the Deployment in OLM's form: name, labels and spec."""
+    found = find("Deployment", NAME)
+    template = found["spec"]["template"]
+    template["metadata"]["labels"] = _labels(template["metadata"]["labels"], release)
+    (container,) = template["spec"]["containers"]
+    container["image"] = release.image
+    del container["args"]
+    container["env"] += [
+        {
+            "name": "WATCH_NAMESPACE",
+            "valueFrom": {
+                "fieldRef": {"fieldPath": "metadata.annotations['olm.targetNamespaces']"}
+            },
+        },
+        *(
+            {"name": image.related_variable, "value": release.pod_images[image.name]}
+            for image in PROJECT.images
+        ),
+        *_settings(),
+    ]
+    return {
+        "name": found["metadata"]["name"],
+        "label": _labels(found["metadata"]["labels"], release),
+        "spec": found["spec"],
+    }
+
+
+def _settings() -> Iterable[dict[str, str]]:
+    """Yield the environment variables that replace the chart's flags."""
+    # OLM sets the namespaces.
+    flags = arguments()
+    del flags["all-namespaces"]
+    flags |= {image.flag: f"$({image.related_variable})" for image in PROJECT.images}
+    for name, value in flags.items():
+        yield {"name": PROJECT.variables + name.replace("-", "_").upper(), "value": value}
+
+
+def _permissions() -> list[Manifest]:
+    """Return the rules for the watched namespaces; the operator needs no cluster-wide ones."""
+    here = find("Role", f"{NAME}-leader-election", NAME)["rules"]
+    return [*find("Role", NAME, NAME)["rules"], *here]
+
+
+def _platforms() -> dict[str, str]:
+    """Return the labels of the platforms that the Deployment's affinity lists."""
+    affinity = find("Deployment", NAME)["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    return {
+        f"operatorframework.io/{wanted['key'].removeprefix('kubernetes.io/')}.{value}": "supported"
+        for wanted in term["matchExpressions"]
+        for value in wanted["values"]
+    }
+
+
+def _examples(kinds: Mapping[str, Manifest]) -> list[Manifest]:
+    """Return the samples with the status that the operator writes."""
+    examples = samples.manifests()
+    for example in examples:
+        status = json.dumps(kinds[example["kind"]]["status"])
+        example["status"] = json.loads(status.replace("$NAME", example["metadata"]["name"]))
+    return examples
+
+
+def _owned(definition: Manifest, written: Manifest, display_name: str) -> Manifest:
+    """Return the description of an owned kind."""
+    (version,) = definition["spec"]["versions"]
+    kind, schema = definition["spec"]["names"]["kind"], version["schema"]["openAPIV3Schema"]
+    return {
+        "name": definition["metadata"]["name"],
+        "kind": kind,
+        "version": version["name"],
+        "displayName": display_name,
+        "description": schema["description"],
+        "resources": written["resources"],
+        **{
+            f"{part}Descriptors": _described(
+                written[f"{part}Descriptors"], schema["properties"][part]["properties"]
+            )
+            for part in ("spec", "status")
+        },
+    }
+
+
+def _described(written: list[Manifest], fields: Manifest) -> list[Manifest]:
+    """Return descriptors with the descriptions of the fields in the schema."""
+    return [
+        descriptor | {"description": fields[descriptor["path"]]["description"]}
+        for descriptor in written
+    ]
+
+
+def _check_kinds(written: Mapping[str, Manifest], definitions: list[Manifest]) -> None:
+    """Raise HackError with all that differs between the texts about the kinds and their CRDs."""
+    found = [
+        f"olm/csv.yaml: {mistake}"
+        for definition in definitions
+        for mistake in _mistakes(written, definition)
+    ]
+    if found:
+        raise HackError("\n".join(found))
+
+
+def _mistakes(kinds: Mapping[str, Manifest], definition: Manifest) -> Iterator[str]:
+    """Yield what is wrong with the texts about a kind."""
+    (version,) = definition["spec"]["versions"]
+    kind, schema = definition["spec"]["names"]["kind"], version["schema"]["openAPIV3Schema"]
+    written = kinds.get(kind) or {}
+    if missing := {"resources", "status", "specDescriptors", "statusDescriptors"} - written.keys():
+        yield f"kinds: {kind}: add {', '.join(sorted(missing))}"
+    for part in ("spec", "status"):
+        if (descriptors := written.get(f"{part}Descriptors")) is None:
+            continue
+        fields = schema["properties"][part]["properties"].keys()
+        paths = {descriptor["path"] for descriptor in descriptors}
+        changes = {
+            "add {}, which the CRD has": fields - paths,
+            "remove {}, which the CRD does not have": paths - fields,
+        }
+        if todo := [text.format(", ".join(sorted(odd))) for text, odd in changes.items() if odd]:
+            yield f"{kind}: {part}Descriptors: {'; '.join(todo)}"
+
+
+def _description() -> str:
+    """Return the text that people write, with the sample in its place."""
+    text = (WRITTEN / "description.md").read_text()
+    return text.replace("$SAMPLE", samples.first().rstrip())
+
+
+def csv(release: Release) -> Manifest:
+    """Return the ClusterServiceVersion."""
+    chart = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())
+    written = yaml.safe_load((WRITTEN / "csv.yaml").read_text())
+    definitions = crds(release)
+    _check_kinds(written["kinds"], definitions)
+    examples = _examples(written["kinds"])
+    shown = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
+    titles = {listed["name"]: listed["displayName"] for listed in shown}
+    return {
+        "apiVersion": "operators.coreos.com/v1alpha1",
+        "kind": "ClusterServiceVersion",
+        "metadata": {
+            "name": release.name,
+            "labels": _labels(definitions[0]["metadata"]["labels"], release) | _platforms(),
+            "annotations": {
+                **written["metadata"]["annotations"],
+                "alm-examples": _json(examples),
+                "capabilities": chart["annotations"]["artifacthub.io/operatorCapabilities"],
+                "containerImage": release.image,
+                "operatorframework.io/initialization-resource": _json(
+                    {key: value for key, value in examples[0].items() if key != "status"}
+                ),
+                "repository": chart["home"],
+                "support": f"{chart['home']}/issues",
+            },
+        },
+        "spec": {
+            **written["spec"],
+            "version": release.version,
+            "description": _description(),
+            "minKubeVersion": chart["kubeVersion"].removeprefix(">=").removesuffix("-0"),
+            "keywords": chart["keywords"],
+            "links": yaml.safe_load(chart["annotations"]["artifacthub.io/links"]),
+            "icon": [
+                {
+                    "base64data": base64.b64encode(PROJECT.icon.read_bytes()).decode(),
+                    "mediatype": "image/svg+xml",
+                }
+            ],
+            "installModes": [
+                {"type": mode, "supported": True}
+                for mode in ("OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces")
+            ],
+            "customresourcedefinitions": {
+                "owned": [
+                    _owned(
+                        definition,
+                        written["kinds"][definition["spec"]["names"]["kind"]],
+                        titles[definition["metadata"]["name"]],
+                    )
+                    for definition in definitions
+                ]
+            },
+            "install": {
+                "strategy": "deployment",
+                "spec": {
+                    "permissions": [{"serviceAccountName": NAME, "rules": _permissions()}],
+                    "deployments": [_deployment(release)],
+                },
+            },
+            "relatedImages": [
+                {"name": NAME, "image": release.image},
+                *({"name": name, "image": ref} for name, ref in release.pod_images.items()),
+            ],
+        },
+    }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

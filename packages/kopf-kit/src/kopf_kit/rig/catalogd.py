@@ -1,0 +1,99 @@
+"""catalogd in the kind cluster: the component of OLM v1 that serves catalogs.
+
+`kopf_kit.rig.olm` installs it beside OLM and removes it. Its program is in the same image.
+"""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kopf_kit.rig import debian, golang, registry, versions
+from kopf_kit.rig.cluster import Cluster
+from kopf_kit.rig.run import answer, output
+from kopf_kit.rig.steps import Step, step
+
+#: Where catalogd runs.
+NAMESPACE = "olmv1-system"
+_CONTROLLER = "github.com/operator-framework/operator-controller"
+
+
+def extension_kind() -> Path:
+    """Return the file with the CRD of OLM v1's ClusterExtension."""
+    folder = golang.module(_CONTROLLER) / "helm/olmv1/base/operator-controller/crd/standard"
+    return folder / "olm.operatorframework.io_clusterextensions.yaml"
+
+
+def install(made: Cluster, ref: str) -> None:
+    """Install catalogd from the image that contains it; wait until it runs."""
+    with step(f"catalogd {versions.CATALOGD}") as work:
+        work.run(
+            [*made.kubectl_command, "apply", "--server-side", "--force-conflicts", "-f", "-"],
+            timeout=120,
+            stdin=yaml.safe_dump_all([*_manifests(made, ref), *_certificate(made, work)]).encode(),
+        )
+        work.run(
+            [
+                *(*made.kubectl_command, "-n", NAMESPACE, "rollout", "status"),
+                *("deployment/catalogd-controller-manager", "--timeout=300s"),
+                "--request-timeout=0",
+            ],
+            timeout=330,
+        )
+
+
+def remove(made: Cluster) -> None:
+    """Remove catalogd."""
+    with step("catalogd, away") as work:
+        work.run(
+            [*made.kubectl_command, "delete", "--ignore-not-found", "--timeout=120s", "-f", "-"],
+            timeout=150,
+            stdin=yaml.safe_dump_all(_manifests(made, "any")).encode(),
+        )
+
+
+def _manifests(made: Cluster, ref: str) -> list[dict[str, Any]]:
+    """Return catalogd's manifests, from its chart, for a cluster without cert-manager."""
+    chart = golang.module(_CONTROLLER) / "helm" / "olmv1"
+    settings = {
+        "options.operatorController.enabled": "false",
+        "options.certManager.enabled": "true",  # so the certificate is taken from a Secret
+        "options.catalogd.deployment.image": ref,
+    }
+    options = [f"--set={name}={value}" for name, value in settings.items()]
+    rendered = output([*made.helm_command, "template", "olmv1", chart, *options], timeout=60)
+    manifests = [found for found in yaml.safe_load_all(rendered) if found]
+    for manifest in manifests:
+        if manifest["kind"] == "Deployment":
+            pod = manifest["spec"]["template"]["spec"]
+            pod["containers"][0]["command"] = ["/bin/catalogd"]
+            pod["hostAliases"] = [{"ip": registry.address(), "hostnames": [registry.NAME]}]
+    return [
+        manifest
+        for manifest in manifests
+        if "cert-manager.io" not in manifest["apiVersion"]
+        and manifest["kind"] != "MutatingWebhookConfiguration"  # adds a label; trusts that CA
+    ]
+
+
+def _certificate(made: Cluster, work: Step) -> list[dict[str, Any]]:
+    """Return the Secret that cert-manager would create, or nothing if it exists."""
+    name = "catalogd-service-cert-git-version"
+    if answer([*made.kubectl_command, "-n", NAMESPACE, "get", "secret", name]):
+        return []
+    debian.install("Certificates", ["openssl"], needs=("openssl",))
+    host = f"catalogd-service.{NAMESPACE}.svc"
+    with tempfile.TemporaryDirectory() as folder:
+        key, crt = Path(folder) / "tls.key", Path(folder) / "tls.crt"
+        work.run(
+            [
+                *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-noenc", "-days", "3650"),
+                *("-subj", f"/CN={host}", "-addext", f"subjectAltName=DNS:{host}"),
+                *("-keyout", key, "-out", crt),
+            ],
+            timeout=60,
+        )
+        data = {"tls.key": key.read_text(), "tls.crt": crt.read_text(), "ca.crt": crt.read_text()}
+    metadata = {"name": name, "namespace": NAMESPACE}
+    return [{"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}]

@@ -1,0 +1,179 @@
+"""Provides a cluster for every target of the Makefile, whatever the machine has.
+
+With CLUSTER=existing it is the cluster of the current kubeconfig, and no cluster is ever created or
+deleted. Otherwise it is a kind cluster with the local registry beside it.
+"""
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from kopf_kit.rig import (
+    base_images,
+    cache,
+    engine,
+    existing,
+    golang,
+    kind,
+    names,
+    node_image,
+    preflight,
+    public_images,
+    registry,
+    tools,
+)
+from kopf_kit.rig.run import HackError
+from kopf_kit.rig.steps import say, step, together
+
+#: kind's own variable, so that several checkouts of the project can each have a cluster.
+NAME = os.environ.get("KIND_CLUSTER_NAME") or names.prefix()
+#: The end-to-end tests have a cluster of their own, so they never touch what a user has created.
+TEST_NAME = f"{NAME}-test"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster that answers, and the tools to talk to it."""
+
+    name: str
+    kubeconfig: Path
+    kind: Path | None
+    kubectl: Path
+    helm: Path
+    #: The address of the local registry on the nodes and on this machine; None if existing.
+    registry: str | None
+    existing: bool
+
+    @property
+    def kubectl_command(self) -> tuple[str | Path, ...]:
+        """The beginning of a kubectl command for this cluster; no request waits endlessly."""
+        return self.kubectl, "--kubeconfig", self.kubeconfig, "--request-timeout=60s"
+
+    @property
+    def helm_command(self) -> tuple[str | Path, ...]:
+        """The beginning of a helm command for this cluster."""
+        return self.helm, "--kubeconfig", self.kubeconfig
+
+
+def is_existing() -> bool:
+    """Tell whether CLUSTER selects the existing cluster; raise HackError if it is invalid."""
+    value = os.environ.get("CLUSTER") or "kind"
+    if value not in ("kind", "existing"):
+        raise HackError(
+            f"CLUSTER={value} is not valid. Use CLUSTER=existing for the cluster of your current "
+            "kubeconfig, or leave CLUSTER out to have a kind cluster created for you."
+        )
+    return value == "existing"
+
+
+def check_name(name: str) -> None:
+    """Raise HackError for a name that kind refuses."""
+    if not re.fullmatch(r"[a-z0-9.-]+", name):
+        raise HackError(
+            f"KIND_CLUSTER_NAME={name} is not valid; use lower case letters, digits, '.' and '-', "
+            f"for example KIND_CLUSTER_NAME={names.prefix()}-2"
+        )
+
+
+def up(name: str = NAME) -> Cluster:
+    """Return a cluster that answers: within a second if it exists, else after minutes."""
+    if is_existing():
+        return _existing()
+    check_name(name)
+    public_images.choice()
+    with cache.lock("cluster"):
+        engine.up()
+        kind.check_version()
+        if not kind.is_well(name):
+            _prepare()
+            kind.create(name)
+        registry.up()
+        registry.join(kind.node(name))
+        return Cluster(
+            name=name,
+            kubeconfig=kind.kubeconfig(name),
+            kind=tools.path("kind"),
+            kubectl=tools.path("kubectl"),
+            helm=tools.path("helm"),
+            registry=registry.ADDRESS,
+            existing=False,
+        )
+
+
+def _existing() -> Cluster:
+    kubectl = tools.path("kubectl")
+    context, kubeconfig = existing.current(kubectl)
+    return Cluster(
+        name=context,
+        kubeconfig=kubeconfig,
+        kind=None,
+        kubectl=kubectl,
+        helm=tools.path("helm"),
+        registry=None,
+        existing=True,
+    )
+
+
+def find() -> Cluster | None:
+    """Return the cluster if there is one; create none, because the caller only removes things."""
+    if not is_existing():
+        check_name(NAME)
+        if not kind.is_there(NAME):
+            say(f"There is no cluster {NAME}, so there is nothing to remove.")
+            return None
+    return up()
+
+
+def down() -> None:
+    """Delete both clusters and their registry; keep images and everything else that was built."""
+    if is_existing():
+        raise HackError(
+            "CLUSTER=existing: `make` did not create this cluster, so it does not delete it."
+        )
+    check_name(NAME)
+    if not shutil.which("docker"):
+        say("There is no Docker engine, so there is nothing to delete.")
+        return
+    with cache.lock("cluster"):
+        engine.up()
+        with step(f"Delete the clusters {NAME} and {TEST_NAME}, and their registry") as work:
+            for name in (NAME, TEST_NAME):
+                if kind.is_there(name):
+                    kind.delete(name, work)
+                kind.kubeconfig(name).unlink(missing_ok=True)
+            registry.down()
+
+
+def _prepare() -> None:
+    """Get everything that a new cluster needs: compile and download at the same time.
+
+    The downloads include what the operator's image and the Pods need later.
+    """
+    if public_images.are_in_reach():
+        if missing := tools.missing():
+            say(
+                f"    {', '.join(missing)}: not on the PATH in a suitable version, so built from "
+                "source in a few minutes; to avoid that, interrupt this and install what is missing"
+            )
+            golang.programs(missing)
+        return
+
+    def compile_programs() -> None:
+        golang.programs([*tools.missing(), *node_image.PROGRAMS])
+
+    def fetch_packages() -> None:
+        node_image.fetch_packages()
+        registry.fetch_packages()
+        base_images.fetch_packages()
+
+    if not engine.has_image(node_image.reference()):
+        preflight.check(preflight.ROOM)
+        say(
+            "    all images are built here instead, from Debian packages and Go modules: "
+            f"{public_images.BUILD_TIME} on two processors, once"
+        )
+        golang.go()
+        together(compile_programs, fetch_packages)
+        node_image.make()

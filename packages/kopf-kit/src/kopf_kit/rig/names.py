@@ -1,0 +1,64 @@
+"""The names of everything that the rig creates on a machine: clusters, containers, images, cache.
+
+They begin with the checkout's `projectName`, so that several operators can share a machine.
+Used by `kopf_kit.rig.paths` and by all modules that name something. `kopf_kit.pack.project` reads
+the rest of the file PROJECT, and checks it.
+"""
+
+import functools
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from kopf_kit.rig.run import HackError
+
+
+def _checkout() -> Path:
+    """Return the repository that is worked in: the folder with a PROJECT here, or above."""
+    here = Path.cwd()
+    return next(
+        (folder for folder in (here, *here.parents) if (folder / "PROJECT").is_file()), here
+    )
+
+
+CHECKOUT = _checkout()
+#: The operator of whose chart and Dockerfile those of all others are made.
+REFERENCE = CHECKOUT
+
+#: A DNS label, as the API server defines it.
+Label = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+_Content = TypeVar("_Content")
+
+
+class _File(msgspec.Struct, frozen=True, rename="camel"):
+    project_name: Label
+
+
+@functools.cache
+def prefix() -> str:
+    """Return the prefix of the names; raise HackError if PROJECT does not contain it."""
+    return read(CHECKOUT, _File).project_name
+
+
+@functools.cache
+def kit() -> str:
+    """Return the name of the kit, which all operators made with it share."""
+    return read(REFERENCE, _File).project_name
+
+
+def registry() -> str:
+    """Return the name of the registry's container, under which other containers reach it."""
+    return f"{prefix()}-registry"
+
+
+def read(folder: Path, content: type[_Content]) -> _Content:
+    """Return the contents of a folder's PROJECT file; raise HackError if they are wrong."""
+    path = folder / "PROJECT"
+    try:
+        return msgspec.yaml.decode(path.read_text(), type=content)
+    except OSError as error:
+        raise HackError(f"{path}: {error.strerror}; each operator has this file") from error
+    except msgspec.MsgspecError as error:
+        sentence = " ".join(str(error).split()).replace("`$.", "`")
+        raise HackError(f"{path}: {sentence}") from error

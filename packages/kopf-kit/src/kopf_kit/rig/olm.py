@@ -1,0 +1,225 @@
+"""A real Operator Lifecycle Manager in the kind cluster: `python -m kopf_kit olm up|down`.
+
+Its programs are built from their Go modules into one image, and it is installed from the chart in
+its own module. `kopf_kit.rig.catalogd` runs beside it. Used by the end-to-end tests that install
+the operator with a Subscription.
+"""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kopf_kit.rig import (
+    base_images,
+    cache,
+    catalogd,
+    cluster,
+    dockerfiles,
+    golang,
+    paths,
+    registry,
+    versions,
+)
+from kopf_kit.rig.cluster import Cluster
+from kopf_kit.rig.run import HackError, answer, output
+from kopf_kit.rig.steps import Step, say, step, together
+
+#: The namespace where OLM runs, and where it looks for global catalogs.
+NAMESPACE = "olm"
+#: A namespace with an OperatorGroup for all namespaces; OLM's chart creates it.
+OPERATORS = "operators"
+
+_PROGRAMS = (
+    *("olm", "catalog", "package-server", "copy-content", "cpb", "opm"),
+    *("grpc_health_probe", "catalogd"),
+)
+_OLM = "github.com/operator-framework/operator-lifecycle-manager"
+_RELEASE, _RELEASE_NAMESPACE = "olm", "default"
+_CRDS = "operators.coreos.com"
+#: In a process of the cluster `localhost` is its own Pod: catalogd takes the registry from here.
+_REGISTRIES = f"""\
+[[registry]]
+prefix = "{registry.ADDRESS}"
+location = "{registry.NAME}:5000"
+insecure = true
+"""
+_POLICY = '{"default": [{"type": "insecureAcceptAnything"}]}\n'
+
+# BusyBox, for the Job that unpacks a bundle runs `cp`. The numeric user lets the kubelet verify
+# that it is not root. Without nsswitch.conf a Go program would not look into /etc/hosts.
+_DOCKERFILE = """\
+ARG BASE
+FROM ${BASE}
+COPY bin /bin
+COPY --chmod=755 etc /etc
+USER 1001
+"""
+
+
+def up(name: str = cluster.NAME) -> Cluster:
+    """Install OLM and catalogd; takes a few seconds if they are installed."""
+    made = cluster.up(name)
+    if made.registry is None:
+        raise HackError(
+            "CLUSTER=existing: OLM is only put into a cluster that is made here. Leave CLUSTER "
+            "out for a kind cluster, or install OLM into yours as its documentation says."
+        )
+    ref = image()
+    together(lambda: _install_olm(made, ref), lambda: catalogd.install(made, ref))
+    return made
+
+
+def down() -> None:
+    """Remove OLM and catalogd, after everything that was installed with a Subscription."""
+    if cluster.is_existing():
+        raise HackError(
+            "CLUSTER=existing: OLM was not put into this cluster from here, so it is not removed "
+            "from here, nor is anything that was installed by it."
+        )
+    made = cluster.find()
+    if made is None:
+        return
+    _remove_olm(made)
+    catalogd.remove(made)
+
+
+def _remove_olm(made: Cluster) -> None:
+    with step("OLM, away") as work:
+        if answer([*made.kubectl_command, "get", "crd", f"subscriptions.{_CRDS}"]):
+            # OLM itself removes its finalizer from a CSV: without OLM, a remaining CSV would
+            # keep its namespace in Terminating forever.
+            for kind in ("subscriptions", "clusterserviceversions"):
+                work.run(
+                    [
+                        *(*made.kubectl_command, "delete", f"{kind}.{_CRDS}"),
+                        *("-A", "--all", "--timeout=120s"),
+                    ],
+                    timeout=150,
+                )
+        work.run(
+            [
+                *(*made.helm_command, "uninstall", _RELEASE, "--namespace", _RELEASE_NAMESPACE),
+                *("--ignore-not-found", "--wait", "--timeout=3m"),
+            ],
+            timeout=240,
+        )
+        _delete_crds(made, work)
+        # Nothing else deletes the roles that OLM creates for an OperatorGroup.
+        groups = ("clusterroles", "-l", "olm.owner.kind=OperatorGroup")
+        work.run([*made.kubectl_command, "delete", *groups], timeout=60)
+
+
+def _delete_crds(made: Cluster, work: Step) -> None:
+    """Delete OLM's CRDs, because Helm never deletes those in a chart's crds/."""
+    found = output([*made.kubectl_command, "get", "crd", "-o", "name"]).split()
+    ours = [name for name in found if name.endswith(f".{_CRDS}")]
+    if ours:
+        work.run([*made.kubectl_command, "delete", "--timeout=120s", "--", *ours], timeout=150)
+
+
+# --- the image --------------------------------------------------------------------------------
+
+
+def image() -> str:
+    """Return the name of the image with all programs, in the local registry."""
+    base = base_images.busybox()
+    recipe = cache.digest(_DOCKERFILE, _REGISTRIES, _POLICY, *map(golang.recipe, _PROGRAMS))
+    name = f"olm:{versions.OLM}-{recipe}"
+    ref = f"{registry.ADDRESS}/{name}"
+    if registry.has(name):
+        return ref
+    programs = golang.programs(_PROGRAMS)
+    with (
+        cache.lock("olm-image"),
+        step("Image with OLM's programs") as work,
+        tempfile.TemporaryDirectory(dir=paths.cache(), prefix=".olm.") as folder,
+    ):
+        _fill(Path(folder), programs)
+        dockerfiles.build(work, ref, Path(folder), Path(folder, "Dockerfile"), BASE=base)
+        dockerfiles.push(work, ref)
+    return ref
+
+
+def _fill(folder: Path, programs: list[Path]) -> None:
+    """Write the files that the image is built from."""
+    (folder / "bin").mkdir()
+    for program in programs:
+        _link(program, folder / "bin" / program.name)
+    etc = folder / "etc"
+    (etc / "containers").mkdir(parents=True)
+    (etc / "nsswitch.conf").write_text("hosts: files dns\n")
+    (etc / "containers" / "registries.conf").write_text(_REGISTRIES)
+    (etc / "containers" / "policy.json").write_text(_POLICY)
+    (folder / "Dockerfile").write_text(_DOCKERFILE)
+
+
+def _link(source: Path, target: Path) -> None:
+    """Hard-link a file, or copy it if the file system cannot do that."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+# --- OLM --------------------------------------------------------------------------------------
+
+
+def _values(ref: str) -> dict[str, Any]:
+    """Return the values of OLM's chart: everything from our image, no sample catalog."""
+    ours = {"image": {"ref": ref, "pullPolicy": "IfNotPresent"}}
+    return {
+        "namespace": NAMESPACE,
+        "catalog_namespace": NAMESPACE,
+        "operator_namespace": OPERATORS,
+        "installType": "",  # `upstream` adds a catalog whose image is out of reach
+        "olm": ours,
+        "catalog": {
+            **ours,
+            "commandArgs": f"--configmapServerImage={ref}",
+            "opmImageArgs": f"--opmImage={ref}",
+        },
+        "package": {**ours, "replicaCount": 1},
+    }
+
+
+def _install_olm(made: Cluster, ref: str) -> None:
+    look = ("get", "deployment,csv", "-n", NAMESPACE, "-o")
+    form = "jsonpath={..image} {.items[?(@.metadata.name=='packageserver')].status.phase}"
+    found = answer([*made.kubectl_command, *look, form]) or ""
+    if ref in found and found.endswith(" Succeeded"):
+        return
+    if found:  # upgraded in place, OLM may wait for its own package server forever
+        _remove_olm(made)
+    chart = golang.module(_OLM) / "deploy" / "chart"
+    with step(f"OLM {versions.OLM}") as work, tempfile.TemporaryDirectory() as folder:
+        values = Path(folder) / "values.yaml"
+        values.write_text(yaml.safe_dump(_values(ref)))
+        work.run(
+            [
+                *(*made.helm_command, "upgrade", "--install", _RELEASE, chart),
+                *("--namespace", _RELEASE_NAMESPACE, "--values", values),
+            ],
+            timeout=120,
+        )
+        # OLM itself installs the package server with a CSV, so this proves that OLM works. It is
+        # there sooner than the probes of OLM's own Pods, of ten seconds each, say.
+        work.run(
+            [
+                *(*made.kubectl_command, "wait", "-n", NAMESPACE, "csv/packageserver"),
+                *("--for=jsonpath={.status.phase}=Succeeded", "--timeout=300s"),
+                "--request-timeout=0",
+            ],
+            timeout=330,
+        )
+
+
+def report(made: Cluster) -> None:
+    """Print what the user can do next."""
+    say(
+        f"OLM runs in the namespace {NAMESPACE}; docs/olm.md says how to go on:\n"
+        f"  kubectl --kubeconfig {made.kubeconfig} get catalogsources,subscriptions,csv -A"
+    )

@@ -1,0 +1,266 @@
+"""What a machine must have before work begins, and the sentence that says how to get it.
+
+`ENGINE` is needed for any cluster, `CLUSTER` for one more, `FROM_SOURCE` and `ROOM` if all images
+have to be built here, `TESTS` for `make test`. A check takes well under a second, and reports what
+is missing before minutes are spent. Used by `kopf_kit.rig.engine`, `kopf_kit.rig.public_images`,
+`kopf_kit.rig.cluster` and `make test`; the Makefile itself checks Python.
+"""
+
+import getpass
+import os
+import platform
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kopf_kit.rig import debian, paths
+from kopf_kit.rig.run import HackError, answer, output
+
+#: Disk space in bytes for building everything: sources, compiler caches, programs and images.
+_ROOM = 15 * 10**9
+
+_DEBIANS_DOCKER = "/usr/bin/docker"
+_SUBORDINATE_IDS = Path("/etc/subuid")
+
+_EXISTING = "To use a cluster that is there already, say CLUSTER=existing."
+
+
+@dataclass(frozen=True)
+class Need:
+    """A requirement of a machine."""
+
+    #: The missing thing, which completes the sentence "This machine lacks …".
+    name: str
+    is_met: Callable[[], bool]
+    #: How to get it, by `system()`; "other" is for all other systems.
+    advice: Mapping[str, str]
+    #: A program's message about it, to be quoted.
+    said: Callable[[], str] = str
+
+
+def check(needs: Sequence[Need]) -> None:
+    """Raise HackError for the first need that is not met; the later ones depend on it."""
+    for need in needs:
+        if not need.is_met():
+            advice = need.advice.get(system(), need.advice["other"])
+            quoted = "".join(f"\n    {line}" for line in need.said().splitlines()[-1:])
+            raise HackError(f"this machine lacks {need.name}. {advice}{quoted}")
+
+
+def are_met(needs: Sequence[Need]) -> bool:
+    """Return whether the machine meets all needs."""
+    return all(need.is_met() for need in needs)
+
+
+def system() -> str:
+    """Return the operating system, as far as the advice depends on it."""
+    if platform.system() == "Darwin":
+        return "macos"
+    if "microsoft" in platform.release().lower():
+        return "wsl"
+    try:
+        release = platform.freedesktop_os_release()
+    except OSError:
+        return "other"
+    family = {release.get("ID", ""), *release.get("ID_LIKE", "").split()}
+    return next((name for name in ("debian", "fedora") if name in family), "other")
+
+
+# --- the Docker engine ------------------------------------------------------------------------
+
+
+def engine_answers() -> bool:
+    """Return whether a Docker engine answers."""
+    return not _engine_error()
+
+
+def may_install() -> bool:
+    """Return whether we can install missing packages ourselves: as root, on Debian."""
+    return os.geteuid() == 0 and debian.is_debian()
+
+
+def builder() -> str | None:
+    """Return a docker command that can build with BuildKit, or None.
+
+    Since version 23 the command needs the plugin buildx for that; in older ones it is built in. So
+    the command on the PATH may be unable to build although Debian's own is able.
+    """
+    for candidate in (shutil.which("docker"), _DEBIANS_DOCKER):
+        if not candidate or not Path(candidate).exists():
+            continue
+        version = answer([candidate, "version", "-f", "{{.Client.Version}}"]) or "0"
+        if int(version.split(".")[0]) < 23 or answer([candidate, "buildx", "version"]):
+            return candidate
+    return None
+
+
+def _engine_error() -> str:
+    """Return the docker command's error message, or an empty text if the engine answers."""
+    try:
+        output(["docker", "version", "-f", "{{.Server.Version}}"])
+    except HackError as error:
+        return str(error)
+    return ""
+
+
+def _is_docker() -> bool:
+    return "podman" not in (answer(["docker", "--version"]) or "").lower()
+
+
+_INSTALL_ENGINE = {
+    "macos": "Install and open Docker Desktop, or say: brew install colima docker docker-buildx "
+    "&& colima start.",
+    "wsl": "Turn this distribution on in Docker Desktop, under Settings > Resources > WSL "
+    "integration.",
+    "debian": "Install it with: sudo apt-get install docker.io (on Debian, root need not: the "
+    "same command run as root does it).",
+    "fedora": "Install it with: sudo dnf install moby-engine docker-buildx && sudo systemctl "
+    "enable --now docker.",
+    "other": "Install it: https://docs.docker.com/engine/install.",
+}
+
+ENGINE = (
+    Need(
+        "the command docker",
+        lambda: shutil.which("docker") is not None,
+        {name: f"{advice} {_EXISTING}" for name, advice in _INSTALL_ENGINE.items()},
+    ),
+    Need(
+        "Docker: its command `docker` is Podman, which does not run this cluster",
+        _is_docker,
+        {name: f"{advice} {_EXISTING}" for name, advice in _INSTALL_ENGINE.items()},
+    ),
+    Need(
+        "the right to use its Docker engine as this user",
+        lambda: "permission denied" not in _engine_error().lower(),
+        {"other": "Say: sudo usermod -aG docker $USER, then log out and in again."},
+    ),
+    Need(
+        "a Docker engine that answers",
+        engine_answers,
+        {
+            "macos": "Open Docker Desktop, or say: colima start. Then run the same command again. "
+            + _EXISTING,
+            "wsl": "Start Docker Desktop. Then run the same command again. " + _EXISTING,
+            "other": "Start it with: sudo systemctl start docker, or sudo service docker start. "
+            "Then run the same command again. " + _EXISTING,
+        },
+        said=lambda: _engine_error().strip(),
+    ),
+    Need(
+        "Docker's plugin buildx, which builds images",
+        lambda: builder() is not None,
+        {
+            "macos": "Open Docker Desktop, which brings it, or say: brew install docker-buildx, "
+            "and do what brew then says.",
+            "debian": "Install it with: sudo apt-get install docker-buildx (docker-buildx-plugin "
+            "where Docker comes from Docker's own packages).",
+            "fedora": "Install it with: sudo dnf install docker-buildx.",
+            "other": "Install it: https://github.com/docker/buildx#installing.",
+        },
+    ),
+)
+
+
+# --- one more cluster -------------------------------------------------------------------------
+
+#: inotify instances per node; Linux allows root 128, and a Pod that gets none fails.
+_PER_NODE = 30
+_INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
+
+
+def _may_watch_files() -> bool:
+    """Return whether the running kind nodes leave inotify instances for one more."""
+    if not _INSTANCES.exists():
+        return True
+    listed = ["docker", "ps", "--quiet", "--filter", "label=io.x-k8s.kind.role"]
+    nodes = len((answer(listed) or "").split())
+    return int(_INSTANCES.read_text()) >= _PER_NODE * (nodes + 1)
+
+
+CLUSTER = (
+    Need(
+        "inotify instances for one more kind cluster beside those that run",
+        _may_watch_files,
+        {
+            "other": "Say: sudo sysctl fs.inotify.max_user_instances=512, or delete a cluster: "
+            "kind get clusters."
+        },
+    ),
+)
+
+
+# --- all images built here --------------------------------------------------------------------
+
+_PULL = (
+    "Let the Docker engine reach an image registry (`docker pull busybox` says why it does not), "
+    "or say CLUSTER=existing to use a cluster that is there already."
+)
+
+
+def _has_subordinate_ids() -> bool:
+    try:
+        lines = _SUBORDINATE_IDS.read_text().splitlines()
+    except OSError:
+        return False
+    return any(line.split(":")[0] in (getpass.getuser(), str(os.getuid())) for line in lines)
+
+
+FROM_SOURCE = (
+    Need(
+        "Debian's packages, of which images are built where none can be pulled",
+        debian.is_debian,
+        {"other": _PULL},
+    ),
+    Need(
+        "mmdebstrap and newuidmap, which build images where none can be pulled",
+        lambda: os.geteuid() == 0 or all(map(shutil.which, ("mmdebstrap", "newuidmap"))),
+        {"other": "Install them with: sudo apt-get install mmdebstrap uidmap."},
+    ),
+    Need(
+        "subordinate user ids of this user, with which images are built",
+        lambda: os.geteuid() == 0 or _has_subordinate_ids(),
+        {
+            "other": "Say: sudo usermod --add-subuids 100000-165535 "
+            "--add-subgids 100000-165535 $USER."
+        },
+    ),
+)
+
+#: This much is not needed again once everything is built.
+ROOM = (
+    Need(
+        f"{_ROOM // 10**9} GB of free disk space, which building all images takes",
+        lambda: shutil.disk_usage(paths.cache()).free >= _ROOM,
+        {
+            "other": "Free some on the disk of ~/.cache, or set XDG_CACHE_HOME to a folder on "
+            "another."
+        },
+    ),
+)
+
+
+# --- the tests --------------------------------------------------------------------------------
+
+TESTS = (
+    Need(
+        "prometheus and promtool, with which tests look at alerts and dashboard",
+        lambda: debian.can_unpack() or all(map(shutil.which, ("prometheus", "promtool"))),
+        {
+            "macos": "Install them with: brew install prometheus.",
+            "debian": "Install them with: sudo apt-get install prometheus.",
+            "other": "Put both on the PATH: https://prometheus.io/download.",
+        },
+    ),
+    Need(
+        "openssl, which makes certificates for OLM",
+        lambda: may_install() or shutil.which("openssl") is not None,
+        {
+            "macos": "Install it with: brew install openssl.",
+            "debian": "Install it with: sudo apt-get install openssl.",
+            "fedora": "Install it with: sudo dnf install openssl.",
+            "other": "Put it on the PATH.",
+        },
+    ),
+)

@@ -1,0 +1,204 @@
+"""Runs tiers: each lane in its order, the lanes side by side, and ends them all together."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from kopf_kit.rig import paths
+from kopf_kit.rig.run import elapsed, tail
+from kopf_kit.rig.steps import say
+from kopf_kit.tiers import reports
+from kopf_kit.tiers.reports import Report
+from kopf_kit.tiers.tier import LANES, Tier
+
+_NOTHING_SELECTED = 5  # pytest's exit code
+_TIMED_OUT = 124  # as of `timeout`
+#: How processes are ended, with the seconds for each way. pytest tears down what it has set up when
+#: it is interrupted.
+_ENDINGS = ((signal.SIGINT, 30.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
+#: The variable that tells a tier's tests, and what they run, which tier they are of.
+WITHIN = "WITHIN_TIER"
+#: What `make` leaves in the environment, which a `make` within a test would obey.
+_OF_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "ARGS")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one tier."""
+
+    tier: Tier
+    code: int
+    seconds: float
+    report: Report
+    log: Path
+
+    def __str__(self) -> str:
+        """Return the tier's line of the summary."""
+        what = f"{self.tier.name:<14} {elapsed(self.seconds):>7}  {self.report}"
+        if not self.code:
+            return f"  passed  {what}"
+        why = "timed out" if self.code == _TIMED_OUT else f"exit code {self.code}"
+        return f"  FAILED  {what}; {self.report.first_failure or why}; {self.log}"
+
+
+class Run:
+    """One run of tiers, whose logs and reports are in a folder."""
+
+    def __init__(
+        self, folder: Path, options: Sequence[str], ended: Callable[[Result], None]
+    ) -> None:
+        """Be ready to run; `options` go to every pytest, and `ended` hears of each result."""
+        self._folder, self._options, self._ended = folder, options, ended
+        self._project = os.environ.get("PROJECT", "").removeprefix(".")
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopped = False
+        self._done: dict[str, threading.Event] = {}
+        self._results: list[Result] = []
+
+    def __call__(self, tiers: Sequence[Tier], *, show: bool = False) -> list[Result]:
+        """Run tiers to their end; `show` copies the output of a single one to the terminal.
+
+        A failure ends nothing else. An interrupt ends everything, with all child processes.
+        """
+        self._done = {tier.name: threading.Event() for tier in tiers}
+        # A signal that is ignored stays so in child processes, as in a shell's background job.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with ThreadPoolExecutor(len(LANES)) as pool:
+            lanes = [
+                pool.submit(self._lane, [tier for tier in tiers if tier.lane == lane])
+                for lane in LANES
+            ]
+            shown = 0
+            try:
+                while wait(lanes, timeout=0.2).not_done:
+                    shown += self._show(tiers[0], shown) if show else 0
+            except KeyboardInterrupt:
+                say("\ninterrupted; waiting for what runs to clean up (once more: at once)")
+                self._stop()
+                raise
+        if show:
+            self._show(tiers[0], shown)
+        for lane in lanes:
+            lane.result()
+        return self._results
+
+    def _lane(self, tiers: Sequence[Tier]) -> None:
+        for tier in tiers:
+            for other in tier.after:
+                while other in self._done and not self._done[other].wait(0.2):
+                    if self._stopped:
+                        return
+            if self._stopped:
+                return
+            try:
+                result = self._take(tier)
+            finally:
+                self._done[tier.name].set()
+            if not self._stopped:
+                self._results.append(result)
+                self._ended(result)
+
+    def _take(self, tier: Tier) -> Result:
+        """Run one tier to its end."""
+        log = self._folder / f"{tier.name}.log"
+        began = time.monotonic()
+        report = self._folder / f"{tier.name}.xml"
+        code = self._execute(tier, tier.command(report, self._options, self._project), log)
+        if code == _NOTHING_SELECTED and (self._options or tier.may_be_empty):
+            code = 0
+        seconds = time.monotonic() - began
+        return Result(tier, code, seconds, reports.read(self._folder, tier.name), log)
+
+    def _execute(self, tier: Tier, command: str, log: Path) -> int:
+        env = {name: value for name, value in os.environ.items() if name not in _OF_MAKE}
+        env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env.get('PATH', '')}"
+        env["PROJECT"] = self._project if tier.knows_projects else ""
+        env[WITHIN] = tier.name
+        # What computes gives way to what waits, whose time limits are those of a quiet machine.
+        nice = ("nice", "-n", "15") if tier.lane == "computes" else ()
+        with log.open("wb") as out:
+            out.write(f"$ {command}\n".encode())
+            out.flush()
+            with self._lock:
+                if self._stopped:
+                    return -signal.SIGINT
+                process = subprocess.Popen(
+                    [*nice, "sh", "-ec", command],
+                    cwd=paths.CHECKOUT,
+                    env={**env, "PYTHONUNBUFFERED": "1"},
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=out,
+                    start_new_session=True,
+                )
+                self._running.add(process)
+        try:
+            return process.wait(tier.limit * 60)
+        except subprocess.TimeoutExpired:
+            _end([process])
+            return _TIMED_OUT
+        finally:
+            self._running.discard(process)
+
+    def _stop(self) -> None:
+        """End what runs, and let nothing begin."""
+        with self._lock:
+            self._stopped = True
+            running = list(self._running)
+        try:
+            _end(running)
+        except KeyboardInterrupt:
+            _signal(running, signal.SIGKILL)
+
+    def _show(self, tier: Tier, position: int) -> int:
+        """Copy what is new in a tier's log to the terminal; return its length."""
+        log = self._folder / f"{tier.name}.log"
+        with contextlib.suppress(FileNotFoundError), log.open("rb") as file:
+            file.seek(position)
+            new = file.read()
+            sys.stdout.buffer.write(new)
+            sys.stdout.flush()
+            return len(new)
+        return 0
+
+
+def last_words(result: Result) -> str:
+    """Return the end of a failed tier's output, with a heading."""
+    text = result.log.read_text(errors="replace")
+    return f"\n{result.tier.name} failed; the end of {result.log}:\n{tail(text, 25)}"
+
+
+def _end(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
+    """End the process groups of processes, kindly at first."""
+    for number, seconds in _ENDINGS:
+        deadline = time.monotonic() + seconds
+        alive = _signal(processes, number)
+        while alive and time.monotonic() < deadline:
+            time.sleep(0.05)
+            alive = _signal(alive, 0)
+            if number == signal.SIGINT and all(each.poll() is not None for each in alive):
+                break  # they have cleaned up; what they left in the background ignores SIGINT
+        if not alive:
+            return
+
+
+def _signal(
+    processes: Sequence["subprocess.Popen[bytes]"], number: int
+) -> list["subprocess.Popen[bytes]"]:
+    """Send a signal to process groups; return the processes whose group is there."""
+    there = []
+    for process in processes:
+        process.poll()  # an ended leader is reaped, so that its group can vanish
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+            there.append(process)
+    return there

@@ -1,0 +1,64 @@
+"""What the commands say of what they are asked for, and of what they find."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from kopf_kit.commands import cluster as cluster_command
+from kopf_kit.commands import deploy, operators
+from kopf_kit.pack import artifacts
+from kopf_kit.pack.artifacts import Published
+from kopf_kit.rig.cluster import Cluster
+
+OURS = f"{operators.NAMESPACE}/{operators.RELEASE}"
+
+
+def test_an_unknown_tool_is_refused_with_one_list_of_the_tools(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    parser = argparse.ArgumentParser()
+    cluster_command.add(parser.add_subparsers())
+
+    with pytest.raises(SystemExit):
+        parser.parse_args(["tool", "nosuch"])
+
+    assert capsys.readouterr().err.count("scorecard-test") == 1
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    """Stand in for a cluster without operators, whose CRD is of the release in the file `owner`."""
+    program = tmp_path / "program"
+    program.write_text(
+        f"""#!/bin/sh
+        case "$*" in
+          *deployments*) echo '{{"items": []}}' ;;
+          *release-name*) cat {tmp_path}/owner ;;
+          *version*) echo v3.18.0 ;;
+        esac
+        """
+    )
+    program.chmod(0o755)
+    return Cluster("here", tmp_path / "kubeconfig", None, program, program, None, existing=True)
+
+
+@pytest.mark.parametrize(
+    ("owner", "is_told"), [("kinds/crds", True), (OURS, False), ("/", False), ("", False)]
+)
+def test_deploy_says_whose_crd_it_takes_over(
+    owner: str,
+    is_told: bool,
+    cluster: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "owner").write_text(owner)
+    monkeypatch.setattr(artifacts, "publish", lambda _: Published("chart", ()))
+
+    deploy.install(cluster)
+
+    said = capsys.readouterr().err
+    assert (f"is marked as part of the Helm release {owner}; it becomes" in said) == is_told
+    assert ("note:" in said) == is_told

@@ -1,0 +1,263 @@
+"""A declared kind becomes a CustomResourceDefinition, and the rights that its controller needs."""
+
+import dataclasses
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+from msgspec import Meta
+
+import kopf_runtime as kr
+from kopf_kit.pack import crds, declared, rights
+from kopf_kit.pack.crds import definition
+from kopf_kit.pack.structural import DeclarationError
+from kopf_runtime.controller import Controller
+from kopf_runtime.declaration import declared as declaration
+
+
+class Part(kr.Fields, frozen=True):
+    """What is within."""
+
+    name: str
+    zone: str | None = None
+    count: int = 0
+
+
+class Spec(kr.Fields, frozen=True):
+    """What is wanted."""
+
+    size: int = 1
+    name: str = ""
+    port: int | str = 80
+    whole: bool = True
+    share: float = 0.5
+    names: tuple[str, ...] = ()
+    anything: Any = None
+    part: Part | None = None
+    labels: dict[str, str] | None = None
+    depth: int | None = None
+
+
+class Status(kr.Fields, frozen=True):
+    """What was observed."""
+
+    node_name: Annotated[str | None, Meta(description="Its node.")]
+    ready_size: int
+    parts: dict[str, list[Part]] | None = None
+
+
+@kr.custom_resource("example.dev", "v1", "boxes", status=Status, ready="it is full")
+class Box(kr.Resource):
+    """A Box.
+
+    It holds things.
+    """
+
+    spec: Spec = Spec()
+
+
+@kr.custom_resource("example.dev", "v1", "lids", namespaced=False)
+class Lid(kr.Resource, kw_only=True):
+    """A Lid."""
+
+    spec: Spec
+
+
+def version(type_: type[kr.Resource], **changes: Any) -> crds.Manifest:
+    """Return the only version of a kind's definition."""
+    (one,) = definition(dataclasses.replace(declaration(type_), **changes))["spec"]["versions"]
+    found: crds.Manifest = one
+    return found
+
+
+def fields(type_: type[kr.Resource]) -> crds.Manifest:
+    """Return the schema's properties."""
+    properties: crds.Manifest = version(type_)["schema"]["openAPIV3Schema"]["properties"]
+    return properties
+
+
+def test_the_class_names_and_describes_the_kind() -> None:
+    spec = definition(declaration(Box))["spec"]
+
+    assert spec["names"]["listKind"] == "BoxList"
+    assert spec["scope"] == "Namespaced"
+    assert definition(declaration(Lid))["spec"]["scope"] == "Cluster"
+    schema = version(Box)["schema"]["openAPIV3Schema"]
+    assert schema["description"] == "A Box. It holds things."
+
+
+def test_a_spec_with_a_default_may_be_left_out_and_another_may_not() -> None:
+    assert fields(Box)["spec"]["default"] == {}
+    assert "required" not in version(Box)["schema"]["openAPIV3Schema"]
+    assert version(Lid)["schema"]["openAPIV3Schema"]["required"] == ["spec"]
+
+
+def test_of_a_status_nothing_is_required_and_null_takes_a_field_away() -> None:
+    status = fields(Box)["status"]
+
+    assert "required" not in status
+    assert status["properties"]["nodeName"] == {"type": "string", "description": "Its node."}
+    assert {"readySize", "observedGeneration", "conditions"} < status["properties"].keys()
+    part = status["properties"]["parts"]["additionalProperties"]["items"]
+    assert "required" not in part
+    assert part["properties"]["zone"] == {"type": "string"}
+    assert "default" not in part["properties"]["count"]
+    assert "while it is full." in status["properties"]["conditions"]["description"]
+
+
+def test_a_column_has_the_type_of_its_field() -> None:
+    columns = [kr.Column("Size", ".spec.size"), kr.READY, kr.AGE, kr.REASON]
+    shown = version(Box, columns=columns)["additionalPrinterColumns"]
+
+    assert [one["type"] for one in shown] == ["integer", "string", "date", "string"]
+    assert shown[1]["description"] == "Whether it is full"
+    assert [one.get("priority", 0) for one in shown] == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("field", "kind"),
+    [
+        ("port", "string"), ("whole", "boolean"), ("share", "number"), ("names", "string"),
+        ("anything", "string"), ("part.count", "integer"),
+    ],
+)  # fmt: skip
+def test_a_column_has_a_type_that_a_table_knows(field: str, kind: str) -> None:
+    (column,) = version(Box, columns=[kr.Column("C", f".spec.{field}")])["additionalPrinterColumns"]
+
+    assert column["type"] == kind
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        (
+            {"columns": [kr.Column("Part", ".spec.part")]},
+            "the column Part shows .spec.part, which is an object; name a field in it",
+        ),
+        (
+            {"columns": [kr.Column("Labels", ".spec.labels")]},
+            "the column Labels shows .spec.labels, which is an object",
+        ),
+        (
+            {"columns": [kr.Column("Size", ".spec.sice")]},
+            "the column Size shows .spec.sice, which is not a field",
+        ),
+        (
+            {"columns": [kr.Column("Size", "spec.size")]},
+            "the column Size shows spec.size, which is not a field",
+        ),
+        (
+            {"status": msgspec.defstruct("Odd", [("conditions", list[str])])},
+            ".status.conditions is the runtime's",
+        ),
+        (
+            {"scale": kr.Scale(".spec.size", ".status.ready")},
+            "scale is by .status.ready, which is not a field",
+        ),
+        (
+            {"scale": kr.Scale(".spec.name", ".status.readySize")},
+            "scale is by .spec.name, which is not a whole number",
+        ),
+        (
+            {"scale": kr.Scale(".status.readySize", ".status.readySize")},
+            "scale is by .status.readySize, which is not a field of .spec",
+        ),
+        (
+            {"scale": kr.Scale(".spec.size", ".spec.size")},
+            "scale is by .spec.size, which is not a field of .status",
+        ),
+        (
+            {"scale": kr.Scale(".spec.depth", ".status.readySize")},
+            "scale is by .spec.depth, which may be missing; give it a default",
+        ),
+        (
+            {"scale": kr.Scale(".spec.size", ".status.readySize", ".status.readySize")},
+            "scale is by .status.readySize, which is not a text",
+        ),
+    ],
+)
+def test_what_names_no_field_is_refused(changes: Any, complaint: str) -> None:
+    with pytest.raises(DeclarationError) as error:
+        version(Box, **changes)
+
+    assert str(error.value).startswith(complaint)
+
+
+def test_a_class_that_is_not_declared_is_told() -> None:
+    class Derived(Box):
+        """Of a declared one."""
+
+    manager = kr.Manager("box-operator", kr.Settings)
+
+    with pytest.raises(TypeError, match="Derived is not declared as a kind"):
+        manager.controller_for(Derived)
+
+
+def test_names_that_no_label_could_have_are_refused_when_they_are_declared() -> None:
+    declare = kr.custom_resource("example.dev", "v1", "longs")
+
+    assert declare(type("A" * 52, (kr.Resource,), {}))
+    with pytest.raises(ValueError, match="is too long a name; use at most 52 letters"):
+        declare(type("A" * 53, (kr.Resource,), {}))
+    for name in ("Box operator", "", "-box", "b" * 64):
+        with pytest.raises(ValueError, match="cannot name an operator: use 1 to 63 of"):
+            kr.Manager(name, kr.Settings)
+
+
+def test_braces_in_a_text_are_no_template_of_helm_s() -> None:
+    @kr.custom_resource("example.dev", "v1", "cups")
+    class Cup(kr.Resource):
+        """A Cup is written as {{cup}}."""
+
+    manager = kr.Manager("cup-operator", kr.Settings)
+    manager.controller_for(Cup)
+
+    assert 'written as {{ "{{" }}cup}}' in declared.chart_crd(manager, "cup-operator")
+
+
+# --- rights -------------------------------------------------------------------------------------
+
+
+def granted(controller: Controller) -> dict[str, str]:
+    """Return the verbs by group and resource."""
+    found = {}
+    for _, rule in rights.rules([controller]):
+        (group,), (resource,) = rule["apiGroups"], rule["resources"]
+        found[f"{resource}.{group}"] = " ".join(rule["verbs"])
+    return found
+
+
+def test_a_controller_may_do_what_it_declares_and_nothing_else() -> None:
+    controller = kr.Manager("box-operator", kr.Settings).controller_for(Box)
+    controller.owns(kr.kinds.DEPLOYMENT)
+    controller.owns(kr.kinds.SECRET, update=kr.REPLACE)
+    controller.watches(kr.kinds.POD, keep=lambda _: None)
+
+    assert granted(controller) == {
+        "boxes.example.dev": "get list watch",
+        "boxes/status.example.dev": "patch",
+        "deployments.apps": "get list watch create patch delete",
+        "secrets.": "get list watch create delete",
+        "pods.": "get list watch",
+        "events.": "create patch",
+    }
+
+
+def test_only_who_cleans_up_may_write_to_what_users_declare() -> None:
+    controller = kr.Manager("box-operator", kr.Settings).controller_for(Box)
+
+    @controller.cleanup()
+    async def clean_up(*_: Any) -> None: ...
+
+    assert granted(controller)["boxes.example.dev"] == "get list watch patch"
+
+
+def test_a_kind_that_is_owned_and_watched_has_one_rule() -> None:
+    manager = kr.Manager("box-operator", kr.Settings)
+    boxes, lids = manager.controller_for(Box), manager.controller_for(Lid)
+    boxes.owns(kr.kinds.POD, update=kr.REPLACE)
+    lids.watches(kr.kinds.POD, keep=lambda _: None)
+
+    (pods,) = (r for _, r in rights.rules(manager.controllers) if r["resources"] == ["pods"])
+
+    assert pods["verbs"] == ["get", "list", "watch", "create", "delete"]

@@ -1,0 +1,85 @@
+"""kopf_kit.rig.engine: what is told where no engine runs, and what a dead one leaves behind."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kopf_kit.rig import debian, engine, preflight
+from kopf_kit.rig.run import HackError
+
+
+class _InstallationError(Exception):
+    """An engine would have been installed."""
+
+
+@pytest.fixture(autouse=True)
+def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand in for a Debian machine without an engine, and its root."""
+
+    def install(*_: object, **__: object) -> None:
+        raise _InstallationError
+
+    monkeypatch.setattr(preflight, "engine_answers", lambda: False)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(debian, "is_debian", lambda: True)
+    monkeypatch.setattr(debian, "install", install)
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    engine.up.cache_clear()
+
+
+def test_root_on_debian_gets_an_engine() -> None:
+    with pytest.raises(_InstallationError):
+        engine.up()
+
+
+def test_who_is_not_root_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+    with pytest.raises(HackError, match=r"lacks the command docker.*apt-get install docker.io"):
+        engine.up()
+
+
+def test_no_engine_is_installed_but_on_debian(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debian, "is_debian", lambda: False)
+
+    with pytest.raises(HackError, match="lacks the command docker"):
+        engine.up()
+
+
+def test_an_engine_elsewhere_is_not_replaced_by_one_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.7:2375")
+
+    with pytest.raises(HackError, match="lacks the command docker"):
+        engine.up()
+
+
+@pytest.mark.parametrize(
+    ("content", "stays"),
+    [("999999999", False), ("garbage", False), (str(os.getpid()), True)],
+    ids=["gone", "garbage", "alive"],
+)
+def test_only_the_pid_file_of_a_living_engine_stays(
+    content: str, stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "docker.pid"
+    file.write_text(content)
+    here = Path(f"/proc/{os.getpid()}/comm").read_text().strip()
+    monkeypatch.setattr(engine, "_PID_FILES", {file: here})
+
+    engine._remove_stale_pid_files()
+
+    assert file.exists() is stays
+
+
+def test_a_pid_that_is_another_programs_by_now_is_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "docker.pid"
+    file.write_text(str(os.getpid()))
+    monkeypatch.setattr(engine, "_PID_FILES", {file: "dockerd"})
+
+    engine._remove_stale_pid_files()
+
+    assert not file.exists()

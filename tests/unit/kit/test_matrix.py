@@ -1,0 +1,69 @@
+"""The tier `matrix` runs the same tests on each Kubernetes, and ends with a table."""
+
+from pathlib import Path
+
+import pytest
+
+from kopf_kit.commands import matrix
+from kopf_kit.rig import control_plane, paths, versions
+from kopf_kit.rig.run import HackError
+
+REPORT = '<testsuites><testsuite tests="{}" failures="{}" errors="0" skipped="{}"/></testsuites>'
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Stand in for the tests: those on the newest Kubernetes fail. Return what they ran on."""
+    runs: list[str] = []
+
+    def fake(minor: str, report: Path, _: list[str]) -> int:
+        runs.append(minor)
+        failed = int(minor == versions.NEWEST)
+        report.write_text(REPORT.format(9, failed, 0))
+        return failed
+
+    monkeypatch.setattr(paths, "BUILD", tmp_path)
+    monkeypatch.setattr(matrix, "_build", lambda _: None)
+    monkeypatch.setattr(matrix, "_pytest", fake)
+    monkeypatch.delenv("KUBERNETES", raising=False)
+    return runs
+
+
+def test_each_version_has_a_line_and_one_failure_fails_them_all(
+    runs: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert matrix.run([]) == 1
+
+    lines = capfd.readouterr().err.partition("Kubernetes  server    tests\n")[2].splitlines()
+    assert runs == list(versions.PROVED)
+    assert [line.split()[:2] for line in lines] == [list(pair) for pair in versions.PROVED.items()]
+    assert "9 passed in" in lines[0]
+    assert "8 passed, 1 failed in" in lines[-1]
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_run_that_is_killed_fails_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = iter([-9, *[0] * (len(versions.PROVED) - 1)])
+    monkeypatch.setattr(matrix, "_pytest", lambda *_: next(codes))
+
+    assert matrix.run([]) == 137
+
+
+def test_one_version_can_be_picked(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES", versions.NEWEST)
+
+    matrix.run([])
+
+    assert runs == [versions.NEWEST]
+
+
+def test_a_version_that_there_is_not_is_refused_with_those_that_there_are(
+    runs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBERNETES", "1.30")
+
+    with pytest.raises(HackError, match=f"KUBERNETES=1.30 .* use .*or {versions.NEWEST}"):
+        matrix.run([])
+    with pytest.raises(HackError):
+        control_plane.chosen()
+    assert runs == []

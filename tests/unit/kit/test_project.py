@@ -1,0 +1,227 @@
+"""kopf_kit.pack.project: PROJECT is read as kubebuilder reads it, and its mistakes are told."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kopf_kit.pack import nested, project
+from kopf_kit.pack.project import PLUGIN, PROJECT
+from kopf_kit.rig import names, paths, registry
+from kopf_kit.rig.run import HackError
+from message_operator.settings import PROGRAM
+
+CHECKOUT = Path(__file__).parents[3]
+
+Edit = Callable[[dict[str, Any]], Any]
+
+
+def write(folder: Path, edit: Edit = lambda content: None) -> Path:
+    """Write the checkout's PROJECT, edited, with its samples and package; return the file."""
+    content = yaml.safe_load((CHECKOUT / "PROJECT").read_text())
+    edit(content)
+    (folder / "examples").mkdir()
+    for sample in ("hello.yaml", "interval.yaml"):
+        (folder / "examples" / sample).touch()
+    (folder / "operator" / "message_operator").mkdir(parents=True)
+    (folder / "operator" / "message_operator" / "__init__.py").touch()
+    (folder / "PROJECT").write_text(yaml.safe_dump(content))
+    return folder / "PROJECT"
+
+
+def test_it_says_what_the_operator_s_code_and_chart_say() -> None:
+    chart = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())
+    (listed,) = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
+    (kind,) = PROJECT.kinds
+
+    assert chart["name"] == PROGRAM.name == PROJECT.name
+    assert PROJECT.variables == PROGRAM.prefix
+    assert f'__version__ = "{PROJECT.version}"' in PROJECT.version_file.read_text()
+    assert (listed["kind"], listed["version"], listed["name"]) == (
+        kind.kind,
+        kind.version,
+        kind.crd,
+    )
+
+
+def test_the_rig_names_no_operator() -> None:
+    words = {PROJECT.name, PROJECT.package, PROJECT.variables, PROJECT.alerts}
+    for kind in PROJECT.kinds:
+        words |= {kind.many, f"{kind.kind.lower()} Pod", f"{kind.kind}'s"}
+    words |= {image.variable for image in PROJECT.images}
+    files = [file for file in paths.RECIPES.rglob("*") if file.suffix != ".pyc"]
+    texts = {file: file.read_text() for file in files if file.is_file()}
+
+    assert "control_plane.py" in {file.name for file in texts}
+    assert not {(file.name, word) for file, text in texts.items() for word in words if word in text}
+
+
+def test_what_is_made_on_the_machine_is_called_after_the_project() -> None:
+    assert names.prefix() == PROJECT.name
+    assert f"{PROJECT.name}-registry" == registry.NAME
+    assert paths.cache().name == PROJECT.name
+
+
+def test_samples_are_of_their_kinds() -> None:
+    for kind in PROJECT.kinds:
+        for file in PROJECT.samples[kind.kind]:
+            sample = yaml.safe_load(file.read_text())
+
+            assert sample["kind"] == kind.kind
+            assert sample["apiVersion"] == f"{kind.qualified_group}/{kind.version}"
+
+
+@pytest.mark.parametrize("given", ["examples/hello.yaml", ["examples/hello.yaml"]])
+def test_one_sample_need_not_be_in_a_list(tmp_path: Path, given: str | list[str]) -> None:
+    write(tmp_path, lambda p: p["plugins"][PLUGIN].update(samples={"Message": given}))
+
+    assert project.load(tmp_path).samples == {"Message": (tmp_path / "examples" / "hello.yaml",)}
+
+
+@pytest.mark.parametrize("folder", [".", "examples/memcached", "examples/flightticket"])
+def test_the_image_has_the_operator_s_code_and_starts_it(folder: str) -> None:
+    operator = nested.ensure(project.load(CHECKOUT / folder))
+    dockerfile = (operator.built / "Dockerfile").read_text()
+    code = operator.code.relative_to(CHECKOUT)
+
+    assert f"COPY {code} /source/operator/{operator.code.name}\n" in dockerfile
+    assert f"!{code}" in (CHECKOUT / ".dockerignore").read_text().splitlines()
+    assert dockerfile.endswith(f'ENTRYPOINT ["python3", "-m", "{operator.package}"]\n')
+    assert f'image.title="{operator.name}"' in dockerfile
+
+
+def test_a_group_stands_before_the_domain(tmp_path: Path) -> None:
+    def edit(content: dict[str, Any]) -> None:
+        content["resources"][0] |= {"group": "cache", "domain": "example.com"}
+
+    write(tmp_path, edit)
+
+    (kind,) = project.load(tmp_path).kinds
+
+    assert kind.crd == "messages.cache.example.com"
+
+
+def test_an_image_has_a_flag_and_variables(tmp_path: Path) -> None:
+    def edit(content: dict[str, Any]) -> None:
+        content["plugins"][PLUGIN]["images"] = [{"name": "side-car", "values": "sideCar.image"}]
+
+    write(tmp_path, edit)
+
+    (image,) = project.load(tmp_path).images
+
+    assert image.flag == "side-car-image"
+    assert image.variable == "SIDE_CAR_IMG"
+    assert image.related_variable == "RELATED_IMAGE_SIDE_CAR"
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural", "many"),
+    [
+        ("Message", "messages", "Messages"),
+        ("FlightTicket", "flighttickets", "FlightTickets"),
+        ("Policy", "policies", "Policies"),
+    ],
+)
+def test_sentences_have_a_plural(kind: str, plural: str, many: str) -> None:
+    assert project.Kind("example.com", kind, plural, "v1").many == many
+
+
+@pytest.mark.parametrize(
+    ("edit", "sentence"),
+    [
+        (lambda p: p.pop("projectName"), "missing required field `projectName`"),
+        (lambda p: p.pop("resources"), "missing required field `resources`"),
+        (lambda p: p.update(resources=[]), "length >= 1 - at `resources`"),
+        (lambda p: p.update(projectname="x"), "unknown field `projectname`"),
+        (lambda p: p.update(projectName="Message"), "at `projectName`"),
+        (lambda p: p.update(domain="myorg"), "at `domain`"),
+        (lambda p: p["resources"][0].update(kind="message"), "at `resources[0].kind`"),
+        (lambda p: p["resources"][0].update(version="1"), "at `resources[0].version`"),
+        (lambda p: p["resources"][0].update(plural=1), "Expected `str`, got `int`"),
+        (lambda p: p["plugins"].pop(PLUGIN), f"missing required field `{PLUGIN}`"),
+        (lambda p: p["plugins"][PLUGIN].pop("package"), "missing required field `package`"),
+        (
+            lambda p: p["plugins"][PLUGIN].update(package="mesage_operator"),
+            "package mesage_operator is not in ",
+        ),
+        (
+            lambda p: p["plugins"][PLUGIN].update(samples={"Letter": "examples/hello.yaml"}),
+            "Letter, Message must be both a kind in `resources` and a key of `samples`",
+        ),
+        (
+            lambda p: p["plugins"][PLUGIN].update(samples={"Message": "examples/none.yaml"}),
+            "examples/none.yaml does not exist; `samples` names files",
+        ),
+        (
+            lambda p: p["plugins"][PLUGIN]["samples"]["Message"].append("examples/none.yaml"),
+            "examples/none.yaml does not exist; `samples` names files",
+        ),
+        (
+            lambda p: p["plugins"][PLUGIN].update(samples={"Message": []}),
+            "Expected `array` of length >= 1",
+        ),
+    ],
+)
+def test_a_mistake_is_told_in_a_sentence(tmp_path: Path, edit: Edit, sentence: str) -> None:
+    file = write(tmp_path, edit)
+
+    with pytest.raises(HackError) as error:
+        project.load(tmp_path)
+
+    assert str(error.value).startswith(f"{file}: ")
+    assert sentence in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("command", "named", "sentence"),
+    [
+        (
+            ("kopf_kit", "verify"),
+            "examples/none",
+            "examples/none/PROJECT: No such file or directory",
+        ),
+        (("bench",), "examples/none", "examples/none/PROJECT: No such file or directory"),
+        (
+            ("kopf_kit", "verify"),
+            "",
+            "_operator.tpl is missing: it has the flags, the checks and the alerts",
+        ),
+    ],
+)
+def test_a_command_tells_what_another_project_lacks(
+    command: tuple[str, ...], named: str, sentence: str, tmp_path: Path
+) -> None:
+    write(tmp_path)
+
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=CHECKOUT,
+        env={**os.environ, "PROJECT": named or str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.strip().startswith("error: ")
+    assert sentence in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_folder_without_the_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(HackError, match=r"PROJECT: No such file or directory; each operator has"):
+        project.load(tmp_path)
+
+
+def test_what_is_no_yaml_is_told(tmp_path: Path) -> None:
+    write(tmp_path).write_text("domain: [")
+
+    with pytest.raises(HackError, match="PROJECT: "):
+        project.load(tmp_path)

@@ -1,0 +1,115 @@
+"""`make … PROJECT=examples/memcached` is about that operator, or says that it cannot be."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kopf_kit.rig import paths
+
+CHECKOUT = Path(__file__).parents[3]
+MEMCACHED = "examples/memcached"
+
+
+def make(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        ["make", *arguments], cwd=CHECKOUT, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        *("demo", "plugin", "release", "bench", "sabotage"),
+    ],
+)
+def test_a_command_that_cannot_be_about_another_operator_says_so(goal: str) -> None:
+    ended = make(goal, f"PROJECT={MEMCACHED}")
+
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert f"make: PROJECT={MEMCACHED} cannot be asked for here: `make {goal}` is" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("goal", "command"),
+    [(goal, goal) for goal in ("bump", "push", "run", "deploy", "undeploy", "e2e")]
+    + [("check", "test check"), ("test", "test test"), ("test-all", "test all")]
+    + [("docker-build", "image build"), ("docker-push", "image push"), ("install", "crd install")],
+)
+def test_each_other_command_hears_which_operator_is_meant(goal: str, command: str) -> None:
+    printed = make("--dry-run", goal, f"PROJECT={MEMCACHED}").stdout
+
+    assert f"PROJECT={MEMCACHED} .venv/bin/python -m kopf_kit {command}" in printed
+
+
+def test_a_raised_version_is_that_of_the_operator_that_is_meant(tmp_path: Path) -> None:
+    copy = tmp_path / "checkout"
+    listed = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    for name in subprocess.check_output(listed, cwd=CHECKOUT, text=True).split("\0"):
+        if name and (CHECKOUT / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(CHECKOUT / name, copy / name)
+    git = ("git", "-C", copy)
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    environment = {
+        **os.environ,
+        "PROJECT": MEMCACHED,
+        "PYTHONPATH": paths.python_path(copy),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+    subprocess.run(
+        [sys.executable, "-m", "kopf_kit", "bump", "7.8.9"], cwd=copy, env=environment,
+        check=True, capture_output=True,
+    )  # fmt: skip
+
+    changed = set(subprocess.check_output([*git, "diff", "--name-only"], text=True).split())
+    assert changed - {f"{MEMCACHED}/olm/csv.yaml"} == {f"{MEMCACHED}/memcacheds.py"}
+    assert '__version__ = "7.8.9"\n' in (copy / MEMCACHED / "memcacheds.py").read_text()
+
+
+def collected(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Return what pytest says that it would run of the fault tests."""
+    command = [sys.executable, "-m", "pytest", "tests/faults", "--collect-only", "-q", *arguments]
+    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("project", "kind", "module"),
+    [
+        (MEMCACHED, "Memcached", "test_memcached.py"),
+        ("examples/flightticket", "FlightTicket", "test_flightticket.py"),
+    ],
+)
+def test_the_fault_tests_of_one_operator_can_be_chosen_and_some_are_quick(
+    project: str, kind: str, module: str
+) -> None:
+    ended = collected("-m", "not long and not soak", f"--project={project}")
+    names = [line for line in ended.stdout.splitlines() if line.startswith("tests/")]
+
+    assert ended.returncode == pytest.ExitCode.OK, ended.stdout
+    assert any(f"/{module}::" in name for name in names)
+    assert [
+        name for name in names if f"/{module}::" not in name and kind not in name.partition("[")[2]
+    ] == []
+
+
+def test_where_none_is_quick_the_command_for_the_slow_ones_is_told() -> None:
+    slow = ("-k", "test_the_leader_changes_in_the_middle_of_a_call")
+    ended = collected(*slow, "--project=examples/flightticket")
+
+    assert ended.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
+    told = "make test ARGS='--tier faults-long' PROJECT=examples/flightticket"
+    assert told in ended.stdout
+
+
+def test_a_folder_without_an_operator_is_told() -> None:
+    ended = collected("--project=examples/nothing")
+
+    assert ended.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "examples/nothing/PROJECT does not exist; name the folder of an op" in ended.stderr

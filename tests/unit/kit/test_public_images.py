@@ -1,0 +1,239 @@
+"""kopf_kit.rig.public_images: images are pulled or built, and a failure of both is told."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kopf_kit.rig import preflight, public_images
+from kopf_kit.rig.run import HackError
+
+_REFUSED = 'Get "https://registry-1.docker.io/v2/": dial tcp 192.0.2.1:443: connect: %s'
+_UNREACHABLE = [
+    'Get "https://registry-1.docker.io/v2/": dial tcp: lookup registry-1.docker.io: no such host',
+    'Get "https://registry-1.docker.io/v2/": dial tcp: lookup registry-1.docker.io: '
+    "Temporary failure in name resolution",
+    _REFUSED % "connection refused",
+    _REFUSED % "network is unreachable",
+    _REFUSED % "no route to host",
+    'Get "https://registry-1.docker.io/v2/": net/http: request canceled while waiting for '
+    "connection (Client.Timeout exceeded while awaiting headers)",
+    'Get "https://registry-1.docker.io/v2/": net/http: TLS handshake timeout',
+    'Get "https://registry-1.docker.io/v2/": tls: failed to verify certificate: x509: '
+    "certificate signed by unknown authority",
+]
+_REFUSING = [
+    (
+        "toomanyrequests: You have reached your unauthenticated pull rate limit.",
+        r"limits how much it serves.*429.*docker login",
+    ),
+    (
+        "pull access denied for busybox, repository does not exist or may require 'docker login'",
+        r"requires a login",
+    ),
+    ("no matching manifest for linux/riscv64 in the manifest list entries", r"processor"),
+    ("received unexpected HTTP status: 503 Service Unavailable", r"503 Service Unavailable"),
+]
+
+Engine = Callable[[str], None]
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """Stand in for a Docker engine that has no image and cannot pull one, for a reason."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("IMAGES", raising=False)
+    public_images.are_in_reach.cache_clear()
+
+    def write(reason: str) -> None:
+        program = tmp_path / "docker"
+        program.write_text(
+            f"#!/bin/sh\ncat >&2 <<'END'\nError response from daemon: {reason}\nEND\nexit 1\n"
+        )
+        program.chmod(0o755)
+
+    return write
+
+
+@pytest.fixture(autouse=True)
+def forget() -> Iterator[None]:
+    yield
+    public_images.are_in_reach.cache_clear()
+
+
+@pytest.fixture
+def can_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "FROM_SOURCE", ())
+
+
+@pytest.fixture
+def cannot_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    need = preflight.Need("Debian", lambda: False, {"other": "Use another machine."})
+    monkeypatch.setattr(preflight, "FROM_SOURCE", (need,))
+
+
+@pytest.mark.usefixtures("can_build")
+@pytest.mark.parametrize("reason", _UNREACHABLE)
+def test_where_no_registry_is_in_reach_images_are_built_and_the_reason_is_said(
+    reason: str, engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine(reason)
+
+    assert not public_images.are_in_reach()
+
+    assert reason in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("cannot_build")
+def test_where_images_can_neither_be_pulled_nor_built_both_is_said(
+    engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine(_UNREACHABLE[0])
+
+    with pytest.raises(HackError, match=r"lacks Debian. Use another machine."):
+        public_images.are_in_reach()
+
+    assert "docker.io: it cannot be reached" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("can_build")
+@pytest.mark.parametrize(("reason", "told"), _REFUSING)
+def test_a_registry_that_refuses_is_told_as_that_and_nothing_is_built(
+    reason: str, told: str, engine: Engine
+) -> None:
+    engine(reason)
+
+    with pytest.raises(HackError, match=f"(?s)docker.io: .*{told}") as failure:
+        public_images.are_in_reach()
+
+    assert reason in str(failure.value)
+    assert "IMAGES=build" in str(failure.value)
+
+
+@pytest.mark.usefixtures("cannot_build")
+def test_who_cannot_build_is_not_told_to(engine: Engine) -> None:
+    engine(_REFUSING[0][0])
+
+    with pytest.raises(HackError, match="429") as failure:
+        public_images.are_in_reach()
+
+    assert "IMAGES=build" not in str(failure.value)
+
+
+@pytest.mark.usefixtures("can_build")
+def test_one_may_ask_for_building_whatever_is_in_reach(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine(_REFUSING[0][0])
+    monkeypatch.setenv("IMAGES", "build")
+
+    assert not public_images.are_in_reach()
+
+
+@pytest.mark.usefixtures("can_build")
+def test_one_may_ask_for_pulling_only(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine(_UNREACHABLE[0])
+    monkeypatch.setenv("IMAGES", "pull")
+
+    with pytest.raises(HackError, match=r"docker.io: it cannot be reached"):
+        public_images.are_in_reach()
+
+
+def test_a_wrong_choice_is_refused(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IMAGES", "bulid")
+
+    with pytest.raises(HackError, match=r"IMAGES=bulid .*IMAGES=pull.*IMAGES=build"):
+        public_images.are_in_reach()
+
+
+def test_the_layers_that_were_pulled_are_not_taken_for_the_reason() -> None:
+    said = f"denied429x509: Pull complete\nError response from daemon: {_UNREACHABLE[0]}"
+
+    assert public_images.diagnose(said).is_unreachable
+
+
+@pytest.mark.usefixtures("cannot_build")
+def test_what_kind_cannot_pull_is_explained_too() -> None:
+    said = (
+        'ERROR: failed to create cluster: failed to pull image "kindest/node:v1": exit status 1'
+        f"\nCommand Output: Error response from daemon: {_REFUSING[0][0]}\n"
+    )
+
+    with (
+        pytest.raises(HackError, match=r"docker.io: it limits"),
+        public_images.explained("docker.io/x", bool),
+    ):
+        raise HackError(said)
+
+
+@pytest.mark.usefixtures("cannot_build")
+def test_what_else_kind_fails_at_is_not_blamed_on_the_registry() -> None:
+    said = "Command Output: Error response from daemon: port is already allocated"
+
+    with pytest.raises(HackError) as failure, public_images.explained("docker.io/x", bool):
+        raise HackError(said)
+
+    assert str(failure.value) == said
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_program_that_has_its_image_is_not_said_to_wait_for_it(
+    is_there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    asked = threading.Event()
+
+    def ask() -> bool:
+        asked.set()
+        return is_there
+
+    monkeypatch.setattr(public_images, "_SLOW_FOR_NODE", 0.0)
+    monkeypatch.setattr(public_images, "say", lines.append)
+
+    with public_images.explained("docker.io/kindest/node", ask):
+        assert asked.wait(10)
+        for thread in threading.enumerate():
+            if isinstance(thread, threading.Timer):
+                thread.join(10)
+
+    assert bool(lines) is not is_there
+
+
+@pytest.mark.usefixtures("can_build")
+def test_a_registry_that_did_not_answer_in_time_is_asked_once_more(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine("net/http: TLS handshake timeout")
+    docker, asked = tmp_path / "docker", tmp_path / "asked"
+    second = f'[ "$1" = pull ] && [ -e {asked} ] && exit; [ "$1" != pull ] || touch {asked}'
+    docker.write_text(docker.read_text().replace("cat", f"{second}\ncat"))
+
+    assert public_images.are_in_reach()
+
+    assert "docker.io does not answer in time" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("can_build")
+def test_a_slow_registry_is_told_while_it_is_waited_for(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine("no such image")
+    told = tmp_path / "told"
+    pull = f"until [ -e {told} ]; do sleep 0.1; done; exit"
+    docker = tmp_path / "docker"
+    docker.write_text(docker.read_text().replace("cat", f'[ "$1" != pull ] || {{ {pull}; }}\ncat'))
+    lines: list[str] = []
+
+    def say(line: str) -> None:
+        lines.append(line)
+        told.touch()
+
+    monkeypatch.setattr(public_images, "_SLOW", 0.0)
+    monkeypatch.setattr(public_images, "say", say)
+
+    assert public_images.are_in_reach()
+
+    assert "docker.io, or the line to it, is slow" in lines[0]
+    assert "IMAGES=build" in lines[0]

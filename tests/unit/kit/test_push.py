@@ -1,0 +1,337 @@
+"""What is pushed names the registry that the user names, and nothing of any other."""
+
+import shutil
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kopf_kit.commands import deploy, push, release_bundle
+from kopf_kit.pack import bundle, catalog, chart_package, image, olm_images
+from kopf_kit.pack.references import image_parts, pinned, prefix
+from kopf_kit.rig import base_images, cluster, dockerfiles, engine, paths, public_images, registry
+from kopf_kit.rig.run import HackError
+from message_operator import __version__
+from tests.bundle.package import DIGEST, release, write_both
+
+CHART = Path(__file__).parents[3] / "charts" / "message-operator"
+STALE = f"sha256:{'0' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("", "localhost:5001"),
+        ("localhost:5001", "localhost:5001"),
+        ("registry.example.com/you/", "registry.example.com/you"),
+        ("ghcr.io/you", "ghcr.io/you"),
+        ("registry:5000/a/b-c/d_e", "registry:5000/a/b-c/d_e"),
+        ("10.0.0.1:5000", "10.0.0.1:5000"),
+    ],
+)
+def test_a_registry_is_a_host_and_may_have_a_port_and_a_path(
+    given: str, used: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGISTRY", given)
+
+    assert prefix() == used
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *("https://ghcr.io/you", "you", "you/name", "ghcr.io/You", "ghcr.io/you:1.0", "/you"),
+        *("r.example:99999/x", "r.example:0/x"),
+        *("ghcr.io//you", "ghcr.io/you name", "ghcr.io/you@sha256:0", "oci://ghcr.io/you", "-"),
+    ],
+)
+def test_what_is_no_registry_is_refused_in_a_sentence(
+    given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGISTRY", given)
+
+    with pytest.raises(HackError) as error:
+        prefix()
+
+    assert str(error.value) == (
+        f"REGISTRY={given} is not a valid registry; use host[:port][/path] in lower case, without "
+        "https:// and without a tag, for example REGISTRY=registry.example.com/you"
+    )
+
+
+YOURS = "registry.example.com/you"
+WRONG_IMAGES = [
+    *("UPPER/Case", "bad image", "x:1:2", f"{YOURS}/x@sha256:abc", "https://r/x:1", ":1", "한국/x"),
+    *(f"{YOURS}/X:1", f"{YOURS}/x:", f"{YOURS}/x:{'t' * 129}", "r.example:99999/x:1"),
+]
+
+
+@pytest.mark.parametrize("given", WRONG_IMAGES)
+@pytest.mark.parametrize(
+    ("command", "variable"),
+    [
+        *((image.build, "IMG"), (image.push, "IMG"), (lambda: deploy._deploy(Namespace()), "IMG")),
+        *((run, name) for run in (push.push_bundle, push.push_catalog, push.push_chart)
+          for name in ("IMG", "MESSAGE_IMG")),
+        *((lambda: release_bundle.lay_out_release(__version__), name)
+          for name in ("IMG", "MESSAGE_IMG", "BUNDLE_IMG")),
+        (lambda: release_bundle._pinned("IMG"), "IMG"),
+    ],
+)  # fmt: skip
+def test_what_is_no_image_is_refused_before_anything_is_started(
+    command: Callable[[], object], variable: str, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "up", lambda: pytest.fail("the engine is started"))
+    monkeypatch.setattr(cluster, "up", lambda: pytest.fail("the cluster is started"))
+    monkeypatch.setenv("REGISTRY", YOURS)
+    monkeypatch.setenv(variable, given)
+
+    with pytest.raises(HackError) as error:
+        command()
+
+    assert str(error.value) == (
+        f"{variable}={given} is not a valid image; use [host[:port]/]name[:tag] or …@sha256:…, the "
+        "name in lower case, without https:// and without spaces, for example "
+        f"{variable}=registry.example.com/you/name:1.0"
+    )
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["mine", "you/mine:A_1", "localhost/x", "R.example:5000/a/b-c", f"10.0.0.1:5/x:1@{STALE}"],
+)
+def test_an_image_that_is_only_built_needs_no_registry(
+    given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IMG", given)
+
+    assert image.reference() == given
+
+
+@pytest.fixture
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Stand in for Docker: it has former images, and prints this when it pushes an index.
+
+    A pull prints something, too, or fails. What it is called with is in the file.
+    """
+    bundle.current()  # remembered: Helm renders the chart while it can still be found
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(engine, "up", lambda: None)
+
+    def write(pushed: str = "", pulled: str = "exit 1") -> Path:
+        calls = tmp_path / "calls"
+        script = tmp_path / "docker"
+        script.write_text(
+            f"""#!/bin/sh
+            echo "$@" >>{calls}
+            case "$1 $2" in
+              "manifest push") echo '{pushed}' ;;
+              "image inspect") echo {YOURS}/message-operator@{STALE} ;;
+              "pull "*) {pulled} ;;
+            esac
+            """
+        )
+        script.chmod(0o755)
+        calls.touch()
+        return calls
+
+    return write
+
+
+def push_operator(monkeypatch: pytest.MonkeyPatch, platforms: str = "") -> str:
+    """Push the chart; return the operator's image that it names."""
+    named: list[str] = []
+    monkeypatch.setenv("REGISTRY", YOURS)
+    monkeypatch.setenv("PLATFORMS", platforms)
+    monkeypatch.setattr(image, "build", lambda ref: ref)
+    monkeypatch.setattr(base_images, "copy", lambda *_: None)
+    monkeypatch.setattr(chart_package, "push", lambda _, release: named.append(release.image))
+    push.push_chart()
+    return named[0]
+
+
+def test_an_image_for_several_platforms_is_named_by_the_digest_that_its_push_prints(
+    docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker(f"Pushed ref to a registry\n{DIGEST}")
+    repository = "registry.example.com/you/message-operator"
+
+    for_both = push_operator(monkeypatch, "linux/amd64,linux/arm64")
+    for_this_machine = push_operator(monkeypatch, "")
+
+    assert for_both == f"{repository}@{DIGEST}"
+    assert for_this_machine == f"{repository}@{STALE}"
+
+
+def test_an_index_of_which_no_digest_is_known_is_named_by_no_other(
+    docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker("denied")
+
+    with pytest.raises(HackError, match="printed no digest for registry"):
+        push_operator(monkeypatch, "linux/amd64")
+
+
+def test_an_image_that_is_given_by_tag_is_named_by_the_digest_that_its_registry_has_now(
+    docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = docker(pulled=f'echo "Digest: {DIGEST}"')
+    monkeypatch.setenv("IMG", f"{YOURS}/message-operator:mine")
+
+    assert push_operator(monkeypatch) == f"{YOURS}/message-operator@{DIGEST}"
+    assert f"push {YOURS}/message-operator" not in calls.read_text()
+
+
+@pytest.mark.parametrize("variable", ["IMG", "MESSAGE_IMG"])
+def test_an_image_that_its_registry_has_not_is_refused_before_anything_is_built(
+    variable: str, docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = docker(pulled="echo manifest unknown >&2; exit 1")
+    monkeypatch.setenv(variable, f"{YOURS}/it:mine")
+
+    with pytest.raises(HackError, match=rf"(?s)^{variable}={YOURS}/it:mine cannot be .* unknown"):
+        push_operator(monkeypatch)
+
+    assert calls.read_text() == f"pull {YOURS}/it:mine\n"
+
+
+def test_an_image_that_is_given_by_its_digest_is_taken_as_it_is(
+    docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker()
+    monkeypatch.setenv("IMG", f"{YOURS}/it@{DIGEST}")
+
+    assert push_operator(monkeypatch) == f"{YOURS}/it@{DIGEST}"
+
+
+def test_docker_hub_s_images_are_known_by_the_names_that_docker_has_for_them(
+    docker: Callable[..., Path],
+) -> None:
+    script = docker().with_name("docker")
+    script.write_text(f"#!/bin/sh\necho you/message-operator@{DIGEST}\n")
+
+    reference = "docker.io/you/message-operator"
+    assert pinned(f"{reference}:1.0") == f"{reference}@{DIGEST}"
+
+
+@pytest.mark.parametrize("in_reach", [True, False], ids=["pulled", "built"])
+def test_the_message_pods_image_goes_to_another_registry_without_the_local_one(
+    in_reach: bool, docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = docker()
+    monkeypatch.setattr(registry, "up", lambda: pytest.fail("the local registry is started"))
+    monkeypatch.setattr(public_images, "are_in_reach", lambda: in_reach)
+    monkeypatch.setattr(public_images, "pull", lambda _: "public")
+    monkeypatch.setattr(engine, "import_image", lambda *_: "public")
+
+    base_images.copy(public_images.BUSYBOX, f"{YOURS}/busybox:1")
+
+    assert calls.read_text().splitlines() == [
+        f"tag public {YOURS}/busybox:1",
+        f"push {YOURS}/busybox:1",
+    ]
+
+
+def test_the_message_pods_image_is_an_index_of_the_platforms_that_are_asked_for(
+    docker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = docker(pushed=DIGEST, pulled="true")
+    both = ["linux/amd64", "linux/arm64"]
+    monkeypatch.setattr(public_images, "are_in_reach", lambda: True)
+    monkeypatch.setattr(dockerfiles, "listed", lambda _: {each: each[6:] for each in both})
+
+    base_images.copy(public_images.BUSYBOX, f"{YOURS}/busybox:1", targets=both)
+
+    said = calls.read_text()
+    for architecture in ("amd64", "arm64"):
+        assert f"tag {architecture} {YOURS}/busybox:1-{architecture}\n" in said
+        assert f"push {YOURS}/busybox:1-{architecture}\n" in said
+    assert pinned(f"{YOURS}/busybox:1") == f"{YOURS}/busybox@{DIGEST}"
+
+
+def test_the_chart_has_the_images_as_its_defaults_and_every_comment_as_it_was() -> None:
+    text = (CHART / "values.yaml").read_text()
+    image, message = f"host:5000/you/operator@{DIGEST}", "host:5000/you/busybox:1"
+
+    changed = chart_package.with_values(
+        text,
+        {
+            **{f"image.{key}": part for key, part in image_parts(image).items()},
+            **{f"messagePod.image.{key}": part for key, part in image_parts(message).items()},
+        },
+    )
+
+    values, ours = yaml.safe_load(changed), yaml.safe_load(text)
+    ours["image"] |= {
+        "registry": "host:5000", "repository": "you/operator", "tag": "", "digest": DIGEST,
+    }  # fmt: skip
+    ours["messagePod"]["image"] |= {
+        "registry": "host:5000", "repository": "you/busybox", "tag": "1", "digest": "",
+    }  # fmt: skip
+    assert values == ours
+    assert [line for line in changed.splitlines() if "#" in line] == [
+        line for line in text.splitlines() if "#" in line
+    ]
+
+
+def test_both_charts_are_pushed_and_name_the_registry_that_they_are_in(tmp_path: Path) -> None:
+    images = release(__version__)
+
+    for _ in range(2):  # the second time in the place of the first
+        kind, operator = chart_package.write(tmp_path, images, "registry.example.com/you/charts")
+
+    assert [kind.name, operator.name] == ["message-operator-crds", "message-operator"]
+    for chart in (kind, operator):
+        readme = (chart / "README.md").read_text()
+        assert f"oci://registry.example.com/you/charts/{chart.name}" in readme
+        for file in ("README.md", "templates/NOTES.txt"):
+            assert "oci://ghcr.io" not in (chart / file).read_text()
+    values = yaml.safe_load((operator / "values.yaml").read_text())
+    assert image_parts(images.image).items() <= values["image"].items()
+
+
+def test_a_value_that_the_chart_has_not_is_no_silent_loss() -> None:
+    with pytest.raises(LookupError, match=r"image\.nonsense"):
+        chart_package.with_values("image:\n  tag: a\n", {"image.nonsense": "b"})
+
+
+@pytest.mark.parametrize("command", [push.push_bundle, push.push_catalog])
+def test_a_release_is_not_pushed_again_to_where_it_is_recorded(
+    command: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, folder = write_both(tmp_path, __version__)
+    monkeypatch.setattr(catalog, "CATALOG", folder)
+    monkeypatch.setattr(engine, "up", lambda: (_ for _ in ()).throw(HackError("goes on")))
+
+    monkeypatch.setenv("REGISTRY", "registry.example.com")
+    with pytest.raises(
+        HackError, match=rf"^{__version__} is released to registry\.example\.com \("
+    ):
+        command()
+    monkeypatch.setenv("REGISTRY", YOURS)
+    with pytest.raises(HackError, match="goes on"):
+        command()
+
+
+def test_a_catalog_keeps_the_releases_that_git_has_and_takes_this_version_from_the_registry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, folder = write_both(tmp_path, "0.0.8", "0.0.9")
+    shutil.copy2(catalog.CATALOG / catalog.file(__version__), folder / "bundles")
+    monkeypatch.setattr(catalog, "CATALOG", folder)
+
+    files = olm_images.catalog_with(release(__version__))
+
+    assert {file for file in files if file.startswith("bundles/")} == {
+        f"bundles/v{version}.yaml" for version in ("0.0.8", "0.0.9", __version__)
+    }
+    blob = yaml.safe_load(files[catalog.file(__version__)])
+    assert blob["image"] == release(__version__).bundle_image
+    assert {image["image"].partition("/")[0] for image in blob["relatedImages"]} == {
+        "registry.example.com"
+    }
+    assert files["bundles/v0.0.9.yaml"] == (folder / "bundles" / "v0.0.9.yaml").read_text()

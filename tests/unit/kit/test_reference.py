@@ -1,0 +1,34 @@
+"""The reference pages say why each right is there."""
+
+import pytest
+
+from kopf_kit.pack import reference_rights
+from kopf_kit.rig.run import HackError
+
+ROLE = """\
+kind: Role
+metadata:
+  name: message-operator-leader-election
+rules:
+  # Why it is there,
+  # on two lines.
+  - apiGroups: [""]
+    resources: [pods]
+    verbs: [get]
+"""
+
+
+def test_a_reason_is_the_comment_above_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference_rights, "text", lambda *_: ROLE)
+
+    [(_, [(_, reason)])] = reference_rights._rendered()
+
+    assert reason == "Why it is there, on two lines."
+
+
+def test_a_rule_without_a_reason_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = "  - apiGroups: [apps]\n    resources: [deployments]\n    verbs: [get]\n"
+    monkeypatch.setattr(reference_rights, "text", lambda *_: ROLE + rule)
+
+    with pytest.raises(HackError, match="write a comment above it"):
+        [*reference_rights._rendered()]

@@ -1,0 +1,84 @@
+"""The local registry is asked over HTTP; here an HTTP server of the test's own answers."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+
+import pytest
+
+from kopf_kit.pack.references import looked_up, pinned
+from kopf_kit.rig import registry
+from kopf_kit.rig.run import HackError
+
+DIGEST = f"sha256:{'1' * 64}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Knows one image, and is in trouble with another."""
+
+    codes: ClassVar = {"/v2/known/manifests/1.0": 200, "/v2/ill/manifests/1.0": 500}
+
+    def do_GET(self) -> None:
+        """Answer with the digest of what is asked for."""
+        self.send_response(self.codes.get(self.path, 404))
+        self.send_header("Docker-Content-Digest", DIGEST)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A registry that answers."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        monkeypatch.setattr(registry, "PORT", server.server_port)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield
+        server.shutdown()
+
+
+@pytest.mark.usefixtures("answering")
+def test_an_image_is_named_by_the_digest_that_the_registry_tells() -> None:
+    assert pinned(f"{registry.ADDRESS}/known:1.0") == f"{registry.ADDRESS}/known@{DIGEST}"
+    assert pinned(f"{registry.ADDRESS}/unknown:1.0") == f"{registry.ADDRESS}/unknown:1.0"
+
+
+@pytest.mark.usefixtures("answering")
+def test_an_image_that_is_given_and_not_there_is_refused_with_what_puts_it_there() -> None:
+    given = f"{registry.ADDRESS}/unknown:1.0"
+
+    with pytest.raises(HackError) as error:
+        looked_up(given, "IMG")
+
+    assert str(error.value) == (
+        f"IMG={given} is not in the local registry; `make docker-build docker-push IMG={given}` "
+        "puts an image of the operator there, and without IMG the image is built here"
+    )
+
+
+@pytest.mark.usefixtures("answering")
+def test_a_registry_in_trouble_is_not_taken_for_one_without_the_image() -> None:
+    with pytest.raises(HackError, match=r"cannot say whether it has ill:1\.0: .*500"):
+        pinned(f"{registry.ADDRESS}/ill:1.0")
+
+
+def test_a_registry_that_does_not_answer_is_told_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        monkeypatch.setattr(registry, "PORT", server.server_port)
+
+    with pytest.raises(HackError, match=r"does not answer \(.*refused.*\); `make cluster`"):
+        pinned(f"{registry.ADDRESS}/known:1.0")
+
+
+def test_operators_on_one_machine_have_registries_of_their_own() -> None:
+    names = ("message-operator", "cache-operator", "shop-operator")
+
+    ports = [registry.port(name, "message-operator") for name in names]
+
+    assert ports[0] == 5001
+    assert len(set(ports)) == len(names)
+    assert all(1024 < port < 15_000 for port in ports)

@@ -1,0 +1,102 @@
+"""kopf_kit.pack.samples: what users are shown are the samples that PROJECT lists, as written."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from kopf_kit.pack import numbered, samples
+from kopf_kit.pack.project import PROJECT, Kind
+from kopf_kit.rig.run import HackError
+
+SAMPLE = """\
+# How one begins.
+---
+apiVersion: example.com/v1
+kind: Note
+metadata:
+  name: sample
+spec:
+  # Two paragraphs.
+  text: |
+    {{ .Values }}
+
+    `the second`
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The one sample of a project."""
+    file = tmp_path / "sample.yaml"
+    file.write_text(SAMPLE)
+    kind = Kind(domain="example.com", kind="Note", plural="notes", version="v1")
+    project = msgspec.structs.replace(PROJECT, kinds=(kind,), samples={"Note": (file,)})
+    monkeypatch.setattr(samples, "PROJECT", project)
+    return file
+
+
+def test_what_people_apply_is_the_sample_without_the_comments_before_it(file: Path) -> None:
+    assert samples.first() == SAMPLE.partition("---\n")[2]
+
+
+def test_helm_renders_the_sample_as_it_is(file: Path) -> None:
+    assert '    {{ "{{" }} .Values }}\n\n    `the second`\n{{- end }}' in samples.template()
+
+
+def test_chart_yaml_has_the_sample_also_the_second_time(file: Path) -> None:
+    text = "  artifacthub.io/crdsExamples: |\n    - {}\n  artifacthub.io/links: |\n    - {}\n"
+
+    once = numbered.with_samples(text)
+
+    assert numbered.with_samples(once) == once
+    annotations = yaml.safe_load(once)
+    (listed,) = yaml.safe_load(annotations["artifacthub.io/crdsExamples"])
+    assert listed == yaml.safe_load(SAMPLE.partition("---\n")[2]) == samples.manifests()[0]
+    assert annotations["artifacthub.io/links"] == "- {}\n"
+
+
+def test_a_chart_without_a_place_for_the_samples_is_told(file: Path) -> None:
+    with pytest.raises(HackError, match="finds no place for the samples"):
+        numbered.with_samples("  artifacthub.io/links: |\n    - {}\n")
+
+
+@pytest.mark.parametrize(
+    ("shown", "dropped"),
+    [
+        ("# the samples", []),
+        ("- {kind: Note, metadata: {name: sample}, spec: {text: older}}", []),
+        ("- {kind: Note, metadata: {name: mine}}", ["Note mine"]),
+    ],
+    ids=["at first", "the sample", "another"],
+)
+def test_an_object_that_was_only_in_chart_yaml_does_not_vanish_in_silence(
+    shown: str, dropped: list[str], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chart = file.with_name("Chart.yaml")
+    chart.write_text(f"annotations:\n  artifacthub.io/crdsExamples: |\n    {shown}\n")
+    monkeypatch.setattr(numbered, "_WRITTEN", chart)
+
+    assert numbered.dropped() == dropped
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (SAMPLE.replace("Note", "Nota"), "must be one Note, as PROJECT says; its kind is Nota"),
+        ("- a\n", "its kind is None"),
+        ("", "its kind is None"),
+        ("a: [", "must be one object in YAML: "),
+        (f"{SAMPLE}---\n{SAMPLE}", "must be one object in YAML: "),
+    ],
+    ids=["another kind", "a list", "nothing", "no YAML", "two objects"],
+)
+def test_a_sample_that_is_none_of_its_kind_is_told(file: Path, text: str, sentence: str) -> None:
+    file.write_text(text)
+
+    with pytest.raises(HackError) as error:
+        samples.manifests()
+
+    assert sentence in str(error.value)
+    assert str(file) in str(error.value)

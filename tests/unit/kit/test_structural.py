@@ -1,0 +1,204 @@
+"""A class becomes a schema that an API server takes, or is refused in a sentence.
+
+That a real API server takes them is shown by tests/faults/test_declared.py.
+"""
+
+import datetime
+import decimal
+import enum
+import uuid
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+from msgspec import Meta
+
+import kopf_runtime as kr
+from kopf_kit.pack.structural import DeclarationError, Schema, structural
+
+ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
+
+
+class Color(enum.Enum):
+    """A color."""
+
+    RED = "red"
+    BLUE = "blue"
+
+
+class Inner(kr.Fields, frozen=True):
+    """What is inside."""
+
+    a_size: Annotated[int, Meta(gt=0, description="How large.")] = 3
+    note: str | None = None
+
+
+def schema_of(type_: Any, default: Any = msgspec.NODEFAULT) -> Schema:
+    """Return the schema of a field of this type."""
+    one = msgspec.defstruct("One", [("field", type_, default)])
+    schema: Schema = structural(one, ".spec")["properties"]["field"]
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("type_", "schema"),
+    [
+        (str, {"type": "string"}),
+        (bool, {"type": "boolean"}),
+        (float, {"type": "number"}),
+        (bytes, {"type": "string", "format": "byte"}),
+        (int, {"type": "integer", "format": "int64"}),
+        (
+            Annotated[int, Meta(ge=0, le=5)],
+            {"type": "integer", "format": "int32", "minimum": 0, "maximum": 5},
+        ),
+        (
+            Annotated[int, Meta(ge=0, lt=2**40)],
+            {
+                "type": "integer", "format": "int64", "minimum": 0,
+                "maximum": 2**40, "exclusiveMaximum": True,
+            },
+        ),
+        (str | None, {"type": "string", "nullable": True}),
+        (int | str, {"x-kubernetes-int-or-string": True}),
+        (int | str | None, {"x-kubernetes-int-or-string": True, "nullable": True}),
+        (
+            Annotated[int, Meta(gt=0, le=9)] | Annotated[str, Meta(max_length=5, pattern="^a")],
+            {
+                "x-kubernetes-int-or-string": True, "minimum": 0, "exclusiveMinimum": True,
+                "maximum": 9, "maxLength": 5, "pattern": "^a",
+            },
+        ),
+        (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
+        (Literal["a", None], {"type": "string", "enum": ["a"]}),
+        (Literal["a"] | None, {"type": "string", "enum": ["a"]}),
+        (Literal[1, 2], {"type": "integer", "format": "int64", "enum": [1, 2]}),
+        (Color, {"type": "string", "enum": ["blue", "red"], "description": "A color."}),
+        (list[str], {"type": "array", "items": {"type": "string"}}),
+        (
+            set[str],
+            {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+        ),
+        (list[Any], {"type": "array", "items": ANYTHING}),
+        (dict[str, bool], {"type": "object", "additionalProperties": {"type": "boolean"}}),
+        (dict[str, Any], {"type": "object", **ANYTHING}),
+        (Any, ANYTHING),
+        (
+            Annotated[datetime.datetime, Meta(tz=True)],
+            {"type": "string", "format": "date-time"},
+        ),
+        (Annotated[str, Meta(title="One", examples=["a"])], {"type": "string"}),
+        (Annotated[str, Meta(pattern="^a+$")], {"type": "string", "pattern": "^a+$"}),
+        (
+            Annotated[str, Meta(extra_json_schema=kr.rules(kr.Rule("self != ''", "say more")))],
+            {
+                "type": "string",
+                "x-kubernetes-validations": [{"rule": "self != ''", "message": "say more"}],
+            },
+        ),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_type_becomes_what_an_api_server_takes(type_: Any, schema: Schema) -> None:
+    assert schema_of(type_) == schema
+
+
+def test_a_class_within_stands_in_its_place_with_its_own_defaults() -> None:
+    size = {
+        "type": "integer", "format": "int64", "description": "How large.", "default": 3,
+        "minimum": 0, "exclusiveMinimum": True,
+    }  # fmt: skip
+    inner = {"aSize": size, "note": {"type": "string", "nullable": True}}
+
+    assert schema_of(Inner, Inner()) == {
+        "type": "object", "description": "What is inside.", "default": {}, "properties": inner,
+    }  # fmt: skip
+    assert schema_of(Inner, Inner(7, "n"))["default"] == {"aSize": 7, "note": "n"}
+    assert "default" not in schema_of(Inner | None, None)
+    assert schema_of(list[Inner])["items"]["properties"] == inner
+
+
+def test_a_set_by_default_is_always_written_in_the_same_order() -> None:
+    letters = list("gfedcba")
+
+    assert schema_of(frozenset[str], frozenset(letters))["default"] == sorted(letters)
+
+
+def test_a_field_without_a_default_is_required() -> None:
+    class Outer(kr.Fields, frozen=True):
+        first_name: str
+        last_name: str = ""
+
+    assert structural(Outer)["required"] == ["firstName"]
+
+
+class Endless(msgspec.Struct):
+    """Contains itself."""
+
+    more: list["Endless"] = []
+
+
+class Timed(kr.Fields, frozen=True):
+    """Has a time."""
+
+    wait_time: datetime.timedelta = datetime.timedelta(seconds=1)
+
+
+class Tagged(msgspec.Struct, tag=True):
+    """One of two."""
+
+
+class Limited(msgspec.Struct):
+    """Its name may be null, and only then it has no pattern."""
+
+    name: Annotated[str | None, Meta(pattern="^a")] = None
+
+
+class Other(msgspec.Struct, tag=True):
+    """One of two."""
+
+
+@pytest.mark.parametrize(
+    ("type_", "complaint"),
+    [
+        (Tagged | Other, ".spec.field may be of several types"),
+        (int | bool, ".spec.field may be of several types"),
+        (list[str] | str, ".spec.field may be of several types"),
+        (list[Tagged | int], ".spec.field[] may be of several types"),
+        (tuple[int, str], ".spec.field is a tuple"),
+        (Endless, ".spec.field.more[] contains itself (Endless > Endless)"),
+        (Literal[1, "a"], ".spec.field has choices of several types"),
+        (dict[Annotated[str, Meta(max_length=3)], str], ".spec.field restricts its keys"),
+        (dict[int, str], ".spec.field restricts its keys"),
+        (Annotated[str, Meta(pattern="^(?=a)")] | int, ".spec.field has a pattern with `(?=`"),
+        (uuid.UUID | int, ".spec.field may be of several types"),
+        (datetime.datetime, ".spec.field may lack its time zone"),
+        (datetime.datetime | int, ".spec.field may lack its time zone"),
+        (datetime.time, ".spec.field is a time of day"),
+        (list[datetime.timedelta] | None, ".spec.field[] is a timedelta"),
+        (dict[str, decimal.Decimal], ".spec.field[] is a Decimal"),
+        (Timed, ".spec.field.waitTime is a timedelta"),
+        (None, ".spec.field is always null"),
+        (Annotated[float, Meta(multiple_of=0.5)], ".spec.field has a multiple_of with a fraction"),
+        (frozenset[Inner], ".spec.field is a set of objects"),
+        (set[str | None], ".spec.field is a set of objects"),
+        (Annotated[str, Meta(pattern="^(?!a)")], ".spec.field has a pattern with `(?!`"),
+        (Annotated[str, Meta(pattern=r"(a)\1")], r".spec.field has a pattern with `\1`"),
+        (object, ".spec.field has no schema: "),
+        (Limited, ".spec.field.name has no schema: Can only set `pattern` on a str type"),
+    ],
+    ids=str,
+)
+def test_what_no_definition_can_say_is_refused_in_a_sentence(type_: Any, complaint: str) -> None:
+    with pytest.raises(DeclarationError) as error:
+        schema_of(type_)
+
+    assert str(error.value).startswith(complaint)
+    assert "\n" not in str(error.value)
+
+
+def test_a_limit_on_a_union_is_refused_with_what_to_write_instead() -> None:
+    with pytest.raises(DeclarationError, match=r"as in Annotated\[str, Meta\(…\)\] \| None$"):
+        schema_of(Limited)
+
+    assert schema_of(Annotated[str, Meta(pattern="^a")] | None)["pattern"] == "^a"

@@ -1,0 +1,322 @@
+"""`make test`: tiers run in two lanes, are ended together, told in a table, and kept by content."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from kopf_kit.commands import release
+from kopf_kit.commands import test as command
+from kopf_kit.pack.publication import source
+from kopf_kit.rig import paths
+from kopf_kit.rig.run import HackError
+from kopf_kit.tiers import lanes, reports, tested, tier
+
+REAL = command.TIERS
+#: Runs `make test` with other tiers in another folder.
+CALL = """
+import sys
+from pathlib import Path
+from kopf_kit.commands import test
+from kopf_kit.rig import command
+wanted, folder, *words = sys.argv[1:]
+folder = Path(folder)
+sys.exit(command.execute(lambda: test.run(wanted, words, folder / "tiers.toml", folder)))
+"""
+
+
+#: What a run is limited by, as by the run that this test is in.
+LIMITS = (*tested.LIMITS, lanes.WITHIN)
+
+
+class Tiers:
+    """Tiers of small commands of a shell, in a folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if name not in LIMITS},
+            "CLUSTER": "kind",
+        }
+
+    def write(self, **tiers: Mapping[str, object]) -> None:
+        lines = []
+        for name, fields in tiers.items():
+            known = {"says": name, "set": "test", "lane": "computes", **fields}
+            lines += [f"[{name}]", *(f"{key} = {json.dumps(v)}" for key, v in known.items())]
+        (self.folder / "tiers.toml").write_text("\n".join(lines))
+
+    def start(self, wanted: str, *words: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-c", CALL, wanted, str(self.folder), *words],
+            cwd=paths.CHECKOUT,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, wanted: str, *words: str) -> tuple[int, str]:
+        process = self.start(wanted, *words)
+        said, _ = process.communicate(timeout=120)
+        return process.returncode, said
+
+    def ran(self) -> list[str]:
+        """Return what the tiers wrote into a file, in order."""
+        file = self.folder / "ran"
+        return file.read_text().split() if file.exists() else []
+
+
+@pytest.fixture
+def tiers(tmp_path: Path) -> Tiers:
+    return Tiers(tmp_path)
+
+
+def notes(tiers: Tiers, word: str) -> str:
+    """Return a command that notes a word."""
+    return f"echo {word} >>{tiers.folder}/ran"
+
+
+def test_all_pass_and_each_has_a_log_and_a_line(tiers: Tiers) -> None:
+    tiers.write(a={"run": "echo said by a"}, b={"run": "true", "lane": "waits"})
+
+    code, said = tiers.run("test")
+
+    assert code == 0
+    assert "0 of 2 tiers failed" in said
+    assert {line.split()[1] for line in said.splitlines() if "passed " in line} == {"a", "b"}
+    assert "said by a" in (tiers.folder / "test" / "a.log").read_text()
+    assert "said by a" not in said
+
+
+def test_a_failure_ends_nothing_else_fails_all_and_has_the_last_words(tiers: Tiers) -> None:
+    tiers.write(
+        a={"run": "echo what is wrong; exit 3"},
+        b={"run": notes(tiers, "b")},
+        c={"run": notes(tiers, "c"), "lane": "waits"},
+    )
+
+    code, said = tiers.run("test")
+
+    assert code == 1
+    assert sorted(tiers.ran()) == ["b", "c"]
+    assert "1 of 3 tiers failed" in said
+    assert "exit code 3" in said
+    assert said.rstrip().endswith("what is wrong")
+
+
+def test_the_first_failing_test_is_named(tiers: Tiers) -> None:
+    test = tiers.folder / "test_it.py"
+    test.write_text("def test_good(): pass\n\n\ndef test_bad(): assert 0\n")
+    tiers.write(a={"run": f"python -m pytest -p no:cacheprovider -c /dev/null {test} {{pytest}}"})
+
+    code, said = tiers.run("test", "--tier", "a")
+
+    assert code == 1
+    assert "1 passed, 1 failed" in said
+    assert "test_it.py::test_bad; " in said
+    assert "::test_good" in "".join(reports.slowest(tiers.folder / "test"))
+
+
+def test_lanes_run_side_by_side_and_a_tier_waits_for_those_that_it_names(tiers: Tiers) -> None:
+    pipe = tiers.folder / "pipe"
+    os.mkfifo(pipe)
+    tiers.write(
+        a={"run": f"echo x >{pipe}"},  # ends only if the other lane reads
+        b={"run": notes(tiers, "b")},
+        c={"run": f"cat {pipe}", "lane": "waits"},
+        d={"run": notes(tiers, "d"), "lane": "waits", "after": ["b"]},
+    )
+
+    code, _ = tiers.run("test")
+
+    assert code == 0
+    assert tiers.ran() == ["b", "d"]
+
+
+def alive(group: int) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, 0)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_both_lanes_with_all_their_processes(
+    tiers: Tiers, number: signal.Signals
+) -> None:
+    ready = tiers.folder / "ready"
+    os.mkfifo(ready)
+    # Each has a child in the background, which ignores SIGINT and would live on.
+    stays = f"sleep 600 & echo $$ >{ready}; wait; {notes(tiers, 'went_on')}"
+    tiers.write(
+        a={"run": stays},
+        b={"run": stays, "lane": "waits"},
+        c={"run": notes(tiers, "c"), "lane": "waits"},
+    )
+    process = tiers.start("test")
+    groups: list[int] = []
+    while len(groups) < 2:
+        groups += [int(line) for line in ready.read_text().split()]
+
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert "interrupted" in said
+    assert not any(map(alive, groups))
+    assert tiers.ran() == []
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A git repository with a file in it."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "file").write_text("one\n")
+    return tmp_path
+
+
+def test_a_content_keeps_its_hash_when_it_is_committed(here: Path) -> None:
+    before = tested.tree(here)
+    ours = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    subprocess.run(["git", "-C", str(here), "add", "."], check=True)
+    subprocess.run(["git", "-C", str(here), *ours, "commit", "-qm", "it"], check=True)
+    committed = tested.tree(here)
+    (here / "file").write_text("two\n")
+    subprocess.run(["git", "-C", str(here), "diff", "--cached", "--quiet"], check=True)
+
+    assert before == committed
+    assert tested.tree(here) != before
+
+
+def test_all_goes_on_where_it_stopped(tiers: Tiers) -> None:
+    gate = tiers.folder / "gate"
+    tiers.write(
+        a={"run": notes(tiers, "a")},
+        b={"run": f"{notes(tiers, 'b')}; test -e {gate}", "set": "all"},
+        c={"run": notes(tiers, "c"), "set": "all"},
+    )
+
+    first, _ = tiers.run("all")
+    gate.touch()
+    second, said = tiers.run("all")
+    third, _ = tiers.run("all")
+    again, _ = tiers.run("all", "--again", "--part", "a")
+
+    assert (first, second, third, again) == (1, 0, 0, 0)
+    assert tiers.ran() == ["a", "b", "c", "b", "a"]
+    assert "passed before with this content: a " in said
+
+
+COMMITS = [("raised", "release: raise the version to 1.0.0"), ("tested", "core: it"), ("old", "a")]
+
+
+@pytest.fixture
+def released(tiers: Tiers, monkeypatch: pytest.MonkeyPatch) -> Tiers:
+    """A commit that releasing made, on one of which all but `b` has passed."""
+    tiers.write(a={"run": "true"}, b={"run": "true", "set": "all"})
+    log = "".join(f"{content} {subject}\n" for content, subject in COMMITS)
+    monkeypatch.setattr(source, "_git", lambda *_: log)
+    monkeypatch.delenv("UNTESTED", raising=False)
+    ours = (tiers.folder / "tiers.toml", tiers.folder)
+    monkeypatch.setattr(command.missing, "__defaults__", ours)
+    tested.record(tiers.folder, "tested", "a", 1.0, "1 passed")
+    tested.record(tiers.folder, "old", "b", 1.0, "1 passed")
+    return tiers
+
+
+def test_a_release_is_refused_with_what_has_not_passed(released: Tiers) -> None:
+    with pytest.raises(
+        HackError, match=r"have not passed for this commit: b\. Run `make test-all`"
+    ):
+        release._check_tested()
+
+
+def test_a_release_goes_on_once_all_has_passed_for_what_it_is_made_of(released: Tiers) -> None:
+    tested.record(released.folder, "tested", "b", 1.0, "1 passed")
+
+    release._check_tested()
+
+
+@pytest.mark.usefixtures("released")
+def test_untested_yes_overrides_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNTESTED", "yes")
+
+    release._check_tested()
+
+
+def test_what_is_chosen_or_limited_is_not_kept(tiers: Tiers) -> None:
+    tiers.write(a={"run": "true {options}"})
+
+    tiers.run("test", "--tier", "a", "-k", "some")
+    tiers.environment["KUBERNETES"] = "1.35"
+    tiers.run("test")
+
+    assert not (tiers.folder / "tested").exists()
+    assert command.missing("0" * 40, tiers.folder / "tiers.toml", tiers.folder) == ["a"]
+
+
+def test_a_part_is_the_quick_and_the_long_tier(tiers: Tiers) -> None:
+    long = {"run": notes(tiers, "long"), "set": "all"}
+    tiers.write(**{"a": {"run": notes(tiers, "a")}, "a-long": long, "b": {"run": "exit 1"}})
+
+    tiers.run("all", "--part", "a")
+    tiers.run("test", "--tier", "a")
+
+    assert tiers.ran() == ["a", "long", "a"]
+
+
+def test_an_unknown_tier_is_refused_with_those_that_there_are(tiers: Tiers) -> None:
+    tiers.write(a={"run": "true"}, b={"run": "true"})
+
+    code, said = tiers.run("test", "--tier", "x")
+
+    assert code == 1
+    assert "there is no tier x; choose of a, b" in said
+
+
+def test_times_of_the_last_run_are_told_before_anything_runs(tiers: Tiers) -> None:
+    tiers.write(a={"run": "true"}, b={"run": "true", "lane": "waits"})
+    (tiers.folder / "test").mkdir()
+    (tiers.folder / "test" / "times.json").write_text('{"a": 83.0}')
+
+    _, said = tiers.run("test", "--list")
+
+    assert "a                1m23s" in said
+    assert not (tiers.folder / "test" / "a.log").exists()
+
+
+def test_a_tier_that_takes_too_long_is_ended(tiers: Tiers) -> None:
+    tiers.write(a={"run": "sleep 600", "limit": 0})
+
+    code, said = tiers.run("test")
+
+    assert code == 1
+    assert "timed out" in said
+
+
+def test_what_needs_our_own_cluster_is_left_out_on_an_existing_one(tiers: Tiers) -> None:
+    tiers.write(a={"run": notes(tiers, "a")}, b={"run": "exit 1", "own_cluster": True})
+    tiers.environment["CLUSTER"] = "existing"
+
+    code, said = tiers.run("test")
+
+    assert (code, tiers.ran()) == (0, ["a"])
+    assert "left out with CLUSTER=existing: b" in said
+
+
+def test_check_needs_no_cluster_and_each_path_exists() -> None:
+    real = tier.read(REAL)
+
+    assert not any(each.cluster or each.own_cluster for each in tier.of_set(real, "check"))
+    for each in real.values():
+        for word in f"{each.run} {each.pytest}".split():
+            if word.startswith("tests/"):
+                assert (paths.CHECKOUT / word).exists(), word

@@ -1,0 +1,72 @@
+"""A variable of `make` with a value that means nothing ends in one line that says so."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from kopf_kit.commands import docs, own_tiers
+from kopf_kit.rig import paths
+from kopf_kit.rig.run import HackError
+
+
+@pytest.mark.parametrize("value", ["x", "0", "-1", "nan", "inf"])
+def test_minutes_that_are_none_are_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINUTES", value)
+
+    with pytest.raises(HackError, match=f"^MINUTES={value} is not valid. Use a number of minutes"):
+        own_tiers.minutes()
+
+
+@pytest.mark.parametrize(
+    ("command", "variable", "said"),
+    [
+        (["soak"], "x", "error: MINUTES=x is not valid."),
+        (["docs-serve", "--port=99999"], "", "error: PORT=99999 is not valid."),
+    ],
+)
+def test_it_ends_in_one_line(command: list[str], variable: str, said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kopf_kit", *command], cwd=paths.CHECKOUT, capture_output=True,
+        env={**os.environ, "MINUTES": variable}, text=True, check=False, timeout=300,
+    )  # fmt: skip
+
+    assert done.returncode == 1
+    assert done.stderr.strip().startswith(said)
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("value", ["99999", "x", "-1"])
+def test_a_port_that_is_none_is_refused_before_the_site_is_built(value: str) -> None:
+    with pytest.raises(HackError, match=f"^PORT={value} is not valid. Use a number up to 65535"):
+        docs._server(value)
+
+
+def test_a_port_that_is_taken_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        with pytest.raises(HackError, match=f"^PORT={port} cannot be listened on: .+ in use"):
+            docs._server(str(port))
+
+
+@pytest.mark.parametrize(
+    ("given", "unknown"),
+    [
+        ([], []),
+        (["IMAGES=pull", "KIND_CLUSTER_NAME=other", "MINUTES=1", "ARGS=-k a", "PORT=1"], []),
+        (["IMAGE=pull", "IMAGES=pull", "REGISTERY=a b"], ["IMAGE", "REGISTERY"]),
+    ],
+)
+def test_a_misspelt_variable_is_warned_of(given: list[str], unknown: list[str]) -> None:
+    done = subprocess.run(
+        ["make", *given], cwd=paths.CHECKOUT, capture_output=True, text=True, check=True,
+        timeout=300,
+    )  # fmt: skip
+
+    assert sorted(done.stderr.splitlines()) == [
+        f"make: warning: no command here has a variable {name}; it only goes into the environment"
+        for name in unknown
+    ]

@@ -1,0 +1,122 @@
+"""Versions: those of Kubernetes agree, and what is found on the PATH is judged rightly."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench import peers
+from kopf_kit.rig import golang, tools, versions
+from kopf_kit.rig.run import HackError
+
+_GO = Path(golang.__file__).parent / "go"
+
+
+@pytest.mark.parametrize("minor", versions.PROVED)
+def test_every_library_of_kubernetes_is_of_its_version(minor: str) -> None:
+    libraries = versions.PROVED[minor].replace("v1.", "v0.")
+    name = "kubernetes" if minor == versions.NEWEST else f"kube-apiserver-{minor}"
+    server = golang.PROGRAMS[name].folder
+    replaced = re.findall(r"(k8s\.io/\S+) => \1 (\S+)", (server / "go.mod").read_text())
+
+    assert versions.minor(versions.PROVED[minor]) == minor
+    assert len(replaced) > 30
+    assert {version for _, version in replaced} == {libraries}
+
+
+def test_no_version_is_missing_between_those_that_are_proved() -> None:
+    minors = [int(minor.removeprefix("1.")) for minor in versions.PROVED]
+
+    assert minors == list(range(minors[0], minors[-1] + 1))
+
+
+def test_the_peer_is_built_with_the_same_libraries() -> None:
+    """So that what they share is compiled once."""
+    peer = peers.IN_GO["controller-runtime-peer"].folder / "go.mod"
+    libraries = re.findall(r"k8s\.io/(?:api|apimachinery|client-go) (\S+)", peer.read_text())
+
+    assert set(libraries) == {versions.KUBERNETES.replace("v1.", "v0.")}
+
+
+def test_every_program_has_a_module() -> None:
+    for program in (golang.PROGRAMS | peers.IN_GO).values():
+        assert (program.folder / "go.mod").is_file()
+
+
+@pytest.mark.parametrize(
+    ("tool", "said", "fits"),
+    [
+        ("kind", "kind v0.33.0 go1.26.8 linux/amd64", True),
+        ("kind", "kind v0.20.0 go1.20.4 linux/amd64", False),
+        ("kubectl", "Client Version: v1.36.1\nKustomize Version: v5.7.1", True),
+        ("kubectl", "Client Version: v1.34.4-dispatcher\nKustomize Version: v5.5.0", False),
+        ("helm", "v3.22.0+g1234567", True),
+        ("helm", "v3.9.4+gdbc6d8e", False),
+        ("helm", "v4.3.1+gdbc6d8e", True),
+        ("helm", "v5.0.0+gdbc6d8e", False),
+        ("helm3", "v3.22.0+g1234567", True),
+        ("helm3", "v4.3.1+gdbc6d8e", False),
+        ("helm4", "v4.3.1+gdbc6d8e", True),
+        ("helm4", "v3.22.0+gdbc6d8e", False),
+        ("helm", "error: no such flag", False),
+        ("helm", None, False),
+    ],
+)
+def test_a_tool_is_taken_from_the_path_only_where_its_version_fits(
+    tool: str, said: str | None, fits: bool
+) -> None:
+    assert tools.fits(tool, said) is fits
+
+
+@pytest.mark.parametrize(
+    ("said", "recent"),
+    [
+        ("go version go1.26.6 linux/amd64", True),
+        ("go version go1.27rc1 linux/amd64", True),
+        ("go version go1.26.2 linux/amd64", False),
+        ("go version go1.19.8 linux/amd64", False),
+        (None, False),
+    ],
+)
+def test_an_old_go_is_not_used(said: str | None, recent: bool) -> None:
+    assert golang.recent(said) is recent
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    tools._found.cache_clear()
+    yield tmp_path
+    tools._found.cache_clear()
+
+
+def test_a_tool_that_fits_is_taken_as_it_is(path: Path) -> None:
+    helm = path / "helm"
+    helm.write_text("#!/bin/sh\necho v3.20.1+gabc\n")
+    helm.chmod(0o755)
+
+    assert tools.path("helm") == helm
+
+
+@pytest.mark.parametrize("name", ["helm", "helm4"])
+def test_a_helm_4_serves_as_helm_and_as_helm_4(path: Path, name: str) -> None:
+    helm = path / "helm"
+    helm.write_text("#!/bin/sh\necho v4.3.1+gabc\n")
+    helm.chmod(0o755)
+
+    assert tools.path(name) == helm
+
+
+def test_a_tool_that_does_not_fit_is_built(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    helm = path / "helm"
+    helm.write_text("#!/bin/sh\necho v2.17.0+gabc\n")
+    helm.chmod(0o755)
+
+    def build(name: str) -> Path:
+        raise HackError(f"would build {name}")
+
+    monkeypatch.setattr(golang, "program", build)
+
+    with pytest.raises(HackError, match="would build helm"):
+        tools.path("helm")
