@@ -69,7 +69,7 @@ def test_a_tag_releases_the_version_that_it_names(name: str, command: str) -> No
     )
 
     assert step["env"]["TAG"] == "${{ github.ref_name }}"
-    assert f'hack {command} "1.2.3-rc.1"' in done.stdout
+    assert f'kopf_kit {command} "1.2.3-rc.1"' in done.stdout
 
 
 def test_what_builds_a_release_signs_it_and_only_its_page_is_written_to_the_repository() -> None:

@@ -20,13 +20,13 @@ from tests.support.rights import Right, bound_roles, granted
 
 CHECKOUT = Path(__file__).parents[3]
 RUNBOOKS = CHECKOUT / "docs" / "runbooks"
-RUNTIME = CHECKOUT / "operator" / "kopf_runtime"
+RUNTIME = CHECKOUT / "packages" / "kopf-runtime" / "src" / "kopf_runtime"
 
 
 def operators_own() -> set[str]:
     """Return the reasons that the code of the operator names."""
     found: set[object] = set()
-    for file in (CHECKOUT / "operator").rglob("*.py"):
+    for file in (*(CHECKOUT / "operator").rglob("*.py"), *RUNTIME.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and name_of(node.func) in ("_stop", "Trouble", "Status"):
                 found.update(a.value for a in node.args if isinstance(a, ast.Constant))
