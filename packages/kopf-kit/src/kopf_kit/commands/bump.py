@@ -10,6 +10,7 @@ from pathlib import Path
 from kopf_kit.commands import Subparsers
 from kopf_kit.pack import catalog, changelog, history
 from kopf_kit.pack.project import PROJECT
+from kopf_kit.pack.publication import packages
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import HackError
 from kopf_kit.rig.steps import say
@@ -42,6 +43,7 @@ def bump(version: str) -> None:
         ),
         _CSV: _replaced(_CSV, r'^    createdAt: ".*"$', f'    createdAt: "{today}"'),
         **changelog.files(version),
+        **(packages.raised(version) if PROJECT.root == paths.CHECKOUT else {}),
     }
     for file, text in texts.items():
         file.write_text(text)

@@ -89,6 +89,7 @@ def _check(version: str, signer: Signer, destination: str) -> None:
         bump.check(version)
     catalog.check_records(version)
     source.check_clean()
+    files.check()
     _check_tested()
     signer.check()
     if registry.is_local(destination):

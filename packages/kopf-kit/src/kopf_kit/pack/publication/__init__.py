@@ -1,7 +1,8 @@
 """What a release publishes beside its images: `make release` makes, signs and checks it.
 
 source         the commit that a release is made of, and the commits that releasing adds
-distribution   what only the kit's own repository publishes: the runtime, and the plugin of kubectl
+packages       the Python packages in packages/, built the same from the same sources
+distribution   what only the kit's own repository publishes: the plugin of kubectl
 materials      bills of materials, of the lock and of images
 statements     where an image comes from (SLSA), and which vulnerabilities do not matter (OpenVEX)
 images         the images by their digests: given, found, or built and pushed

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from kopf_kit.pack import bundle, manifests
 from kopf_kit.pack.project import PROJECT
-from kopf_kit.pack.publication import materials, statements
+from kopf_kit.pack.publication import packages, statements
 from kopf_kit.pack.references import image_parts
 from kopf_kit.pack.release import NAME, Release
 from kopf_kit.pack.rendered import template
@@ -28,6 +28,13 @@ LOCKED = {
     "operator": ("kopf-runtime",),
     "dev": ("kopf-runtime", "kopf-kit", "pyproject.toml:dev"),
 }
+#: Only releases need what it imports, so it is imported where it is used.
+_MATERIALS = "kopf_kit.pack.publication.materials"
+
+
+def check() -> None:
+    """Raise HackError where the packages are missing that only releases need."""
+    importlib.import_module(_MATERIALS)
 
 
 def write(
@@ -44,6 +51,7 @@ def write(
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    packages.build(folder)
     _write_those_of_the_kit(folder)
     texts = {
         "install.yaml": install(release),
@@ -99,6 +107,8 @@ def provenance(version: str, commit: str, date: datetime) -> str:
 
 def image_materials(image: str, version: str, date: datetime) -> str:
     """Return the bill of materials of an image of one platform."""
+    from kopf_kit.pack.publication import materials
+
     repository, _, digest = image.partition("@")
     purl = f"pkg:oci/{NAME}@{digest.replace(':', '%3A')}?repository_url={repository}"
     with tempfile.NamedTemporaryFile(suffix=".tar") as exported:
@@ -124,6 +134,8 @@ def push(folder: Path, ref: str, date: datetime) -> str:
 
 
 def _of_lock(release: Release, date: datetime) -> Mapping[str, str]:
+    from kopf_kit.pack.publication import materials
+
     home = statements.home().removeprefix("https://github.com/")
     purl = f"pkg:github/{home}" if home.count("/") == 1 else f"pkg:generic/{NAME}"
     subject = materials.subject(NAME, release.version, f"{purl}@v{release.version}")

@@ -14,13 +14,20 @@ from email.parser import Parser
 from importlib import metadata
 from pathlib import Path
 
-from cyclonedx.factory.license import LicenseFactory
-from cyclonedx.model import ExternalReference, ExternalReferenceType, HashType, XsUri
-from cyclonedx.model.bom import Bom, BomMetaData
-from cyclonedx.model.component import Component, ComponentType
-from cyclonedx.model.license import License
-from cyclonedx.output.json import JsonV1Dot6
-from packageurl import PackageURL
+from kopf_kit.rig.run import HackError
+
+try:
+    from cyclonedx.factory.license import LicenseFactory
+    from cyclonedx.model import ExternalReference, ExternalReferenceType, HashType, XsUri
+    from cyclonedx.model.bom import Bom, BomMetaData
+    from cyclonedx.model.component import Component, ComponentType
+    from cyclonedx.model.license import License
+    from cyclonedx.output.json import JsonV1Dot6
+    from packageurl import PackageURL
+except ModuleNotFoundError as error:
+    raise HackError(
+        f"a release needs {error.name}, which is not installed; install kopf-kit[release]"
+    ) from error
 
 _LOCKED = re.compile(
     r"^(?P<name>[\w.-]+)==(?P<version>[^\s;]+).*\\\n(?P<hashes>(?:    --hash=.*\n?)+)", re.MULTILINE

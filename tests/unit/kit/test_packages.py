@@ -1,0 +1,236 @@
+"""The distributions in packages/: what an index gets, and that it works with what it asks for."""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from kopf_kit.pack.publication import packages
+from kopf_kit.rig.run import HackError
+from message_operator import __version__
+
+CHECKOUT = Path(__file__).parents[3]
+FOLDERS = sorted(file.parent for file in packages.PACKAGES.glob("*/pyproject.toml"))
+HOME = "https://github.com/myorg/message-operator/"
+#: Distributions that are run as programs.
+PROGRAMS = {"git-cliff", "uv"}
+#: What of the kit still knows the plugin of this repository's operator, which no index has.
+UNPACKED = {"kubectl_message"}
+
+each = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+
+
+def project(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """What is built, by its name."""
+    return {file.name: file for file in packages.build(tmp_path_factory.mktemp("built"))}
+
+
+def wheel(built: dict[str, Path], folder: Path) -> Path:
+    return built[f"{folder.name.replace('-', '_')}-{__version__}-py3-none-any.whl"]
+
+
+def test_another_checkout_builds_the_same_bytes_at_another_time(
+    built: dict[str, Path], tmp_path: Path
+) -> None:
+    copied = shutil.copytree(packages.PACKAGES, tmp_path / "a-longer-path" / "packages")
+    for file in copied.rglob("*"):
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+
+    again = packages.build(tmp_path, copied)
+
+    assert len(built) == 2 * len(FOLDERS)
+    assert [file.name for file in again] == list(built)
+    assert [file.name for file in again if file.read_bytes() != built[file.name].read_bytes()] == []
+
+
+@each
+def test_a_wheel_has_all_sources_the_licence_and_a_page(
+    built: dict[str, Path], folder: Path
+) -> None:
+    source = folder / "src"
+    files = {
+        file.relative_to(source).as_posix()
+        for file in source.rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+
+    with zipfile.ZipFile(wheel(built, folder)) as archive:
+        names = set(archive.namelist())
+        (about,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        text = archive.read(about).decode()
+
+    assert {name for name in names if ".dist-info/" not in name and not name.endswith("/")} == files
+    assert f"{folder.name.replace('-', '_')}/py.typed" in files
+    assert about.replace("METADATA", "licenses/LICENSE") in names
+    assert (folder / "README.md").read_text() in text
+    for field in ("Author", "Keywords", "Classifier", "Project-URL", "License-Expression"):
+        assert f"\n{field}: " in text
+
+
+@each
+def test_the_links_of_its_page_lead_to_files_of_this_repository(folder: Path) -> None:
+    urls = project(folder)["urls"].values()
+    links = [*re.findall(r"\]\(([^)\s]+)\)", (folder / "README.md").read_text()), *urls]
+
+    assert [link for link in links if not link.startswith("https://")] == []
+    files = [re.fullmatch(rf"{HOME}(?:blob|tree)/main/(.+)", link) for link in links]
+    assert [file[1] for file in files if file and not (CHECKOUT / file[1]).exists()] == []
+
+
+@each
+def test_the_code_on_its_page_declares_an_operator(folder: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
+    # Declaring a kind twice is an error, so it runs in a process of its own.
+    code += "\nassert len(manager.controllers) == 1\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+@each
+def test_it_asks_for_what_it_imports_and_for_nothing_else(folder: Path) -> None:
+    about = project(folder)
+    extras = about.get("optional-dependencies", {})
+    asked = {Requirement(line).name for line in sum(extras.values(), about["dependencies"])}
+    asked.discard(folder.name)  # an extra may have another
+    installs = {
+        name: canonicalize_name(found[0])
+        for name, found in metadata.packages_distributions().items()
+    }
+    ours = {other.name.replace("-", "_"): other.name for other in FOLDERS}
+    named = ours | installs
+    imported = {
+        named.get(name, name)
+        for name in imports(folder / "src")
+        if name not in sys.stdlib_module_names | UNPACKED
+    }
+
+    assert imported - {folder.name} == asked - PROGRAMS
+
+
+def imports(folder: Path) -> Iterator[str]:
+    """Yield the top-level modules that the sources import."""
+    for file in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                yield from (name.name.partition(".")[0] for name in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                yield node.module.partition(".")[0]
+
+
+IMPORT_ALL = """
+import importlib, json, pkgutil, sys
+sys.path.insert(0, sys.argv[1])
+failed = {}
+for found in pkgutil.walk_packages([f"{sys.argv[1]}/{sys.argv[2]}"], f"{sys.argv[2]}."):
+    if not found.name.endswith("__main__"):
+        try:
+            importlib.import_module(found.name)
+        except Exception as error:
+            failed[found.name] = str(error)
+print(json.dumps(failed))
+"""
+
+
+@each
+@pytest.mark.parametrize("extras", [(), ("release", "testing")], ids=["plain", "extras"])
+def test_every_module_can_be_imported_with_what_it_asks_for_alone(
+    built: dict[str, Path], folder: Path, extras: tuple[str, ...], tmp_path: Path
+) -> None:
+    for name in needed(folder.name, extras):
+        link(metadata.distribution(name), tmp_path)
+    for other in FOLDERS:
+        if other == folder or other.name in needed(folder.name, extras):
+            zipfile.ZipFile(wheel(built, other)).extractall(tmp_path)
+    for name in UNPACKED:
+        (tmp_path / name).symlink_to(CHECKOUT / name)
+
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", IMPORT_ALL, tmp_path, folder.name.replace("-", "_")],
+        cwd=CHECKOUT,  # the kit reads its PROJECT
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+
+    failed = json.loads(done.stdout)
+    if not extras:
+        sentence = failed.pop("kopf_kit.pack.publication.materials", None)
+        assert sentence is None or sentence.endswith("install kopf-kit[release]")
+    assert failed == {}
+
+
+def needed(name: str, extras: tuple[str, ...]) -> set[str]:
+    """Return the distributions that one asks for with its extras, and those that these need."""
+    found: set[str] = set()
+    todo = [(name, extras)]
+    while todo:
+        asking, its = todo.pop()
+        for line in metadata.requires(asking) or []:
+            wanted = Requirement(line)
+            applies = wanted.marker is None or any(
+                wanted.marker.evaluate({"extra": extra}) for extra in ("", *its)
+            )
+            if applies and wanted.name != name and wanted.name not in found:
+                found.add(wanted.name)
+                todo.append((wanted.name, tuple(wanted.extras)))
+    return found
+
+
+def link(distribution: metadata.Distribution, folder: Path) -> None:
+    """Link what a distribution has installed here into a folder."""
+    for top in {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}:
+        if not (folder / top).exists() and not top.endswith((".pth", ".dist-info")):
+            (folder / top).symlink_to(Path(str(distribution.locate_file(top))))
+
+
+def test_all_distributions_have_the_version_of_the_operator_and_pin_each_other() -> None:
+    assert packages.raised(__version__) == {
+        folder / "pyproject.toml": (folder / "pyproject.toml").read_text() for folder in FOLDERS
+    }
+    asked = [line for folder in FOLDERS for line in project(folder)["dependencies"]]
+    pins = [line for line in asked if Requirement(line).name in {each.name for each in FOLDERS}]
+    assert pins
+    assert all(pin.endswith(f"=={__version__}") for pin in pins)
+
+
+def test_raising_the_version_raises_the_pins(tmp_path: Path) -> None:
+    for name, asks in (("one", ""), ("two", '"one[extra]==0.1.0", "onerous==0.1.0"')):
+        (tmp_path / name).mkdir()
+        text = f'version = "0.1.0"  # raised\ndependencies = [{asks}]\n'
+        (tmp_path / name / "pyproject.toml").write_text(text)
+
+    one, two = packages.raised("1.2.3-rc.1", tmp_path).values()
+
+    assert one == 'version = "1.2.3-rc.1"  # raised\ndependencies = []\n'
+    assert two.endswith('[""one[extra]==1.2.3-rc.1", "onerous==0.1.0"]\n'.replace('[""', '["'))
+
+
+def test_a_distribution_without_a_version_is_told(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "pyproject.toml").write_text('dynamic = ["version"]\n')
+
+    with pytest.raises(HackError, match=r'pyproject\.toml: 0 lines are as version = "1\.0\.0"'):
+        packages.raised("1.0.0", tmp_path)
