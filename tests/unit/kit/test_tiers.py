@@ -162,9 +162,9 @@ def test_an_interrupt_ends_both_lanes_with_all_their_processes(
         c={"run": notes(tiers, "c"), "lane": "waits"},
     )
     process = tiers.start("test")
-    groups: list[int] = []
-    while len(groups) < 2:
-        groups += [int(line) for line in ready.read_text().split()]
+    # Open for both, so that it is never without a reader: what the second wrote would be lost.
+    with os.fdopen(os.open(ready, os.O_RDWR), closefd=True) as pipe:
+        groups = [int(pipe.readline()) for _ in range(2)]
 
     process.send_signal(number)
     said, _ = process.communicate(timeout=60)
