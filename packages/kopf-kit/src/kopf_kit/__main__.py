@@ -18,16 +18,23 @@ def _run() -> int | None:
     parser = argparse.ArgumentParser(prog="kopf-kit", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for module in pkgutil.iter_modules(kopf_kit.commands.__path__, "kopf_kit.commands."):
+        if _is_without_project() and module.name != f"kopf_kit.commands.{sys.argv[1]}":
+            continue
         # The import reads the file PROJECT, so it happens here, where errors are reported.
         if add := getattr(importlib.import_module(module.name), "add", None):
             add(commands)
     arguments = parser.parse_args()
-    if "unless_current" not in arguments:  # all but `generate` itself
+    if not _is_without_project() and "unless_current" not in arguments:  # all but `generate`
         from kopf_kit.pack import nested, project
 
         nested.ensure(project.PROJECT)
     code: int | None = arguments.run(arguments)
     return code
+
+
+def _is_without_project() -> bool:
+    """Return whether the command needs no file PROJECT, which the other modules read."""
+    return sys.argv[1:2] in (["new"], ["update"])
 
 
 if __name__ == "__main__":

@@ -122,6 +122,8 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     project_name: Label
     resources: Annotated[tuple[Kind, ...], msgspec.Meta(min_length=1)]
     version: str
+    #: The kit that wrote the repository: `kopf-kit new` and `kopf-kit update` set it.
+    cli_version: str = ""
 
 
 class Project(msgspec.Struct, frozen=True):

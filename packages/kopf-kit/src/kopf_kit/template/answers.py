@@ -5,6 +5,8 @@ import keyword
 import re
 from dataclasses import dataclass
 
+import yaml
+
 from kopf_kit.rig.run import HackError
 
 #: The tests' cluster is called after the operator, and its node `NAME-test-control-plane`: a host's
@@ -12,12 +14,16 @@ from kopf_kit.rig.run import HackError
 _LONGEST_NAME = 63 - len("-test-control-plane")
 #: kopf_runtime.declaration: labels are named after a kind.
 _LONGEST_KIND = 52
-#: What the operator's module has beside the kind.
-_TAKEN = ("Annotated", "Any", "Iterable", "Settings", "Spec")
+#: A CRD, and the longest role of its users, are called `PLURAL.GROUP-admin`.
+_LONGEST_ROLE = 253
+#: What the operator's module has beside the kind, what the folders of the repository are called,
+#: and what follows `kopf-kit new` with another meaning.
+_CLASSES = ("Annotated", "Any", "Iterable", "Settings", "Spec")
+_FOLDERS = ("charts", "examples", "olm", "tests")
+_SUBCOMMANDS = ("kind", "olm")
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 #: The API server wants an approval of Kubernetes' own reviewers in a kind of these.
 _KUBERNETES = re.compile(r"(.*\.)?(k8s|kubernetes)\.io")
-_EXAMPLE = "kopf-kit new cache-operator --kind Cache --group cache.example.com"
 
 
 @dataclass(frozen=True)
@@ -27,14 +33,24 @@ class Answers:
     name: str
     kind: str
     group: str
+    #: Whether the Operator Lifecycle Manager is a way to install it.
+    olm: bool = True
 
     def __post_init__(self) -> None:
-        for variable, value in (("NAME", self.name), ("KIND", self.kind), ("GROUP", self.group)):
-            if not value:
-                raise HackError(f"{variable} is missing: say for example `{_EXAMPLE}`")
         _check_name(self.name)
         _check_kind(self.kind)
         _check_group(self.group)
+        if len(f"{self.plural}.{self.group}-admin") > _LONGEST_ROLE:
+            raise HackError(
+                f"the kind `{self.kind}` in the group of {len(self.group)} characters makes names "
+                f"of more than {_LONGEST_ROLE}; use a shorter group"
+            )
+        for word in (self.name, self.kind, self.plural, self.domain, self._first_part):
+            if word and yaml.safe_load(word) != word:
+                raise HackError(
+                    f"YAML reads `{word}` as {yaml.safe_load(word)}, not as a text; choose another "
+                    "name, kind or group"
+                )
 
     @property
     def package(self) -> str:
@@ -43,20 +59,24 @@ class Answers:
 
     def check_free(self) -> None:
         """Raise HackError where Python has a package of the operator's name already."""
-        if importlib.util.find_spec(self.package) is not None:
+        if self.package in _FOLDERS or importlib.util.find_spec(self.package) is not None:
             raise HackError(
-                f"NAME={self.name} would be the operator's Python package, and there is a package "
+                f"`{self.name}` would be the operator's Python package, and there is a package "
                 f"{self.package} already; use for example "
-                f"NAME={self.name.removesuffix('-operator')}-controller"
+                f"`{self.name.removesuffix('-operator')}-controller`"
             )
+
+    @property
+    def singular(self) -> str:
+        """The kind in lower case."""
+        return self.kind.lower()
 
     @property
     def plural(self) -> str:
         """The kind in the plural, as English has it mostly: caches, proxies, buses."""
-        singular = self.kind.lower()
-        if re.search(r"[^aeiou]y$", singular):
-            return f"{singular[:-1]}ies"
-        return f"{singular}es" if re.search(r"(s|x|z|ch|sh)$", singular) else f"{singular}s"
+        if re.search(r"[^aeiou]y$", self.singular):
+            return f"{self.singular[:-1]}ies"
+        return self.singular + ("es" if re.search(r"(s|x|z|ch|sh)$", self.singular) else "s")
 
     @property
     def domain(self) -> str:
@@ -67,22 +87,45 @@ class Answers:
     @property
     def words(self) -> dict[str, str]:
         """What the templates name."""
-        group = self.group.removesuffix(self.domain).rstrip(".")
-        article = "an" if self.kind[0] in "AEIOU" else "a"
+        group = self._first_part
         return {
             "name": self.name,
             "title": self.name.replace("-", " ").title(),
             "package": self.package,
             "kind": self.kind,
-            "a_kind": f"{article} {self.kind}",
-            "A_kind": f"{article.capitalize()} {self.kind}",
-            "singular": self.kind.lower(),
+            "singular": self.singular,
             "plural": self.plural,
             "group": self.group,
             "domain": self.domain,
             "group_line": f"    group: {group}\n" if group else "",
             "email": f"{self.name}@{self.group}",
+            "desired": _signature("desired", self.kind),
+            "desired_of_kind": _signature(f"desired_{self.singular}", self.kind),
+            "decorator": f"@{self.singular}_controller.desired",
+            "spec": _fitting(f"    spec: {self.kind}Spec = ", f"{self.kind}Spec()", "    "),
+            "controller": _fitting(
+                f"{self.singular}_controller = ", f"manager.controller_for({self.kind})"
+            ),
         }
+
+    @property
+    def _first_part(self) -> str:
+        return self.group.removesuffix(self.domain).rstrip(".")
+
+
+# The lines that a long kind breaks in two, as `ruff format` breaks them.
+_WIDTH = 100
+
+
+def _signature(name: str, kind: str) -> str:
+    parameters, returns = f"obj: {kind}, _: Settings", "-> Iterable[dict[str, Any]]:"
+    line = f"def {name}({parameters}) {returns}"
+    return line if len(line) <= _WIDTH else f"def {name}(\n    {parameters}\n) {returns}"
+
+
+def _fitting(left: str, right: str, indent: str = "") -> str:
+    line = left + right
+    return line if len(line) <= _WIDTH else f"{left}(\n{indent}    {right}\n{indent})"
 
 
 def _package(name: str) -> str:
@@ -92,48 +135,48 @@ def _package(name: str) -> str:
 def _check_name(name: str) -> None:
     if not re.fullmatch(_LABEL, name) or not name[0].isalpha():
         raise HackError(
-            f"NAME={name} is not a DNS label that begins with a letter; use lower case letters, "
-            "digits and '-', for example NAME=cache-operator"
+            f"`{name}` is not a valid name: it must be a DNS label that begins with a letter, in "
+            "lower case letters, digits and `-`; use for example `cache-operator`"
         )
     if len(name) > _LONGEST_NAME:
         raise HackError(
-            f"NAME={name} has {len(name)} characters; use at most {_LONGEST_NAME}, because the "
-            "node of the tests' cluster is called after it"
+            f"the name `{name}` has {len(name)} characters; use at most {_LONGEST_NAME}, because "
+            "the node of the tests' cluster is called after it"
         )
     package = _package(name)
-    if keyword.iskeyword(package) or keyword.issoftkeyword(package):
+    if keyword.iskeyword(package) or keyword.issoftkeyword(package) or name in _SUBCOMMANDS:
         raise HackError(
-            f"NAME={name} would be the operator's Python package, and {package} is a keyword of "
-            f"Python; use for example NAME={name}-operator"
+            f"`{name}` cannot be a name, because {package} means something else to Python or to "
+            f"`kopf-kit new`; use for example `{name}-operator`"
         )
 
 
 def _check_kind(kind: str) -> None:
     if not re.fullmatch("[A-Z][A-Za-z0-9]*", kind):
         raise HackError(
-            f"KIND={kind} is not a kind; use letters and digits, the first of them in upper case, "
-            "for example KIND=Cache"
+            f"`{kind}` is not a valid kind: use letters and digits, the first of them in upper "
+            "case, for example `Cache`"
         )
     if len(kind) > _LONGEST_KIND:
         raise HackError(
-            f"KIND={kind} has {len(kind)} characters; use at most {_LONGEST_KIND}, because labels "
-            "are named after it"
+            f"the kind `{kind}` has {len(kind)} characters; use at most {_LONGEST_KIND}, because "
+            "labels are named after it"
         )
-    if keyword.iskeyword(kind) or kind in _TAKEN:
+    if keyword.iskeyword(kind) or kind in _CLASSES:
         raise HackError(
-            f"KIND={kind} would be a class, and Python or the operator's module has another "
-            f"meaning for {kind}; use another kind"
+            f"`{kind}` cannot be a kind, because Python or the operator's module has another "
+            f"meaning for {kind}; use another one"
         )
 
 
 def _check_group(group: str) -> None:
-    if not re.fullmatch(rf"{_LABEL}(\.{_LABEL})+", group) or len(group) > 253:
+    if not re.fullmatch(rf"{_LABEL}(\.{_LABEL})+", group):
         raise HackError(
-            f"GROUP={group} is not a domain; use one that is yours, in lower case and with a dot, "
-            "for example GROUP=cache.example.com"
+            f"`{group}` is not a valid group: use a domain that is yours, in lower case and with a "
+            "dot, for example `cache.example.com`"
         )
     if _KUBERNETES.fullmatch(group):
         raise HackError(
-            f"GROUP={group} is a group of Kubernetes' own; use a domain that is yours, for example "
-            "GROUP=cache.example.com"
+            f"`{group}` is a group of Kubernetes' own; use a domain that is yours, for example "
+            "`cache.example.com`"
         )

@@ -1,0 +1,280 @@
+"""`kopf-kit new`: what an author may answer, and the repository that is written of it."""
+
+import os
+import re
+import shutil
+import string
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from kopf_kit.pack import project
+from kopf_kit.rig.run import HackError
+from kopf_kit.template import repository
+from kopf_kit.template.answers import Answers
+
+CHECKOUT = Path(__file__).parents[3]
+CACHE = Answers("cache-operator", "Cache", "cache.example.com")
+LONGEST = Answers("c" * 44, "C" * 52, ".".join(["g" * 63] * 3))
+
+
+def kit(*arguments: str, folder: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Run the program as an author does: where there is no project, and no terminal."""
+    return subprocess.run(
+        [sys.executable, "-m", "kopf_kit", *arguments],
+        cwd=folder,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        check=False,
+    )
+
+
+def new(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    return kit("new", *arguments, "--no-lock", folder=folder)
+
+
+FLAGS = ("--kind", "Cache", "--group", "cache.example.com")
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "group", "sentence"),
+    [
+        ("Cache", "Cache", "example.com", "`Cache` is not a valid name"),
+        ("cache_operator", "Cache", "example.com", "is not a valid name"),
+        ("../cache", "Cache", "example.com", "is not a valid name"),
+        ("9cache", "Cache", "example.com", "begins with a letter"),
+        ("캐시", "Cache", "example.com", "is not a valid name"),
+        ("c" * 45, "Cache", "example.com", "has 45 characters; use at most 44"),
+        ("class", "Cache", "example.com", "class means something else to Python"),
+        ("kind", "Cache", "example.com", "or to `kopf-kit new`; use for example `kind-operator`"),
+        ("null", "Cache", "example.com", "YAML reads `null` as None"),
+        ("a", "cache", "example.com", "the first of them in upper case, for example `Cache`"),
+        ("a", "My-Cache", "example.com", "is not a valid kind"),
+        ("a", "None", "example.com", "another meaning for None"),
+        ("a", "Spec", "example.com", "another meaning for Spec"),
+        ("a", "No", "example.com", "YAML reads `No` as False"),
+        ("a", "Ye", "example.com", "YAML reads `yes` as True"),
+        ("a", "C" * 53, "example.com", "has 53 characters; use at most 52"),
+        ("a", "Cache", "cache", "`cache` is not a valid group"),
+        ("a", "Cache", "Cache.Example.com", "is not a valid group"),
+        ("a", "Cache", "cache..com", "is not a valid group"),
+        ("a", "Cache", "1.5", "YAML reads `1.5` as 1.5"),
+        ("a", "Cache", ".".join(["a" * 63] * 4), "use a shorter group"),
+        ("a", "Cache", "cache.k8s.io", "is a group of Kubernetes' own"),
+    ],
+)
+def test_what_cannot_be_is_refused(name: str, kind: str, group: str, sentence: str) -> None:
+    with pytest.raises(HackError, match=sentence) as refusal:
+        Answers(name, kind, group)
+
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["json", "kopf-kit", "tests"])
+def test_the_name_of_another_package_is_refused(name: str) -> None:
+    with pytest.raises(HackError, match=f"use for example `{name}-controller`"):
+        Answers(name, "Cache", "example.com").check_free()
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"),
+    [("Cache", "caches"), ("Proxy", "proxies"), ("Key", "keys"), ("Bus", "buses"), ("Y", "ys")],
+)
+def test_a_kind_has_a_plural(kind: str, plural: str) -> None:
+    assert Answers("an-operator", kind, "example.com").plural == plural
+
+
+# --- every name that is accepted ------------------------------------------------------------------
+
+_LOWER = string.ascii_lowercase
+_LABELS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", fullmatch=True)
+NAMES = st.from_regex(r"[a-z]([a-z0-9-]{0,42}[a-z0-9])?", fullmatch=True)
+KINDS = st.from_regex(r"[A-Z][A-Za-z0-9]{0,51}", fullmatch=True)
+GROUPS = st.lists(_LABELS, min_size=2, max_size=6).map(".".join)
+
+
+def answered(name: str, kind: str, group: str) -> Answers | str:
+    """Return the answers, or the sentence by which they are refused."""
+    try:
+        answers = Answers(name, kind, group)
+        answers.check_free()
+    except HackError as refusal:
+        return str(refusal)
+    return answers
+
+
+def ruff(folder: Path, *command: str) -> str:
+    run = subprocess.run(
+        [Path(sys.executable).with_name("ruff"), *command, "--no-cache", "."],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return run.stdout if run.returncode else ""
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@given(NAMES, KINDS, GROUPS)
+@example("cache-operator", "Cache", "cache.example.com")
+@example("a", "A", "a.b")
+@example(LONGEST.name, LONGEST.kind, LONGEST.group)
+@example("msg", "TenLetters", "a.b.c.d.e.f.example.com")
+def test_the_style_of_every_repository_is_right(name: str, kind: str, group: str) -> None:
+    answers = answered(name, kind, group)
+    if isinstance(answers, str):
+        assert "\n" not in answers
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        repository.lay_out(repository.files(answers), Path(folder))
+
+        assert ruff(Path(folder), "check") == ""
+        assert ruff(Path(folder), "format", "--diff") == ""
+        made = project.load(Path(folder))
+    (read,) = made.kinds
+    assert (made.name, made.package, read.kind) == (name, answers.package, kind)
+    assert read.qualified_group == group
+
+
+# --- the repository -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Have a new repository to read."""
+    folder = tmp_path_factory.mktemp("new") / "cache-operator"
+    repository.write(CACHE, folder, lock=False)
+    return folder
+
+
+def listed(folder: Path) -> dict[str, str]:
+    return {
+        file.relative_to(folder).as_posix(): file.read_text()
+        for file in folder.rglob("*")
+        if file.is_file() and ".git" not in file.relative_to(folder).parts
+    }
+
+
+def test_it_is_small_and_the_author_s_alone(written: Path) -> None:
+    texts = listed(written)
+
+    assert len(texts) <= 25
+    assert sum(text.count("\n") for text in texts.values()) <= 600
+    for path, text in texts.items():
+        assert "@@" not in text, path
+        assert "message" not in path + text.replace("message: All of", ""), path
+
+
+def test_its_types_are_right_and_its_unit_tests_pass(tmp_path: Path) -> None:
+    repository.write(LONGEST, tmp_path, lock=False)
+
+    for tool in (["mypy", "--no-error-summary"], ["pytest", "-q", "-p", "no:cacheprovider"]):
+        run = subprocess.run(
+            [sys.executable, "-m", *tool],
+            cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_its_actions_are_those_of_this_repository() -> None:
+    ours = "".join(file.read_text() for file in (CHECKOUT / ".github/workflows").iterdir())
+    theirs = "".join(
+        text for path, text in repository.files(CACHE).items() if ".github" in path.parts
+    )
+
+    actions = re.findall(r"uses: (\S+@\w+ # v[\d.]+)", theirs)
+    assert actions
+    assert [action for action in actions if action not in ours] == []
+
+
+def test_its_kit_and_its_runtime_are_pinned_to_what_is_compatible() -> None:
+    assert repository.compatible("0.1.3") == ">=0.1.3,<0.2"
+    assert repository.compatible("1.4.0") == ">=1.4.0,<2"
+    assert re.search(r'"kopf-runtime>=0', repository.files(CACHE)[Path("pyproject.toml")])
+
+
+def test_it_says_which_kit_wrote_it(written: Path) -> None:
+    assert yaml.safe_load((written / "PROJECT").read_text())["cliVersion"] == repository.version()
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_it_writes_where_there_is_no_project_and_git_has_it(tmp_path: Path) -> None:
+    run = new("cache-operator", *FLAGS, folder=tmp_path)
+
+    assert run.returncode == 0, run.stderr
+    made = tmp_path / "cache-operator"
+    assert f"{made} has the operator cache-operator" in run.stderr
+    assert (made / ".git").is_dir()
+    assert listed(made).keys() == {path.as_posix() for path in repository.files(CACHE)}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["cache-operator"]
+
+
+def test_an_empty_folder_stays_the_same_and_may_be_without_olm(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    number = folder.stat().st_ino
+
+    run = new("cache-operator", "mine", *FLAGS, "--without=olm", folder=tmp_path)
+
+    assert run.returncode == 0, run.stderr
+    assert (folder / "PROJECT").is_file()
+    assert not (folder / "olm").exists()
+    assert folder.stat().st_ino == number
+
+
+def test_without_a_terminal_what_is_missing_is_named(tmp_path: Path) -> None:
+    run = new("cache-operator", "--group=example.com", folder=tmp_path)
+
+    assert run.returncode == 1
+    assert "error: --kind is missing: say for example `kopf-kit new cache-operator" in run.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_has_something_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "cache-operator").mkdir()
+    (tmp_path / "cache-operator" / "mine").touch()
+    (tmp_path / "file").touch()
+
+    refused = new("cache-operator", *FLAGS, folder=tmp_path)
+    no_folder = new("cache-operator", "file", *FLAGS, folder=tmp_path)
+
+    assert refused.returncode == no_folder.returncode == 1
+    assert "is not empty; choose a folder that is empty or does not exist" in refused.stderr
+    assert "is a file; choose" in no_folder.stderr
+    assert [file.name for file in (tmp_path / "cache-operator").iterdir()] == ["mine"]
+
+
+def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repository, "lay_out", lambda *_: shutil.copy("missing", "missing, too"))
+
+    with pytest.raises(HackError, match="nothing was written"):
+        repository.write(CACHE, tmp_path / "cache-operator", lock=False)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_index_that_is_not_reached_is_told_and_the_rest_is_written(tmp_path: Path) -> None:
+    uv = tmp_path / "bin" / "uv"
+    uv.parent.mkdir()
+    uv.write_text("#!/bin/sh\necho 'error: Could not connect' >&2\nexit 2\n")
+    uv.chmod(0o755)
+    path = f"{uv.parent}{os.pathsep}{os.environ['PATH']}"
+
+    run = kit("new", "cache-operator", *FLAGS, folder=tmp_path, PATH=path)
+
+    assert run.returncode == 0, run.stderr
+    said = " ".join(run.stderr.split())
+    assert "uv.lock is not written; run `uv lock` in" in said
+    assert "uv says: error: Could not connect" in said
+    assert (tmp_path / "cache-operator" / "PROJECT").is_file()
