@@ -196,7 +196,7 @@ def test_missing_keys_are_told_with_what_makes_them(clone: Clone, tmp_path: Path
 def test_keys_that_are_there_are_not_overwritten(clone: Clone, keys: Keys) -> None:
     before = keys.private.read_bytes()
 
-    done = clone.kit("release-keys")
+    done = clone.kit("release", "keys")
 
     assert done.returncode == 1
     assert "is not empty" in done.stderr

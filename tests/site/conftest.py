@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.commands import docs
+from hack import docs
 from kopf_kit.rig import debian
 from tests.site.browser import Browser, browser
 

@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from kopf_kit.pack import site
+from hack import site
 from kubectl_message.knowledge.entry import HOME
 from tests.site.browser import Browser
 

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from kopf_kit.pack import plugin
+from hack import packing as plugin
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.commands import crd, deploy, own_tiers, push
+from hack import own_tiers
+from kopf_kit.commands import crd, deploy, push
 from kopf_kit.pack import image
 from kopf_kit.rig import cluster, engine, olm, tools
 from kopf_kit.rig.run import HackError

@@ -13,9 +13,7 @@ from tests.support.console import commands, section
 
 CHECKOUT = Path(__file__).parents[3]
 TESTS = CHECKOUT / "tests"
-MAKEFILE = "".join(
-    (CHECKOUT / name).read_text() for name in ("Makefile", "packages/kopf-kit/kit.mk")
-)
+MAKEFILE = (CHECKOUT / "Makefile").read_text()
 #: The documented targets, each with those that it runs first.
 TARGETS = {
     match[1]: match[2].split()

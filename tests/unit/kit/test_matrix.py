@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.commands import matrix
+from hack import matrix
 from kopf_kit.rig import control_plane, paths, versions
 from kopf_kit.rig.run import HackError
 

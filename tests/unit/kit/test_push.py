@@ -1,7 +1,6 @@
 """What is pushed names the registry that the user names, and nothing of any other."""
 
 import shutil
-from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,7 +71,8 @@ WRONG_IMAGES = [
 @pytest.mark.parametrize(
     ("command", "variable"),
     [
-        *((image.build, "IMG"), (image.push, "IMG"), (lambda: deploy._deploy(Namespace()), "IMG")),
+        *((image.build, "IMG"), (image.push, "IMG")),
+        (lambda: deploy.deploy_command.main([], standalone_mode=False), "IMG"),
         *((run, name) for run in (push.push_bundle, push.push_catalog, push.push_chart)
           for name in ("IMG", "MESSAGE_IMG")),
         *((lambda: release_bundle.lay_out_release(__version__), name)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kopf_kit.pack import reference_rights
+from hack import reference_rights
 from kopf_kit.rig.run import HackError
 
 ROLE = """\

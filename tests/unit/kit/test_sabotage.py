@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from kopf_kit.commands import sabotage
-from kopf_kit.commands.sabotage import Defect
+from hack import sabotage
+from hack.sabotage import Defect
 
 CHECKOUT = Path(__file__).parents[3]
 DEFECTS = sabotage.load()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack import site, site_text
-from kopf_kit.pack.site import Page
+from hack import site, site_text
+from hack.site import Page
 from kopf_kit.rig import paths
 from kubectl_message.knowledge.entry import HOME
 

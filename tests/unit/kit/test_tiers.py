@@ -21,13 +21,15 @@ from kopf_kit.tiers import lanes, reports, tested, tier
 REAL = command.TIERS
 #: Runs `make test` with other tiers in another folder.
 CALL = """
-import sys
+import functools, sys
 from pathlib import Path
+from kopf_kit import __main__
 from kopf_kit.commands import test
-from kopf_kit.rig import command
 wanted, folder, *words = sys.argv[1:]
 folder = Path(folder)
-sys.exit(command.execute(lambda: test.run(wanted, words, folder / "tiers.toml", folder)))
+test.run = functools.partial(test.run, file=folder / "tiers.toml", build=folder)
+sys.argv = ["kopf-kit", {"all": "test-all"}.get(wanted, wanted), *words]
+sys.exit(__main__.main())
 """
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from kopf_kit.commands import docs, own_tiers
+from hack import docs, own_tiers
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import HackError
 
@@ -29,7 +29,7 @@ def test_minutes_that_are_none_are_refused(value: str, monkeypatch: pytest.Monke
 )
 def test_it_ends_in_one_line(command: list[str], variable: str, said: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "kopf_kit", *command], cwd=paths.CHECKOUT, capture_output=True,
+        [sys.executable, "-m", "hack", *command], cwd=paths.CHECKOUT, capture_output=True,
         env={**os.environ, "MINUTES": variable}, text=True, check=False, timeout=300,
     )  # fmt: skip
 

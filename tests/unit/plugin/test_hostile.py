@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from kopf_kit.pack import plugin
+from hack import packing as plugin
 from kubectl_message import __main__ as program
 from kubectl_message import names
 from tests.support.listener import listening

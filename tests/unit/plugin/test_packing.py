@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.commands import plugin as command
-from kopf_kit.pack import plugin
+from hack import packing as plugin
+from hack import plugin as command
 from kubectl_message.help import HELP
 from message_operator import __version__
 

@@ -1,7 +1,7 @@
 """Writes, packs, tests and releases operators: the program `kopf-kit`.
 
-Nothing here is part of the operator or its image. There are five packages. Each may import those
-below it, but not those above:
+Nothing here is part of the operator or its image. `program` says how its commands are found. There
+are five packages. Each may import those below it, but not those above:
 
     commands    the commands, one module each
     tiers       runs the tests in tiers, side by side

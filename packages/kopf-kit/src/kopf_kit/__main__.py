@@ -1,40 +1,63 @@
-"""The program `kopf-kit`: one module of `kopf_kit.commands` for each command."""
+"""The program `kopf-kit`: its commands, each in a module of `kopf_kit.commands`."""
 
-import argparse
-import importlib
-import pkgutil
 import sys
 
-import kopf_kit.commands
-from kopf_kit.rig import command
+import click
+
+from kopf_kit.program import Entry, Program, run
+
+_IN = "kopf_kit.commands."
+_START, _TEST, _DEVELOP = "Start here", "Test", "Develop"
+_CLUSTER, _IMAGE, _RELEASE = "Cluster", "Image", "Release"
+COMMANDS = {
+    "new": Entry(_START, f"{_IN}new:command", "write the repository of an operator", "nothing"),
+    "check": Entry(_TEST, f"{_IN}test:check", "run the tiers of tests that need no cluster"),
+    "test": Entry(_TEST, f"{_IN}test:test", "run the tiers that pass before a change lands"),
+    "test-all": Entry(
+        _TEST, f"{_IN}test:test_all", "run all tiers, from where the last run stopped"
+    ),
+    "faults": Entry(_TEST, f"{_IN}test:faults", "kill and fault the operator at every write"),
+    "e2e": Entry(_TEST, f"{_IN}e2e:e2e", "run the end-to-end tests by Helm"),
+    "e2e-olm": Entry(_TEST, f"{_IN}e2e:e2e_olm", "run the end-to-end tests by OLM"),
+    "slowest": Entry(
+        _TEST, f"{_IN}test:slowest", "name the slowest tests of the last run", "project"
+    ),
+    "generate": Entry(_DEVELOP, f"{_IN}generate:generate", "write the generated files", "project"),
+    "verify": Entry(_DEVELOP, f"{_IN}generate:verify", "find mistakes, and stale generated files"),
+    "run": Entry(_DEVELOP, f"{_IN}run:command", "run the operator here, against the cluster"),
+    "bump": Entry(_DEVELOP, f"{_IN}bump:command", "raise the version, and the day of the release"),
+    "cluster": Entry(
+        _CLUSTER, f"{_IN}cluster:command", "create or delete the kind cluster", "project"
+    ),
+    "olm": Entry(
+        _CLUSTER, f"{_IN}cluster:olm_command", "install OLM in the cluster, or remove it", "project"
+    ),
+    "install": Entry(_CLUSTER, f"{_IN}crd:install_command", "put the CRD into the cluster"),
+    "uninstall": Entry(_CLUSTER, f"{_IN}crd:uninstall_command", "remove the CRD, and every object"),
+    "deploy": Entry(_CLUSTER, f"{_IN}deploy:deploy_command", "install the operator by Helm"),
+    "undeploy": Entry(
+        _CLUSTER, f"{_IN}deploy:undeploy_command", "remove the operator; the objects stay"
+    ),
+    "tool": Entry(
+        _CLUSTER, f"{_IN}cluster:tool", "print where programs are, built if missing", "project"
+    ),
+    "image": Entry(_IMAGE, f"{_IN}push:image_command", "build or push the operator's image"),
+    "push": Entry(_IMAGE, f"{_IN}push:command", "push charts, bundle and catalog"),
+    "release": Entry(_RELEASE, f"{_IN}release:command", "do a whole release, or a step of it"),
+}
+PROGRAM = click.version_option(package_name="kopf-kit", prog_name="kopf-kit")(
+    Program(
+        "kopf-kit",
+        COMMANDS,
+        help="Write, package, test and release Kubernetes operators in Python.",
+        epilog='Completion: eval "$(_KOPF_KIT_COMPLETE=bash_source kopf-kit)"; zsh and fish alike.',
+    )
+)
 
 
 def main() -> int:
     """Run the command that the arguments name; return its exit code."""
-    return command.execute(_run)
-
-
-def _run() -> int | None:
-    parser = argparse.ArgumentParser(prog="kopf-kit", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in pkgutil.iter_modules(kopf_kit.commands.__path__, "kopf_kit.commands."):
-        if _is_without_project() and module.name != f"kopf_kit.commands.{sys.argv[1]}":
-            continue
-        # The import reads the file PROJECT, so it happens here, where errors are reported.
-        if add := getattr(importlib.import_module(module.name), "add", None):
-            add(commands)
-    arguments = parser.parse_args()
-    if not _is_without_project() and "unless_current" not in arguments:  # all but `generate`
-        from kopf_kit.pack import nested, project
-
-        nested.ensure(project.PROJECT)
-    code: int | None = arguments.run(arguments)
-    return code
-
-
-def _is_without_project() -> bool:
-    """Return whether the command needs no file PROJECT, which the other modules read."""
-    return sys.argv[1:2] in (["new"], ["update"])
+    return run(PROGRAM)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kopf_kit.commands import Subparsers
+import click
+
 from kopf_kit.pack import catalog, changelog, history
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.publication import packages
@@ -18,15 +19,15 @@ from kopf_kit.rig.steps import say
 _CSV = PROJECT.root / "olm" / "csv.yaml"
 
 
-def add(commands: Subparsers) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser("bump", help="raise the version, and the day of the release")
-    parser.add_argument("version")
-    parser.set_defaults(run=lambda arguments: bump(arguments.version))
+@click.command()
+@click.argument("version")
+def command(version: str) -> None:  # noqa: D103 (the program has its help)
+    bump(version)
 
-    text = "write what changed since the last release"
-    parser = commands.add_parser("release-changelog", help=text)
-    parser.set_defaults(run=lambda _: write_changelog())
+
+@click.command()
+def changelog_command() -> None:  # noqa: D103
+    write_changelog()
 
 
 def bump(version: str) -> None:

@@ -3,10 +3,11 @@
 Also used by the commands that install the CRD with the rest of the chart, or run without it.
 """
 
-import argparse
 import time
 
-from kopf_kit.commands import Subparsers, operators
+import click
+
+from kopf_kit.commands import operators
 from kopf_kit.pack.artifacts import CHART
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import cluster as clusters
@@ -29,18 +30,14 @@ _HOLDERS = (
 )
 
 
-def add(commands: Subparsers) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser("crd", help="put the CRD into the cluster, or remove it")
-    parser.add_argument("action", choices=("install", "uninstall"))
-    parser.set_defaults(run=_run)
+@click.command()
+def install_command() -> None:  # noqa: D103 (the program has its help)
+    install(clusters.up())
 
 
-def _run(arguments: argparse.Namespace) -> None:
-    if arguments.action == "install":
-        install(clusters.up())
-    else:
-        uninstall()
+@click.command()
+def uninstall_command() -> None:  # noqa: D103
+    uninstall()
 
 
 def install(cluster: Cluster) -> None:

@@ -3,9 +3,9 @@
 Both can be repeated, in any order; they do not touch what somebody else installed.
 """
 
-import argparse
+import click
 
-from kopf_kit.commands import Subparsers, crd, operators
+from kopf_kit.commands import crd, operators
 from kopf_kit.commands.operators import NAMESPACE, RELEASE
 from kopf_kit.pack import artifacts
 from kopf_kit.pack.artifacts import Published
@@ -20,16 +20,9 @@ from kopf_kit.rig.steps import say, step
 _TIMEOUT = "3m"
 
 
-def add(commands: Subparsers) -> None:
-    """Add the commands to the command line."""
-    parser = commands.add_parser("deploy", help="install the operator by Helm (IMG=…)")
-    parser.set_defaults(run=_deploy)
-
-    parser = commands.add_parser("undeploy", help=f"remove the operator; {PROJECT.many} stay")
-    parser.set_defaults(run=lambda _: undeploy())
-
-
-def _deploy(_: argparse.Namespace) -> None:
+@click.command()
+def deploy_command() -> None:
+    """Install the operator by Helm: from IMG, or else from the image that is built here."""
     check_given("IMG")
     cluster = clusters.up()
     install(cluster)
@@ -39,6 +32,11 @@ def _deploy(_: argparse.Namespace) -> None:
         f"The operator runs in the namespace {NAMESPACE}. Declare a {kind}:\n"
         f"  kubectl --kubeconfig {cluster.kubeconfig} apply -f {sample}"
     )
+
+
+@click.command()
+def undeploy_command() -> None:  # noqa: D103 (the program has its help)
+    undeploy()
 
 
 def install(cluster: Cluster, *options: str) -> None:

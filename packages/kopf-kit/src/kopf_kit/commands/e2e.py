@@ -7,8 +7,11 @@ mark `long` are left out unless an option of pytest, `-m`, says otherwise.
 
 from pathlib import Path
 
-from kopf_kit.commands import Subparsers, crd, pytest_runs
+import click
+
+from kopf_kit.commands import crd, pytest_runs
 from kopf_kit.pack.project import PROJECT, REFERENCE
+from kopf_kit.program import PASSES_ON
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import olm, paths
 from kopf_kit.rig.cluster import Cluster
@@ -20,15 +23,18 @@ _TESTS = paths.CHECKOUT / "tests"
 RELEASE = f"{PROJECT.name}-e2e/{PROJECT.name}"
 
 
-def add(commands: Subparsers) -> None:
-    """Add the commands to the command line."""
-    for name, follow, text in (
-        ("e2e", run, "run the end-to-end tests by Helm"),
-        ("e2e-olm", run_olm, "run those by OLM"),
-    ):
-        parser = commands.add_parser(name, help=text)
-        parser.add_argument("rest", nargs="*", metavar="-- OPTION", help="passed on to pytest")
-        parser.set_defaults(run=lambda arguments, follow=follow: follow(arguments.rest))
+@click.command(context_settings=PASSES_ON)
+@click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST'S OPTIONS]")
+def e2e(rest: tuple[str, ...]) -> int:
+    """Run the end-to-end tests, with the operator installed by Helm."""
+    return run(list(rest))
+
+
+@click.command(context_settings=PASSES_ON)
+@click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST'S OPTIONS]")
+def e2e_olm(rest: tuple[str, ...]) -> int:
+    """Run the end-to-end tests, with the operator installed by OLM."""
+    return run_olm(list(rest))
 
 
 def run(arguments: list[str]) -> int:

@@ -1,28 +1,20 @@
 """`make generate` and `make verify`: the generated files, and the rules for bundle and catalog."""
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from kopf_kit.commands import Subparsers
+import click
+
 from kopf_kit.pack import bundle, catalog, generated, nested, numbered, rules
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import paths
 
 
-def add(commands: Subparsers) -> None:
-    """Add the commands to the command line."""
-    parser = commands.add_parser("generate", help="write the files that are made of others")
-    parser.add_argument("--unless-current", action="store_true", help="only what is below build/")
-    parser.set_defaults(run=_generate)
-
-    parser = commands.add_parser("verify", help="find mistakes, and generated files out of date")
-    parser.set_defaults(run=_verify)
-
-
-def _generate(arguments: argparse.Namespace) -> None:
+@click.command()
+@click.option("--unless-current", is_flag=True, help="Only what is below build/.")
+def generate(*, unless_current: bool) -> None:  # noqa: D103 (the program has its help)
     with nested.generating():
-        if not arguments.unless_current:
+        if not unless_current:
             write()
         elif not nested.is_current(PROJECT):
             write(PROJECT.built)
@@ -49,7 +41,9 @@ def write(below: Path = Path("/")) -> None:
         print(f"{_name(file)} removed")
 
 
-def _verify(_: argparse.Namespace) -> int:
+@click.command()
+def verify() -> int:
+    """Find mistakes in bundle and catalog, and generated files that are out of date."""
     found = False
     for sentence in problems():
         found = True

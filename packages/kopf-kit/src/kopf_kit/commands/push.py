@@ -7,7 +7,8 @@ digest; by default it is the one beside the kind cluster.
 import os
 from dataclasses import replace
 
-from kopf_kit.commands import Subparsers
+import click
+
 from kopf_kit.pack import catalog, chart_package, image, olm_images, references
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.release import NAME, Release, current, in_registry
@@ -16,30 +17,22 @@ from kopf_kit.rig.run import HackError
 from kopf_kit.rig.steps import say
 
 
-def add(commands: Subparsers) -> None:
-    """Add the commands to the command line."""
-    parser = commands.add_parser("push", help="push charts, bundle and catalog (REGISTRY=…)")
-    parser.add_argument("parts", nargs="*", metavar="|".join(_PARTS))
-    parser.set_defaults(run=lambda arguments: _push(arguments.parts))
-
-    parser = commands.add_parser("image", help="build or push the operator's image (IMG=…)")
-    parser.add_argument("action", choices=("build", "push"))
-    parser.set_defaults(run=lambda arguments: _image(arguments.action))
-
-
-def _image(action: str) -> None:
-    print(image.build() if action == "build" else image.push())
-
-
-def _push(parts: list[str]) -> None:
-    """Push parts, by default all; a catalog with the bundle that it offers."""
-    if unknown := set(parts) - set(_PARTS):
-        raise HackError(f"ARGS={min(unknown)} is not valid; choose of {', '.join(_PARTS)}")
+@click.command()
+@click.argument("parts", nargs=-1, type=click.Choice(["chart", "bundle", "catalog"]))
+def command(parts: tuple[str, ...]) -> None:
+    """Push these parts, by default all, to REGISTRY; a catalog with the bundle that it offers."""
     wanted = set(parts or _PARTS)
     if "catalog" in wanted:
         wanted.add("bundle")
     for part in (part for part in _PARTS if part in wanted):
         print(_PARTS[part]())
+
+
+@click.command()
+@click.argument("action", type=click.Choice(["build", "push"]))
+def image_command(action: str) -> None:
+    """Build or push the operator's image (IMG=… PLATFORMS=linux/amd64,linux/arm64)."""
+    print(image.build() if action == "build" else image.push())
 
 
 def push_bundle() -> str:

@@ -13,12 +13,15 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from kopf_kit.commands import Subparsers, bump, test
+import click
+
+from kopf_kit.commands import bump, test
 from kopf_kit.pack import catalog, references
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.publication import charts, files, images, signatures, source, statements
 from kopf_kit.pack.publication.signatures import Keys, Signer, Workflow
 from kopf_kit.pack.release import NAME, Release
+from kopf_kit.program import Entry, Program
 from kopf_kit.rig import oci, paths, registry
 from kopf_kit.rig.run import HackError, output
 from kopf_kit.rig.steps import say, step
@@ -26,14 +29,46 @@ from kopf_kit.rig.steps import say, step
 FOLDER = paths.BUILD / "release"
 
 
-def add(commands: Subparsers) -> None:
-    """Add the commands to the command line."""
-    parser = commands.add_parser("release", help="do the whole of a release (REGISTRY=… KEYS=…)")
-    parser.add_argument("version")
-    parser.set_defaults(run=lambda arguments: release(arguments.version))
+_STEPS = {
+    "all": ("release:everything", "do the whole of a release: a version alone means this"),
+    "keys": ("release:keys", "make the keys that releases are signed with"),
+    "changelog": ("bump:changelog_command", "write what changed since the last release"),
+    "page": ("release_page:command", "make the page of a release on GitHub"),
+    "bundle": ("release_bundle:command", "record a release; lay out community-operators' files"),
+}
 
-    parser = commands.add_parser("release-keys", help="make the keys that releases are signed with")
-    parser.set_defaults(run=lambda _: _make_keys())
+
+class _Release(Program):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command of a step; a version in its place asks for all steps."""
+        is_step = args[0] in self.entries or args[0].startswith("-")
+        return super().resolve_command(ctx, args if is_step else ["all", *args])
+
+
+command = _Release(
+    "release",
+    {
+        name: Entry("Steps", f"kopf_kit.commands.{where}", text)
+        for name, (where, text) in _STEPS.items()
+    },
+    help="Do the whole of a release (REGISTRY=… KEYS=…), or one step of it.",
+    subcommand_metavar="VERSION | STEP [VERSION]",
+)
+
+
+@click.command()
+@click.argument("version")
+def everything(version: str) -> None:  # noqa: D103 (the program has its help)
+    release(version)
+
+
+@click.command()
+def keys() -> None:  # noqa: D103
+    ours = _keys()
+    ours.make()
+    say(f"{ours.folder} has the keys: keep the .key files and the passphrase to yourself")
 
 
 def _keys() -> Keys:
@@ -45,12 +80,6 @@ def signer() -> Signer:
     """Return the workflow of GitHub that runs, where it may sign and KEYS names no keys."""
     may_sign = "ACTIONS_ID_TOKEN_REQUEST_TOKEN" in os.environ
     return Workflow() if may_sign and not os.environ.get("KEYS") else _keys()
-
-
-def _make_keys() -> None:
-    keys = _keys()
-    keys.make()
-    say(f"{keys.folder} has the keys: keep the .key files and the passphrase to yourself")
 
 
 def release(version: str) -> None:

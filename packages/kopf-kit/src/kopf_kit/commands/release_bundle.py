@@ -15,7 +15,8 @@ does both for the images that `make push` pushed to a registry, and looks up the
 import os
 import re
 
-from kopf_kit.commands import Subparsers
+import click
+
 from kopf_kit.pack import catalog, references
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.release import Release, current, in_registry
@@ -27,11 +28,11 @@ from kopf_kit.rig.steps import say
 FOLDER = paths.BUILD / "release"
 
 
-def add(commands: Subparsers) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser("release-bundle", help="lay out what community-operators gets")
-    parser.add_argument("version")
-    parser.set_defaults(run=lambda arguments: lay_out_release(arguments.version))
+@click.command()
+@click.argument("version")
+def command(version: str) -> None:
+    """Lay out what community-operators gets, and record the release in catalog/."""
+    lay_out_release(version)
 
 
 def lay_out_release(version: str) -> None:

@@ -9,7 +9,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from kopf_kit.commands import Subparsers
+import click
+
 from kopf_kit.commands.release import FOLDER
 from kopf_kit.pack import catalog, changelog, history
 from kopf_kit.pack.publication import statements
@@ -20,11 +21,11 @@ from kopf_kit.rig.steps import say, step
 _SECONDS = 600
 
 
-def add(commands: Subparsers) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser("release-page", help="make the page of a release on GitHub")
-    parser.add_argument("version")
-    parser.set_defaults(run=lambda arguments: make(arguments.version))
+@click.command()
+@click.argument("version")
+def command(version: str) -> None:
+    """Make the page of a release on GitHub, with its files."""
+    make(version)
 
 
 def make(version: str) -> None:

@@ -3,19 +3,21 @@
 import os
 import sys
 
-from kopf_kit.commands import Subparsers, crd, operators
+import click
+
+from kopf_kit.commands import crd, operators
 from kopf_kit.pack import release
 from kopf_kit.pack.project import PROJECT
+from kopf_kit.program import PASSES_ON
 from kopf_kit.rig import base_images
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig.steps import say
 
 
-def add(commands: Subparsers) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser("run", help="run the operator here, against the cluster")
-    parser.add_argument("rest", nargs="*", metavar="-- OPTION", help="passed on to the operator")
-    parser.set_defaults(run=lambda arguments: run(arguments.rest))
+@click.command(context_settings=PASSES_ON)
+@click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[OPERATOR'S OPTIONS]")
+def command(rest: tuple[str, ...]) -> None:  # noqa: D103 (the program has its help)
+    run(list(rest))
 
 
 def run(arguments: list[str]) -> None:

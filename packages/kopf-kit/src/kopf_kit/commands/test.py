@@ -10,7 +10,6 @@ Each tier's output and pytest's reports are in build/test. What has passed is ke
 `make test-all` leaves it out, so that it goes on where it stopped, and `make release` asks for it.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -18,7 +17,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from kopf_kit.commands import Subparsers
+import click
+
+from kopf_kit.program import PASSES_ON
 from kopf_kit.rig import cluster, engine, paths, preflight, public_images
 from kopf_kit.rig.run import HackError, elapsed
 from kopf_kit.rig.steps import say
@@ -30,35 +31,66 @@ TIERS = paths.CHECKOUT / "tests" / "tiers.toml"
 _COMMANDS = {"check": "make check", "test": "make test", "all": "make test-all"}
 
 
-def add(commands: Subparsers) -> None:
-    """Add the commands to the command line."""
-    parser = commands.add_parser("test", help="run tiers of tests, side by side")
-    parser.add_argument("set", choices=list(_COMMANDS))
-    parser.add_argument("rest", nargs="*", metavar="-- OPTION", help="--tier NAME, or for pytest")
-    parser.set_defaults(run=lambda arguments: run(arguments.set, arguments.rest))
-    parser = commands.add_parser("slowest", help="the slowest tests of the last run")
-    parser.set_defaults(run=lambda _: _slowest())
+def _of_a_set(wanted: Set, text: str) -> click.Command:
+    """Return the command that runs a set of tiers, or those that its options name."""
+
+    @click.command(context_settings=PASSES_ON, help=text)
+    @click.option("--tier", "--part", "names", multiple=True, help="Only these: NAME[,NAME…].")
+    @click.option("--list", "tell", is_flag=True, help="Tell what would run, and end.")
+    @click.option("--again", is_flag=True, help="Also what has passed for this content.")
+    @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST'S OPTIONS]")
+    def command(names: tuple[str, ...], *, tell: bool, again: bool, rest: tuple[str, ...]) -> int:
+        chosen = [name for each in names for name in each.split(",")]
+        return run(wanted, rest, names=chosen, tell=tell, again=again)
+
+    return command
 
 
-def run(wanted: Set, words: Sequence[str], file: Path = TIERS, build: Path = paths.BUILD) -> int:
-    """Run a set's tiers, or those that the words name; return 0 only if none failed."""
-    parser = argparse.ArgumentParser(_COMMANDS[wanted], add_help=False, allow_abbrev=False)
-    parser.add_argument("--tier", "--part", action="append", default=[])
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("--again", action="store_true")
-    given, options = parser.parse_known_args(list(words))
+check = _of_a_set("check", "Run the tiers of tests that need no cluster.")
+test = _of_a_set("test", "Run the tiers that must pass before a change lands.")
+test_all = _of_a_set("all", "Run all tiers, from where the last run stopped.")
+
+
+@click.command(context_settings=PASSES_ON)
+@click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST'S OPTIONS]")
+def faults(rest: tuple[str, ...]) -> int:
+    """Run the tier `faults`: the operator is killed, and its requests fail, at every write."""
+    return run("all", rest, names=["faults"])
+
+
+@click.command()
+def slowest() -> None:  # noqa: D103 (the program has its help)
+    lines = reports.slowest(paths.BUILD / "test")
+    if not lines:
+        raise HackError("there is no report of a run in build/test; `make test` writes one")
+    print("\n".join(lines))
+
+
+def run(
+    wanted: Set,
+    options: Sequence[str],
+    file: Path = TIERS,
+    build: Path = paths.BUILD,
+    *,
+    names: Sequence[str] = (),
+    tell: bool = False,
+    again: bool = False,
+) -> int:
+    """Run a set's tiers, or the named ones; return 0 only if none failed.
+
+    `options` go to pytest; `tell` only prints what would run.
+    """
     tiers = tier.read(file)
-    names = [name for each in given.tier for name in each.split(",")]
     chosen = tier.choose(tiers, names, with_long=wanted == "all")
     chosen = _possible(chosen or tier.of_set(tiers, wanted))
     content = tested.tree() if tested.may_record() and not options else ""
-    if content and wanted == "all" and not given.again:
+    if content and wanted == "all" and not again:
         before = tested.passed(build, content)
         for each in (each for each in chosen if each.name in before):
-            say(f"  passed before with this content: {each.name} (ARGS=--again repeats it)")
+            say(f"  passed before with this content: {each.name} (--again repeats it)")
         chosen = [each for each in chosen if each.name not in before]
     _tell(_COMMANDS[wanted], chosen, build / "test")
-    if given.list or not chosen:
+    if tell or not chosen:
         return 0
     if any(each.cluster for each in chosen):
         _check_machine()
@@ -141,10 +173,3 @@ def _times(folder: Path) -> dict[str, float]:
     with contextlib.suppress(OSError, ValueError):
         return dict(json.loads((folder / "times.json").read_text()))
     return {}
-
-
-def _slowest() -> None:
-    lines = reports.slowest(paths.BUILD / "test")
-    if not lines:
-        raise HackError("there is no report of a run in build/test; `make test` writes one")
-    print("\n".join(lines))

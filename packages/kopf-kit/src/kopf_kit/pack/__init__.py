@@ -29,12 +29,7 @@ rendered            the chart as Helm renders it
 release             a version, its images and its channels
 service_version     the ClusterServiceVersion
 bundle, catalog     what OLM installs, from the chart
-plugin              the kubectl plugin, as one file and for krew
-reference           the pages of docs/reference, generated from code
-reference_rights    the rules of the roles, for those pages
-reference_tables    kinds, flags and metrics, for those pages
-site                the documentation site's pages, arranged for its generator
-site_text           Markdown as GitHub shows it, rewritten for the site
+extension           what a repository's own module adds to these files
 rules               the rules for bundle and catalog
 release_folder      the files for community-operators
 publication         the other files of a release, and their signatures

@@ -3,7 +3,6 @@
 Each names its generator in the first lines, except files in which only the version is generated.
 """
 
-import importlib.util
 from pathlib import Path
 
 from kopf_kit.pack import (
@@ -15,6 +14,7 @@ from kopf_kit.pack import (
     crds_chart,
     declared,
     dockerfile,
+    extension,
     manifests,
     nested,
     numbered,
@@ -28,24 +28,15 @@ def _of_the_chart_s_sources() -> dict[Path, str]:
         **dockerfile.files(),
         **chart_docs.files(chart_docs.CHART),
         chart_dashboard.FILE: chart_dashboard.dashboard(),
-        **_of("plugin"),
     }
 
 
-def _of(module: str) -> dict[Path, str]:
-    """Return the pages of a module of this package that only the reference's checkout has."""
-    name = f"kopf_kit.pack.{module}"
-    if importlib.util.find_spec(name) is None:  # in another repository
-        return {}
-    pages: dict[Path, str] = importlib.import_module(name).files()
-    return pages
-
-
 def _of_the_charts() -> dict[Path, str]:
-    made = {**chart_docs.files(crds_chart.CHART), **_of("reference")}
+    made = {**chart_docs.files(crds_chart.CHART)}
     if (PROJECT.root / "olm").is_dir():
         made |= {**bundle.files(), **catalog.files(), **manifests.files()}
-    return made
+    own = extension.load()
+    return made if own is None else {**made, **own.files()}
 
 
 #: In this order, because a stage reads files of earlier stages: Helm renders with the schema.

@@ -109,6 +109,7 @@ class _Plugin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     manager: _Values = ""
     images: tuple[Image, ...] = ()
     panels: tuple[Panel, ...] = ()
+    extension: _Values = ""
 
 
 class _Plugins(msgspec.Struct, frozen=True):
@@ -142,6 +143,8 @@ class Project(msgspec.Struct, frozen=True):
     #: The module that declares the operator, as `manager`.
     manager: str
     panels: tuple[Panel, ...] = ()
+    #: The module of what the repository adds itself: `kopf_kit.pack.extension`.
+    extension: str = ""
 
     @property
     def built(self) -> Path:
@@ -266,6 +269,7 @@ def _read(root: Path) -> Project:
         },
         manager=plugin.manager or plugin.package,
         panels=plugin.panels,
+        extension=plugin.extension,
     )
 
 

@@ -27,11 +27,10 @@ def scrub(environ: MutableMapping[str, str] = os.environ) -> None:
     _remove(environ, _TOOLS)
     if environ.get("CLUSTER") != "existing":
         environ["KUBECONFIG"] = os.devnull
-    # `kopf-kit new` has no project whose registry there is.
-    registry = [names.registry()] if (names.CHECKOUT / "PROJECT").is_file() else []
     for proxies in ("NO_PROXY", "no_proxy"):
         reached = [name for name in environ.get(proxies, "").split(",") if name]
-        environ[proxies] = ",".join(dict.fromkeys([*reached, *_DIRECT, *registry]))
+        ours = [names.registry()] if names.has_project() else []
+        environ[proxies] = ",".join(dict.fromkeys([*reached, *_DIRECT, *ours]))
 
 
 def scrub_for_tests(

@@ -35,6 +35,11 @@ class _File(msgspec.Struct, frozen=True, rename="camel"):
     project_name: Label
 
 
+def has_project() -> bool:
+    """Return whether the repository that is worked in has the file PROJECT."""
+    return (CHECKOUT / "PROJECT").is_file()
+
+
 @functools.cache
 def prefix() -> str:
     """Return the prefix of the names; raise HackError if PROJECT does not contain it."""

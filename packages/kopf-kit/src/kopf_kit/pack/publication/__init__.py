@@ -2,7 +2,6 @@
 
 source         the commit that a release is made of, and the commits that releasing adds
 packages       the Python packages in packages/, built the same from the same sources
-distribution   what only the kit's own repository publishes: the plugin of kubectl
 materials      bills of materials, of the lock and of images
 statements     where an image comes from (SLSA), and which vulnerabilities do not matter (OpenVEX)
 images         the images by their digests: given, found, or built and pushed

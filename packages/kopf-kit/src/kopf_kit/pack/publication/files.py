@@ -7,14 +7,14 @@ gets them where there is a registry alone. The same commit makes the same files.
 """
 
 import hashlib
-import importlib.util
+import importlib
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from kopf_kit.pack import bundle, manifests
+from kopf_kit.pack import bundle, extension, manifests
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.publication import packages, statements
 from kopf_kit.pack.references import image_parts
@@ -52,7 +52,8 @@ def write(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     packages.build(folder)
-    _write_those_of_the_kit(folder)
+    if (own := extension.load()) is not None:
+        own.write_release(folder)
     texts = {
         "install.yaml": install(release),
         "crds.yaml": (manifests.DEPLOY / "crds.yaml").read_text(),
@@ -73,13 +74,6 @@ def write(
     for key in public_keys:
         shutil.copy(key, folder)
     (folder / CHECKSUMS).write_text(_checksums(folder))
-
-
-def _write_those_of_the_kit(folder: Path) -> None:
-    """Write what only the kit's own repository publishes; another lacks this."""
-    name = "kopf_kit.pack.publication.distribution"
-    if importlib.util.find_spec(name) is not None:
-        importlib.import_module(name).write(folder)
 
 
 def install(release: Release) -> str:

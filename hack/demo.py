@@ -10,9 +10,10 @@ import shutil
 import time
 from collections.abc import Callable
 
+import click
 import yaml
 
-from kopf_kit.commands import Subparsers, deploy
+from kopf_kit.commands import deploy
 from kopf_kit.pack.project import PROJECT, REFERENCE
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import paths
@@ -27,10 +28,9 @@ _EDITED = "수정된 메시지입니다. 🎉"
 _WAIT = 120.0
 
 
-def add(commands: Subparsers) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser("demo", help="run the main job from nothing to the end")
-    parser.set_defaults(run=lambda _: run())
+@click.command()
+def command() -> None:  # noqa: D103 (the program has its help)
+    run()
 
 
 class _Shell:

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from kopf_kit.pack import reference, site_text
+from hack import reference, site_text
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import HackError, answer
 from kubectl_message.knowledge.entry import HOME

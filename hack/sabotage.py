@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
 
-from kopf_kit.commands import Subparsers
+import click
+
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import HackError, elapsed, output
 from kopf_kit.rig.steps import say
@@ -102,12 +103,12 @@ def load() -> list[Defect]:
     return [Defect(name, **entry) for table in tables for name, entry in table.items()]
 
 
-def add(commands: Subparsers) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser("sabotage", help="apply small defects: a test notices each")
-    parser.add_argument("-k", dest="name", default="", help="only those whose name has this text")
-    parser.add_argument("--tier", help="only those that these tests should notice: unit, e2e …")
-    parser.set_defaults(run=lambda arguments: _run(arguments.name, arguments.tier))
+@click.command()
+@click.option("-k", "name", default="", help="Only those whose name has this text.")
+@click.option("--tier", help="Only those that these tests should notice: unit, e2e …")
+def command(name: str, tier: str | None) -> int:
+    """Apply small defects, one at a time: a test must notice each."""
+    return _run(name, tier)
 
 
 def _run(name: str, tier: str | None) -> int:

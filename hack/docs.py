@@ -1,6 +1,5 @@
 """`make docs` and `make docs ARGS=serve`: the documentation site, in all its languages."""
 
-import argparse
 import functools
 import shutil
 import sys
@@ -9,27 +8,29 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
-from kopf_kit.commands import Subparsers
-from kopf_kit.pack import site
+import click
+
+from hack import site
 from kopf_kit.rig import paths, pythons
 from kopf_kit.rig.run import HackError, output
 
 SITE = paths.BUILD / "site"
 
 
-def add(commands: Subparsers) -> None:
-    """Add the commands to the command line."""
-    parser = commands.add_parser("docs", help="build the documentation site")
-    parser.set_defaults(run=_build)
-
-    parser = commands.add_parser("docs-serve", help="build and serve it, again after each change")
-    parser.add_argument("--port", default="8000")
-    parser.set_defaults(run=_serve)
-
-
-def _build(_: argparse.Namespace) -> None:
+@click.command()
+def command() -> None:  # noqa: D103 (the program has its help)
     build(SITE)
     print(f"{SITE.relative_to(paths.CHECKOUT)}/index.html is the site's first page")
+
+
+@click.command()
+@click.option("--port", default="8000")
+def serve(port: str) -> None:  # noqa: D103
+    with _server(port) as server:
+        build(SITE)
+        Thread(target=server.serve_forever, daemon=True).start()
+        print(f"http://127.0.0.1:{server.server_port}/ has the site; Ctrl-C ends it", flush=True)
+        _rebuild_after_changes()
 
 
 def build(into: Path) -> None:
@@ -46,14 +47,6 @@ def build(into: Path) -> None:
     shutil.rmtree(into, ignore_errors=True)
     for language, own in site.site().languages.items():
         shutil.copytree(paths.BUILD / "docs" / language / "site", into / own.folder)
-
-
-def _serve(arguments: argparse.Namespace) -> None:
-    with _server(arguments.port) as server:
-        build(SITE)
-        Thread(target=server.serve_forever, daemon=True).start()
-        print(f"http://127.0.0.1:{server.server_port}/ has the site; Ctrl-C ends it", flush=True)
-        _rebuild_after_changes()
 
 
 def _server(port: str) -> ThreadingHTTPServer:
@@ -90,7 +83,7 @@ def _rebuild_after_changes() -> None:
             continue
         former = current
         try:  # in a process of its own: the code may have changed, too
-            output([sys.executable, "-m", "kopf_kit", "docs"], timeout=600, cwd=paths.CHECKOUT)
+            output([sys.executable, "-m", "hack", "docs"], timeout=600, cwd=paths.CHECKOUT)
             print("built again", flush=True)
         except HackError as error:
             print(error, flush=True)

@@ -1,12 +1,12 @@
 """`make plugin`: packs the kubectl plugin, and installs it for the user."""
 
-import argparse
 import os
 import shutil
 from pathlib import Path
 
-from kopf_kit.commands import Subparsers
-from kopf_kit.pack import plugin
+import click
+
+from hack import packing
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import HackError
 
@@ -14,20 +14,15 @@ from kopf_kit.rig.run import HackError
 HOME = Path(".local") / "bin"
 
 
-def add(commands: Subparsers) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser("plugin", help="pack and install kubectl's plugin")
-    parser.set_defaults(run=_run)
-
-
-def _run(_: argparse.Namespace) -> None:
+@click.command()
+def command() -> None:  # noqa: D103 (the program has its help)
     folder = paths.BUILD / "plugin"
     pack(folder)
-    print(f"{folder.relative_to(paths.CHECKOUT)}/ has {plugin.PROGRAM}, and krew's archive")
-    print(f"and manifest of it: {plugin.ARCHIVE}, {plugin.MANIFEST}")
-    installed = install(folder / plugin.PROGRAM)
+    print(f"{folder.relative_to(paths.CHECKOUT)}/ has {packing.PROGRAM}, and krew's archive")
+    print(f"and manifest of it: {packing.ARCHIVE}, {packing.MANIFEST}")
+    installed = install(folder / packing.PROGRAM)
     print(f"{installed} is installed")
-    if (found := shutil.which(plugin.PROGRAM)) is not None and Path(found) == installed:
+    if (found := shutil.which(packing.PROGRAM)) is not None and Path(found) == installed:
         print("Try it: kubectl message --help")
         return
     print("kubectl finds plugins on the PATH, and it is not there yet. Put this into ~/.profile:")
@@ -37,10 +32,10 @@ def _run(_: argparse.Namespace) -> None:
 def pack(folder: Path) -> None:
     """Write the program, and its archive and manifest for krew."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / plugin.PROGRAM).write_bytes(plugin.program())
-    (folder / plugin.PROGRAM).chmod(0o755)
-    (folder / plugin.ARCHIVE).write_bytes(plugin.archive())
-    (folder / plugin.MANIFEST).write_text(plugin.manifest())
+    (folder / packing.PROGRAM).write_bytes(packing.program())
+    (folder / packing.PROGRAM).chmod(0o755)
+    (folder / packing.ARCHIVE).write_bytes(packing.archive())
+    (folder / packing.MANIFEST).write_text(packing.manifest())
 
 
 def install(program: Path) -> Path:
@@ -49,11 +44,11 @@ def install(program: Path) -> Path:
     If it is already on the PATH, it is replaced, unless krew manages it. Raise HackError if the
     folder is not writable.
     """
-    former = shutil.which(plugin.PROGRAM)
+    former = shutil.which(packing.PROGRAM)
     there = Path(former).parent if former else Path.home() / HOME
     if ".krew" in there.parts or not os.access(there, os.W_OK):
         there = Path.home() / HOME
-    target = there / plugin.PROGRAM
+    target = there / packing.PROGRAM
     try:
         there.mkdir(parents=True, exist_ok=True)
         fresh = target.with_name(f".{target.name}.new")

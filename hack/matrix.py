@@ -10,8 +10,11 @@ import time
 from pathlib import Path
 from xml.etree import ElementTree
 
-from kopf_kit.commands import Subparsers, pytest_runs
+import click
+
+from kopf_kit.commands import pytest_runs
 from kopf_kit.pack.project import PROJECT, REFERENCE
+from kopf_kit.program import PASSES_ON
 from kopf_kit.rig import control_plane, golang, paths, tools, versions
 from kopf_kit.rig.run import elapsed
 from kopf_kit.rig.steps import say
@@ -20,11 +23,10 @@ _TESTS = paths.CHECKOUT / "tests" / "faults"
 _TOOLS = ("kubectl", "helm3", "helm4")
 
 
-def add(commands: Subparsers) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser("matrix", help="test on each Kubernetes that is supported")
-    parser.add_argument("rest", nargs="*", metavar="-- OPTION", help="passed on to pytest")
-    parser.set_defaults(run=lambda arguments: run(arguments.rest))
+@click.command(context_settings=PASSES_ON)
+@click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST'S OPTIONS]")
+def command(rest: tuple[str, ...]) -> int:  # noqa: D103 (the program has its help)
+    return run(list(rest))
 
 
 def run(arguments: list[str]) -> int:

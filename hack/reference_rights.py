@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import yaml
 
+from hack.reference_tables import Say, row, table
 from kopf_kit.pack.project import PROJECT
-from kopf_kit.pack.reference_tables import Say, row, table
 from kopf_kit.pack.rendered import NAME, Manifest, text
 from kopf_kit.rig.run import HackError
 from kubectl_message.text import Text
@@ -76,8 +76,7 @@ def roles(say: Say) -> Iterator[str]:
     found = dict(_rendered())
     if odd := found.keys() ^ _ROLES.keys():
         raise HackError(
-            "kopf_kit/pack/reference_rights.py and the chart have different roles: "
-            f"{', '.join(odd)}"
+            f"hack/reference_rights.py and the chart have different roles: {', '.join(odd)}"
         )
     for name, (title, about) in _ROLES.items():
         yield f"\n## {say(*title)}"

@@ -5,8 +5,12 @@ operator, the CRD and OLM many times, so no cluster of a user will do.
 """
 
 import os
+from collections.abc import Callable
 
-from kopf_kit.commands import Subparsers, pytest_runs
+import click
+
+from kopf_kit.commands import pytest_runs
+from kopf_kit.program import PASSES_ON
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import olm, paths
 from kopf_kit.rig.run import HackError
@@ -14,16 +18,13 @@ from kopf_kit.rig.run import HackError
 _TESTS = paths.CHECKOUT / "tests"
 
 
-def add(commands: Subparsers) -> None:
-    """Add the commands to the command line."""
-    for name, text, run in (
-        ("test-make", "run the tests of the Makefile's commands", make),
-        ("test-upgrades", "rehearse releases, and upgrade from each by Helm and by OLM", upgrades),
-        ("soak", "churn for an hour: the memory stays (MINUTES=10)", soak),
-    ):
-        parser = commands.add_parser(name, help=text)
-        parser.add_argument("rest", nargs="*", metavar="-- OPTION", help="passed on to pytest")
-        parser.set_defaults(run=lambda arguments, run=run: run(arguments.rest))
+def _passing_on(run: Callable[[list[str]], int]) -> click.Command:
+    @click.command(context_settings=PASSES_ON, help=run.__doc__)
+    @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST'S OPTIONS]")
+    def command(rest: tuple[str, ...]) -> int:
+        return run(list(rest))
+
+    return command
 
 
 def make(arguments: list[str]) -> int:
@@ -62,3 +63,6 @@ def minutes() -> float:
             "MINUTES out for an hour."
         )
     return number
+
+
+make_command, upgrades_command, soak_command = map(_passing_on, (make, upgrades, soak))

@@ -1,0 +1,1 @@
+"""What only this repository needs: its demo, its site, its plugin, and tests of its own tools."""

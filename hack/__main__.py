@@ -1,0 +1,24 @@
+"""`python -m hack`: the commands of this repository alone; its Makefile runs them."""
+
+import sys
+
+from kopf_kit.program import Entry, Program, run
+
+_SHOW, _TEST = "Show", "Test"
+PROGRAM = Program(
+    "hack",
+    {
+        "demo": Entry(_SHOW, "hack.demo:command", "run the main job from nothing to the end"),
+        "plugin": Entry(_SHOW, "hack.plugin:command", "pack and install kubectl's plugin"),
+        "docs": Entry(_SHOW, "hack.docs:command", "build the documentation site"),
+        "docs-serve": Entry(_SHOW, "hack.docs:serve", "serve it, built again after changes"),
+        "matrix": Entry(_TEST, "hack.matrix:command", "test on each Kubernetes that is supported"),
+        "sabotage": Entry(_TEST, "hack.sabotage:command", "apply defects: a test must notice each"),
+        "soak": Entry(_TEST, "hack.own_tiers:soak_command", "churn for an hour: the memory stays"),
+        "test-make": Entry(_TEST, "hack.own_tiers:make_command", "test the Makefile's commands"),
+        "test-upgrades": Entry(_TEST, "hack.own_tiers:upgrades_command", "rehearse releases"),
+    },
+)
+
+if __name__ == "__main__":
+    sys.exit(run(PROGRAM))

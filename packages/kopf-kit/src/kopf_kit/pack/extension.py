@@ -1,0 +1,20 @@
+"""What a repository's own module adds to its generated files and to a release.
+
+PROJECT names it as `extension`. It has `files()`, which returns texts by path, and
+`write_release(folder)`.
+"""
+
+import importlib
+import sys
+from types import ModuleType
+
+from kopf_kit.pack.project import PROJECT
+
+
+def load() -> ModuleType | None:
+    """Return the module that PROJECT names, or None."""
+    if not PROJECT.extension:
+        return None
+    if str(PROJECT.root) not in sys.path:
+        sys.path.append(str(PROJECT.root))
+    return importlib.import_module(PROJECT.extension)
