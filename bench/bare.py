@@ -20,11 +20,12 @@ from bench.floor import Write
 from bench.stage import Numbers
 from kopf_kit.rig import paths
 from kopf_kit.rig.control_plane import ControlPlane
-from kopf_runtime import Status, conditions
-from kopf_runtime.kinds import POD
-from kopf_runtime.objects import decode
-from kopf_runtime.records import Owned, Update
-from kopf_runtime.templates import Marks, Templates
+from kopf_runtime import Status
+from kopf_runtime.declaring import conditions
+from kopf_runtime.declaring.kinds import POD
+from kopf_runtime.declaring.objects import decode
+from kopf_runtime.declaring.records import Owned, Update
+from kopf_runtime.working.templates import Marks, Templates
 from message_operator import messages, pods
 from message_operator.operator import controller, desired
 from message_operator.settings import Settings

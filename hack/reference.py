@@ -26,7 +26,7 @@ class Page(NamedTuple):
     body: Body
 
 
-_RUNTIME = PROJECT.code.parent / "kopf_runtime"
+_RUNTIME = paths.CHECKOUT / "packages" / "kopf-runtime" / "src" / "kopf_runtime"
 PAGES = {
     "message-api": Page(
         Text("The Message API", "Message API"),
@@ -62,7 +62,7 @@ PAGES = {
             "프로세스의 메트릭(`process_*`, `python_*`)도 함께 제공합니다. 시간의 단위는 모두 "
             "초입니다. 수집하는 방법은 [오퍼레이터 모니터링하기](../monitoring.ko.md)에 있습니다.",
         ),
-        _RUNTIME / "metrics.py",
+        _RUNTIME / "cluster" / "metrics.py",
         reference_tables.metrics,
     ),
     "rights": Page(

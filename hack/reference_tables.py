@@ -10,8 +10,8 @@ from prometheus_client import Counter, Gauge, Histogram
 from kopf_kit.pack import declared
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.rendered import template
-from kopf_runtime import parsers
-from kopf_runtime.metrics import Metrics
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring import parsers
 
 #: Returns the one of two texts, in English and Korean, that a page has.
 Say = Callable[[str, str], str]

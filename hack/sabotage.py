@@ -38,10 +38,13 @@ _PYTEST = (
     *(".venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--color=no"),
     *("--timeout=300", "-m", "not long and not soak"),
 )
-_UNIT = ("tests/runtime", "tests/unit", "-n", "2", "--deselect=tests/unit/kit/test_sabotage.py")
+_UNIT = (
+    *("packages/kopf-runtime/tests", "tests/unit", "-n", "2"),
+    "--deselect=tests/unit/kit/test_sabotage.py",
+)
 #: All tests of each tier of `make test` without a cluster, by the folder of the named tests.
 _PYTESTS = {
-    "runtime": _UNIT,
+    "kopf-runtime": _UNIT,
     "unit": _UNIT,
     "chart": ("tests/chart", "tests/projects/test_chart.py"),
     "bundle": ("tests/bundle", "tests/projects/test_bundle.py"),

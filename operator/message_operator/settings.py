@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 import kopf_runtime as kr
-from kopf_runtime.settings import Program
-from kopf_runtime.syntax import SUBDOMAIN
+from kopf_runtime.declaring.parsers import SUBDOMAIN
+from kopf_runtime.declaring.settings import Program
 from message_operator import __version__
 
 PROGRAM = Program("message-operator", __version__, "Turns every Message into a Pod that prints it.")

@@ -11,8 +11,8 @@ import yaml
 from lupa import lua51
 
 from kopf_kit.rig import tools
-from kopf_runtime import conditions
-from kopf_runtime.conditions import Status
+from kopf_runtime.declaring import conditions
+from kopf_runtime.declaring.conditions import Status
 from tests.chart.helm import CHART, CHECKOUT, Manifest
 
 SCRIPT = CHECKOUT / "deploy" / "argocd" / "health.lua"

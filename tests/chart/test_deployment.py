@@ -3,7 +3,7 @@
 import pytest
 
 from kopf_kit.pack import chart_kinds
-from kopf_runtime.syntax import LONG_PREFIX, SELECTOR
+from kopf_runtime.declaring.parsers import LONG_PREFIX, SELECTOR
 from message_operator import __version__
 from tests.chart.helm import (
     FULLNAME,

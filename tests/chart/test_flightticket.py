@@ -6,7 +6,7 @@ import pytest
 
 from kopf_kit.pack import nested
 from kopf_kit.pack.project import REFERENCE, load
-from kopf_runtime import settings
+from kopf_runtime.declaring import settings
 from tests.chart import helm
 from tests.chart.helm import Manifest
 

@@ -7,7 +7,7 @@ import kopf
 import pytest
 import yaml
 
-from kopf_runtime import credentials
+from kopf_runtime.cluster import credentials
 from tests.chart.helm import CHART, FULLNAME, Manifest, Values, container, find, names, pod, render
 
 

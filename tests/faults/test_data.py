@@ -1,6 +1,6 @@
 """Children that hold data survive what happens to their owner and their marks (a real API server).
 
-tests/runtime/test_data.py has the cases that need no real one.
+packages/kopf-runtime/tests/runtime/test_data.py has the cases that need no real one.
 """
 
 import asyncio
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kopf_runtime.kinds import SECRET, STATEFUL_SET, Kind
+from kopf_runtime.declaring.kinds import SECRET, STATEFUL_SET, Kind
 from tests.faults import stores
 from tests.support.faults import calls
 from tests.support.faults.cluster import Cluster, Raw

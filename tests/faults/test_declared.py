@@ -11,7 +11,7 @@ from msgspec import Meta
 
 import kopf_runtime as kr
 from kopf_kit.pack.crds import definition
-from kopf_runtime.declaration import declared
+from kopf_runtime.declaring.declaration import declared
 from tests.support.faults.cluster import Cluster, RefusedError
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

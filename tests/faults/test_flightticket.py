@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from examples.flightticket import flighttickets
-from kopf_runtime.kinds import Kind
+from kopf_runtime.declaring.kinds import Kind
 from tests.faults.test_every_write import FAULTS
 from tests.support.booking_service import TOKEN, BookingService, booking_service
 from tests.support.faults import calls

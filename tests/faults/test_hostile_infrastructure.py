@@ -9,7 +9,7 @@ from signal import Signals
 
 import pytest
 
-from kopf_runtime.kinds import POD, Kind
+from kopf_runtime.declaring.kinds import POD, Kind
 from tests.faults.subjects import MESSAGE
 from tests.support.faults import calls, control_plane
 from tests.support.faults.cluster import Cluster, RefusedError, connected

@@ -6,7 +6,7 @@ import time
 import aiohttp
 import pytest
 
-from kopf_runtime.kinds import POD, Kind
+from kopf_runtime.declaring.kinds import POD, Kind
 from tests.support.faults import control_plane
 from tests.support.faults.cluster import Raw
 from tests.support.faults.kubelet import Kubelet

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from kopf_runtime.kinds import NAMESPACE
+from kopf_runtime.declaring.kinds import NAMESPACE
 from tests.chart import helm
 from tests.support import labels
 from tests.support.faults.cluster import Cluster, RefusedError

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kopf_runtime.kinds import POD
+from kopf_runtime.declaring.kinds import POD
 from tests.faults.asking import why
 from tests.faults.messages import foreign_pod
 from tests.support.faults import calls

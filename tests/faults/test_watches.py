@@ -7,7 +7,7 @@ from signal import Signals
 
 import pytest
 
-from kopf_runtime.kinds import Kind
+from kopf_runtime.declaring.kinds import Kind
 from tests.faults.each import on_each, on_each_in_time
 from tests.support.faults import calls, proxy
 from tests.support.faults.calls import Answer, Call, Cut, EventMatch, Forward

@@ -14,7 +14,7 @@ import yaml
 from kopf_kit.pack import rights
 from kopf_kit.pack.project import Project
 from kopf_kit.pack.rules import findings
-from kopf_runtime import settings
+from kopf_runtime.declaring import settings
 from tests.bundle.package import opm
 from tests.projects.projects import every_project
 

@@ -21,7 +21,7 @@ import kopf_runtime as kr
 from kopf_kit.pack import rights
 from kopf_kit.pack.project import REFERENCE, Project
 from kopf_kit.rig import versions
-from kopf_runtime import settings
+from kopf_runtime.declaring import settings
 from tests.chart import helm, pod_security
 from tests.chart.helm import Manifest, Values
 from tests.projects import kubeconform

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from kopf_runtime import settings
+from kopf_runtime.declaring import settings
 from message_operator.settings import PROGRAM, Settings
 
 

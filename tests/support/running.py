@@ -7,12 +7,12 @@ from typing import Any
 
 import kopf
 
-from kopf_runtime.client import Client
-from kopf_runtime.controller import Controller
-from kopf_runtime.credentials import Credentials
-from kopf_runtime.events import Recorder
-from kopf_runtime.metrics import Metrics
-from kopf_runtime.settings import Settings
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.credentials import Credentials
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.settings import Settings
+from kopf_runtime.process.controller import Controller
+from kopf_runtime.reporting.events import Recorder
 from tests.support.api_server import ApiServer
 
 #: The operator's name in these tests, which is its field manager and the prefix of its metrics.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from kopf_runtime.kinds import CONFIG_MAP, POD, Key, Kind
+from kopf_runtime.declaring.kinds import CONFIG_MAP, POD, Key, Kind
 from tests.support.ownership import Owners
 
 Raw = dict[str, Any]

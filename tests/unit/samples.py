@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 import kopf_runtime as kr
-from kopf_runtime.records import Primary
+from kopf_runtime.declaring.records import Primary
 from message_operator import messages, pods
 from message_operator.messages import Message
 from message_operator.settings import Settings

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kopf_runtime.client import Client
-from kopf_runtime.events import Recorder
-from kopf_runtime.kinds import POD, Kind
-from kopf_runtime.metrics import Metrics
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.kinds import POD, Kind
+from kopf_runtime.reporting.events import Recorder
 from message_operator.operator import controller
 from tests.support.api_server import MESSAGE, ApiServer
 from tests.support.running import operating
@@ -35,7 +35,7 @@ async def server() -> AsyncIterator[ApiServer]:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("status", "reconcile"):
+    for module in ("reporting.status", "working.reconcile"):
         monkeypatch.setattr(f"kopf_runtime.{module}.SETTLE", 0.2)
 
 

@@ -6,7 +6,8 @@ CHECKOUT = Path(__file__).parents[2]
 
 def test_each_test_that_the_docs_name_exists() -> None:
     named = re.findall(r"`(test_\w+)`", (CHECKOUT / "docs" / "reliability.md").read_text())
-    sources = [file.read_text() for file in (CHECKOUT / "tests").rglob("test_*.py")]
+    folders = (CHECKOUT / "tests", CHECKOUT / "packages" / "kopf-runtime" / "tests")
+    sources = [file.read_text() for folder in folders for file in folder.rglob("test_*.py")]
     there = set(re.findall(r"def (test_\w+)\(", "\n".join(sources)))
 
     assert named

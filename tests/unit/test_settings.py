@@ -1,6 +1,6 @@
 import pytest
 
-from kopf_runtime import settings
+from kopf_runtime.declaring import settings
 from message_operator.operator import manager
 from message_operator.settings import LITTLE, Settings
 

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane
-from kopf_runtime.kinds import Kind
+from kopf_runtime.declaring.kinds import Kind
 from tests.support.faults.control_plane import OPERATOR
 
 Raw = dict[str, Any]

@@ -13,9 +13,11 @@ from typing import Any, ClassVar
 import msgspec
 
 from kopf_kit.pack import crds
-from kopf_runtime import Controller, Manager, Settings, readiness, settings
-from kopf_runtime.declaration import declared
-from kopf_runtime.kinds import Kind
+from kopf_runtime import Controller, Manager, Settings
+from kopf_runtime.declaring import settings
+from kopf_runtime.declaring.declaration import declared
+from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.reporting import readiness
 from tests.support.faults import manifests
 from tests.support.faults.cluster import Cluster, Raw
 from tests.support.faults.rights import granted

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kopf_runtime.kinds import Kind
+from kopf_runtime.declaring.kinds import Kind
 from tests.support.faults import manifests
 from tests.support.faults.calls import Write
 from tests.support.faults.cluster import Cluster, Raw, RefusedError

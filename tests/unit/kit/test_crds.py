@@ -11,8 +11,8 @@ import kopf_runtime as kr
 from kopf_kit.pack import crds, declared, rights
 from kopf_kit.pack.crds import definition
 from kopf_kit.pack.structural import DeclarationError
-from kopf_runtime.controller import Controller
-from kopf_runtime.declaration import declared as declaration
+from kopf_runtime.declaring.declaration import declared as declaration
+from kopf_runtime.process.controller import Controller
 
 
 class Part(kr.Fields, frozen=True):

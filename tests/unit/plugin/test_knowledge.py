@@ -64,13 +64,21 @@ def events_of_the_operator() -> set[str]:
     """Return the reasons of all Events that the operator's code records about a Message."""
     final = {
         call.args[0].value
-        for call in calls("troubles.py", "_stop")
+        for call in calls("reporting/troubles.py", "_stop")
         if any(keyword.arg == "final" for keyword in call.keywords)
     }
-    planned = {call.args[1].value for call in calls("plan.py", "Plan") if len(call.args) > 1}
-    recorded = {call.args[1].value for call in calls("telling.py", "_record") if constant(call)}
+    planned = {
+        call.args[1].value
+        for module in ("declaring/records.py", "working/plan.py")
+        for call in calls(module, "Plan")
+        if len(call.args) > 1
+    }
+    recorded = {
+        call.args[1].value for call in calls("reporting/status.py", "_record") if constant(call)
+    }
     (refused,) = re.findall(
-        r'event="(\w+)" if error.final else "(\w+)"', (RUNTIME / "troubles.py").read_text()
+        r'event="(\w+)" if error.final else "(\w+)"',
+        (RUNTIME / "reporting" / "troubles.py").read_text(),
     )
     return {*final, *planned, *recorded, *refused}
 

@@ -4,11 +4,10 @@ An author declares the kind, what it owns, and two pure functions. The runtime d
 docs/reliability.md describes it. docs/runtime.md shows an operator of twenty lines.
 """
 
-from kopf_runtime import kinds
-from kopf_runtime.client import Client
-from kopf_runtime.conditions import Status
-from kopf_runtime.controller import Controller
-from kopf_runtime.declaration import (
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.declaring import kinds
+from kopf_runtime.declaring.conditions import Status
+from kopf_runtime.declaring.declaration import (
     AGE,
     READY,
     REASON,
@@ -20,18 +19,17 @@ from kopf_runtime.declaration import (
     custom_resource,
     rules,
 )
-from kopf_runtime.errors import ApiError
-from kopf_runtime.kinds import Kind
-from kopf_runtime.manager import Manager
-from kopf_runtime.objects import Conditioned, Meta, Object, Resource
-from kopf_runtime.parsers import at_least, image, one_of, truth
-from kopf_runtime.records import Child, PlanError, Primary, Update
-from kopf_runtime.retries import RetryError
-from kopf_runtime.settings import Settings, flag
-from kopf_runtime.status import Observed, by_default
-from kopf_runtime.templates import short_hash
-from kopf_runtime.troubles import Trouble
-from kopf_runtime.wording import in_words
+from kopf_runtime.declaring.errors import ApiError, RetryError, in_words
+from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.objects import Conditioned, Meta, Object, Resource
+from kopf_runtime.declaring.parsers import at_least, image, one_of, truth
+from kopf_runtime.declaring.records import Child, PlanError, Primary, Update
+from kopf_runtime.declaring.settings import Settings, flag
+from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.manager import Manager
+from kopf_runtime.reporting.status import Observed, by_default
+from kopf_runtime.reporting.troubles import Trouble
+from kopf_runtime.working.templates import short_hash
 
 APPLY, REPLACE = Update.APPLY, Update.REPLACE
 

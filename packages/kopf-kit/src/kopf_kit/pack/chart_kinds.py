@@ -15,7 +15,7 @@ _COUNT: Schema = {"type": ["integer", "null"], "minimum": 1}
 _WAY: Schema = {"type": ["object", "null"]}
 _PORT: Schema = {"type": "integer", "minimum": 1, "maximum": 65535}
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-#: Label selectors as the operator accepts them (kopf_runtime/syntax.py).
+#: Label selectors as the operator accepts them (kopf_runtime/declaring/parsers.py).
 _WORD = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _SELECTED = rf"({_LABEL}(\.{_LABEL})*/)?{_WORD}"
 _LONG_PREFIX = "[-a-z0-9.]{254}/"

@@ -1,12 +1,12 @@
-"""Generates the CustomResourceDefinition of a declared kind; see `kopf_runtime.declaration`."""
+"""Generates the CustomResourceDefinition of a kind that an author declares in Python."""
 
 from typing import Any
 
 import msgspec
 
 from kopf_kit.pack.structural import DeclarationError, Schema, structural
-from kopf_runtime.conditions import CONDITIONS
-from kopf_runtime.declaration import AGE, READY, REASON, Column, CustomResource, rules
+from kopf_runtime.declaring.conditions import CONDITIONS
+from kopf_runtime.declaring.declaration import AGE, READY, REASON, Column, CustomResource, rules
 
 Manifest = dict[str, Any]
 

@@ -12,7 +12,7 @@ from kopf_kit.pack import crds, documents, pod_images, rights, samples
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig.run import HackError
 from kopf_runtime import Manager
-from kopf_runtime.declaration import declared
+from kopf_runtime.declaring.declaration import declared
 
 _BY = "kopf_kit/pack/declared.py of the operator's code"
 #: An example that has no chart has its operator in one file, and its CRD beside it.

@@ -5,9 +5,9 @@ docs/decisions/0018-the-declaration-is-the-one-source.md says why they are gener
 
 from collections.abc import Iterable
 
-from kopf_runtime.controller import Controller
-from kopf_runtime.kinds import Kind
-from kopf_runtime.records import Update
+from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.records import Update
+from kopf_runtime.process.controller import Controller
 
 Rule = dict[str, list[str]]
 

@@ -12,7 +12,7 @@ from kopf_kit.rig.run import HackError
 #: The tests' cluster is called after the operator, and its node `NAME-test-control-plane`: a host's
 #: name has at most 63 characters.
 _LONGEST_NAME = 63 - len("-test-control-plane")
-#: kopf_runtime.declaration: labels are named after a kind.
+#: kopf_runtime.declaring.declaration: labels are named after a kind.
 _LONGEST_KIND = 52
 #: A CRD, and the longest role of its users, are called `PLURAL.GROUP-admin`.
 _LONGEST_ROLE = 253

@@ -1,0 +1,1 @@
+"""The API server: the client, its credentials and its fence, and what is measured of it."""

@@ -1,0 +1,244 @@
+"""Requests to the API server: each counted, bounded in time, and answered or refused.
+
+One session serves the whole runtime, so there is one pool of connections and one place for
+credentials. A fence checks each write just before it is sent: a replica that no longer leads sends
+none. An earlier write may still arrive: its precondition stops it, or the next leader repairs it.
+"""
+
+import asyncio.sslproto
+import contextlib
+import functools
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextvars import ContextVar
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from kopf_runtime.cluster.credentials import Credentials
+from kopf_runtime.cluster.fence import Request, fencing
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.errors import ApiError, in_words, refusal
+
+logger = logging.getLogger(__name__)
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+#: Seconds without a line after which a watch counts as dead; bookmarks arrive every minute.
+SILENCE = 75.0
+#: Seconds that a request may take after the previous attempt timed out: the API server's own limit
+#: is 60, of which a webhook may take 30.
+PATIENT = 65.0
+#: Seconds between two readings of the API server's clock.
+_CLOCK = 10.0
+#: Bytes that a TLS connection buffers. A record has 16 KiB at most; asyncio's 256 KiB took 4 MB.
+asyncio.sslproto.SSLProtocol.max_size = 32 * 1024
+
+_limits = functools.cache(aiohttp.ClientTimeout)
+_patience: ContextVar[float] = ContextVar("patience", default=0.0)
+
+
+def be_patient() -> None:
+    """Allow each further request of this task `PATIENT` seconds."""
+    _patience.set(PATIENT)
+
+
+class Client:
+    """A client of one API server; call `open` before the first request, and `close` at the end."""
+
+    def __init__(self, manager: str, version: str, timeout: float, metrics: Metrics) -> None:
+        #: The field manager, which is also the name in the user agent.
+        self.manager = manager
+        self.agent = f"{manager}/{version or '0'}"
+        self._timeout = timeout
+        self._metrics = metrics
+        self._session: aiohttp.ClientSession | None = None
+        self._credentials: Credentials | None = None
+        #: Returns whether a write may be sent; called just before each one. The election sets it.
+        self.may_write: Callable[[], bool] = lambda: True
+        self._clock = (0.0, time.time() - time.monotonic())
+
+    def open(self, credentials: Credentials) -> None:
+        """Open the session."""
+        self._credentials = credentials
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"User-Agent": self.agent, "Accept": JSON, "Content-Type": JSON},
+            proxy=credentials.proxy, request_class=Request,
+        )  # fmt: skip
+
+    async def close(self) -> None:
+        """Close the session."""
+        if self._session is not None:
+            await self._session.close()
+
+    def now(self) -> float:
+        """Return the API server's time, in seconds of Unix time."""
+        return time.monotonic() + self._clock[1]
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = JSON,
+        query: str = "",
+        fenced: bool = True,
+        most: int | None = None,
+    ) -> bytes:
+        """Send one request and return the JSON of its answer; raise `ApiError`.
+
+        A body of bytes is sent as it is, and so is the query. The error of a write that the fence
+        stops has the reason `Fenced`; `fenced=False` sends it anyway. The error of an answer with
+        more than `most` bytes has the reason `TooLarge`.
+        """
+        data = body if isinstance(body, bytes | None) else msgspec.json.encode(body)
+        started = time.monotonic()
+        code = 0
+        try:
+            limits = _limits(total=max(self._timeout, _patience.get()))
+            with fencing(self.may_write) if fenced else contextlib.nullcontext():
+                response = await self._send(method, path, query, limits, data, content_type)
+            async with response:
+                payload = await _read(response, most)
+                code = response.status
+                self._look_at_clock(response)
+                if code >= 300:
+                    raise refusal(method, path, response, payload or b"")
+                if payload is None:
+                    raise ApiError(method, path, 0, "TooLarge", f"more than {most} bytes")
+                return payload
+        except (aiohttp.ClientError, TimeoutError, RuntimeError, ValueError) as error:
+            raise await self._failed(method, path, error) from error
+        finally:
+            self._metrics.api_requests.labels(method, str(code)).inc()
+            self._metrics.api_time.labels(method).observe(time.monotonic() - started)
+
+    async def ask(self, method: str, path: str, body: Any = None, **options: Any) -> dict[str, Any]:
+        """Send one request and return the decoded object of its answer; raise `ApiError`."""
+        payload = await self.request(method, path, body, **options)
+        try:
+            return msgspec.json.decode(payload, type=dict[str, Any]) if payload else {}
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # a proxy's page
+            raise ApiError(method, path, 0, "BadAnswer", str(error)) from error
+
+    async def lines(self, path: str, query: str) -> AsyncGenerator[bytes, None]:
+        """Open a watch and yield its lines until the server ends it; raise `ApiError`."""
+        limits = _limits(total=None, sock_connect=self._timeout)
+        code = 0
+        try:
+            # No `wait_for`: before Python 3.12 it loses a cancellation that comes with the answer,
+            # and the watch would go on while the operator waits for its end.
+            async with asyncio.timeout(SILENCE):
+                response = await self._send("GET", path, query, limits)
+            async with response:
+                code = response.status
+                if code >= 300:
+                    async with asyncio.timeout(SILENCE):
+                        payload = await response.read()
+                    raise refusal("GET", path, response, payload)
+                rest = b""
+                with _Silence(response) as silence:
+                    async for chunk in response.content.iter_any():
+                        silence.broken()
+                        *lines, rest = (rest + chunk).split(b"\n")
+                        for line in lines:
+                            if line:
+                                yield line
+        except (aiohttp.ClientError, TimeoutError, RuntimeError, ValueError) as error:
+            raise await self._failed("GET", path, error) from error
+        finally:
+            self._metrics.api_requests.labels("WATCH", str(code)).inc()
+
+    async def _send(
+        self, method: str, path: str, query: str, limits: aiohttp.ClientTimeout,
+        data: bytes | None = None, content_type: str = JSON,
+    ) -> aiohttp.ClientResponse:  # fmt: skip
+        """Send a request with the credentials; after a 401, retry it with new ones, if any."""
+        session, credentials = self._session, self._credentials
+        if session is None or credentials is None:
+            raise ApiError(method, path, 0, "NotConnected", "the session is not open yet")
+        url = credentials.server + path + (f"?{query}" if query else "")
+        await credentials.renew()
+        while True:
+            sent = credentials.headers
+            response = await session.request(
+                method, URL(url, encoded=True),  # no name needs to be quoted
+                data=data, timeout=limits, ssl=credentials.ssl,
+                headers=sent if content_type == JSON else {**sent, "Content-Type": content_type},
+                allow_redirects=False,  # a redirect would receive the token: CVE-2022-3172
+            )  # fmt: skip
+            if response.status != 401:
+                return response
+            await credentials.refresh()
+            if credentials.headers == sent:
+                return response
+            response.release()
+
+    async def fence(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Apply the fence to the writes of a session whose `request_class` is `Request`."""
+        with fencing(self.may_write):
+            return await handler(request)
+
+    async def _failed(self, method: str, path: str, error: Exception) -> ApiError:
+        """Return the error of a request without a usable answer."""
+        if isinstance(error, aiohttp.ClientConnectorCertificateError) and self._credentials:
+            await self._credentials.refresh()  # perhaps the CA was rotated
+        reason = type(error).__name__.removesuffix("Error")
+        return ApiError(method, path, 0, reason, in_words(error))
+
+    def _look_at_clock(self, response: aiohttp.ClientResponse) -> None:
+        """Read the API server's time, which may differ from ours."""
+        now = time.monotonic()
+        if now - self._clock[0] > _CLOCK and (date := response.headers.get("Date")):
+            with contextlib.suppress(ValueError, OverflowError):
+                self._clock = now, parsedate_to_datetime(date).timestamp() - now
+
+
+async def _read(response: aiohttp.ClientResponse, most: int | None) -> bytes | None:
+    """Return the body of an answer, or None if it has too many bytes."""
+    if most is None:
+        return bytes(await response.read())
+    parts, size = [], 0
+    async for part in response.content.iter_any():
+        parts.append(part)
+        if (size := size + len(part)) > most:
+            response.close()  # the rest is not read
+            return None
+    return b"".join(parts)
+
+
+class _Silence:
+    """Ends a watch that falls silent.
+
+    aiohttp's `sock_read` does that, too, but it sets a timer at each read: 30 µs for each event.
+    """
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._content, self._loop = response.content, asyncio.get_running_loop()
+
+    def __enter__(self) -> "_Silence":
+        self.broken()
+        self._look()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def broken(self) -> None:
+        """Record that something was read."""
+        self._since = self._loop.time()
+
+    def _look(self) -> None:
+        if (due := self._since + SILENCE) > self._loop.time():
+            self._timer = self._loop.call_at(due, self._look)
+        else:
+            self._content.set_exception(TimeoutError(f"nothing came for {SILENCE:g} s"))

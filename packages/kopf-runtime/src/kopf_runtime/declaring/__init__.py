@@ -1,0 +1,1 @@
+"""The author's words: kinds, objects, conditions, settings, records and errors."""

@@ -1,0 +1,141 @@
+"""What an author declares about a kind, except its fields: names, columns, rules and scale.
+
+`custom_resource` attaches it to a class. `manager` serves the kind that the class declares, and
+`kopf_kit.pack` generates its CustomResourceDefinition. Types and `msgspec.Meta` declare the fields,
+and decoding enforces them too.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from msgspec import Meta, Struct
+
+from kopf_runtime.declaring import parsers
+from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.objects import Resource
+
+_ATTRIBUTE = "__custom_resource__"
+#: Letters of a kind's name: labels and annotations of its children are named after it
+#: (`KIND-generation`), and such a name has at most 63.
+LONGEST = 52
+
+#: The name of an object, such as a Pod or a Node, for a field of a spec or a status. Who may patch
+#: a status cannot write anything else there, which a program would take for an option.
+ObjectName = Annotated[str, Meta(max_length=253, pattern=f"^{parsers.SUBDOMAIN_PATTERN}$")]
+
+
+class Fields(Struct, rename="camel", frozen=True):
+    """Fields of an object; they are written in camelCase in the API.
+
+    Derive from it with `frozen=True`: an instance may then be a default.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A validation rule in CEL, which the API server enforces."""
+
+    rule: str
+    #: What is wrong and what to do; the API server returns it when it rejects an object.
+    message: str
+    #: The field that is wrong, such as `.metadata.name`, if it is not the one with the rule.
+    field_path: str = ""
+
+    def schema(self) -> dict[str, str]:
+        """Return the rule in the form of a schema."""
+        where = {"fieldPath": self.field_path} if self.field_path else {}
+        return {"rule": self.rule, **where, "message": self.message}
+
+
+def rules(*rules: Rule) -> dict[str, Any]:
+    """Return the rules of a field, for `msgspec.Meta(extra_json_schema=kr.rules(…))`."""
+    return {"x-kubernetes-validations": [rule.schema() for rule in rules]}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table that `kubectl get` prints; it has the type of its field."""
+
+    name: str
+    #: The field, such as `.spec.size`.
+    path: str
+    description: str = ""
+    #: Whether only `kubectl get --output=wide` shows it.
+    wide: bool = False
+
+
+#: Columns that most kinds have; the descriptions of the first two come from the declaration.
+READY = Column("Ready", '.status.conditions[?(@.type=="Ready")].status')
+REASON = Column("Reason", '.status.conditions[?(@.type=="Ready")].reason', wide=True)
+AGE = Column("Age", ".metadata.creationTimestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The fields that `kubectl scale` and autoscalers read and write, such as `.spec.size`."""
+
+    size: str
+    replicas: str
+    #: A status field with the label selector of the Pods, which autoscalers need.
+    selector: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CustomResource:
+    """An author's declaration of a kind."""
+
+    kind: Kind
+    resource: type[Resource]
+    #: The fields of the status besides conditions and observedGeneration, or None.
+    status: type[Struct] | None
+    #: When the condition Ready is true.
+    ready: str
+    short_names: Sequence[str]
+    categories: Sequence[str]
+    columns: Sequence[Column]
+    rules: Sequence[Rule]
+    scale: Scale | None
+    #: Describes `metadata.name`.
+    naming: str
+
+
+T = TypeVar("T", bound=Resource)
+
+
+def custom_resource(
+    group: str, version: str, plural: str, *, namespaced: bool = True,
+    status: type[Struct] | None = None, ready: str = "all of its objects are there",
+    short_names: Sequence[str] = (), categories: Sequence[str] = (),
+    columns: Sequence[Column] = (READY, AGE), rules: Sequence[Rule] = (),
+    scale: Scale | None = None, naming: str = "",
+) -> Callable[[type[T]], type[T]]:  # fmt: skip
+    """Declare a class as the kind of the same name; its docstring describes the kind.
+
+    `ready` says when the condition Ready is true ("The condition Ready is True while …"), `naming`
+    describes `metadata.name`, and `rules` apply to the whole object. Raise `ValueError` if the name
+    of the class is too long.
+    """
+
+    def declare(type_: type[T]) -> type[T]:
+        if len(type_.__name__) > LONGEST:
+            raise ValueError(f"{type_.__name__} is too long a name; use at most {LONGEST} letters")
+        kind = Kind(group, version, plural, type_.__name__, namespaced)
+        declared = CustomResource(
+            kind, type_, status, ready, short_names, categories, columns, rules, scale, naming
+        )
+        setattr(type_, _ATTRIBUTE, declared)
+        return type_
+
+    return declare
+
+
+def declared(type_: type[Resource]) -> CustomResource:
+    """Return the declaration of a class; raise `TypeError` if it has none."""
+    found = vars(type_).get(_ATTRIBUTE)
+    if not isinstance(found, CustomResource):
+        raise TypeError(
+            f"{type_.__name__} is not declared as a kind; put "
+            "@kr.custom_resource(group, version, plural) above the class"
+        )
+    return found

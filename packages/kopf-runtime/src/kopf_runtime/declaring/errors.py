@@ -1,0 +1,129 @@
+"""What can go wrong with a request or a reconcile, what it says, and when it is tried again.
+
+`ApiError` is the API server's refusal; every module that sends requests handles it. `RetryError`
+asks to reconcile again: many modules raise it, authors do too, and the work queue obeys it.
+`Backoff` is for operations that are retried outside the work queue.
+"""
+
+import os
+import random
+import socket
+import ssl
+
+import aiohttp
+import msgspec
+
+from kopf_runtime.declaring.objects import Failure
+
+_FAILURE = msgspec.json.Decoder(Failure)
+#: Characters of a reason; a webhook may answer with a megabyte, and one is kept for each object.
+_REASON = 256
+
+
+class ApiError(Exception):
+    """The API server refused a request, or gave no answer (status 0)."""
+
+    def __init__(
+        self, method: str, path: str, status: int, reason: str, message: str, after: float = 0.0
+    ) -> None:
+        super().__init__(f"{method} {path}: {f'{status} ' if status else ''}{reason}: {message}")
+        #: The HTTP status, or 0 if there was no answer.
+        self.status = status
+        #: The machine-readable reason of the Status object, such as `AlreadyExists`.
+        self.reason = reason
+        #: The server's message for people.
+        self.message = message
+        #: The seconds of its Retry-After header.
+        self.after = after
+
+    @property
+    def final(self) -> bool:
+        """Whether a retry cannot succeed until somebody changes something."""
+        return self.status in (400, 403, 413, 422)
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the answer did not come in time."""
+        return self.status in (0, 504) and "Timeout" in self.reason
+
+
+def refusal(method: str, path: str, response: aiohttp.ClientResponse, payload: bytes) -> ApiError:
+    """Return the error of a request that was answered with a refusal."""
+    try:
+        said = _FAILURE.decode(payload)
+    except (msgspec.MsgspecError, RecursionError):  # not from the API server: a proxy's page
+        said = Failure(payload[:500].decode(errors="replace"))
+    after = response.headers.get("Retry-After", "")
+    return ApiError(
+        method, path, response.status,
+        (said.reason or response.reason or "")[:_REASON], said.message[:2000],
+        min(float(after), 600.0) if after.isdecimal() and len(after) < 10 else 0.0,
+    )  # fmt: skip
+
+
+#: Longest delay of a key in seconds; `min` returns its first argument if the other is NaN.
+MAX_RETRY_SECONDS = 600.0
+
+
+class RetryError(Exception):
+    """Requeue the key, with a delay that grows each time this happens in a row."""
+
+    def __init__(
+        self, reason: str, *, after: float = 0.0, pause: float = 0.0, timed_out: bool = False
+    ) -> None:
+        super().__init__(reason)
+        #: Seconds for which no event may requeue the key either (an API server's Retry-After).
+        self.after = max(0.0, min(MAX_RETRY_SECONDS, after))
+        #: Minimum delay in seconds, unless an event requeues the key earlier.
+        self.pause = max(0.0, min(MAX_RETRY_SECONDS, pause))
+        #: Whether a request timed out: the next attempt's requests get more time.
+        self.timed_out = timed_out
+        #: Whether the reason has already been reported elsewhere.
+        self.told = False
+
+
+#: Seconds of the first and of the longest pause after a failed request to the API server.
+MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.2, 30.0
+
+
+class Backoff:
+    """A series of pauses in seconds, each twice as long as the one before, with jitter."""
+
+    def __init__(self, first: float | None = None, longest: float | None = None) -> None:
+        self._first = MIN_PAUSE_SECONDS if first is None else first
+        self._longest = MAX_PAUSE_SECONDS if longest is None else longest
+        self._pause = self._first
+
+    def reset(self) -> None:
+        """Start again with the first pause."""
+        self._pause = self._first
+
+    def next(self) -> float:
+        """Return the next pause.
+
+        The jitter spreads the retries of operations that failed at the same time.
+        """
+        pause, self._pause = self._pause, min(self._longest, self._pause * 2)
+        return pause * random.uniform(0.5, 1.0)  # noqa: S311
+
+
+def in_words(error: Exception) -> str:
+    """Return what an error says; of a connection that failed, where it leads to and why.
+
+    aiohttp's own text names Python objects.
+    """
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+        why = f"its certificate is not trusted: {getattr(cause, 'verify_message', '') or cause}"
+    elif isinstance(error, aiohttp.ClientConnectorError):
+        why = _reason(error.os_error)
+    else:
+        return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else "")
+    return f"no connection to {error.host}:{error.port}: {why}"
+
+
+def _reason(error: OSError) -> str:
+    """Return why a connection failed; asyncio puts the address in the place of the reason."""
+    if error.errno and not isinstance(error, ssl.SSLError | socket.gaierror):
+        return os.strerror(error.errno)
+    return error.strerror or str(error)

@@ -1,0 +1,243 @@
+"""Decoded objects: they have only the fields that are read, and an invalid field is refused.
+
+An object that cannot be decoded raises one `UnreadableError`: it is reported and left out, and the
+others are served. An author derives the class of a served kind from `Resource`, and the class of an
+owned kind from `Object`.
+"""
+
+import re
+import sys
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from kopf_runtime.declaring.kinds import Key
+
+#: A number in an annotation or a resource version; 2**64 has 20 digits, so no valid one is longer.
+_DIGITS = 20
+#: Levels that are kept of JSON that is nested too deeply to be parsed as a whole.
+_LEVELS = 200
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[][{}]')
+
+
+class OwnerReference(Struct, rename="camel", frozen=True):
+    """A reference to the object that this one belongs to."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class ManagedFields(Struct, rename="camel"):
+    """The fields of an object that one manager has set."""
+
+    manager: str = ""
+    subresource: str = ""
+    fields_v1: Raw = Raw(b"{}")
+
+
+class Meta(Struct, rename="camel"):
+    """The metadata of an object."""
+
+    name: str
+    uid: str
+    resource_version: str
+    namespace: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+    finalizers: list[str] | None = None
+    managed_fields: list[ManagedFields] | None = None
+
+    @property
+    def key(self) -> Key:
+        """The namespace and the name."""
+        return self.namespace, self.name
+
+    @property
+    def version(self) -> int:
+        """The resource version; the versions of one resource are ordered (KEP-5504)."""
+        return number(self.resource_version)
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The controlling owner, or None."""
+        return next((o for o in self.owner_references or () if o.controller), None)
+
+
+class Object(Struct, rename="camel"):
+    """Any object; a class for a kind adds the fields that it reads, such as `spec`."""
+
+    metadata: Meta
+
+
+class Conditions(Struct, frozen=True):
+    """The part of a status that is the same for most kinds."""
+
+    class Condition(Struct, frozen=True):
+        """One aspect of the state, such as `Ready`, and whether it holds."""
+
+        type: str = ""
+        status: str = ""
+
+    phase: str = ""
+    conditions: list[Condition] = []
+
+
+class Conditioned(Object):
+    """An object whose status has a phase or conditions: a Pod, a Deployment, a Job."""
+
+    status: Conditions = Conditions()
+
+    def holds(self, condition: str) -> bool:
+        """Tell whether a condition is true."""
+        return any(c.type == condition and c.status == "True" for c in self.status.conditions)
+
+
+class Resource(Object):
+    """An object of a kind that a controller serves: its status is the runtime's."""
+
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Identity(Struct, rename="camel"):
+    """The identity of an object that is otherwise unreadable."""
+
+    class Meta(Struct, rename="camel"):
+        """The part of the metadata that the API server itself writes."""
+
+        name: str
+        resource_version: str
+        namespace: str = ""
+        uid: str = ""
+        generation: int = 0
+
+    metadata: Meta
+
+
+class Position(Struct, rename="camel"):
+    """The metadata of a list or of a bookmark."""
+
+    resource_version: str = ""
+    continue_: str | None = msgspec.field(name="continue", default=None)
+
+
+class Page(Struct):
+    """A page of a list; its items are decoded one by one."""
+
+    metadata: Position
+    items: list[Raw] | None = None
+
+
+class Event(Struct):
+    """A line of a watch."""
+
+    type: str
+    object: Raw
+
+
+class Bookmark(Struct):
+    """The object of a bookmark."""
+
+    metadata: Position
+
+
+class Failure(Struct):
+    """A `Status`, with which the API server refuses a request."""
+
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+
+
+class UnreadableError(Exception):
+    """An object's fields do not match its kind."""
+
+    def __init__(self, identity: Identity.Meta | None, reason: str) -> None:
+        super().__init__(reason)
+        #: The object's identity; None if not even that can be read.
+        self.identity = identity
+
+
+T = TypeVar("T")
+
+
+def parse(decoder: msgspec.json.Decoder[T], payload: bytes | Raw) -> T:
+    """Decode JSON of any depth; levels that are too deep are read as null.
+
+    The API server accepts 10,000 levels, Python a thousand; one object must not make its page
+    unreadable. Raise `MsgspecError` or `UnicodeError`.
+    """
+    try:
+        return decoder.decode(payload)
+    except RecursionError:
+        return decoder.decode(_shallow(bytes(payload)))
+
+
+def _shallow(payload: bytes) -> bytes:
+    parts, depth, start = [], 0, 0
+    for token in _TOKENS.finditer(payload):
+        if token[0] in b"[{":
+            depth += 1
+            if depth == _LEVELS:
+                parts += [payload[start : token.start()], b"null"]
+        elif token[0] in b"]}":
+            if depth == _LEVELS:
+                start = token.end()
+            depth -= 1
+    return b"".join((*parts, payload[start:]))
+
+
+def decode(decoder: msgspec.json.Decoder[T], raw: bytes | Raw) -> T:
+    """Decode an object; raise `UnreadableError` if its fields do not match its kind."""
+    try:
+        return parse(decoder, raw)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        reason = str(error)[:500] or type(error).__name__
+    try:
+        identity = parse(_IDENTITY, raw).metadata
+        number(identity.resource_version)
+    except (msgspec.MsgspecError, ValueError):
+        identity = None
+    raise UnreadableError(identity, reason)
+
+
+_IDENTITY = msgspec.json.Decoder(Identity)
+
+
+def number(text: str | None, default: int | None = None) -> int:
+    """Return the number in a text of digits; if it is none, return the default or raise ValueError.
+
+    Python refuses to parse more than 4,300 digits, and anybody may write them into an annotation.
+    """
+    if text and len(text) <= _DIGITS and text.isascii() and text.isdecimal():
+        return int(text)
+    if default is None:
+        raise ValueError(f"{text!r:.40} is not a number")
+    return default
+
+
+def seconds(timestamp: str | None) -> float:
+    """Return an API server's timestamp as Unix time in seconds; 0 if missing or invalid."""
+    try:
+        return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def shared(value: Any) -> Any:
+    """Copy a JSON value and intern its strings: thousands of statuses contain the same ones."""
+    if isinstance(value, str):
+        return sys.intern(value)
+    if isinstance(value, dict):
+        return {sys.intern(name): shared(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [shared(part) for part in value]
+    return value

@@ -1,0 +1,207 @@
+"""The cached records of objects and their children, and how an author declares both.
+
+A record is small: it holds the hash of a manifest instead of the manifest, and only those parts of
+the object that the author asks for (`keep`). `source` creates records, `plan` decides with them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from msgspec import Struct
+
+from kopf_runtime.declaring.kinds import Key, Kind
+from kopf_runtime.declaring.objects import Object
+
+#: The label with the operator's name; watches select children by it.
+MANAGED_BY = "app.kubernetes.io/managed-by"
+
+
+class Update(Enum):
+    """How a child is changed once it exists."""
+
+    #: Delete it and create another one, for an immutable kind such as a Pod.
+    REPLACE = "replace"
+    #: Change it in place by server-side apply; fields that the manifest does not set stay.
+    APPLY = "apply"
+
+
+class Owned(Struct, frozen=True):
+    """A kind of children."""
+
+    kind: Kind
+    type: type[Object]
+    update: Update
+    #: Returns the part of a child that `status` sees; it must be small.
+    keep: Callable[[Any], Any]
+    #: Returns from the kept part why a child has ended; empty while it may still run.
+    ended: Callable[[Any], str]
+    #: Returns from the kept part why a child is not ready; empty if it is.
+    unready: Callable[[Any], str] = lambda _: ""
+
+
+class Wanted(Struct, frozen=True):
+    """A child in its wanted state."""
+
+    kind: Kind
+    key: Key
+    #: The hash of its manifest.
+    template: str
+    #: Returns the fields that its manifest sets (`fields.LateShape`).
+    shape: Callable[[], bytes]
+
+    def __str__(self) -> str:
+        """Return its kind and name, such as `Pod msg-hello`."""
+        return f"{self.kind.kind} {self.key[1]}"
+
+
+class Outcome(Struct, frozen=True):
+    """The result of an author's `sync`."""
+
+    value: Any
+    #: When it returned, by the event loop's clock.
+    at: float
+    #: Whether the object's labels or annotations have changed since.
+    outdated: bool = False
+
+
+class Primary(Struct, frozen=True):
+    """An object of the kind that a controller serves."""
+
+    key: Key
+    uid: str
+    version: int
+    generation: int
+    deleting: bool
+    finalizers: tuple[str, ...]
+    #: The status as stored in the API server.
+    status: dict[str, Any]
+    #: The part of it that the author keeps.
+    view: Any
+    wanted: tuple[Wanted, ...]
+    #: Why its children cannot be planned; empty if they can.
+    problem: str
+    #: A hash of its labels and annotations, whose changes do not raise the generation.
+    labels: int
+    #: The result of the author's `sync`; None while it is unknown.
+    outcome: Outcome | None = None
+    owner: str = ""
+
+    @property
+    def watched(self) -> bool:
+        """Whether a watch reports its changes."""
+        return True
+
+    @property
+    def state(self) -> tuple[str, int, int]:
+        """A value that changes exactly when its children may have to change."""
+        return self.uid, self.generation, self.labels
+
+
+class Child(Struct, frozen=True):
+    """An object that a primary owns or could own."""
+
+    kind: Kind
+    key: Key
+    uid: str
+    version: int
+    #: The uid of its controlling owner; empty if there is none.
+    owner: str
+    #: The uid of the primary that it was created for, according to its label.
+    made_for: str
+    #: The name of the primary that controls it; empty if none does.
+    parent: str
+    deleting: bool
+    #: When its grace period ends, by the API server's clock in Unix time; 0 if it is not deleted.
+    deadline: float
+    #: When it was created, by the same clock.
+    created: float
+    finalizers: tuple[str, ...]
+    #: The hash of the manifest that it was created from.
+    template: str
+    #: The generation of the primary that it was created for.
+    generation: int
+    #: How many times in a row it was replaced soon after its creation.
+    replaced: int
+    #: The labels set on every child that this one lacks, or has with other values.
+    unlabelled: tuple[str, ...]
+    #: Whether the operator no longer owns a field that it set; None if that is not decided yet,
+    #: because the wanted child was unknown.
+    altered: bool | None
+    #: Who else changed it, for an Event.
+    editors: str
+    #: The part of it that the author keeps.
+    view: Any
+    #: Why it is not ready; empty if it is.
+    unready: str = ""
+
+    @property
+    def watched(self) -> bool:
+        """Whether a watch reports its changes."""
+        return bool(self.made_for) and MANAGED_BY not in self.unlabelled
+
+
+class Unreadable(Struct, frozen=True):
+    """An object of which only the metadata can be read."""
+
+    key: Key
+    uid: str
+    version: int
+    generation: int
+    #: Why it cannot be read.
+    reason: str
+    #: Whether its status reports it.
+    told: bool = False
+    owner: str = ""
+
+    def is_as(self, other: "Unreadable | None") -> bool:
+        """Return whether the other record reports the same problem."""
+        return other is not None and (self.uid, self.generation, self.reason) == (
+            other.uid, other.generation, other.reason
+        )  # fmt: skip
+
+
+class Selected(Struct, frozen=True):
+    """A namespace that matches the namespace selector."""
+
+    key: Key
+    uid: str
+    version: int
+    owner: str = ""
+    watched: bool = True
+
+
+class PlanError(Exception):
+    """An author's `desired` returned invalid manifests; a condition says so, nothing is written."""
+
+
+class Step(Enum):
+    """The next step for a child."""
+
+    KEEP = auto()
+    CREATE = auto()
+    APPLY = auto()  # change it in place
+    DELETE = auto()  # it is wrong: another one follows once it is gone
+    WAIT = auto()  # it is being deleted
+    CONFLICT = auto()  # it belongs to somebody else
+    ADMISSION = auto()  # admission changed it at its creation: another one would be no better
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A step and why it is taken; `reason` is that of the Event about the next child, if any."""
+
+    step: Step
+    reason: str = ""
+    why: str = ""
+    #: Whether the user caused it by editing the object.
+    edited: bool = False
+    #: Whether to read the object itself first, because the cached one may be older than the child.
+    #: Nothing is deleted without that.
+    verify: bool = False
+
+
+def gone(kind: Kind) -> Plan:
+    """Return the plan for a child that the operator did not delete, but that is gone."""
+    return Plan(Step.CREATE, "Healed", f"its {kind.kind} was gone")

@@ -1,0 +1,174 @@
+"""Serves /metrics, /healthz and /readyz.
+
+`manager` starts it and passes it the checks for healthy and ready. With a certificate, /metrics
+uses HTTPS and requires a right; without one it is plain HTTP and open to all who can reach it.
+"""
+
+import contextlib
+import logging
+import socket
+import ssl
+import weakref
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from prometheus_client import generate_latest
+
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.parsers import Address
+from kopf_runtime.declaring.settings import Settings
+from kopf_runtime.endpoints.scrapers import Scrapers
+
+logger = logging.getLogger(__name__)
+
+#: Open connections per socket; as many again may wait to be accepted.
+MAX_CONNECTIONS = 32
+#: Returns what is wrong, or an empty text.
+Check = Callable[[], str]
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Listener(socket.socket):
+    """Accepts connections, and closes the oldest one when there are too many.
+
+    A connection takes memory before it sends anything: 300 KiB for TLS. A scrape or a probe, which
+    is short, still gets through.
+    """
+
+    def __init__(self, fileno: int) -> None:
+        super().__init__(fileno=fileno)
+        self._accepted: list[weakref.ref[socket.socket]] = []
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection; close the oldest one if there are too many."""
+        connection, address = super().accept()
+        found = [one for reference in self._accepted if (one := reference()) is not None]
+        alive = [one for one in found if one.fileno() >= 0]
+        if len(alive) >= MAX_CONNECTIONS:
+            with contextlib.suppress(OSError):  # it is closed already
+                alive.pop(0).shutdown(socket.SHUT_RDWR)
+        self._accepted = [weakref.ref(one) for one in (*alive, connection)]
+        return connection, address
+
+
+def listen(host: str, port: int) -> Listener:
+    """Listen on an address, or on all if the host is empty; raise `OSError`."""
+    if not host and socket.has_dualstack_ipv6():
+        server = socket.create_server(
+            (host, port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=MAX_CONNECTIONS
+        )
+    else:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        server = socket.create_server((host, port), family=family, backlog=MAX_CONNECTIONS)
+    return Listener(server.detach())
+
+
+class CertificateError(Exception):
+    """The certificate cannot be used; the message says which one, and what to do."""
+
+
+class Certificate:
+    """The files `tls.crt` and `tls.key` of a folder, which are read again when they change.
+
+    A renewal (by cert-manager, through the kubelet) swaps a symbolic link, so both files change at
+    the same moment.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Read the files; raise `CertificateError`."""
+        self._certificate, self._key = folder / "tls.crt", folder / "tls.key"
+        self._seen = self._look()
+        try:
+            self._current = self._load()
+        except OSError as error:  # an SSLError is one, too
+            raise CertificateError(
+                f"{folder} has no usable tls.crt and tls.key ({error}): put a certificate and its "
+                "key there, both as PEM"
+            ) from error
+        #: The server's TLS context. Each handshake switches to the newest certificate, and existing
+        #: connections keep theirs.
+        self.context = self._load()
+        self.context.sni_callback = self._choose
+
+    def _choose(self, connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:
+        connection.context = self._newest()
+
+    def _newest(self) -> ssl.SSLContext:
+        """Return a context with the current files, or with the last ones that could be used."""
+        seen = self._look()
+        if seen != self._seen:
+            self._seen = seen  # unusable files are tried and logged only once
+            try:
+                self._current = self._load()
+                logger.info("Serving /metrics with the new certificate %s", self._certificate)
+            except OSError as error:
+                logger.warning("Still serving /metrics with the former certificate: %s", error)
+        return self._current
+
+    def _look(self) -> list[tuple[int, int, int]]:
+        """Return values that differ when a file has changed; omit files that do not exist."""
+        stats = [file.stat() for file in (self._certificate, self._key) if file.exists()]
+        return [(stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats]
+
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        # Without a password, OpenSSL would ask the terminal for the one of an encrypted key.
+        context.load_cert_chain(self._certificate, self._key, password="")
+        return context
+
+
+def _probe(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(_: web.Request) -> web.Response:
+        trouble = check()
+        return web.Response(text=trouble or "ok", status=503 if trouble else 200)
+
+    return answer
+
+
+class Server:
+    """The HTTP endpoints, on one or two addresses."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._scrapers: Scrapers | None = None
+        self._runners: list[web.AppRunner] = []
+
+    async def start(self, settings: Settings, client: Client, healthy: Check, ready: Check) -> None:
+        """Start serving; raise `CertificateError`, or `OSError` if an address cannot be used."""
+        tls = None
+        if settings.metrics_bind_address and settings.metrics_cert_path:
+            tls = Certificate(Path(settings.metrics_cert_path)).context
+            self._scrapers = Scrapers(client)
+        await self._serve(settings.metrics_bind_address, [web.get("/metrics", self._answer)], tls)
+        probes = [web.get("/healthz", _probe(healthy)), web.get("/readyz", _probe(ready))]
+        await self._serve(settings.health_probe_bind_address, probes)
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        if self._scrapers is not None:
+            judged = await self._scrapers.judge(request.headers.get("Authorization", ""))
+            if judged.status != 200:
+                headers = {"WWW-Authenticate": "Bearer"} if judged.status == 401 else {}
+                return web.Response(status=judged.status, text=judged.text, headers=headers)
+        body = generate_latest(self._metrics.registry)
+        return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
+
+    async def _serve(
+        self, address: Address | None, routes: list[web.RouteDef], tls: ssl.SSLContext | None = None
+    ) -> None:
+        if address is None:
+            return
+        application = web.Application()
+        application.add_routes(routes)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5)
+        await runner.setup()
+        self._runners.append(runner)
+        listener = listen(*address)
+        await web.SockSite(runner, listener, ssl_context=tls, backlog=MAX_CONNECTIONS).start()
+
+    async def stop(self) -> None:
+        """Stop serving."""
+        for runner in self._runners:
+            await runner.cleanup()

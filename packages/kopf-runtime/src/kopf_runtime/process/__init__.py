@@ -1,0 +1,1 @@
+"""The process: the manager with its controllers, and the Lease."""

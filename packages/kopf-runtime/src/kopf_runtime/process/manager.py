@@ -1,0 +1,291 @@
+"""The process: starts the controllers on kopf, elects a leader, serves the endpoints, and stops.
+
+kopf runs the process, handles its signals, provides `kopf run`, and calls any handler that an
+author adds: on the leader alone, unless the author wants it on every replica. The runtime watches,
+reconciles and writes on its own, with a session of its own.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import click
+import kopf
+
+from kopf_runtime.cluster import credentials
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring import errors
+from kopf_runtime.declaring.declaration import declared
+from kopf_runtime.declaring.errors import Backoff
+from kopf_runtime.declaring.objects import Resource
+from kopf_runtime.declaring.parsers import DNS_LABEL
+from kopf_runtime.declaring.settings import Program, Settings, parse, warn_of_unknown
+from kopf_runtime.endpoints.web import CertificateError, Server
+from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.lease import Election
+from kopf_runtime.reporting import logs
+from kopf_runtime.reporting.events import Recorder
+
+logger = logging.getLogger(__name__)
+
+#: Seconds after which a step is stuck: it makes only a few requests, each with a timeout.
+STUCK = 300.0
+
+S = TypeVar("S", bound=Settings)
+
+
+class LeadershipLostError(Exception):
+    """This replica does not lead any more, and kopf cannot stop the handlers that it runs."""
+
+
+class Manager(Generic[S]):
+    """An operator: its name, its settings, and a controller for each kind that it serves.
+
+    kopf's own handlers run only while this replica leads: kopf starts them once it does, and the
+    process ends when it does not any more. With `handlers_on_standby` they run on every replica.
+    """
+
+    def __init__(
+        self, name: str, settings: type[S], *, version: str = "", description: str = "",
+        handlers_on_standby: bool = False,
+    ) -> None:  # fmt: skip
+        if not DNS_LABEL.fullmatch(name):  # it is a label's value, and the name of the Lease
+            raise ValueError(
+                f"{name!r} cannot name an operator: use 1 to 63 of a-z, 0-9 and '-', no '-' at "
+                "either end"
+            )
+        self.program = Program(name, version, description)
+        self._kind_of_settings = settings
+        self._configured: S | None = None
+        self.metrics = Metrics(name, version)
+        self.controllers: list[Controller] = []
+        self._server = Server(self.metrics)
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._stopped: asyncio.Task[None] | None = None
+        self._adapt: Callable[[Client, S], Awaitable[S]] | None = None
+        self._handlers_on_standby = handlers_on_standby
+        self._leads = asyncio.Event()
+        kopf.on.startup()(self._start)
+        kopf.on.cleanup()(self._clean_up)
+        kopf.on.login(backoff=5)(self._login)
+
+    def controller_for(
+        self, type_: type[Resource], *, keep: Callable[[Any], Any] = lambda _: None
+    ) -> Controller:
+        """Return the controller of a class's kind; `keep` returns what `status` sees of an object.
+
+        Raise `TypeError` if the class declares no kind, and `ValueError` if its kind has one.
+        """
+        kind = declared(type_).kind
+        if any(one.kind == kind for one in self.controllers):
+            raise ValueError(f"{kind.kind} has a controller already; use that one")
+        controller = Controller(kind, type_, keep)
+        self.controllers.append(controller)
+        return controller
+
+    def adapt(self, function: Callable[[Client, S], Awaitable[S]]) -> None:
+        """Register a function that adapts the settings: `async (client, settings) -> settings`.
+
+        It is called once, before anything is watched, and retried after each `ApiError`.
+        """
+        self._adapt = function
+
+    def run(self, argv: Sequence[str] | None = None) -> int:
+        """Run the operator until it is told to stop; return the exit code."""
+        settings = self._configured = parse(self.program, self._kind_of_settings, argv)
+        logs.configure(settings.log_level, settings.log_format)
+        try:
+            credentials.find()
+        except kopf.LoginError as error:
+            print(f"{self.program.name}: {error}", file=sys.stderr)  # noqa: T201
+            return 1
+        kopf.on.startup()(self._until_leading)  # after the author's own
+        kopf.run(
+            standalone=True,
+            clusterwide=not settings.namespaces,
+            namespaces=settings.namespaces,
+            stop_flag=self._stopping,
+        )
+        return self._exit_code()
+
+    # --- kopf's activities --------------------------------------------------------------------
+
+    async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
+        configured = self._configured or self._from_environment()
+        warn_of_unknown(self.program, self._kind_of_settings)
+        settings.networking.request_timeout = configured.request_timeout
+        # Only kopf's own handlers need kopf's watches of CRDs and namespaces.
+        settings.scanning.disabled = True
+        info = await asyncio.to_thread(credentials.find)
+        self.client = Client(
+            self.program.name, self.program.version, configured.request_timeout, self.metrics
+        )
+        self.client.open(credentials.Credentials(info))
+        self._recorder = Recorder(self.client, configured.identity, self.metrics)
+        for controller in self.controllers:
+            controller.set_up(self.client, configured, self.metrics, self._recorder)
+        self.metrics.last_sweep.set_function(
+            lambda: min(filter(None, (one.last_sweep() for one in self.controllers)), default=0.0)
+        )
+        try:
+            await self._server.start(configured, self.client, self._healthy, self._ready)
+        except CertificateError as error:
+            sys.exit(f"{self.program.name}: --metrics-cert-path: {error}.")
+        except OSError as error:  # kopf would retry forever; leave that to the supervisor
+            sys.exit(
+                f"{self.program.name}: {error.strerror}. Choose another --metrics-bind-address or "
+                "--health-probe-bind-address, or end the process that uses it."
+            )
+        self._task = asyncio.create_task(self._run(configured), name=self.program.name)
+        self._task.add_done_callback(self._ended)
+        if self._configured is not None:  # not under `kopf run`
+            asyncio.get_running_loop().call_soon(self._catch_signals)  # after kopf has set its own
+        else:
+            await self._until_leading()
+
+    async def _until_leading(self, **_: Any) -> None:
+        """Hold up kopf, which watches nothing and calls no handler before it has started."""
+        if not self._handlers_on_standby:
+            await self._leads.wait()
+
+    async def _clean_up(self, **_: Any) -> None:
+        await self._stop()
+
+    async def _login(self, **_: Any) -> kopf.ConnectionInfo:
+        return await asyncio.to_thread(credentials.find)
+
+    def _from_environment(self) -> S:
+        """Return the settings under `kopf run`, whose own flags select the watched namespaces."""
+        parameters = getattr(click.get_current_context(silent=True), "params", {})
+        names = [f"--namespace={name}" for name in parameters.get("namespaces") or ()]
+        everywhere = ["-A"] if parameters.get("clusterwide") else []
+        return parse(self.program, self._kind_of_settings, names or everywhere)
+
+    def _catch_signals(self) -> None:
+        """Stop on the first signal, exit on the second; kopf's own handlers fail on the second."""
+
+        def caught(number: int) -> None:
+            if self._stopping.is_set():
+                os._exit(128 + number)
+            self._stopping.set()
+            # Do not wait until kopf has stopped: the next leader waits for the Lease.
+            self._release = asyncio.ensure_future(self._stop())
+
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, caught, number)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """End the process if the controllers failed, so that the supervisor restarts it."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            if isinstance(error, ExceptionGroup) and error.subgroup(LeadershipLostError):
+                logger.critical("This replica ends: kopf's handlers may run on the leader alone")
+            else:
+                logger.critical("The operator failed", exc_info=error)
+            signal.raise_signal(signal.SIGTERM)
+
+    def _exit_code(self) -> int:
+        """Return 1 if the controllers failed, else 0."""
+        task = self._task
+        return int(bool(task and task.done() and not task.cancelled() and task.exception()))
+
+    async def _stop(self) -> None:
+        """Stop working and release the Lease; further calls wait for the first."""
+        if self._stopped is None:
+            self._stopped = asyncio.create_task(self._stop_once(), name="stop")
+        await asyncio.shield(self._stopped)
+
+    async def _stop_once(self) -> None:
+        if self._task is not None:
+            self._task.remove_done_callback(self._ended)
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await self._task
+            for controller in self.controllers:
+                await controller.close()
+            await self.client.close()
+        await self._server.stop()
+
+    # --- work ---------------------------------------------------------------------------------
+
+    async def _run(self, settings: S) -> None:
+        settings = await self._adapted(settings)
+        for controller in self.controllers:
+            controller.settings = settings
+        async with asyncio.TaskGroup() as group:
+            for controller in self.controllers:
+                for namespace in settings.namespaces or (None,):
+                    for reflecting in controller.reflect(namespace):
+                        group.create_task(reflecting)
+            group.create_task(self._recorder.run(), name="events")
+            group.create_task(self._tell_ready(), name="ready")
+            if settings.leader_elect:
+                election = Election(self.client, settings, self.metrics)
+                self.client.may_write = election.leads
+                group.create_task(election.lead(self._work), name="election")
+            else:
+                self.metrics.leader.set(1)
+                group.create_task(self._work(), name="work")
+
+    async def _adapted(self, settings: S) -> S:
+        """Return the settings adapted to the cluster; retry until it answers."""
+        backoff = Backoff()
+        while self._adapt is not None:
+            try:
+                return await self._adapt(self.client, settings)
+            except errors.ApiError as error:
+                logger.warning("The cluster cannot be examined yet; asking again: %s", error)
+                await asyncio.sleep(max(error.after, backoff.next()))
+        return settings
+
+    async def _work(self) -> None:
+        """Reconcile until cancelled; raise `LeadershipLostError` if kopf's handlers run on."""
+        self._leads.set()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for controller in self.controllers:
+                    group.create_task(controller.work())
+        except asyncio.CancelledError:
+            if self._stopped is None and not self._handlers_on_standby and _has_handlers():
+                raise LeadershipLostError from None
+            raise
+
+    async def _tell_ready(self) -> None:
+        while self._ready():  # noqa: ASYNC110 (any source may change it)
+            await asyncio.sleep(0.05)
+        sources = [source for controller in self.controllers for source in controller.sources]
+        told = ", ".join(f"{len(list(source))} {source.kind.plural}" for source in sources)
+        logger.info("Ready; there are %s", told)
+
+    def _healthy(self) -> str:
+        if self._task is None or self._task.done():
+            return "the operator has ended"
+        age = max(controller.queue.longest_running() for controller in self.controllers)
+        return f"a step of a reconcile has been under way for {age:.0f} s" if age > STUCK else ""
+
+    def _ready(self) -> str:
+        """Return why nothing is served, empty if something is; metrics and logs tell the rest."""
+        unserved: list[str] = []
+        for controller in self.controllers:
+            waiting, served = controller.unserved()
+            if served:
+                return self._healthy()
+            unserved += waiting
+        return "; ".join(unserved[:5]) or "nothing is served yet"
+
+
+def _has_handlers() -> bool:
+    """Return whether the author has registered handlers of kopf that act on objects.
+
+    kopf has no public name for this; a test notices if it moves.
+    """
+    registry = kopf.get_default_registry()
+    acting = registry._watching, registry._changing, registry._spawning, registry._indexing
+    return any(part.get_all_handlers() for part in acting)

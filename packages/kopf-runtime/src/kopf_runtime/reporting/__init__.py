@@ -1,0 +1,1 @@
+"""What people are told: status, readiness, Events, troubles and log lines."""

@@ -1,0 +1,187 @@
+"""Events: the history of an object that `kubectl describe` shows.
+
+`reconcile` records Events, and a task of `manager` posts them. Recording never waits and never
+fails. If the same Event occurs again within ten minutes, the first one's count is raised, as by
+client-go's recorder. Each object has a budget of Events; those beyond it are dropped and counted.
+Each namespace has a queue of its own, and a slow request gives its place to another namespace, so
+that a webhook that hangs delays only its own namespaces.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from kopf_runtime.cluster.client import MERGE_PATCH, Client
+from kopf_runtime.cluster.fence import condition, only_while
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.errors import ApiError
+from kopf_runtime.reporting import logs
+
+V = TypeVar("V")
+
+logger = logging.getLogger(__name__)
+
+PENDING = 1000  # Events that wait to be posted, of all namespaces
+POSTING = 8  # Events that are posted at once, each of another namespace
+SLOW = 1.0  # seconds after which a request no longer counts among those
+SLOW_MOST = 64  # such requests at once
+REMEMBERED = 1024  # posted Events that a repetition can count up, and objects with a budget
+SAME = 600.0  # seconds within which a repetition raises the count
+BURST, REFILL = 25, 300.0  # Events per object at once, and seconds for one more, as in client-go
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    about: dict[str, Any]
+    type: str
+    reason: str
+    message: str
+    #: Returns whether it may be posted: the condition of the task that recorded it.
+    condition: Callable[[], bool] = field(default_factory=condition)
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        return self.about["uid"], self.type, self.reason, self.message
+
+
+@dataclass(slots=True)
+class _Posted:
+    path: str
+    count: int
+    at: float
+
+
+class Recorder:
+    """Queues Events and posts those of a namespace in order."""
+
+    def __init__(self, client: Client, instance: str, metrics: Metrics) -> None:
+        self._client = client
+        self._metrics = metrics
+        self._instance = instance
+        #: The Events that wait, by namespace; it stays while one of them is being posted.
+        self._waiting: dict[str, deque[_Event]] = {}
+        self._pending = 0
+        #: The namespaces with Events of which none is being posted, in the order of their turns.
+        self._turns: asyncio.Queue[str] = asyncio.Queue()
+        self._slow = asyncio.Semaphore(SLOW_MOST)
+        self._posted: OrderedDict[tuple[str, str, str, str], _Posted] = OrderedDict()
+        self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def normal(self, about: dict[str, Any], reason: str, message: str) -> None:
+        """Record an Event about something that went as planned."""
+        self._record(_Event(about, "Normal", reason, message[:1024]))
+
+    def warning(self, about: dict[str, Any], reason: str, message: str) -> None:
+        """Record an Event about something that may need somebody's attention."""
+        self._record(_Event(about, "Warning", reason, message[:1024]))
+
+    def _record(self, event: _Event) -> None:
+        if not self._affordable(event.about["uid"]):
+            self._metrics.events_dropped.inc()
+            return
+        namespace = event.about["namespace"]
+        if namespace not in self._waiting:
+            self._waiting[namespace] = deque()
+            self._turns.put_nowait(namespace)
+        self._waiting[namespace].append(event)
+        self._pending += 1
+        if self._pending > PENDING:  # the newest of the namespace with the most is dropped
+            max(self._waiting.values(), key=len).pop()
+            self._pending -= 1
+            self._metrics.events_dropped.inc()
+
+    def _affordable(self, uid: str) -> bool:
+        """Take one token from the object's budget; return False if it is empty."""
+        now = time.monotonic()
+        tokens, at = self._budgets.pop(uid, (float(BURST), now))
+        tokens = min(float(BURST), tokens + (now - at) / REFILL)
+        self._budgets[uid] = (max(0.0, tokens - 1), now)
+        _expire(self._budgets, lambda budget: now - budget[1] > REFILL * (BURST - budget[0]))
+        return tokens >= 1
+
+    async def run(self) -> None:
+        """Post Events until cancelled; drop those that are refused."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(POSTING):
+                group.create_task(self._take_turns(group))
+
+    async def _take_turns(self, group: asyncio.TaskGroup) -> None:
+        """Let one namespace after the other take a turn; do not wait for the end of a slow one."""
+        while True:
+            turn = group.create_task(self._take_turn(await self._turns.get()))
+            done, _ = await asyncio.wait({turn}, timeout=SLOW)
+            if not done:
+                await self._slow.acquire()
+                turn.add_done_callback(lambda _: self._slow.release())
+
+    async def _take_turn(self, namespace: str) -> None:
+        """Post an Event of a namespace, which then waits for its next turn."""
+        waiting = self._waiting[namespace]
+        if waiting:  # else they were dropped
+            self._pending -= 1
+            await self._try_to_post(waiting.popleft())
+        if waiting:
+            self._turns.put_nowait(namespace)
+        else:
+            del self._waiting[namespace]
+        self._turns.task_done()
+
+    async def _try_to_post(self, event: _Event) -> None:
+        logs.about((event.about["namespace"], event.about["name"]))
+        try:
+            with only_while(event.condition):
+                await self._post(event)
+        except Exception as error:  # also of a text that is not valid Unicode
+            self._metrics.events_dropped.inc()
+            logger.debug("An Event was not posted: %s", error)
+
+    async def flush(self) -> None:
+        """Wait until all recorded Events are posted."""
+        await self._turns.join()
+
+    async def _post(self, event: _Event) -> None:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        former = self._posted.pop(event.identity, None)
+        if former is not None and time.monotonic() - former.at < SAME:
+            former.count += 1
+            patch = {"count": former.count, "lastTimestamp": now}
+            try:
+                await self._client.request("PATCH", former.path, patch, content_type=MERGE_PATCH)
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+            else:
+                self._remember(event, former)
+                return
+        namespace = event.about["namespace"] or "default"  # as for a Node
+        collection = f"/api/v1/namespaces/{namespace}/events"
+        # An Event's name: the object's, shortened so that the result is valid, and a unique suffix.
+        name = f"{event.about['name'][:230].rstrip('.-')}.{secrets.token_hex(8)}"
+        body = {
+            "apiVersion": "v1", "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": event.about,
+            "type": event.type, "reason": event.reason, "message": event.message,
+            "count": 1, "firstTimestamp": now, "lastTimestamp": now,
+            "source": {"component": self._client.manager},
+            "reportingComponent": self._client.manager, "reportingInstance": self._instance,
+        }  # fmt: skip
+        await self._client.request("POST", collection, body)
+        self._remember(event, _Posted(f"{collection}/{name}", 1, time.monotonic()))
+
+    def _remember(self, event: _Event, posted: _Posted) -> None:
+        self._posted[event.identity] = posted
+        now = time.monotonic()
+        _expire(self._posted, lambda former: now - former.at > SAME)
+
+
+def _expire(known: OrderedDict[Any, V], is_over: Callable[[V], bool]) -> None:
+    """Remove expired entries, oldest first, and those beyond the limit."""
+    while known and (len(known) > REMEMBERED or is_over(next(iter(known.values())))):
+        known.popitem(last=False)

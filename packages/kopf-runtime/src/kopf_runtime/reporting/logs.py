@@ -1,0 +1,80 @@
+"""Log lines as text or JSON, each with the namespace and name of the object that it is about.
+
+`manager` sets up the logging, and `queue` calls `about` for each object. The API server's errors
+may quote what users wrote, so control characters are escaped and long lines are cut: no text can
+forge a log line or control a terminal.
+"""
+
+import json
+import logging
+import sys
+from contextvars import ContextVar
+from datetime import UTC, datetime
+
+from kopf_runtime.declaring.kinds import Key
+
+MOST = 2000  # characters of a line's message
+
+_about: ContextVar[Key | None] = ContextVar("about", default=None)
+
+
+def about(key: Key) -> None:
+    """Add this object to every line that the task logs from now on."""
+    _about.set(key)
+
+
+def escape(text: str) -> str:
+    """Escape characters that are not printable, and cut a text that is too long."""
+    if len(text) > MOST:
+        text = f"{text[:MOST]}… ({len(text) - MOST} more characters)"
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _object(record: logging.LogRecord) -> Key | None:
+    """Return the object that a line is about; kopf's own lines carry an object reference."""
+    reference = getattr(record, "k8s_ref", None)
+    if reference and reference.get("name"):
+        return reference.get("namespace") or "", reference["name"]
+    return _about.get()
+
+
+def _time(record: logging.LogRecord) -> str:
+    when = datetime.fromtimestamp(record.created, UTC)
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Text(logging.Formatter):
+    """Formats a line for people: time, level, object, message, and an indented traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Make the line."""
+        key = _object(record)
+        what = f"{'/'.join(part for part in key if part)}: " if key else ""
+        line = f"{_time(record)} {record.levelname:7} {what}{escape(record.getMessage())}"
+        trace = self.formatException(record.exc_info).splitlines() if record.exc_info else []
+        return "\n    ".join([line, *map(escape, trace)])
+
+
+class Json(logging.Formatter):
+    """Formats a line as JSON: time, level, logger, message, and object and exception if any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Make the line."""
+        fields = {"time": _time(record), "level": record.levelname.lower(), "logger": record.name}
+        key = _object(record)
+        if key:
+            fields["namespace"], fields["name"] = key
+        fields["message"] = escape(record.getMessage())
+        if record.exc_info:
+            lines = self.formatException(record.exc_info).splitlines()
+            fields["exception"] = "\n".join(map(escape, lines))
+        return json.dumps(fields, ensure_ascii=False)
+
+
+def configure(level: str, form: str) -> None:
+    """Log to stderr in the given form, `text` or `json`."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Json() if form == "json" else Text())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -1,0 +1,164 @@
+"""Says why a child of a well-known kind is not ready, according to its own status.
+
+`Behavior.owns` uses these functions for the kinds whose children the author does not read. An
+object without an author's `status` is ready once all of its children are. The rules are those of
+`kubectl rollout status` and of kstatus (sigs.k8s.io/cli-utils): during a rollout a workload is not
+ready, even if enough Pods serve.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from kopf_runtime.declaring.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, STATEFUL_SET, Kind
+from kopf_runtime.declaring.objects import Object
+
+
+class Condition(Struct, frozen=True):
+    """One aspect of the state, and why it holds or not."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class RollingUpdate(Struct, frozen=True):
+    """How a StatefulSet's Pods are replaced; those below the partition stay as they are."""
+
+    partition: int = 0
+
+
+class UpdateStrategy(Struct, rename="camel", frozen=True):
+    """How the Pods of a StatefulSet or DaemonSet are replaced; `OnDelete` leaves it to people."""
+
+    type: str = ""
+    rolling_update: RollingUpdate | None = None
+
+
+class WorkloadSpec(Struct, rename="camel", frozen=True):
+    """The wanted size and the way to change, if the kind has them."""
+
+    replicas: int = 1
+    update_strategy: UpdateStrategy = UpdateStrategy()
+
+
+class WorkloadStatus(Struct, rename="camel", frozen=True):
+    """The fields from which Kubernetes itself tells readiness."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+    desired_number_scheduled: int = 0
+    updated_number_scheduled: int = 0
+    number_available: int = 0
+    phase: str = ""
+    conditions: list[Condition] = []
+
+
+class Workload(Object):
+    """A Pod, or an object that has Pods."""
+
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+    def condition(self, type_: str) -> Condition:
+        """Return a condition, or an empty one."""
+        conditions = (one for one in self.status.conditions if one.type == type_)
+        return next(conditions, Condition())
+
+    def lacks(self, type_: str, otherwise: str) -> str:
+        """Return why a condition is not true, empty if it is."""
+        condition = self.condition(type_)
+        return "" if condition.status == "True" else condition.message or otherwise
+
+    @property
+    def unobserved(self) -> str:
+        """Why the status tells nothing yet, empty if it is about the current generation."""
+        known = self.status.observed_generation >= self.metadata.generation
+        return "" if known else "its status is not up to date yet"
+
+    @property
+    def rolls(self) -> bool:
+        """Whether its Pods are replaced without anybody's help after an edit."""
+        return self.spec.update_strategy.type != "OnDelete"
+
+
+def _pod(pod: Workload) -> str:
+    if pod.status.phase == "Succeeded":
+        return ""
+    return pod.lacks("Ready", f"it is {pod.status.phase or 'Pending'}")
+
+
+def _deployment(one: Workload) -> str:
+    status, wanted = one.status, one.spec.replicas
+    behind = (
+        _count("available", status.available_replicas, wanted)
+        or _count("updated", status.updated_replicas, wanted)
+        or _surplus(status.replicas, wanted)
+    )
+    if one.unobserved or not behind:
+        return one.unobserved
+    failure, progress = one.condition("ReplicaFailure"), one.condition("Progressing")
+    why = failure.message if failure.status == "True" else ""  # for example, a quota
+    if progress.reason == "ProgressDeadlineExceeded":
+        return f"its rollout has failed: {why or progress.message}"
+    return f"{behind} ({why})" if why else behind
+
+
+def _stateful_set(one: Workload) -> str:
+    status, wanted = one.status, one.spec.replicas
+    return (
+        one.unobserved
+        or _count("ready", status.ready_replicas, wanted)
+        or (_rolling(one) if one.rolls else "")
+        or _surplus(status.replicas, wanted)
+    )
+
+
+def _rolling(stateful_set: Workload) -> str:
+    """Return how far the rollout of a StatefulSet has come, empty if it is over."""
+    status, update = stateful_set.status, stateful_set.spec.update_strategy.rolling_update
+    partition = update.partition if update is not None else 0
+    if not partition and status.current_revision != status.update_revision:
+        return f"updated Pods: {status.updated_replicas} of {stateful_set.spec.replicas}"
+    return _count("updated", status.updated_replicas, stateful_set.spec.replicas - partition)
+
+
+def _daemon_set(one: Workload) -> str:
+    status, wanted = one.status, one.status.desired_number_scheduled
+    return (
+        one.unobserved
+        or _count("available", status.number_available, wanted)
+        or (_count("updated", status.updated_number_scheduled, wanted) if one.rolls else "")
+    )
+
+
+def _job(job: Workload) -> str:
+    failed = job.condition("Failed")
+    if failed.status == "True":
+        return f"it has failed: {failed.message}"
+    return job.lacks("Complete", "it has not completed yet")
+
+
+def _count(what: str, actual: int, wanted: int) -> str:
+    return "" if actual >= wanted else f"{what} Pods: {actual} of {wanted}"
+
+
+def _surplus(actual: int, wanted: int) -> str:
+    return "" if actual <= wanted else f"Pods that are still to go: {actual - wanted}"
+
+
+#: By kind, a function that returns why a child is not ready, and an empty text if it is.
+UNREADY: dict[Kind, Callable[[Any], str]] = {
+    POD: _pod,
+    DEPLOYMENT: _deployment,
+    STATEFUL_SET: _stateful_set,
+    DAEMON_SET: _daemon_set,
+    JOB: _job,
+}

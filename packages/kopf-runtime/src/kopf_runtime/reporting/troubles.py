@@ -1,0 +1,141 @@
+"""Troubles: what stops a reconcile, in words for people, and when it is retried.
+
+`reconcile` raises a `StopError` for the troubles that it finds, and `of` converts any other error.
+Both are reported in the object's condition and an Event, and end in a `RetryError`.
+"""
+
+from dataclasses import dataclass
+
+from kopf_runtime.declaring.errors import ApiError, RetryError
+from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.records import Update, Wanted
+
+#: Minimum seconds before a retry after a conflict: somebody else's object is not watched.
+CONFLICT = 5.0
+#: Minimum seconds before a retry of an invalid plan.
+INVALID = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """The reason why the runtime cannot take the next step."""
+
+    reason: str
+    message: str
+    #: Whether a retry cannot succeed until somebody acts.
+    final: bool = False
+
+
+class StopError(Exception):
+    """The next step cannot be taken now."""
+
+    def __init__(
+        self, trouble: Trouble, retry: RetryError, *, event: str = "", paused: bool = False
+    ) -> None:
+        super().__init__(trouble.message)
+        self.trouble, self.retry = trouble, retry
+        #: The reason of the Event that reports it; empty for no Event.
+        self.event = event
+        #: Whether nothing failed, and the next step only has to wait.
+        self.paused = paused
+
+
+def _stop(reason: str, message: str, again: float, *, final: bool = False) -> StopError:
+    """Return the error for a trouble; a final one is also reported by an Event."""
+    retry = RetryError(message, pause=again)
+    return StopError(Trouble(reason, message, final), retry, event=reason if final else "")
+
+
+def invalid_plan(problem: str) -> StopError:
+    """Return the error for an invalid plan of the author's."""
+    return _stop("InvalidPlan", problem, INVALID, final=True)
+
+
+def conflict(wanted: Wanted, word: str) -> StopError:
+    """Return the error for a child whose name is taken by somebody else's object."""
+    kind = wanted.kind.kind
+    text = (
+        f"{wanted} exists and does not belong to this {word}. It is left "
+        f"alone. Delete or rename that {kind}, or give the {word} another name."
+    )
+    return _stop("Conflict", text, CONFLICT, final=True)
+
+
+def changed_by_admission(wanted: Wanted, lost: list[str], update: Update) -> StopError:
+    """Return the error for a child from which admission removed marks at its creation."""
+    text = (
+        f"Admission removed or changed {', '.join(lost)} of {wanted}, "
+        "by which the operator knows it; exempt it from the webhook or policy that does so"
+    )
+    if update is Update.REPLACE:
+        text += f", then delete that {wanted.kind.kind}"
+    return _stop("AdmissionChanged", text, CONFLICT, final=True)
+
+
+def finalizer_refused(word: str, finalizer: str) -> StopError:
+    """Return the error for an object from which admission removes the operator's finalizer."""
+    text = (
+        f"Admission removed the finalizer {finalizer} of this {word}, without which nothing would "
+        "be cleaned up outside the cluster; exempt it from the webhook or policy that does so"
+    )
+    return _stop("AdmissionChanged", text, CONFLICT, final=True)
+
+
+def contradicted(reason: str, message: str) -> StopError:
+    """Return the error for an answer that does not fit the others: late, or made by a webhook."""
+    return _stop(reason, message, 0.0)
+
+
+def unserved(kind: Kind, name: str, namespace: str, why: str) -> StopError:
+    """Return the error for a child in a namespace that is not served."""
+    text = f"{kind.kind} {name} is left alone: its namespace {namespace} is not served: {why}."
+    return _stop("NamespaceNotServed", text, CONFLICT)
+
+
+def missing(kind: Kind, why: str) -> StopError:
+    """Return the error for a kind of children that cannot be served."""
+    text = f"{kind.plural} cannot be served: {why}"
+    return _stop("KindNotServed", text, CONFLICT)
+
+
+def terminating(kind: Kind, message: str, again: float) -> StopError:
+    """Return the error for a child that is being deleted without a watch on it."""
+    return _stop(f"{kind.kind}Terminating", message, again)
+
+
+def back_off(wanted: Wanted, why: str, again: float) -> StopError:
+    """Return the error for a child that is replaced too often."""
+    text = f"{wanted} was replaced too often: {why}. "
+    text += "The next one follows after a pause."
+    return StopError(Trouble("BackOff", text), RetryError(text, pause=again), paused=True)
+
+
+def outside_failed(reason: str, message: str, again: float) -> StopError:
+    """Return the error for a failed call to an external API."""
+    retry = RetryError(message, pause=again)
+    return StopError(Trouble(reason, message), retry, event=reason, paused=True)
+
+
+def foremost(errors: list[StopError]) -> StopError:
+    """Return the error to report of several, with what all of them say about the next attempt.
+
+    A child that only waits must not hide one that was refused, nor delay its next attempt.
+    """
+    error = next((one for one in errors if not one.paused), errors[0])
+    error.retry.after = max(one.retry.after for one in errors)
+    error.retry.pause = min(one.retry.pause for one in errors)
+    error.retry.timed_out = any(one.retry.timed_out for one in errors)
+    return error
+
+
+def of(error: Exception) -> StopError:
+    """Convert an error to a `StopError`; raise `RetryError` if no condition should report it."""
+    if isinstance(error, StopError):
+        return error
+    if not isinstance(error, ApiError):
+        return _stop("Unreadable", str(error), CONFLICT, final=True)
+    if error.reason == "Fenced":
+        raise RetryError(str(error))
+    trouble = Trouble(error.reason or "Refused", error.message or str(error), error.final)
+    retry = RetryError(str(error), after=error.after, timed_out=error.timed_out)
+    return StopError(trouble, retry, event="Refused" if error.final else "Delayed")

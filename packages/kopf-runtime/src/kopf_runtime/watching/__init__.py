@@ -1,0 +1,1 @@
+"""The cluster's state: it is listed, watched, and cached as slim records."""

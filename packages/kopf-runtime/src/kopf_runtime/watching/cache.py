@@ -1,0 +1,155 @@
+"""A cache of the API server's objects: the newest known record of each, reduced to what is needed.
+
+Three sources feed a cache: watches and full lists (both through `source`), and the answers to our
+own writes (`apply`). They overtake one another, so each record carries its resource version, and an
+older one never replaces a newer one. A full list is authoritative: an object not in it is gone.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Generic, Protocol, TypeVar
+
+from kopf_runtime.declaring.kinds import Key
+
+#: An owner of more objects than these has them in a dict, which takes more memory than a tuple.
+FEW = 8
+#: Seconds within which a late answer could bring a deleted object back into the cache.
+LATE = 70.0
+
+
+class Record(Protocol):
+    """What every record has."""
+
+    @property
+    def key(self) -> Key:
+        """The namespace and the name."""
+
+    @property
+    def uid(self) -> str:
+        """The object's uid; it tells objects apart that have the same name one after the other."""
+
+    @property
+    def version(self) -> int:
+        """The resource version."""
+
+    @property
+    def owner(self) -> str:
+        """The uid of the controlling owner, empty if no owner controls it."""
+
+
+R = TypeVar("R", bound=Record)
+
+
+class Cache(Generic[R]):
+    """Records by namespace and name, and by the uid of their owner."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, dict[str, R]] = {}
+        self._owned: dict[str, tuple[Key, ...] | dict[Key, None]] = {}
+        # The versions at which objects were deleted, in this minute and in the one before.
+        self._deleted: tuple[dict[Key, int], dict[Key, int]] = ({}, {})
+        self._turned = time.monotonic()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._records.values()))
+
+    def __iter__(self) -> Iterator[R]:
+        return self.within(None)
+
+    def within(self, namespace: str | None) -> Iterator[R]:
+        """Return the records of a namespace, or all if it is None; look at no other record."""
+        everywhere = self._records if namespace is None else (namespace,)
+        return (one for where in everywhere for one in self._records.get(where, {}).values())
+
+    def get(self, key: Key) -> R | None:
+        """Return the newest record of a key, or None if there is no object."""
+        return self._records.get(key[0], {}).get(key[1])
+
+    def owned(self, uid: str) -> list[R]:
+        """Return the records of all objects whose controlling owner has this uid."""
+        return [self._records[space][name] for space, name in self._owned.get(uid, ())]
+
+    def put(self, record: R) -> bool:
+        """Store a record; return False if the known one is at least as new."""
+        known = self.get(record.key)
+        if known is not None and record.version <= known.version:
+            if record.version == known.version:  # the same object, perhaps read with more knowledge
+                self._records[record.key[0]][record.key[1]] = record
+            return False
+        if any(record.version <= gone.get(record.key, -1) for gone in self._deleted):
+            return False
+        self._drop(record.key)
+        self._records.setdefault(record.key[0], {})[record.key[1]] = record
+        if record.owner:
+            self._own(record)
+        return True
+
+    def remove(self, key: Key, version: int) -> bool:
+        """Remove a deleted object; return False if the known record is newer than the deletion.
+
+        It may be the same object: it left the watch when it lost a label, and came back with it.
+        """
+        known = self.get(key)
+        if known is not None and known.version > version:
+            return False
+        self._drop(key)
+        if time.monotonic() - self._turned > LATE:
+            self._deleted = ({}, self._deleted[0])
+            self._turned = time.monotonic()
+        self._deleted[0][key] = version
+        return True
+
+    def drop(self, record: R) -> None:
+        """Forget a record that the API server no longer knows."""
+        if self.get(record.key) is record:
+            self._drop(record.key)
+
+    def replace(self, seen: Mapping[Key, int], version: int, namespace: str | None) -> list[R]:
+        """Drop the records that are missing from a full list at this version, and return them.
+
+        `namespace` is the listed one, or None for all.
+        """
+        ghosts = [
+            record
+            for record in self.within(namespace)
+            if record.key not in seen and record.version <= version
+        ]
+        for ghost in ghosts:
+            self._drop(ghost.key)
+        return ghosts
+
+    def clear(self, namespace: str | None) -> list[R]:
+        """Forget a namespace, or all if it is None, and its deletions; return its records."""
+        for gone in self._deleted:
+            for key in [key for key in gone if namespace in (None, key[0])]:
+                del gone[key]
+        records = list(self.within(namespace))
+        for record in records:
+            self._drop(record.key)
+        return records
+
+    def _drop(self, key: Key) -> None:
+        space = self._records.get(key[0], {})
+        known = space.pop(key[1], None)
+        if known is not None and not space:
+            del self._records[key[0]]
+        if known is not None and known.owner:
+            self._disown(known)
+
+    def _own(self, record: R) -> None:
+        mine = self._owned.get(record.owner, ())
+        if isinstance(mine, dict):
+            mine[record.key] = None
+        elif len(mine) < FEW:
+            self._owned[record.owner] = (*mine, record.key)
+        else:
+            self._owned[record.owner] = dict.fromkeys((*mine, record.key))
+
+    def _disown(self, record: R) -> None:
+        mine = self._owned[record.owner]
+        if isinstance(mine, dict):
+            del mine[record.key]
+        else:
+            mine = self._owned[record.owner] = tuple(key for key in mine if key != record.key)
+        if not mine:
+            del self._owned[record.owner]

@@ -1,0 +1,250 @@
+"""Keeps a cache in step with the API server: lists page by page, watches, and lists again.
+
+There is one reflector per kind and namespace, and each is its own failure domain: if its namespace
+was deleted or its rights are missing, it retries with backoff and holds up no other reflector.
+`source` stores what it receives; `controller` runs it.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+import msgspec
+
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.errors import ApiError, Backoff
+from kopf_runtime.declaring.kinds import Key
+from kopf_runtime.declaring.objects import Bookmark, Event, Failure, number, parse
+from kopf_runtime.watching.listing import LOST, PAGE, Lister, Sink
+
+logger = logging.getLogger(__name__)
+
+#: Range of a watch's duration in seconds; then the server ends it, and the next one follows.
+WATCH = (240.0, 300.0)
+#: After a watch that lasted no more than these seconds, the next one follows only after a pause.
+SHORT = 1.0
+#: Seconds after which a failure is independent of the one before, so the backoff starts again.
+LONG = 30.0
+#: Seconds for which a list may fail before its path counts as missing.
+PATIENCE = 15.0
+
+
+class HistoryError(Exception):
+    """The API server's version is lower than before: etcd was restored, or the answer is stale."""
+
+
+class Reflector:
+    """Lists and watches one path of the API server."""
+
+    def __init__(
+        self, client: Client, metrics: Metrics, sink: Sink, path: str, *,
+        resource: str, namespace: str | None, selector: str, sweep_period: float,
+        changed: Callable[[], object],
+    ) -> None:  # fmt: skip
+        self._client, self._metrics, self._sink = client, metrics, sink
+        self.path, self._resource, self._namespace = path, resource, namespace
+        self._lister = Lister(client, path, selector)
+        self._sweep_period, self._changed = sweep_period, changed
+        self._position = 0  # the resource version up to which the cache is complete
+        self._listed = False  # whether the next watch follows a full list
+        self._unconfirmed: set[Key] = set()  # deleted objects for which no event has arrived yet
+        #: Why the path is not served, empty if it is; None until the first attempt has ended.
+        self.trouble: str | None = None
+        #: Whether a full list has filled the cache since the path was last lost.
+        self.synced = False
+        self._missing_since = 0.0  # by `time.monotonic`; 0 while it is served
+        self.listed_at = 0.0  # when the last full list was complete, in Unix time
+        self._sweep_at = 0.0  # when the next sweep is due, by `time.monotonic`
+        #: Set once the first attempt has ended.
+        self.tried = asyncio.Event()
+
+    async def run(self, begin: asyncio.Event | None = None) -> None:
+        """List and watch until cancelled; begin when the event is set."""
+        if begin is not None:
+            await begin.wait()
+        backoff, stale = Backoff(), False
+        while True:
+            began, after = time.monotonic(), 0.0
+            try:
+                if not self.synced:
+                    await self._list()
+                    stale = False
+                elif time.monotonic() > self._sweep_at:  # interrupted each time, as watches fail
+                    self._put_off_sweep()
+                    await self._list(sweep=True)
+                self._well()
+                await self._follow()
+            except HistoryError as error:
+                logger.warning("%s; listing again", error)
+                if stale:  # twice in a row, so this is the new history
+                    self._sink.reset(self._namespace)
+                    self._position = 0
+                stale = not stale
+                self.synced = False
+                backoff.reset()
+            except ApiError as error:
+                after = error.after
+                self._failed(error)
+            if time.monotonic() - began > LONG:
+                backoff.reset()
+            await asyncio.sleep(max(after, backoff.next()))
+
+    def why_missing(self) -> str:
+        """Return why the path cannot be served for a while, empty if it is or soon may be."""
+        missing = self._missing_since and time.monotonic() >= self._missing_since
+        return (self.trouble or "") if missing and not self.synced else ""
+
+    def _well(self) -> None:
+        if self.trouble:
+            logger.info("%s is served again", self.path)
+        self._metrics.unserved.labels(self._resource, self._namespace or "").set(0)
+        self.tried.set()
+        self._missing_since = 0.0
+        if self.trouble != "":
+            self.trouble = ""
+            self._changed()
+
+    def _failed(self, error: ApiError) -> None:
+        self.tried.set()
+        if error.status == 410 and self.synced:  # the version is too old to watch from
+            self.synced = False
+            return
+        if error.status in LOST:
+            said = {
+                404: "the API server does not know it; install its CRD",
+                403: f"the operator has no right to it: {error.message}",
+            }.get(error.status, str(error))
+            if error.status == 404:
+                self._sink.reset(self._namespace)
+            self.synced = False
+            self._missing_since = time.monotonic()
+        else:  # it may pass
+            said = str(error)
+            self._missing_since = self._missing_since or time.monotonic() + PATIENCE
+        if self.trouble != said and (not self.synced or self.trouble is None):
+            logger.warning("%s cannot be served: %s", self.path, said)
+        if not self.synced:
+            self._metrics.unserved.labels(self._resource, self._namespace or "").set(1)
+            self.trouble = said
+            self._changed()
+        else:
+            logger.info("The watch of %s is opened again: %s", self.path, error)
+
+    # --- lists --------------------------------------------------------------------------------
+
+    async def _list(self, *, sweep: bool = False) -> None:
+        """Store all objects, page by page."""
+        before, version = self._position, 0
+        seen: dict[Key, int] = {}
+        repairs = 0
+        async with contextlib.aclosing(self._lister.pages()) as pages:
+            async for page, version in pages:
+                self._check_history(version, before)
+                for index, raw in enumerate(page.items or ()):
+                    if not index % PAGE:
+                        await asyncio.sleep(0)  # leaves time for other tasks
+                    if (taken := self._sink.take(raw)) is not None:
+                        key, at, news = taken
+                        seen[key] = at
+                        repairs += news and at <= before
+        ghosts = self._sink.replace(seen, version, self._namespace)
+        if sweep:
+            # The event of a recent deletion may still be on its way: a deletion was missed only if
+            # no event has arrived by the next sweep.
+            self._metrics.sweep_repairs.labels(self._resource).inc(repairs + len(self._unconfirmed))
+            self._unconfirmed = set(ghosts)
+        else:
+            self._position, self._listed = version, True
+        self.synced = True
+        self.listed_at = time.time()
+        self._put_off_sweep()
+        self._changed()
+
+    def _check_history(self, version: int, before: int) -> None:
+        """Raise `HistoryError` if etcd was restored: a watch from a future version stays silent."""
+        if version < before:
+            raise HistoryError(f"{self.path} is at {version}, and was at {before} before")
+
+    def _put_off_sweep(self, at_least: float = 0.0) -> None:
+        period = self._sweep_period * random.uniform(0.9, 1.0)  # noqa: S311
+        self._sweep_at = time.monotonic() + max(period, at_least)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(self._sweep_at - time.monotonic())
+            try:
+                await self._list(sweep=True)
+            except ApiError as error:
+                if error.status in LOST:
+                    raise
+                self._put_off_sweep(error.after)
+                logger.warning("The sweep of %s failed: %s", self.path, error)
+
+    # --- watches ------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Watch until an error occurs, and regularly compare the cache with full lists."""
+        # No TaskGroup: before Python 3.13 it loses its cancellation if a task fails at the same
+        # moment, and the reflector would continue forever while the operator waits for its end.
+        tasks = [asyncio.ensure_future(one) for one in (self._sweep(), self._watch_on())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _watch_on(self) -> None:
+        backoff = Backoff()
+        while True:
+            if not self._listed:
+                self._check_history(await self._lister.version(), self._position)
+                self._metrics.watch_restarts.labels(self._resource).inc()
+            self._listed = False
+            began = time.monotonic()
+            await self._watch()
+            if time.monotonic() - began > SHORT:
+                backoff.reset()
+            else:
+                await asyncio.sleep(backoff.next())
+
+    async def _watch(self) -> None:
+        query = {
+            **self._lister.query, "watch": "1", "allowWatchBookmarks": "true",
+            "resourceVersion": str(self._position),
+            "timeoutSeconds": str(int(random.uniform(*WATCH))),  # noqa: S311
+        }  # fmt: skip
+        async with contextlib.aclosing(self._client.lines(self.path, urlencode(query))) as lines:
+            async for line in lines:
+                self._event(line)
+
+    def _event(self, line: bytes) -> None:
+        try:
+            event = parse(_EVENT, line)
+            if event.type == "BOOKMARK":
+                self._position = number(_BOOKMARK.decode(event.object).metadata.resource_version)
+                return
+            if event.type == "ERROR":
+                said = _FAILURE.decode(event.object)
+                raise ApiError("GET", self.path, said.code, said.reason, said.message)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise ApiError("GET", self.path, 0, "BadAnswer", str(error)) from error
+        if event.type == "DELETED":
+            gone = self._sink.gone(event.object)
+            if gone is not None:
+                self._unconfirmed.discard(gone[0])
+                self._position = max(self._position, gone[1])
+        elif (taken := self._sink.take(event.object)) is not None:
+            self._position = max(self._position, taken[1])
+
+
+_EVENT = msgspec.json.Decoder(Event)
+_BOOKMARK = msgspec.json.Decoder(Bookmark)
+_FAILURE = msgspec.json.Decoder(Failure)

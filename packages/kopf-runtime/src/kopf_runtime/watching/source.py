@@ -1,0 +1,231 @@
+"""Turns the API server's objects of one kind into records, and reports changes to the controller.
+
+There is one `Source` for the kind that a controller serves and one for each kind that it owns. It
+has a reflector per namespace; `apply` also passes it the answers to our own writes.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
+
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.errors import ApiError
+from kopf_runtime.declaring.kinds import Key, Kind
+from kopf_runtime.declaring.objects import Identity, Object, UnreadableError, decode, number
+from kopf_runtime.declaring.records import Child, Primary, Selected, Unreadable
+from kopf_runtime.watching.cache import Cache
+from kopf_runtime.watching.reflector import Reflector
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R", Primary, Child, Selected)
+
+
+class Source(Generic[R]):
+    """The objects of one kind."""
+
+    def __init__(
+        self, client: Client, kind: Kind, type_: type[Object],
+        read: Callable[[Any, R | None], R],
+        changed: Callable[[R | None, R | None], object],
+        unreadable: Callable[[Unreadable], object],
+        metrics: Metrics, selector: str = "", selected: Callable[[str], bool] = lambda _: True,
+    ) -> None:  # fmt: skip
+        self._client = client
+        self.kind = kind
+        self.cache: Cache[R] = Cache()
+        self._decoder = msgspec.json.Decoder(type_)
+        self._read: Callable[[Any, R | None], R] = read
+        self._changed: Callable[[R | None, R | None], object] = changed
+        self._left_out = unreadable
+        self._metrics = metrics
+        self._selector, self._selected = selector, selected
+        #: Objects that are left out because they cannot be read.
+        self.unreadable: Cache[Unreadable] = Cache()
+        metrics.unreadable.labels(kind.plural).set_function(
+            lambda: sum(selected(one.key[0]) for one in self.unreadable)
+        )
+        self.reflectors: dict[str | None, Reflector] = {}
+
+    def __iter__(self) -> Iterator[R]:
+        """Return the records of the objects in selected namespaces."""
+        return (record for record in self.cache if self._selected(record.key[0]))
+
+    def keys(self, namespace: str | None) -> list[Key]:
+        """Return the keys of the objects in a namespace, or in all, that are in selected ones."""
+        return [
+            one.key
+            for cache in (self.cache, self.unreadable)
+            for one in cache.within(namespace)
+            if self._selected(one.key[0])
+        ]
+
+    def owned(self, primary: Primary) -> list[R]:
+        """Return the records of the objects that an object controls.
+
+        An owner in another namespace is invalid, so an owner reference to one is ignored.
+        """
+        namespace = primary.key[0]
+        return [one for one in self.cache.owned(primary.uid) if namespace in ("", one.key[0])]
+
+    def reflect(
+        self, namespace: str | None, sweep_period: float, changed: Callable[[], object]
+    ) -> Reflector:
+        """Return a reflector that fills the cache with the objects of a namespace, or of all."""
+        reflector = self.reflectors[namespace] = Reflector(
+            self._client, self._metrics, self, self.kind.path(namespace),
+            resource=self.kind.plural, namespace=namespace, selector=self._selector,
+            sweep_period=sweep_period, changed=changed,
+        )  # fmt: skip
+        return reflector
+
+    def why_unserved(self, namespace: str) -> str:
+        """Return why a namespace is not in the cache, empty if it is."""
+        reflector = self.reflectors.get(namespace) or self.reflectors.get(None)
+        if reflector is None:  # --namespace lists others; an object without one is of another kind
+            return "--namespace does not name it" if namespace else ""
+        return "" if reflector.synced else reflector.trouble or f"{reflector.path} is being listed"
+
+    def why_missing(self, namespace: str) -> str:
+        """Return why a namespace cannot be served for now; empty if it is, or is being listed."""
+        reflector = self.reflectors.get(namespace) or self.reflectors.get(None)
+        return reflector.why_missing() if reflector is not None else ""
+
+    def read(self, raw: bytes | Raw) -> R:
+        """Return the record of an object without storing it; raise `UnreadableError`."""
+        thing = decode(self._decoder, raw)
+        return self._record(thing)
+
+    def learn(self, raw: bytes | Raw) -> R:
+        """Store an object, such as the answer to a write; raise `UnreadableError`."""
+        return self._learn(decode(self._decoder, raw))
+
+    async def fetch(self, key: Key) -> tuple[R, Any] | None:
+        """Read and store an object; return its record and the object, or None if it is gone.
+
+        The answer comes from etcd, so it is current even if the watch is late. Raise `ApiError` or
+        `UnreadableError`.
+        """
+        asked = self.cache.get(key)
+        try:
+            raw = await self._client.request("GET", self.kind.at(key))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            known = self.cache.get(key)
+            if asked is not None and known is not None and known.uid == asked.uid:
+                self.cache.drop(known)  # but not a new object that arrived meanwhile
+                self._changed(None, known)
+            return None
+        thing = decode(self._decoder, raw)
+        return self._learn(thing), thing
+
+    def _learn(self, thing: Object) -> R:
+        record = self._record(thing)
+        if record.watched:  # otherwise no event would report its deletion
+            self._put(record)
+        return record
+
+    def _put(self, record: R) -> bool:
+        known = self.cache.get(record.key)
+        news = self.cache.put(record)
+        if news:
+            self._changed(record, known)
+        return news
+
+    def _record(self, thing: Object) -> R:
+        try:
+            return self._read(thing, self.cache.get(thing.metadata.key))
+        except Exception as error:  # an author's code may also fail
+            meta = thing.metadata
+            identity = Identity.Meta(
+                meta.name, meta.resource_version, meta.namespace, meta.uid, meta.generation
+            )
+            raise UnreadableError(identity, f"{type(error).__name__}: {error}"[:500]) from error
+
+    # --- what reflectors bring ----------------------------------------------------------------
+
+    def take(self, raw: Raw) -> tuple[Key, int, bool] | None:
+        """Store an object; report one that cannot be read, and leave it out."""
+        try:
+            record = self.read(raw)
+        except UnreadableError as error:
+            return self._leave_out(error)
+        left_out = self.unreadable.get(record.key)
+        if left_out is not None and left_out.version > record.version:
+            return record.key, record.version, False  # a page that is older than an event
+        self._take_back(record.key)
+        return record.key, record.version, self._put(record)
+
+    def gone(self, raw: Raw) -> tuple[Key, int] | None:
+        """Remove a deleted object; return its key and version, or None if it is unreadable."""
+        try:
+            thing = decode(self._decoder, raw)
+            key, version = thing.metadata.key, thing.metadata.version
+        except (UnreadableError, ValueError) as error:
+            identity = getattr(error, "identity", None)
+            if identity is None:
+                return None
+            key = identity.namespace, identity.name
+            version = int(identity.resource_version)
+        self._take_back(key)
+        known = self.cache.get(key)
+        if self.cache.remove(key, version) and known is not None:
+            self._changed(None, known)
+        return key, version
+
+    def replace(self, seen: dict[Key, int], version: int, namespace: str | None) -> list[Key]:
+        """Remove the objects that are missing from a full list; return their keys."""
+        ghosts = self.cache.replace(seen, version, namespace)
+        self.unreadable.replace(seen, version, namespace)
+        for ghost in ghosts:
+            self._changed(None, ghost)
+        return [ghost.key for ghost in ghosts]
+
+    def reset(self, namespace: str | None) -> None:
+        """Forget a namespace, or all if it is None."""
+        self.unreadable.clear(namespace)
+        for record in self.cache.clear(namespace):
+            self._changed(None, record)
+
+    # --- what cannot be read ------------------------------------------------------------------
+
+    def warn(self, namespace: str) -> None:
+        """Log the unreadable objects of a namespace, if it is selected."""
+        for left_out in self.unreadable.within(namespace):
+            self._warn(left_out)
+
+    def _leave_out(self, error: UnreadableError) -> tuple[Key, int, bool] | None:
+        identity = error.identity
+        if identity is None:
+            logger.warning("An object of %s cannot be read and is left out: %s", self.kind, error)
+            return None
+        key, version = (identity.namespace, identity.name), number(identity.resource_version, 0)
+        if (newer := self.cache.get(key)) is not None and newer.version > version:
+            return key, version, False
+        left_out = Unreadable(key, identity.uid, version, identity.generation, str(error))
+        former = self.unreadable.get(key)
+        if former is not None and left_out.is_as(former):
+            self.unreadable.put(replace(left_out, told=former.told))
+        elif self.unreadable.put(left_out):
+            if (known := self.cache.get(key)) is not None:
+                self.cache.drop(known)
+                self._changed(None, known)  # its owner has to know
+            self._warn(left_out)
+            self._left_out(left_out)
+        return key, version, False
+
+    def _take_back(self, key: Key) -> None:
+        """Forget an unreadable object, because it can be read again or is gone."""
+        if (left_out := self.unreadable.get(key)) is not None:
+            self.unreadable.drop(left_out)
+
+    def _warn(self, left_out: Unreadable) -> None:
+        if self._selected(left_out.key[0]):
+            said = self.kind.kind, *left_out.key, left_out.reason
+            logger.warning("%s %s/%s cannot be read and is left out: %s", *said)

@@ -1,0 +1,180 @@
+"""Field ownership: decides whether somebody has altered a field that the operator set.
+
+The API server records who set which field (`metadata.managedFields`). A child is altered exactly if
+the operator no longer owns a field of its manifest: when somebody else changes a field, they own
+it; when somebody removes it, nobody does. Changes by an admission webhook during the creation
+belong to the creator, and fields added by others belong to them. So neither a default nor a
+rewritten image nor a label added by others makes a child look altered.
+
+Used by `reader`, for each event of a child; see
+https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management.
+"""
+
+import hashlib
+from collections import OrderedDict
+from typing import Any
+
+import msgspec
+
+from kopf_runtime.declaring.objects import ManagedFields
+
+#: Cached verdicts; the children of a thousand objects usually share one.
+_REMEMBERED = 256
+
+#: Largest encoded shape in bytes; larger manifests are compared only by template hash and owner.
+_LARGEST = 16384
+#: The fields that identify the items of Kubernetes' lists (`x-kubernetes-list-map-keys`).
+_KEYS = frozenset({
+    "name", "type", "key", "ip", "uid", "port", "protocol", "containerPort", "mountPath",
+    "devicePath", "topologyKey", "whenUnsatisfiable",
+})  # fmt: skip
+
+#: The fields that a manifest sets, without values: dictionaries, lists of items, None for a value.
+Shape = Any
+
+
+def shape(manifest: dict[str, Any], *, applied: bool = False) -> bytes:
+    """Return the encoded shape of a manifest, or an empty one if it is too large or too deep.
+
+    It omits kind and name, empty values, and the owner reference, which is compared separately. If
+    the manifest is `applied`, 0 and false stay, because the API server records who set them.
+    """
+    ignored = ("name", "namespace", "ownerReferences")
+    meta = {k: v for k, v in manifest["metadata"].items() if k not in ignored}
+    rest = {k: v for k, v in manifest.items() if k not in ("apiVersion", "kind", "metadata")}
+    try:
+        encoded = msgspec.json.encode(_shape({"metadata": meta, **rest}, applied))
+    except RecursionError:
+        return b""
+    return encoded if len(encoded) <= _LARGEST else b""
+
+
+class LateShape:
+    """A manifest's shape, computed when it is first asked for: a new child is sent before that.
+
+    It holds the manifest until then; `Templates` asks before too many are held.
+    """
+
+    __slots__ = ("_applied", "_encoded", "_manifest")
+
+    def __init__(self, manifest: dict[str, Any], *, applied: bool) -> None:
+        self._applied = applied
+        self._encoded = b""
+        self._manifest: dict[str, Any] | None = manifest
+
+    def __call__(self) -> bytes:
+        """Return the encoded shape, one object for all children of the same shape."""
+        if self._manifest is not None:
+            encoded = shape(self._manifest, applied=self._applied)
+            self._encoded = _SHAPES.setdefault(encoded, encoded)
+            self._manifest = None
+            if len(_SHAPES) > _MOST_SHAPES:
+                _SHAPES.clear()
+        return self._encoded
+
+
+_SHAPES: dict[bytes, bytes] = {}
+_MOST_SHAPES = 256
+
+
+def _shape(part: Any, applied: bool) -> Shape:
+    """Return a part's shape without empty values, which the API mostly treats as absent."""
+    if isinstance(part, dict):
+        return {
+            name: _shape(value, applied)
+            for name, value in part.items()
+            if value or (applied and value == 0)
+        }
+    if isinstance(part, list):
+        return [(_names(item), _shape(item, applied)) for item in part]
+    return None
+
+
+def _names(item: Any) -> Any:
+    """Return what identifies a list item: its key fields (map lists), or the item (sets)."""
+    if isinstance(item, dict):
+        return {name: value for name, value in item.items() if name in _KEYS}
+    return item
+
+
+def covers(owned: Any, wanted: Shape) -> bool:
+    """Return whether the owned fields (`fieldsV1`) include all fields of the shape."""
+    if not owned:  # a value, or an atomic field, such as a node selector
+        return True
+    if isinstance(wanted, dict):
+        return all(
+            f"f:{name}" in owned and covers(owned[f"f:{name}"], part)
+            for name, part in wanted.items()
+        )
+    if isinstance(wanted, list):
+        keyed = [(name, part) for name, part in owned.items() if name[:2] in ("k:", "v:")]
+        return all(_covers_item(keyed, names, part) for names, part in wanted)
+    return True
+
+
+def _covers_item(keyed: list[tuple[str, Any]], names: Any, wanted: Shape) -> bool:
+    for key, owned in keyed:
+        kind = dict[str, Any] if key[0] == "k" else Any
+        named: Any = msgspec.json.decode(key[2:], type=kind)
+        if key.startswith("v:"):
+            if named == names:
+                return True
+        elif isinstance(names, dict) and all(
+            # The manifest may omit a key that has a default, such as a port's protocol.
+            names.get(k, v) == v
+            for k, v in named.items()
+        ):
+            return covers(owned, wanted)
+    return False
+
+
+class Ownership:
+    """Caches verdicts, because most children of a kind have the same fields."""
+
+    def __init__(self, manager: str) -> None:
+        self._manager = manager
+        self._verdicts: OrderedDict[tuple[bytes, bytes], bool] = OrderedDict()
+
+    def intact(self, entries: list[ManagedFields] | None, owner: str, wanted: bytes) -> bool:
+        """Return whether the operator still owns all fields of an encoded shape.
+
+        `owner` is the uid of the object's owner, which is part of the owned fields.
+        """
+        mine = [
+            bytes(entry.fields_v1)
+            for entry in entries or ()
+            if entry.manager == self._manager and not entry.subresource
+        ]
+        total = hashlib.blake2b(digest_size=16)
+        for fields in mine:
+            total.update(fields.replace(owner.encode(), b"uid"))
+        mark = total.digest(), wanted
+        verdict = self._verdicts.pop(mark, None)
+        if verdict is None:
+            verdict = not wanted or _decide(mine, wanted)
+        self._verdicts[mark] = verdict
+        if len(self._verdicts) > _REMEMBERED:
+            self._verdicts.popitem(last=False)
+        return verdict
+
+    def others(self, entries: list[ManagedFields] | None) -> str:
+        """Return the names of other managers that changed an object, for an Event."""
+        names = {e.manager[:64] for e in entries or () if e.subresource != "status"}
+        return ", ".join(sorted(names - {self._manager, ""})[:3])
+
+
+def _decide(mine: list[bytes], wanted: bytes) -> bool:
+    owned: dict[str, Any] = {}
+    try:
+        for fields in mine:
+            _merge(owned, msgspec.json.decode(fields))
+        return bool(owned) and covers(owned, msgspec.json.decode(wanted))
+    except (msgspec.MsgspecError, RecursionError):  # somebody wrote invalid managed fields
+        return False
+
+
+def _merge(into: dict[str, Any], more: Any) -> None:
+    """Merge the fields of two entries: one from a create, one from an apply."""
+    for name, part in more.items() if isinstance(more, dict) else ():
+        if isinstance(part, dict):
+            _merge(into.setdefault(name, {}), part)

@@ -1,0 +1,92 @@
+"""Limits how often a child is replaced, so that one that ends at once does not come back at once.
+
+A few replacements are free; then each waits twice as long as the one before. The count is
+kept in an annotation of the child, so it survives the operator; a child that stayed for a while
+begins again at none. (A DaemonSet keeps such a back-off for Pods that fail.) An edit counts, too,
+but it never waits for long, whatever the annotation says: anybody may have written that.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from kopf_runtime.declaring.kinds import Key, Kind
+from kopf_runtime.declaring.records import Child, Plan, Wanted, gone
+
+#: Replacements in a row without a pause, and the longest pause in seconds.
+FREE, LONGEST = 5, 300.0
+#: Replacements that an edit counts as at most: it waits no longer than 8 seconds.
+EDITED = FREE + 3
+#: The most that is counted.
+MOST = 99
+#: Seconds that a child must stay, beyond its pause, for the count to begin again.
+STAYED = 60.0
+#: Lost children that are remembered until the next one is made.
+REMEMBERED = 4096
+
+
+def pause(replaced: int) -> float:
+    """Return the seconds from the creation of a child until it may be replaced."""
+    return 0.0 if replaced < FREE else min(LONGEST, 2.0 ** min(replaced - FREE, 16))
+
+
+def _replaced(child: Child, plan: Plan) -> int:
+    return min(child.replaced, EDITED) if plan.edited else child.replaced
+
+
+def _until(child: Child, replaced: int) -> float:
+    """Return when the next child may be created; a free replacement depends on no clock."""
+    return child.created + pause(replaced) if replaced >= FREE else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """A child that is gone or being deleted."""
+
+    uid: str
+    #: The uid of its owner.
+    owner: str
+    #: Why another one follows.
+    cause: Plan
+    #: The number of replacements in a row, including the next one.
+    count: int
+    #: When the next one may be created, by the API server's clock in seconds of Unix time.
+    until: float
+
+
+class Pace:
+    """Remembers former children until their successors are created; times are the server's."""
+
+    def __init__(self) -> None:
+        self._former: OrderedDict[tuple[Kind, Key], Former] = OrderedDict()
+
+    def wait(self, child: Child, plan: Plan, now: float) -> float:
+        """Return the seconds until the child may be replaced as planned."""
+        return max(0.0, _until(child, _replaced(child, plan)) - now)
+
+    def lost(self, kind: Kind, child: Child, now: float) -> None:
+        """Record that a child is gone, unless the operator deleted it."""
+        known = self._former.get((kind, child.key))
+        if known is None or known.uid != child.uid:
+            # The label: admission may write another owner, whose child is collected at once.
+            self.deleted(kind, child, now, child.made_for or child.owner, gone(kind))
+
+    def deleted(self, kind: Kind, child: Child, now: float, owner: str, cause: Plan) -> None:
+        """Record that the operator deleted a child, for which owner, and why."""
+        replaced = _replaced(child, cause)
+        stayed = now - child.created > STAYED + 2 * pause(replaced)
+        count = 0 if stayed else min(replaced + 1, MOST)
+        former = Former(child.uid, owner, cause, count, _until(child, replaced))
+        self._former[kind, child.key] = former
+        if len(self._former) > REMEMBERED:
+            self._former.popitem(last=False)
+
+    def former(self, wanted: Wanted, owner: str) -> Former | None:
+        """Return an owner's former child that the wanted one follows, or None."""
+        former = self._former.get((wanted.kind, wanted.key))
+        return former if former is not None and former.owner == owner else None
+
+    def made(self, kind: Kind, child: Child) -> None:
+        """Record that a child exists, whichever replica created it; forget the former one."""
+        former = self._former.get((kind, child.key))
+        if former is not None and former.uid != child.uid:  # not a late event of the former
+            del self._former[kind, child.key]

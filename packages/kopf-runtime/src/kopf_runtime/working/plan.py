@@ -1,0 +1,92 @@
+"""Decides the next step for a child: pure functions of the observed state.
+
+`reconcile` calls `plan` for each existing child that is wanted, and `surplus` for those that are no
+longer wanted; `apply` carries the step out. The decision depends on no history, so it is right no
+matter which events were missed, repeated or interrupted.
+"""
+
+from collections.abc import Callable
+
+from kopf_runtime.declaring.records import Child, Owned, Plan, Primary, Step, Update, Wanted
+
+KEEP, WAIT, CONFLICT, ADMISSION = (
+    Plan(step) for step in (Step.KEEP, Step.WAIT, Step.CONFLICT, Step.ADMISSION)
+)
+
+
+def plan(
+    primary: Primary, wanted: Wanted, child: Child, owned: Owned,
+    lives: Callable[[str], bool], word: str, *, as_admitted: bool = False,
+) -> Plan:  # fmt: skip
+    """Return the next step for a wanted child, given the existing object of its name.
+
+    `lives` returns whether an object of the primary's kind has a uid; `word` is that kind;
+    `as_admitted` says whether the child already lacked some of our marks when it was created.
+    """
+    in_place = owned.update is Update.APPLY
+    as_wanted = in_place or child.template in ("", wanted.template)
+    if as_admitted and as_wanted and not child.deleting and stripped(primary, child):
+        return _admitted(in_place=in_place)
+    # What is changed in place may hold data: whatever happened to its marks, it is never deleted.
+    change = Step.APPLY if in_place else Step.DELETE
+    if child.owner != primary.uid:
+        return _of_another(primary, child, lives, change)
+    if child.deleting:
+        return WAIT
+    if ended := owned.ended(child.view):
+        return Plan(Step.DELETE, "Healed", f"its {wanted.kind.kind} had ended ({ended})")
+    if child.template != wanted.template:
+        if child.generation > primary.generation:
+            why = f"its {wanted.kind.kind}'s generation was altered"
+            return Plan(change, "Healed", why, verify=True)
+        if 0 < child.generation < primary.generation:
+            return Plan(change, "Replaced", f"the {word} was edited", edited=True)
+        why = f"its {wanted.kind.kind}'s template changed"
+        return Plan(change, "Replaced", why, verify=True)
+    if child.unlabelled and child.altered is False and wanted.shape():
+        # A label is gone, but the operator still owns it, so no request of somebody's removed it.
+        return _admitted(in_place=in_place)
+    if child.altered or child.unlabelled:
+        by = f" by {child.editors}" if child.editors else ""
+        return Plan(change, "Healed", f"its {wanted.kind.kind} was altered{by}")
+    return KEEP
+
+
+def _admitted(*, in_place: bool) -> Plan:
+    """Return the step for a child from which admission removed marks."""
+    # An apply in place is only one request, and shows whether admission accepts it by now.
+    return Plan(Step.APPLY, "Healed", "admission had changed it") if in_place else ADMISSION
+
+
+def _of_another(primary: Primary, child: Child, lives: Callable[[str], bool], change: Step) -> Plan:
+    """Return the step for an object of the child's name that the primary does not control.
+
+    `change` is what makes it right if it was created for the primary or for nobody who lives.
+    """
+    if child.owner:  # somebody else's, unless its owner is a deleted object of the primary's name
+        return WAIT if child.parent == primary.key[1] and not lives(child.owner) else CONFLICT
+    if child.deleting and child.made_for:
+        return WAIT
+    if not (child.made_for and child.template):
+        return CONFLICT
+    if child.made_for == primary.uid:
+        return Plan(change, "Healed", "its owner reference was taken away", verify=True)
+    if lives(child.made_for):
+        return CONFLICT
+    # Restored from a backup, or orphaned by a deletion that did not cascade: the garbage collector
+    # does not delete it, and its owner does not come back.
+    return Plan(change, "Healed", "it was left behind by a former owner", verify=True)
+
+
+def stripped(primary: Primary, child: Child) -> list[str]:
+    """Return the marks that a child lacks, by which the operator recognizes it."""
+    owner = [] if child.owner == primary.uid else ["the owner reference"]
+    # Without it, each child would look wrong, and its successor, too.
+    template = [] if child.template else ["the annotation template-hash"]
+    return [*(f"the label {label}" for label in child.unlabelled), *template, *owner]
+
+
+def surplus(children: list[Child], wanted: tuple[Wanted, ...], owned: Owned) -> list[Child]:
+    """Return the children of a kind that are no longer wanted."""
+    keys = {one.key for one in wanted if one.kind == owned.kind}
+    return [child for child in children if child.key not in keys and not child.deleting]

@@ -1,0 +1,318 @@
+"""The work queue: it holds a key at most once, reconciles it in one task at a time, and is fair.
+
+Sources, sweeps and the queue itself add keys; `controller` runs the queue while this replica leads.
+It works like client-go's rate-limiting work queue with its backoff per item, and adds jitter,
+Retry-After, and fairness:
+
+- Namespaces take turns, so a thousand keys of one do not delay the only key of another. An object
+  without a namespace counts as one of its own.
+- What has changed goes before what a list or a sweep brings: a new object does not wait for a
+  hundred thousand old ones. Every eighth turn is theirs all the same.
+- A reconcile that takes longer than a second no longer occupies a worker, as long as there are not
+  too many of them. It counts against its namespace, whose number of simultaneous reconciles is then
+  limited for a while. So a namespace whose webhook hangs does not slow down the others.
+
+Adding a key and starting one cost the same however many wait.
+"""
+
+import asyncio
+import contextvars
+import logging
+import random
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable
+
+from kopf_runtime.cluster import client
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.errors import MAX_RETRY_SECONDS, RetryError
+from kopf_runtime.declaring.kinds import Key
+from kopf_runtime.reporting import logs
+
+logger = logging.getLogger(__name__)
+
+#: Seconds after which a reconcile is slow, and seconds for which its namespace is then slow.
+SLOW, SLOW_FOR = 1.0, 30.0
+#: Simultaneous slow reconciles: per namespace, and in total per worker.
+SLOW_EACH, SLOW_PER_WORKER = 4, 4
+#: One turn of so many is of what was listed, even if there is always something that has changed.
+_LISTED_TURN = 8
+
+#: Longest delay if something happened during a reconcile that failed, even if it was its own doing.
+SOON = 1.0
+
+#: Reconciles a key; returns the seconds after which to requeue it, or None.
+Reconcile = Callable[[Key], Awaitable[float | None]]
+
+
+class _Turns:
+    """Waiting keys by namespace: the namespaces take turns, each with its oldest key first."""
+
+    def __init__(self) -> None:
+        self._lanes: OrderedDict[str, OrderedDict[Key, None]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._lanes)
+
+    def add(self, key: Key) -> None:
+        self._lanes.setdefault(_lane(key), OrderedDict())[key] = None
+
+    def discard(self, key: Key) -> None:
+        if (keys := self._lanes.get(_lane(key))) is not None:
+            keys.pop(key, None)
+            if not keys:
+                del self._lanes[_lane(key)]
+
+    def next(self) -> Key:
+        """Remove the key whose turn it is."""
+        lane, keys = self._lanes.popitem(last=False)
+        key, _ = keys.popitem(last=False)
+        if keys:
+            self._lanes[lane] = keys  # at the end: the other namespaces are first now
+        return key
+
+    def take(self, lane: str) -> OrderedDict[Key, None]:
+        """Remove the keys of a namespace."""
+        return self._lanes.pop(lane, OrderedDict())
+
+    def clear(self) -> None:
+        self._lanes.clear()
+
+
+class WorkQueue:
+    """Deduplicating, fair queue with backoff per key: from `base` seconds, doubling up to `cap`."""
+
+    def __init__(
+        self, kind: str, reconcile: Reconcile, workers: int, metrics: Metrics, *,
+        base: float = 0.005, cap: float = 60.0, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._reconcile, self._workers = reconcile, workers
+        self._base, self._cap, self._clock = base, cap, clock
+        self._waiting: dict[Key, float] = {}  # key -> when it was added
+        self._changed, self._listed = _Turns(), _Turns()  # what waits for a worker
+        self._since_listed = 0  # turns of what has changed since one of what was listed
+        self._held = _Turns()  # what waits in slow namespaces,
+        self._full = _Turns()  # and in those that have all the slow reconciles that they may have
+        self._busy: dict[Key, float] = {}  # key -> when its reconcile began
+        self._progress: dict[Key, float] = {}  # busy key -> when it began its last step
+        self._slow: dict[Key, None] = {}  # busy keys that no longer occupy a worker
+        self._slow_in: Counter[str] = Counter()
+        self._slow_until: dict[str, float] = {}  # until when a namespace is slow
+        self._again: set[Key] = set()  # busy keys that were added again
+        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._not_before: dict[Key, float] = {}  # until when a Retry-After holds a key
+        self._failures: dict[Key, int] = {}
+        self._timed_out: set[Key] = set()
+        self._group: asyncio.TaskGroup | None = None
+        self._context = contextvars.copy_context()
+        self._reconciles = metrics.reconciles
+        self._time = metrics.reconcile_time.labels(kind)
+        self._adds = metrics.queue_adds.labels(kind)
+        self._latency = metrics.queue_latency.labels(kind)
+        self._kind = kind
+        metrics.queue_depth.labels(kind).set_function(lambda: len(self._waiting))
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def running(self) -> bool:
+        """Whether the queue accepts keys: a standby's queue stays empty."""
+        return self._group is not None
+
+    def add(self, key: Key, *, listed: bool = False) -> None:
+        """Queue a key, behind all that has changed if it was only listed."""
+        if self._group is None:
+            return
+        if key in self._waiting:
+            if not listed and _lane(key) not in self._slow_until:
+                self._listed.discard(key)
+                self._changed.add(key)  # no news if it was there before
+            return
+        if key in self._busy:
+            self._again.add(key)
+            return
+        now = self._clock()
+        if (wait := self._not_before.get(key, 0.0) - now) > 0:
+            self.add_after(key, wait)
+            return
+        self._waiting[key] = now
+        self._turns_of(_lane(key), listed=listed).add(key)
+        self._adds.inc()
+        self._pump()
+
+    def add_after(self, key: Key, seconds: float) -> None:
+        """Queue a key after a delay in seconds, unless it is due earlier already."""
+        loop = asyncio.get_running_loop()
+        when = loop.time() + min(MAX_RETRY_SECONDS, seconds)
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= when:
+                return
+            timer.cancel()
+        self._timers[key] = loop.call_at(when, self._due, key)
+
+    def _due(self, key: Key) -> None:
+        self._timers.pop(key, None)
+        self.add(key)
+
+    def progress(self, key: Key) -> None:
+        """Record that a reconcile begins its next step: it may have a thousand slow ones."""
+        if key in self._busy:
+            self._progress[key] = self._clock()
+
+    def longest_running(self) -> float:
+        """Return for how many seconds the longest step of a reconcile has been running, or 0."""
+        return self._clock() - min(self._progress.values()) if self._progress else 0.0
+
+    async def run(self, keys: Callable[[], list[Key]]) -> None:
+        """Reconcile until cancelled, starting with all existing keys."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                # What a task says of itself, such as its patience, is not for those it starts.
+                self._context = contextvars.copy_context()
+                try:
+                    for key in keys():
+                        self.add(key, listed=True)
+                    while True:
+                        await asyncio.sleep(SLOW / 2)
+                        self._find_slow()
+                finally:
+                    self._group = None  # the group accepts no task while it waits for the last ones
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+            # Including busy keys: a task that is cancelled before it begins does no cleanup.
+            for state in (
+                self._waiting, self._changed, self._listed, self._held, self._full, self._busy,
+                self._progress, self._slow, self._slow_in, self._again, self._timers,
+                self._not_before, self._failures, self._timed_out, self._slow_until,
+            ):  # fmt: skip
+                state.clear()
+
+    # --- who is next --------------------------------------------------------------------------
+
+    def _turns_of(self, lane: str, *, listed: bool = False) -> _Turns:
+        """Return where the keys of a namespace wait."""
+        if lane in self._slow_until:
+            return self._full if self._slow_in[lane] >= SLOW_EACH else self._held
+        return self._listed if listed else self._changed
+
+    def _move(self, lane: str, *places: _Turns) -> None:
+        """Have the keys of a namespace wait where they belong now."""
+        for place in places:
+            turns = self._turns_of(lane, listed=place is self._listed)
+            for key in place.take(lane) if turns is not place else ():
+                turns.add(key)
+
+    def _pump(self) -> None:
+        """Start as many reconciles as allowed; the namespaces with waiting keys take turns."""
+        if self._group is None:
+            return
+        while len(self._busy) - len(self._slow) < self._workers:
+            if self._changed and not (self._listed and self._since_listed >= _LISTED_TURN - 1):
+                self._since_listed += 1
+                self._start(self._changed.next())
+            elif self._listed:
+                self._since_listed = 0
+                self._start(self._listed.next())
+            else:
+                break
+        while self._held and self._may_be_slow():
+            self._start(key := self._held.next())
+            self._is_slow(key)
+
+    def _start(self, key: Key) -> None:
+        assert self._group is not None
+        now = self._clock()
+        self._latency.observe(now - self._waiting.pop(key))
+        self._busy[key] = self._progress[key] = now
+        self._group.create_task(
+            self._work(key), name=f"{self._kind} {key[0]}/{key[1]}", context=self._context.copy()
+        )
+
+    def _may_be_slow(self) -> bool:
+        """Tell whether one more reconcile may go on without a worker."""
+        return len(self._slow) < self._workers * SLOW_PER_WORKER
+
+    def _is_slow(self, key: Key) -> None:
+        self._slow[key] = None
+        self._slow_in[lane := _lane(key)] += 1
+        self._move(lane, self._held)
+
+    def _is_over(self, key: Key) -> None:
+        if key in self._slow:
+            del self._slow[key]
+            lane = _lane(key)
+            self._slow_in[lane] -= 1
+            if not self._slow_in[lane]:
+                del self._slow_in[lane]
+            self._move(lane, self._full)
+
+    def _find_slow(self) -> None:
+        now = self._clock()
+        for key, began in self._busy.items():
+            if now - began > SLOW:
+                self._slow_until[lane := _lane(key)] = now + SLOW_FOR
+                self._move(lane, self._changed, self._listed)
+                if key not in self._slow and self._may_be_slow():
+                    self._is_slow(key)
+        for lane in [lane for lane, until in self._slow_until.items() if until < now]:
+            del self._slow_until[lane]
+            self._move(lane, self._held, self._full)
+        self._pump()
+
+    # --- work ---------------------------------------------------------------------------------
+
+    async def _work(self, key: Key) -> None:
+        result = "success"
+        began = self._busy[key]
+        self._again.discard(key)  # earlier events are observed now
+        logs.about(key)
+        if key in self._timed_out:
+            client.be_patient()
+        try:
+            after = await self._reconcile(key)
+            self._failures.pop(key, None)
+            self._timed_out.discard(key)
+            self._not_before.pop(key, None)
+            if after is not None:
+                result = "requeue_after"
+                self.add_after(key, after)
+        except RetryError as error:
+            result = "requeue"
+            if error.timed_out:
+                self._timed_out.add(key)
+            self._retry(key, error.after, error.pause)
+            logger.log(logging.DEBUG if error.told else logging.INFO, "%s", error)
+        except Exception:
+            result = "error"
+            self._retry(key)
+            logger.exception("The reconcile failed; it will be tried again")
+        finally:
+            del self._busy[key], self._progress[key]
+            self._is_over(key)
+            self._reconciles.labels(self._kind, result).inc()
+            self._time.observe(self._clock() - began)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+        self._pump()
+
+    def _retry(self, key: Key, after: float = 0.0, pause: float = 0.0) -> None:
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        backoff = min(self._cap, self._base * 2 ** min(failures, 32))
+        if after:
+            self._not_before[key] = self._clock() + after
+        # The jitter spreads the retries of keys that failed at the same time.
+        backoff *= random.uniform(0.5, 1.0)  # noqa: S311
+        if key in self._again:  # perhaps only because the failure was written into the status
+            self._again.discard(key)
+            pause, backoff = 0.0, min(backoff, SOON)
+        self.add_after(key, max(after, pause, backoff))
+
+
+def _lane(key: Key) -> str:
+    """Return what a key takes turns for: its namespace, or itself if it has none."""
+    return key[0] or key[1]

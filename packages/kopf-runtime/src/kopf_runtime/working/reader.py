@@ -1,0 +1,136 @@
+"""Reads objects into records: a primary's with its wanted children, a child's with its state.
+
+`source` calls a `Reader` for each object that it receives. Unchanged parts are not computed again.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from kopf_runtime.declaring.kinds import Key, Kind
+from kopf_runtime.declaring.objects import Meta, Object, Resource, number, seconds, shared
+from kopf_runtime.declaring.records import Child, Owned, Primary, Wanted
+from kopf_runtime.working.fields import Ownership
+from kopf_runtime.working.templates import Marks, Templates
+
+#: What is kept at most: of a name (an annotation or an owner reference may hold far more), of an
+#: owner's uid (a real one has 36), and the number of finalizers.
+_LONGEST_NAME, _LONGEST_UID, _MOST_FINALIZERS = 253, 64, 8
+
+
+class Reader:
+    """Creates the records of one kind and of its children.
+
+    `wanted` returns a child as its parent wants it, or None. With `syncs`, the wanted children are
+    unknown until `sync` has returned.
+    """
+
+    def __init__(
+        self, marks: Marks, kind: Kind, keep: Callable[[Any], Any], templates: Templates,
+        wanted: Callable[[Key, Kind, Key], Wanted | None], *, syncs: bool = False,
+    ) -> None:  # fmt: skip
+        self._syncs = syncs
+        self._marks, self._kind, self._keep = marks, kind, keep
+        self._templates, self._wanted = templates, wanted
+        self._ownership = Ownership(marks.manager)
+
+    def primary(self, thing: Resource, known: Primary | None) -> Primary:
+        """Return the record of an object."""
+        meta = thing.metadata
+        labels = hash((_items(meta.labels), _items(meta.annotations)))
+        outcome, problem = None, ""
+        wanted: tuple[Wanted, ...] = ()
+        if known is not None and known.state == (meta.uid, meta.generation, labels):
+            view, outcome = known.view, known.outcome
+            wanted, problem = known.wanted, known.problem
+        else:
+            view = self._keep(thing)
+            if meta.deletion_timestamp is None and not self._syncs:
+                wanted, problem = self._templates.plan(thing)
+            elif (
+                known is not None
+                and known.outcome is not None
+                and ((known.uid, known.generation) == (meta.uid, meta.generation))
+            ):  # keep its children until `sync` has returned again
+                outcome = replace(known.outcome, outdated=True)
+                wanted, problem = known.wanted, known.problem
+        return Primary(
+            known.key if known is not None else meta.key, meta.uid, meta.version, meta.generation,
+            meta.deletion_timestamp is not None, self._finalizers(meta), shared(thing.status),
+            view, wanted, problem, labels, outcome,
+        )  # fmt: skip
+
+    def child(self, owned: Owned) -> Callable[[Object, Child | None], Child]:
+        """Return a function that creates the records of a kind of children."""
+
+        def read(thing: Object, known: Child | None) -> Child:
+            meta = thing.metadata
+            owner = meta.controller
+            parent = ""
+            if owner is not None and owner.kind == self._kind.kind:
+                group = owner.api_version.rpartition("/")[0]
+                parent = _name(owner.name) if group == self._kind.group else ""
+            labels, annotations = meta.labels or {}, meta.annotations or {}
+            uid = owner.uid[:_LONGEST_UID] if owner is not None else ""
+            view = owned.keep(thing)
+            return Child(
+                kind=owned.kind,
+                key=known.key if known is not None else meta.key,
+                uid=meta.uid,
+                version=meta.version,
+                owner=uid,
+                made_for=labels.get(self._marks.uid, ""),
+                parent=parent,
+                deleting=meta.deletion_timestamp is not None,
+                deadline=seconds(meta.deletion_timestamp),
+                created=seconds(meta.creation_timestamp),
+                finalizers=self._finalizers(meta),
+                template=annotations.get(self._marks.template, "")[:64],
+                generation=number(annotations.get(self._marks.generation), 0),
+                replaced=min(number(annotations.get(self._marks.replaced), 0), 99),
+                unlabelled=self._marks.missing(labels, uid or labels.get(self._marks.uid, "")),
+                altered=self._altered(meta, owned.kind, parent, uid),
+                editors=self._ownership.others(meta.managed_fields),
+                view=view,
+                unready=owned.unready(view),
+            )
+
+        return read
+
+    def grandchild(self, watched: Owned) -> Callable[[Object, Child | None], Child]:
+        """Return a function that creates grandchildren's records from the marks they inherit."""
+        child = self.child(watched)
+
+        def read(thing: Object, known: Child | None) -> Child:
+            record = child(thing, known)
+            parent = (thing.metadata.annotations or {}).get(self._marks.name, "")
+            return replace(record, owner=record.made_for, parent=_name(parent))
+
+        return read
+
+    def _finalizers(self, meta: Meta) -> tuple[str, ...]:
+        """Return an object's finalizers, ours first; others may have added thousands."""
+        ours = self._marks.finalizer
+        return tuple(sorted(meta.finalizers or (), key=lambda one: one != ours)[:_MOST_FINALIZERS])
+
+    def _altered(self, meta: Meta, kind: Kind, parent: str, uid: str) -> bool | None:
+        """Return whether the operator no longer owns a field that it set.
+
+        Return None if the wanted child is unknown.
+        """
+        if not parent:
+            return False
+        namespace = meta.namespace if self._kind.namespaced else ""
+        wanted = self._wanted((namespace, parent), kind, meta.key)
+        if wanted is None:
+            return None
+        return not self._ownership.intact(meta.managed_fields, uid, wanted.shape())
+
+
+def _name(text: str) -> str:
+    return text if len(text) <= _LONGEST_NAME else ""
+
+
+def _items(values: dict[str, str] | None) -> frozenset[tuple[str, str]]:
+    return frozenset((values or {}).items())

@@ -1,0 +1,236 @@
+"""Turns an author's manifest into the child to send, with its owner reference and our marks.
+
+`reader` calls `Templates.plan` whenever an object changes. The result is hashed, and the encoded
+manifests are kept for a while, because most children are created right after that.
+"""
+
+import hashlib
+import logging
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from kopf_runtime.declaring.kinds import Key, Kind
+from kopf_runtime.declaring.objects import Meta, Object
+from kopf_runtime.declaring.parsers import DNS_LABEL
+from kopf_runtime.declaring.records import MANAGED_BY, Owned, PlanError, Update, Wanted
+from kopf_runtime.working import fields
+
+logger = logging.getLogger(__name__)
+
+#: Bytes of manifests that are kept, and seconds for which: a standby makes them and sends none.
+#: Those of larger or older objects are made again from a GET.
+KEPT, KEPT_FOR = 4 * 1024 * 1024, 60.0
+#: Children that one object may have.
+MOST = 1000
+
+#: Returns the manifests of the children that an object should have, given what `sync` returned.
+Desired = Callable[[Any, Any], Iterable[dict[str, Any]]]
+
+_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+class Marks:
+    """The labels and annotations by which an operator recognizes the children of a kind."""
+
+    def __init__(self, manager: str, kind: Kind) -> None:
+        self.manager = manager
+        word = kind.kind.lower()
+        #: The label with the uid of the object that a child was created for.
+        self.uid = f"{kind.group}/{word}-uid"
+        #: The annotation with the generation that it was created for.
+        self.generation = f"{kind.group}/{word}-generation"
+        #: The annotation with the hash of the manifest that it was created from.
+        self.template = f"{kind.group}/template-hash"
+        #: The annotation that counts replacements in quick succession.
+        self.replaced = f"{kind.group}/replacements"
+        #: The annotation of a grandchild with the name of the object that it belongs to.
+        self.name = f"{kind.group}/{word}-name"
+        #: The finalizer of an object whose `cleanup` has not been called yet.
+        self.finalizer = f"{kind.group}/{manager}"
+
+    @property
+    def selector(self) -> str:
+        """The label selector of the children."""
+        return f"{MANAGED_BY}={self.manager},{self.uid}"
+
+    def missing(self, labels: dict[str, str], uid: str) -> tuple[str, ...]:
+        """Return the labels of every child that these lack, or have with other values."""
+        wanted = {MANAGED_BY: self.manager, self.uid: uid}
+        return tuple(label for label, value in wanted.items() if labels.get(label) != value)
+
+
+class Templates:
+    """The children that objects of one kind should have.
+
+    With `pass_on`, objects created from a child's `spec.template` inherit its marks.
+    """
+
+    def __init__(
+        self, kind: Kind, marks: Marks, owned: Sequence[Owned], desired: Desired, *,
+        pass_on: bool = False, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._kind, self._marks, self._clock = kind, marks, clock
+        self._owned = {one.kind: one for one in owned}
+        self._desired = desired
+        self._pass_on = pass_on
+        # The manifests, the oldest first, and when they were made.
+        self._kept: OrderedDict[tuple[Kind, Key, str], tuple[bytes, float]] = OrderedDict()
+        self._size = 0
+        # The children of the last planned object, whose shapes may not have been computed yet.
+        self._last: tuple[Wanted, ...] = ()
+
+    def plan(self, thing: Object, outcome: Any = None) -> tuple[tuple[Wanted, ...], str]:
+        """Return the wanted children of an object, or why they cannot be planned."""
+        try:
+            return self.make(thing, outcome), ""
+        except PlanError as error:
+            return (), str(error)
+
+    def make(self, thing: Object, outcome: Any = None) -> tuple[Wanted, ...]:
+        """Return the wanted children of an object; raise `PlanError`."""
+        for one in self._last:
+            one.shape()
+        meta = thing.metadata
+        try:
+            manifests = list(islice(self._desired(thing, outcome), MOST + 1))  # may be endless
+        except PlanError:
+            raise
+        except Exception as error:
+            logger.exception("The plan for %s/%s failed", *meta.key)
+            raise PlanError(f"the plan failed: {type(error).__name__}: {error}"[:500]) from error
+        if len(manifests) > MOST:
+            raise PlanError(f"the plan has more than {MOST} children, the most that is allowed")
+        wanted: dict[tuple[Kind, Key], Wanted] = {}
+        for manifest in manifests:
+            child, body = self._child(meta, manifest)
+            if (child.kind, child.key) in wanted:
+                raise PlanError(f"the plan has two children {child.kind.kind} {child.key[1]}")
+            wanted[child.kind, child.key] = child
+            self._keep(child, body)
+        self._last = tuple(wanted.values())
+        return self._last
+
+    def body(self, wanted: Wanted) -> bytes | None:
+        """Return the manifest to send, or None if it was not kept."""
+        return self._kept.get((wanted.kind, wanted.key, wanted.template), (None, 0.0))[0]
+
+    def forget(self, wanted: Wanted) -> None:
+        """Drop a manifest that was sent; it is created again if it is needed."""
+        body, _ = self._kept.pop((wanted.kind, wanted.key, wanted.template), (b"", 0.0))
+        self._size -= len(body)
+
+    def _keep(self, wanted: Wanted, body: bytes) -> None:
+        self.forget(wanted)
+        now = self._clock()
+        self._kept[wanted.kind, wanted.key, wanted.template] = body, now
+        self._size += len(body)
+        while len(self._kept) > 1:
+            oldest, (former, made) = next(iter(self._kept.items()))
+            if self._size <= KEPT and now - made <= KEPT_FOR:
+                break
+            del self._kept[oldest]
+            self._size -= len(former)
+
+    def _child(self, meta: Meta, manifest: Any) -> tuple[Wanted, bytes]:
+        kind, key = self._check(meta, manifest)
+        marks = self._marks
+        if self._pass_on:
+            manifest = self._passing_on(meta, manifest)
+        given = manifest["metadata"]
+        labels = {MANAGED_BY: marks.manager, marks.uid: meta.uid}
+        metadata = {
+            **given,
+            "labels": {**(given.get("labels") or {}), **labels},
+            # Without blockOwnerDeletion: setting it takes the right to finalize the owner
+            # (admission plugin OwnerReferencesPermissionEnforcement, which OpenShift enables).
+            "ownerReferences": [
+                {
+                    "apiVersion": self._kind.api_version, "kind": self._kind.kind,
+                    "name": meta.name, "uid": meta.uid, "controller": True,
+                }
+            ],
+        }  # fmt: skip
+        if kind.namespaced:
+            metadata["namespace"] = key[0]
+        whole = {**manifest, "metadata": metadata}
+        try:
+            template = _digest(msgspec.json.encode(whole, order="sorted"))
+        except (TypeError, UnicodeError, msgspec.MsgspecError, RecursionError) as error:
+            raise PlanError(f"{kind.kind} {key[1]} is not JSON: {error}") from error
+        metadata["annotations"] = {
+            **(given.get("annotations") or {}),
+            marks.generation: str(meta.generation), marks.template: template,
+        }  # fmt: skip
+        applied = self._owned[kind].update is Update.APPLY
+        shape = fields.LateShape(whole, applied=applied)
+        return Wanted(kind, key, template, shape), msgspec.json.encode(whole)
+
+    def _passing_on(self, meta: Meta, manifest: dict[str, Any]) -> dict[str, Any]:
+        """Return a manifest whose `spec.template`, if it has one, has the marks."""
+        match manifest:
+            case {"spec": {"template": dict(template), **spec}, **rest}:
+                given = template.get("metadata") or {}
+                labels = {MANAGED_BY: self._marks.manager, self._marks.uid: meta.uid}
+                metadata = {
+                    **given,
+                    "labels": {**(given.get("labels") or {}), **labels},
+                    "annotations": {
+                        **(given.get("annotations") or {}), self._marks.name: meta.name
+                    },
+                }  # fmt: skip
+                return {**rest, "spec": {**spec, "template": {**template, "metadata": metadata}}}
+        return manifest
+
+    def _check(self, meta: Meta, manifest: Any) -> tuple[Kind, Key]:
+        """Return a manifest's kind and key; raise `PlanError` if it cannot be a child."""
+        if not isinstance(manifest, dict) or not isinstance(manifest.get("metadata"), dict):
+            raise PlanError(f"the plan has a {type(manifest).__name__} that is not a manifest")
+        given = manifest["metadata"]
+        said = manifest.get("apiVersion"), manifest.get("kind")
+        kind = next((one for one in self._owned if (one.api_version, one.kind) == said), None)
+        if kind is None:
+            raise PlanError(
+                f"the plan has a {said[1]} of {said[0]}, "
+                "a kind that the operator does not own; declare it with owns()"
+            )
+        name = given.get("name")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise PlanError(f"the plan has a {kind.kind} whose name {name!r:.80} is not valid")
+        for part in ("labels", "annotations"):
+            if not isinstance(given.get(part) or {}, dict):
+                raise PlanError(f"the {part} of {kind.kind} {name} are not a mapping")
+        return kind, (_namespace(meta, kind, given), name)
+
+
+def _namespace(meta: Meta, kind: Kind, given: dict[str, Any]) -> str:
+    """Return the namespace of a child; raise `PlanError` if it cannot have the one it names."""
+    child, namespace = f"{kind.kind} {given['name']}", given.get("namespace") or meta.namespace
+    if not kind.namespaced:
+        if meta.namespace:
+            raise PlanError(f"{child} has no namespace: its owner must have none")
+        return ""
+    if not namespace:
+        raise PlanError(f"the plan must say the namespace of {child}")
+    if not isinstance(namespace, str) or not DNS_LABEL.fullmatch(namespace):
+        raise PlanError(f"the namespace {namespace!r:.80} of {child} is not valid")
+    if meta.namespace and namespace != meta.namespace:
+        raise PlanError(
+            f"{child} is planned for the namespace {namespace}; a child has the "
+            f"namespace of its owner, {meta.namespace} (Kubernetes' garbage collector)"
+        )
+    return namespace
+
+
+def short_hash(text: str) -> str:
+    """Return a hash of a text as ten hexadecimal digits, for names and labels."""
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()

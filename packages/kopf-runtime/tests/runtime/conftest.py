@@ -1,0 +1,23 @@
+from collections.abc import AsyncIterator
+
+import pytest
+
+from runtime.widgets import WIDGET
+from tests import conftest as _environment  # noqa: F401
+from tests.support.api_server import ApiServer
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer(WIDGET).running() as one:
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the pauses short that a person would hardly notice.
+
+    Not the one after which a write counts as slow: on a busy machine, many would.
+    """
+    for module in ("reporting.status", "working.reconcile"):
+        monkeypatch.setattr(f"kopf_runtime.{module}.SETTLE", 0.05)

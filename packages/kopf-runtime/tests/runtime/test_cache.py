@@ -1,0 +1,149 @@
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+from kopf_runtime.declaring.kinds import Key
+from kopf_runtime.watching import cache as caches
+from kopf_runtime.watching.cache import Cache
+
+
+@dataclass(frozen=True)
+class Thing:
+    key: Key
+    uid: str
+    version: int
+    owner: str = ""
+
+
+def thing(name: str, version: int, uid: str = "u", owner: str = "") -> Thing:
+    return Thing(("ns", name), uid, version, owner)
+
+
+@pytest.fixture
+def cache() -> Cache[Thing]:
+    return Cache()
+
+
+def version(cache: Cache[Thing], name: str) -> int | None:
+    record = cache.get(("ns", name))
+    return record.version if record else None
+
+
+def test_the_newest_wins_whatever_comes_last(cache: Cache[Thing]) -> None:
+    assert cache.put(thing("a", 5))
+    assert cache.put(thing("a", 7))
+    assert not cache.put(thing("a", 6))
+
+    assert version(cache, "a") == 7
+
+
+def test_an_echo_of_what_is_known_is_no_news(cache: Cache[Thing]) -> None:
+    cache.put(thing("a", 5))
+
+    assert not cache.put(thing("a", 5))
+
+
+def test_what_is_gone_stays_gone_when_a_late_answer_tells_of_it(cache: Cache[Thing]) -> None:
+    cache.put(thing("a", 5))
+    cache.remove(("ns", "a"), 8)
+
+    assert not cache.put(thing("a", 7))
+    assert len(cache) == 0
+
+
+def test_another_object_of_the_same_name_is_news(cache: Cache[Thing]) -> None:
+    cache.put(thing("a", 5, "old"))
+    cache.remove(("ns", "a"), 8)
+
+    assert cache.put(thing("a", 9, "new"))
+
+
+def test_a_late_deletion_does_not_take_a_newer_object_of_the_name(cache: Cache[Thing]) -> None:
+    cache.put(thing("a", 9, "new"))
+
+    assert not cache.remove(("ns", "a"), 8)
+    assert version(cache, "a") == 9
+
+
+def test_a_late_deletion_does_not_take_what_came_back_with_its_label(cache: Cache[Thing]) -> None:
+    cache.put(thing("a", 9))
+    cache.put(thing("a", 11))
+
+    assert not cache.remove(("ns", "a"), 10)
+    assert version(cache, "a") == 11
+    assert cache.put(thing("a", 12))
+
+
+def test_a_full_list_drops_ghosts_but_not_what_came_after_it(cache: Cache[Thing]) -> None:
+    cache.put(thing("ghost", 5))
+    cache.put(thing("there", 6))
+    cache.put(thing("newer", 12))
+
+    ghosts = cache.replace({("ns", "there"): 6}, 10, None)
+
+    assert [ghost.key for ghost in ghosts] == [("ns", "ghost")]
+    assert version(cache, "there") == 6
+    assert version(cache, "newer") == 12
+
+
+def test_a_list_of_one_namespace_says_nothing_of_the_others(cache: Cache[Thing]) -> None:
+    cache.put(thing("a", 5))
+
+    assert cache.replace({}, 10, "elsewhere") == []
+    assert version(cache, "a") == 5
+
+
+@pytest.mark.parametrize("count", [1, caches.FEW, caches.FEW + 1, caches.FEW * 3])
+def test_an_owner_has_its_objects_in_order_however_many(cache: Cache[Thing], count: int) -> None:
+    names = [f"t{number}" for number in range(count)]
+    for number, name in enumerate(names):
+        cache.put(thing(name, number, owner="me"))
+    assert [one.key[1] for one in cache.owned("me")] == names
+
+    cache.put(thing(names[0], count, owner="you"))
+    for name in names[1:-1]:
+        cache.remove(("ns", name), count)
+    assert [one.key[1] for one in cache.owned("me")] == names[1:][-1:]  # the last one
+
+    cache.clear("ns")
+    assert cache.owned("me") == cache.owned("you") == []
+
+
+def test_children_are_found_by_their_owner(cache: Cache[Thing]) -> None:
+    cache.put(thing("a", 5, owner="me"))
+    cache.put(thing("b", 6, owner="me"))
+    cache.put(thing("c", 7, owner="you"))
+    cache.put(thing("b", 8, owner="you"))
+
+    assert [one.key[1] for one in cache.owned("me")] == ["a"]
+    assert sorted(one.key[1] for one in cache.owned("you")) == ["b", "c"]
+    cache.remove(("ns", "a"), 9)
+    assert cache.owned("me") == []
+
+
+def test_cleared_is_as_if_never_seen(cache: Cache[Thing]) -> None:
+    cache.put(thing("a", 5, owner="me"))
+    cache.remove(("ns", "b"), 7)
+
+    assert cache.clear("elsewhere") == []
+    assert [one.key for one in cache.clear("ns")] == [("ns", "a")]
+
+    assert (len(cache), cache.owned("me")) == (0, [])
+    assert cache.put(thing("b", 3))
+
+
+async def test_m3_the_dead_are_remembered_for_a_while_only(
+    cache: Cache[Thing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = asyncio.get_running_loop().time()
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    cache.put(thing("a", 5))
+    cache.remove(("ns", "a"), 8)
+    for _ in range(2):
+        now += caches.LATE + 1
+        cache.remove(("ns", "other"), 9)
+    now += caches.LATE + 1
+    cache.remove(("ns", "other"), 9)
+
+    assert cache.put(thing("a", 7))

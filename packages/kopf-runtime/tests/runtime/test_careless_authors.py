@@ -1,0 +1,284 @@
+"""What an author gets wrong is told, and costs no object its child, its retries or its turn."""
+
+import asyncio
+import json
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+import kopf_runtime as kr
+from kopf_runtime.cluster import client as clients
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.kinds import CONFIG_MAP, POD, SECRET
+from kopf_runtime.declaring.objects import Resource
+from kopf_runtime.declaring.records import Update
+from kopf_runtime.process.controller import Controller
+from kopf_runtime.reporting.events import Recorder
+from runtime import widgets
+from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
+from tests.support.api_server import ApiServer, RefusedError
+from tests.support.running import NAME, connected, operating
+from tests.support.waiting import until
+
+KEY, CHILD = ("ns", "one"), ("ns", "w-one")
+#: A half of a character, which JSON may hold and UTF-8 may not.
+HALF = "\ud83d"
+
+
+def told(server: ApiServer) -> Any:
+    return ready(server.get(WIDGET, KEY))
+
+
+def is_ready(server: ApiServer) -> bool:
+    return bool(told(server).get("status") == "True")
+
+
+# --- declarations -------------------------------------------------------------------------------
+
+
+@kr.custom_resource("example.dev", "v1", "gadgets")
+class Gadget(kr.Resource):
+    """A Gadget is what these declarations are about."""
+
+
+def test_a_declaration_that_cannot_be_meant_is_refused_at_once() -> None:
+    manager = kr.Manager("gadget-operator", kr.Settings)
+    gadgets = manager.controller_for(Gadget)
+    gadgets.owns(CONFIG_MAP)
+
+    with pytest.raises(ValueError, match="Gadget has a controller already"):
+        manager.controller_for(Gadget)
+    with pytest.raises(ValueError, match="ConfigMap is declared twice for Gadget"):
+        gadgets.owns(CONFIG_MAP)
+    with pytest.raises(TypeError, match=r"'Secret' is not a kr\.Kind; kr\.kinds has"):
+        gadgets.owns("Secret")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"update='apply': use kr\.APPLY or kr\.REPLACE"):
+        gadgets.owns(SECRET, update="apply")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"'Pod' is not a kr\.Kind"):
+        gadgets.watches("Pod", keep=lambda _: None)  # type: ignore[arg-type]
+
+
+async def test_an_operator_that_owns_and_plans_nothing_ends_at_its_start(
+    server: ApiServer,
+) -> None:
+    forgotten = Controller(WIDGET, Resource, lambda _: None)
+    forgotten.owns(CONFIG_MAP)
+
+    async with connected(server) as client:
+        metrics = Metrics(NAME)
+        with pytest.raises(SystemExit, match="no function says which objects of ConfigMap a Wid"):
+            forgotten.set_up(client, kr.Settings(), metrics, Recorder(client, "one", metrics))
+
+
+# --- status -------------------------------------------------------------------------------------
+
+
+def careless(seen: kr.Observed) -> kr.Status:
+    """Forget that the child may not exist yet."""
+    assert seen.child is not None
+    return kr.Status(True, "Fine", "Fine.")
+
+
+async def test_a_status_that_fails_does_not_hide_that_a_request_needs_time(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each attempt would time out again, and the child would never be created."""
+    monkeypatch.setattr(clients, "PATIENT", 30.0)
+
+    async def slow(request: web.Request) -> web.Response | None:
+        if request.method == "POST" and request.path.endswith("/pods"):
+            await asyncio.sleep(0.6)
+            if request.transport is None or request.transport.is_closing():  # given up
+                return RefusedError(504, "Timeout").response()
+        return None
+
+    server.answers.append(slow)
+    one = widgets.controller(widgets.pod)
+    one.status(careless)
+    server.put(WIDGET, widget())
+    async with operating(server, one) as operator:
+        operator.client._timeout = 0.3
+
+        await until(lambda: server.get(POD, CHILD))
+        await until(lambda: is_ready(server))
+
+
+async def test_a_status_that_fails_does_not_hide_how_long_to_wait(server: ApiServer) -> None:
+    busy = RefusedError(429, "TooManyRequests", "slow down", after=60)
+    met = server.refuse("POST", "/pods$", busy, times=float("inf"))
+    one = widgets.controller(widgets.pod)
+    one.status(careless)
+    server.put(WIDGET, widget())
+    async with operating(server, one) as operator:
+        await until(lambda: told(server).get("reason") == "InvalidStatus")
+        await until(
+            lambda: operator.metric("reconciles_total", kind="widgets", result="requeue") >= 1
+        )
+        for number in range(5):
+            server.edit(WIDGET, KEY, edit(f"{number}"))
+            await asyncio.sleep(0.05)
+
+        assert len(met) == 1
+
+
+async def test_a_status_that_no_request_can_carry_is_told(server: ApiServer) -> None:
+    one = widgets.controller()
+
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        title = HALF if seen.object.generation == 2 else "whole"
+        return kr.Status(True, "Fine", "Fine.", {"title": title})
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: is_ready(server))
+        server.edit(WIDGET, KEY, edit("again"))
+
+        await until(lambda: told(server).get("reason") == "InvalidStatus")
+    assert told(server)["message"].startswith("the status failed: UnicodeEncodeError")
+
+
+# --- desired ------------------------------------------------------------------------------------
+
+
+async def test_a_plan_that_differs_each_time_is_told(server: ApiServer) -> None:
+    def by_chance(thing: Widget, _: object = None) -> Iterable[Raw]:
+        for manifest in widgets.config_map(thing):
+            yield {**manifest, "data": {"password": secrets.token_hex(8)}}
+
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(by_chance)):
+        await until(lambda: is_ready(server))
+        server.remove(CONFIG_MAP, CHILD)
+
+        await until(lambda: told(server).get("reason") == "InvalidPlan")
+    assert "has another ConfigMap w-one each time it is made" in told(server)["message"]
+
+
+@pytest.mark.parametrize("update", [kr.APPLY, kr.REPLACE])
+async def test_a_field_that_the_server_does_not_know_is_told_in_its_words(
+    server: ApiServer, update: Update
+) -> None:
+    """The server would drop it, which looks as if somebody had taken it away again and again."""
+    unknown = RefusedError(400, "BadRequest", 'strict decoding error: unknown field "data2"')
+
+    async def decode(request: web.Request) -> web.Response | None:
+        if request.method in ("POST", "PATCH") and "configmaps" in request.path:
+            assert request.query["fieldValidation"] == "Strict"
+            return unknown.response()
+        return None
+
+    server.answers.append(decode)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(update=update)):
+        await until(lambda: told(server).get("reason") == "BadRequest")
+
+    assert told(server)["message"] == unknown.message
+
+
+async def test_a_child_that_waits_hides_no_other_that_is_refused(server: ApiServer) -> None:
+    """One Pod ends at once and is replaced more and more slowly; the other one is refused."""
+
+    def two(thing: Widget, _: object = None) -> Iterable[Raw]:
+        for name in ("a", "b"):
+            for manifest in widgets.pod(thing):
+                yield {**manifest, "metadata": {"name": f"{name}-one"}}
+
+    def fail(raw: Raw) -> None:
+        raw["status"] = {"phase": "Failed"}
+
+    async def watched(request: web.Request) -> web.Response | None:
+        if (first := server.get(POD, ("ns", "a-one"))) and not first.get("status"):
+            server.edit(POD, ("ns", "a-one"), fail, "kubelet", "status")
+        if request.method == "PATCH":
+            reasons.append(ready(await request.json())["reason"])
+        if request.method == "POST" and request.path.endswith("/pods"):
+            made.append((await request.json())["metadata"]["name"])
+            return quota.response() if made[-1] == "b-one" and full else None
+        return None
+
+    quota, full = RefusedError(403, "Forbidden", "exceeded quota"), True
+    made: list[str] = []
+    reasons: list[str] = []
+    server.answers.append(watched)
+    one = Controller(WIDGET, Widget, lambda _: None)
+    one.owns(
+        POD, widgets.Pod, update=kr.REPLACE, keep=lambda thing: thing.status.phase,
+        ended=lambda phase: phase if phase == "Failed" else "",
+    )  # fmt: skip
+    one.desired(two)
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: made.count("a-one") == 8)  # after pauses of one and of two seconds
+        assert set(reasons) == {"Forbidden"}
+        full = False
+
+        await until(lambda: server.get(POD, ("ns", "b-one")))
+    assert any(event["message"] == "exceeded quota" for event in server.events)
+
+
+# --- sync ---------------------------------------------------------------------------------------
+
+
+def synced(calls: list[int], value: Any) -> Controller:
+    """Return a controller whose `sync` returns, from the second generation on, what is given."""
+
+    def desired(thing: Widget, _: object, outcome: str) -> Iterable[Raw]:
+        for manifest in widgets.config_map(thing):
+            yield {**manifest, "data": {"text": outcome}}
+
+    one = Controller(WIDGET, Widget, lambda _: None)
+    one.owns(CONFIG_MAP)
+    one.desired(desired)
+
+    @one.sync(every=300)
+    async def sync(thing: Widget, _: aiohttp.ClientSession, __: kr.Settings) -> Any:
+        calls.append(thing.metadata.generation)
+        return await value() if thing.metadata.generation == 2 else "fine"
+
+    return one
+
+
+async def test_an_outcome_that_no_request_can_carry_is_told_and_not_asked_for_again_at_once(
+    server: ApiServer,
+) -> None:
+    async def half() -> Any:
+        return json.loads('"\\ud83d"')
+
+    calls: list[int] = []
+    server.put(WIDGET, widget())
+    async with operating(server, synced(calls, half)):
+        await until(lambda: is_ready(server))
+        server.edit(WIDGET, KEY, edit("again"))
+
+        await until(lambda: told(server).get("reason") == "InvalidPlan")
+    assert "ConfigMap w-one is not JSON" in told(server)["message"]
+    assert calls.count(2) == 1
+
+
+async def test_a_sync_that_awaits_what_was_cancelled_has_failed(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a token that all calls share, and whose renewal one of them has cancelled."""
+    monkeypatch.setattr("kopf_runtime.working.external.FIRST", 0.05)
+
+    async def cancelled() -> Any:
+        if calls.count(2) > 2:
+            return "fine again"
+        renewal = asyncio.ensure_future(asyncio.sleep(60))
+        renewal.cancel()
+        return await renewal
+
+    calls: list[int] = []
+    server.put(WIDGET, widget())
+    async with operating(server, synced(calls, cancelled)):
+        await until(lambda: is_ready(server))
+        server.edit(WIDGET, KEY, edit("again"))
+
+        await until(lambda: (server.get(CONFIG_MAP, CHILD) or {})["data"]["text"] == "fine again")
+        await until(lambda: is_ready(server))
+    assert any("awaited a task that was cancelled" in event["message"] for event in server.events)

@@ -1,0 +1,601 @@
+"""What is made, replaced, changed in place, left alone and deleted; and what is told of it."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+import kopf_runtime as kr
+from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
+from kopf_runtime.process.controller import Controller
+from runtime import widgets
+from runtime.widgets import REPLACED, UID, WIDGET, Raw, Widget, edit, ready, swept, widget
+from tests.support.api_server import ApiServer, RefusedError
+from tests.support.running import NAME, operating
+from tests.support.waiting import until
+
+KEY, CHILD = ("ns", "one"), ("ns", "w-one")
+MANAGED = "app.kubernetes.io/managed-by"
+
+
+def child(server: ApiServer) -> Any:
+    return server.get(CONFIG_MAP, CHILD) or server.get(POD, CHILD) or {}
+
+
+def text(server: ApiServer) -> Any:
+    one = child(server)
+    if "spec" in one:
+        return one["spec"]["containers"][0]["env"][0]["value"]
+    return (one.get("data") or {}).get("text")
+
+
+def told(server: ApiServer) -> Any:
+    return ready(server.get(WIDGET, KEY))
+
+
+def events(server: ApiServer) -> list[tuple[str, str]]:
+    return [(event["reason"], event["message"]) for event in server.events]
+
+
+async def quiet(server: ApiServer) -> None:
+    """Wait until nothing is written any more."""
+    async with asyncio.timeout(60):
+        while True:
+            before = len(server.writes)
+            await asyncio.sleep(0.25)
+            if len(server.writes) == before:
+                return
+
+
+@pytest.fixture
+async def made(server: ApiServer, how: Any) -> Any:
+    """A Widget with its child, and the operator that made it."""
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(how)) as operator:
+        await until(lambda: text(server) == "hello" and told(server).get("status") == "True")
+        yield operator
+
+
+both = pytest.mark.parametrize("how", [widgets.config_map, widgets.pod], ids=["apply", "replace"])
+applied = pytest.mark.parametrize("how", [widgets.config_map], ids=["apply"])
+replaced = pytest.mark.parametrize("how", [widgets.pod], ids=["replace"])
+
+
+@both
+@pytest.mark.usefixtures("made")
+async def test_a_child_is_made_with_its_owner_and_told_once(server: ApiServer) -> None:
+    await quiet(server)
+    owner = server.get(WIDGET, KEY) or {}
+    (reference,) = child(server)["metadata"]["ownerReferences"]
+
+    # Nothing more: blockOwnerDeletion would take a right to the owner (decision 5).
+    assert reference == {
+        "apiVersion": WIDGET.api_version, "kind": WIDGET.kind, "name": "one",
+        "uid": owner["metadata"]["uid"], "controller": True,
+    }  # fmt: skip
+    assert owner["status"]["observedGeneration"] == 1
+    assert len(server.writes) == 2  # the child and the status
+    await until(lambda: events(server))
+    assert [reason for reason, _ in events(server)] == ["Created"]
+
+
+@both
+@pytest.mark.usefixtures("made")
+async def test_an_edit_ends_in_the_child(server: ApiServer) -> None:
+    before = child(server)["metadata"]["uid"]
+    for last in ("2", "3", "edited"):
+        server.edit(WIDGET, KEY, edit(last))
+
+    await until(lambda: text(server) == "edited")
+    await until(lambda: (server.get(WIDGET, KEY) or {})["status"]["observedGeneration"] == 4)
+    await quiet(server)
+    in_place = child(server)["metadata"]["uid"] == before
+    assert in_place == (server.get(CONFIG_MAP, CHILD) is not None)
+    await until(lambda: any(reason == "Replaced" for reason, _ in events(server)))
+    assert events(server)[-1][1].endswith("the Widget was edited.")
+
+
+@both
+@pytest.mark.usefixtures("made")
+async def test_a_lost_child_comes_back(server: ApiServer, how: Any) -> None:
+    kind = POD if how is widgets.pod else CONFIG_MAP
+    server.remove(kind, CHILD)
+
+    await until(lambda: text(server) == "hello")
+    await until(lambda: any("was gone" in message for _, message in events(server)))
+
+
+@both
+@pytest.mark.usefixtures("made")
+async def test_m1_what_others_add_stays(server: ApiServer, how: Any) -> None:
+    kind = POD if how is widgets.pod else CONFIG_MAP
+    before = child(server)["metadata"]["uid"]
+    writes = len(server.writes)
+
+    def add(raw: Raw) -> None:
+        raw["metadata"]["labels"]["team"] = "blue"
+        raw["metadata"]["annotations"]["seen"] = "yes"
+
+    server.edit(kind, CHILD, add)
+    await quiet(server)
+
+    assert child(server)["metadata"]["labels"]["team"] == "blue"
+    assert child(server)["metadata"]["uid"] == before
+    assert len(server.writes) == writes
+
+
+@both
+@pytest.mark.usefixtures("made")
+async def test_m1_a_field_that_somebody_else_changed_is_put_right(
+    server: ApiServer, how: Any
+) -> None:
+    kind = POD if how is widgets.pod else CONFIG_MAP
+
+    def alter(raw: Raw) -> None:
+        if kind == POD:
+            raw["spec"]["containers"][0]["env"][0]["value"] = "altered"
+        else:
+            raw["data"]["text"] = "altered"
+
+    server.edit(kind, CHILD, alter)
+
+    await until(lambda: text(server) == "hello")
+    await until(lambda: any("altered by kubectl-edit" in message for _, message in events(server)))
+    assert events(server)[-1][0] == "Healed"
+
+
+@both
+async def test_what_was_altered_while_no_operator_ran_is_put_right_however_slow_lists_are(
+    server: ApiServer, how: Any
+) -> None:
+    kind = POD if how is widgets.pod else CONFIG_MAP
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(how)):
+        await until(lambda: told(server).get("status") == "True")
+    server.edit(kind, CHILD, lambda raw: raw["metadata"]["labels"].update(app="altered"))
+
+    async def slow(request: Any) -> None:
+        if request.path.endswith("/widgets"):
+            await asyncio.sleep(0.2)
+
+    server.answers.append(slow)
+    async with operating(server, widgets.controller(how)):
+        mended = {"app": "widget"}.items()
+        await until(lambda: mended <= child(server).get("metadata", {}).get("labels", {}).items())
+    looks = [asked for asked in server.requests if str(asked) == f"GET {kind.at(CHILD)}"]
+    assert len(looks) <= 1  # before it was made: a start asks for nothing one by one
+
+
+@both
+@pytest.mark.parametrize("label", [MANAGED, UID, "app"])
+@pytest.mark.usefixtures("made")
+async def test_a_label_that_somebody_removed_comes_back(
+    server: ApiServer, how: Any, label: str
+) -> None:
+    kind = POD if how is widgets.pod else CONFIG_MAP
+    server.edit(kind, CHILD, lambda raw: raw["metadata"]["labels"].pop(label))
+
+    await until(lambda: label in child(server).get("metadata", {}).get("labels", {}))
+    await quiet(server)
+    assert text(server) == "hello"
+
+
+@both
+@pytest.mark.usefixtures("made")
+async def test_an_owner_reference_that_somebody_removed_comes_back(
+    server: ApiServer, how: Any
+) -> None:
+    kind = POD if how is widgets.pod else CONFIG_MAP
+    server.edit(kind, CHILD, lambda raw: raw["metadata"].pop("ownerReferences"))
+
+    await until(lambda: child(server).get("metadata", {}).get("ownerReferences"))
+
+
+@both
+@pytest.mark.usefixtures("made")
+async def test_an_object_of_a_former_one_s_name_begins_afresh(server: ApiServer, how: Any) -> None:
+    kind = POD if how is widgets.pod else CONFIG_MAP
+    server.edit(kind, CHILD, lambda raw: raw["metadata"]["annotations"].update({REPLACED: "99"}))
+    server.remove(WIDGET, KEY)
+    server.remove(kind, CHILD)  # the garbage collector
+    server.put(WIDGET, widget(text="new"))
+
+    await until(lambda: text(server) == "new")
+    await until(lambda: len(events(server)) == 2)
+    assert [reason for reason, _ in events(server)] == ["Created", "Created"]
+    assert REPLACED not in child(server)["metadata"]["annotations"]
+
+
+async def test_m2_a_child_that_admission_gives_away_comes_back_slower_and_slower(
+    server: ApiServer,
+) -> None:
+    """Its owner does not exist, so the garbage collector deletes it at once."""
+
+    def give_away(kind: kr.Kind, raw: Raw) -> None:
+        if kind == POD:
+            raw["metadata"]["ownerReferences"][0]["uid"] = "somebody-else-s"
+
+    async def collect(request: web.Request) -> web.Response | None:
+        if server.get(POD, CHILD):
+            server.remove(POD, CHILD)
+        return None
+
+    server.admission = give_away
+    server.answers.append(collect)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("reason") == "BackOff")
+
+    assert len([write for write in server.writes if write.startswith("POST")]) <= 8
+    assert "replaced too often" in told(server)["message"]
+
+
+@replaced
+@pytest.mark.usefixtures("made")
+async def test_an_edit_does_not_wait_for_a_count_that_a_hand_wrote(server: ApiServer) -> None:
+    def write(raw: Raw) -> None:
+        raw["metadata"]["annotations"][widgets.REPLACED] = "99"
+        half_a_minute_ago = datetime.now(UTC) - timedelta(seconds=30)
+        raw["metadata"]["creationTimestamp"] = half_a_minute_ago.isoformat()
+        raw["metadata"]["labels"]["app"] = "altered"
+
+    server.edit(POD, CHILD, write)
+    await until(lambda: told(server).get("reason") == "BackOff")
+    server.edit(WIDGET, KEY, edit("edited"))
+
+    await until(lambda: text(server) == "edited")
+    count = child(server)["metadata"]["annotations"][widgets.REPLACED]
+    assert int(count) < 10  # and a later loss does not wait for it, either
+
+
+@both
+async def test_steady_state_writes_nothing(server: ApiServer, how: Any) -> None:
+    server.put(WIDGET, widget())
+    settings = kr.Settings(sweep_period=0.05)
+    async with operating(server, widgets.controller(how), settings=settings):
+        await until(lambda: told(server).get("status") == "True")
+        await quiet(server)
+        writes = list(server.writes)
+        await swept(server)
+
+    async with operating(server, widgets.controller(how), settings=settings):
+        await swept(server)
+        assert server.writes == writes
+
+
+async def test_a_kind_without_a_class_of_its_own_is_written_to_once(server: ApiServer) -> None:
+    one = Controller(WIDGET, kr.Resource, lambda _: None)
+    server.put(WIDGET, widget())
+    settings = kr.Settings(sweep_period=0.05)
+
+    async with operating(server, one, settings=settings):
+        await until(lambda: told(server).get("status") == "True")
+        await swept(server)
+
+    assert len(server.writes) == 1
+
+
+# --- somebody else's ----------------------------------------------------------------------------
+
+
+def theirs(how: Any, **meta: Any) -> tuple[kr.Kind, Raw]:
+    kind = POD if how is widgets.pod else CONFIG_MAP
+    return kind, {"metadata": {"namespace": "ns", "name": "w-one", **meta}, "data": {"text": "x"}}
+
+
+CONTROLLED = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r",
+               "controller": True}]  # fmt: skip
+
+
+@both
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {},
+        {"ownerReferences": CONTROLLED},
+        {"labels": {MANAGED: "message-operator"}},
+        {"labels": {UID: "nobody"}},  # no watch tells when it goes
+    ],
+)
+async def test_what_is_not_ours_is_left_alone_and_told_once(
+    server: ApiServer, how: Any, meta: Raw
+) -> None:
+    kind, foreign = theirs(how, **meta)
+    server.put(kind, foreign)
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(how)):
+        await until(lambda: told(server).get("reason") == "Conflict")
+        await until(lambda: events(server))
+        assert child(server)["data"] == {"text": "x"}
+        assert [reason for reason, _ in events(server)] == ["Conflict"]
+        assert [write for write in server.writes if write.startswith("DELETE")] == []
+
+        server.remove(kind, CHILD)  # and a conflict ends by itself
+        server.edit(WIDGET, KEY, edit("mine"))
+        await until(lambda: text(server) == "mine")
+
+
+@both
+async def test_a_child_of_a_former_object_of_the_name_is_waited_for(
+    server: ApiServer, how: Any
+) -> None:
+    owner = {"apiVersion": "example.dev/v1", "kind": "Widget", "name": "one", "uid": "former",
+             "controller": True}  # fmt: skip
+    labels = {MANAGED: "message-operator", UID: "former"}
+    kind, former = theirs(how, ownerReferences=[owner], labels=labels)
+    server.put(kind, former)
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(how)):
+        await until(lambda: told(server).get("reason", "").endswith("Terminating"))
+        assert server.writes == [w for w in server.writes if "DELETE" not in w]
+        server.remove(kind, CHILD)  # the garbage collector
+
+        await until(lambda: text(server) == "hello")
+
+
+# --- M6 -----------------------------------------------------------------------------------------
+
+
+def left_behind(server: ApiServer, uid: str) -> None:
+    """Put the Pod there that a backup restored: our marks, an old uid, and no owner."""
+    server.put(
+        POD,
+        {
+            "metadata": {
+                "namespace": "ns", "name": "w-one",
+                "labels": {MANAGED: "message-operator", UID: uid},
+                "annotations": {widgets.TEMPLATE: "0123456789abcdef"},
+            },
+            "spec": {"containers": [{"name": "main", "env": [{"name": "TEXT", "value": "old"}]}]},
+        },
+        "velero",
+    )  # fmt: skip
+
+
+@replaced
+async def test_m6_a_child_that_a_backup_restored_is_replaced(server: ApiServer, how: Any) -> None:
+    left_behind(server, "uid-before-the-restore")
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(how)):
+        await until(lambda: text(server) == "hello")
+
+    requests = [str(request) for request in server.requests]
+    asked = requests.index(f"GET {WIDGET.at(KEY)}")
+    assert asked < requests.index(f"DELETE {POD.at(CHILD)}")  # after a live look
+
+
+@replaced
+async def test_m6_never_that_of_an_object_that_lives(server: ApiServer, how: Any) -> None:
+    other = server.put(WIDGET, widget("other"))
+    left_behind(server, other["metadata"]["uid"])
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(how)):
+        await until(lambda: told(server).get("reason") == "Conflict")
+
+        assert text(server) == "old"
+
+
+# --- old news -----------------------------------------------------------------------------------
+
+
+@replaced
+@pytest.mark.parametrize("generation", ["99", "9" * 5000, "-1", "٣", ""])
+@pytest.mark.usefixtures("made")
+async def test_c1_a_generation_that_a_hand_altered_does_not_hold_up_an_edit(
+    server: ApiServer, generation: str
+) -> None:
+    altered = {widgets.GENERATION: generation}
+    server.edit(POD, CHILD, lambda raw: raw["metadata"]["annotations"].update(altered))
+    server.edit(WIDGET, KEY, edit("edited"))
+
+    await until(lambda: text(server) == "edited")
+
+
+# --- several children ---------------------------------------------------------------------------
+
+
+def one_a_word(thing: Widget, _: object) -> Iterable[Raw]:
+    for word in thing.spec.text.split():
+        yield {
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": word}, "data": {"a": word}
+        }  # fmt: skip
+
+
+async def test_an_object_may_have_several_children_and_lose_some(server: ApiServer) -> None:
+    def names() -> set[str]:
+        return {one["metadata"]["name"] for one in server.all(CONFIG_MAP)}
+
+    server.put(WIDGET, widget(text="a b c"))
+    async with operating(server, widgets.controller(one_a_word)):
+        await until(lambda: names() == {"a", "b", "c"})
+        server.edit(WIDGET, KEY, edit("b d"))
+        await until(lambda: names() == {"b", "d"})
+        await until(lambda: told(server).get("status") == "True")
+
+
+async def test_one_child_that_is_refused_does_not_hold_up_the_others(server: ApiServer) -> None:
+    server.refuse("PATCH", "/configmaps/a$", RefusedError(403, "Forbidden", "not a"), float("inf"))
+    server.put(WIDGET, widget(text="a b"))
+
+    async with operating(server, widgets.controller(one_a_word)):
+        await until(lambda: server.get(CONFIG_MAP, ("ns", "b")))
+        await until(lambda: told(server).get("reason") == "Forbidden")
+
+
+# --- on its way out -----------------------------------------------------------------------------
+
+
+# --- edited meanwhile ---------------------------------------------------------------------------
+
+
+@both
+async def test_an_edit_in_the_middle_of_the_work_is_not_told_as_done(
+    server: ApiServer, how: Any
+) -> None:
+    said: list[tuple[int, Any]] = []
+    one = widgets.controller(how)
+
+    def generation() -> int:
+        primary = one.primaries.cache.get(KEY)
+        return primary.generation if primary is not None else 0
+
+    async def edit_meanwhile(request: Any) -> None:
+        if request.method in ("POST", "PATCH") and request.path.endswith(("/pods", "/w-one")):
+            if generation() == 1:
+                server.edit(WIDGET, KEY, edit("edited"))
+                await until(lambda: generation() == 2)
+        elif request.method == "PATCH" and request.path.endswith("/widgets/one/status"):
+            condition = ready(await request.json())
+            if condition.get("status") == "True":
+                said.append((condition["observedGeneration"], text(server)))
+
+    server.answers.append(edit_meanwhile)
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: text(server) == "edited" and told(server).get("status") == "True")
+        await quiet(server)
+
+    assert said == [(2, "edited")]
+
+
+# --- what is told of the next one ---------------------------------------------------------------
+
+
+@replaced
+@pytest.mark.usefixtures("made")
+async def test_an_edit_whose_deletion_is_not_answered_is_carried_out_at_once_and_told(
+    server: ApiServer,
+) -> None:
+    def write(raw: Raw) -> None:
+        raw["metadata"]["annotations"][REPLACED] = "99"
+        half_a_minute_ago = datetime.now(UTC) - timedelta(seconds=30)
+        raw["metadata"]["creationTimestamp"] = half_a_minute_ago.isoformat()
+
+    async def lose(request: Any) -> Any:
+        if request.method == "DELETE":
+            server.answers.clear()
+            await server._serve(request)
+            return RefusedError(504, "Timeout", "the answer was lost").response()
+        return None
+
+    server.edit(POD, CHILD, write)
+    server.answers.append(lose)
+    server.edit(WIDGET, KEY, edit("edited"))
+
+    await until(lambda: text(server) == "edited")
+    await until(lambda: any(reason == "Replaced" for reason, _ in events(server)))
+
+
+async def test_a_child_that_is_wanted_again_is_told_as_created(server: ApiServer) -> None:
+    def is_there(name: str) -> bool:
+        return server.get(CONFIG_MAP, ("ns", name)) is not None
+
+    def counts() -> dict[str, int]:
+        return {event["message"]: event["count"] for event in server.events}
+
+    server.put(WIDGET, widget(text="a b"))
+    async with operating(server, widgets.controller(one_a_word)):
+        await until(lambda: is_there("b"))
+        server.edit(WIDGET, KEY, edit("a"))
+        await until(lambda: not is_there("b"))
+        await quiet(server)
+        server.edit(WIDGET, KEY, edit("a b"))
+        await until(lambda: is_there("b"))
+        await until(lambda: {"Created ConfigMap b.": 2}.items() <= counts().items())
+
+    assert set(counts()) == {"Created ConfigMap a.", "Created ConfigMap b."}
+
+
+async def test_m2_an_applied_child_that_ends_at_once_backs_off_across_a_restart(
+    server: ApiServer,
+) -> None:
+    def job() -> Controller:
+        one = Controller(WIDGET, Widget, lambda _: None)
+        one.owns(
+            POD, widgets.Pod, update=kr.APPLY, keep=lambda thing: thing.status.phase,
+            ended=lambda phase: phase,
+        )  # fmt: skip
+        one.desired(widgets.pod)
+        return one
+
+    def fail(kind: kr.Kind, raw: Raw) -> None:
+        if kind == POD:
+            raw["status"] = {"phase": "Failed"}
+
+    def deletions() -> int:
+        return len([write for write in server.writes if write.startswith("DELETE")])
+
+    server.admission = fail
+    server.put(WIDGET, widget())
+    async with operating(server, job()):
+        await until(lambda: told(server).get("reason") == "BackOff")
+    server.edit(  # so that the pause outlasts the test, however slow the machine is
+        POD, CHILD, lambda raw: raw["metadata"]["annotations"].update({REPLACED: "50"}), NAME
+    )
+    before = deletions()
+    assert before <= 8
+
+    async with operating(server, job()):
+        await quiet(server)
+        assert deletions() == before
+
+
+async def test_a_change_in_place_keeps_the_count_of_replacements(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller()):
+        await until(lambda: told(server).get("status") == "True")
+        server.remove(CONFIG_MAP, CHILD)
+        await until(lambda: text(server) == "hello")
+        server.edit(WIDGET, KEY, edit("edited"))
+        await until(lambda: text(server) == "edited")
+
+        assert child(server)["metadata"]["annotations"][REPLACED] == "1"
+
+
+@both
+@pytest.mark.usefixtures("made")
+async def test_an_object_is_not_ready_while_its_child_is_being_deleted(
+    server: ApiServer, how: Any
+) -> None:
+    kind = POD if how is widgets.pod else CONFIG_MAP
+    server.edit(kind, CHILD, lambda raw: raw["metadata"].update(finalizers=["example.com/hold"]))
+    server.delete(kind, CHILD)
+
+    await until(lambda: told(server).get("status") == "False")
+    assert told(server)["reason"] == "NotReady"
+    assert "w-one: it is being deleted; example.com/hold holds it." in told(server)["message"]
+
+    server.remove(kind, CHILD)
+    await until(lambda: told(server).get("status") == "True")
+
+
+async def test_a_reconcile_that_gets_on_is_not_stuck_however_many_children_it_has(
+    server: ApiServer,
+) -> None:
+    """A liveness probe must not kill the operator because of one large object."""
+    posts: list[float] = []
+    go_on = [asyncio.Event() for _ in range(2)]
+
+    async def hang(request: web.Request) -> None:
+        if request.method == "PATCH" and "/configmaps/" in request.path:
+            posts.append(time.monotonic())
+            await go_on[len(posts) - 1].wait()
+
+    server.answers.append(hang)
+    server.put(WIDGET, widget(text="a b"))
+    async with operating(server, one := widgets.controller(one_a_word)):
+        await until(lambda: len(posts) == 1)
+        await asyncio.sleep(0.3)
+        go_on[0].set()
+        await until(lambda: len(posts) == 2)
+
+        assert one.queue.longest_running() <= time.monotonic() - posts[0] - 0.25
+        go_on[1].set()

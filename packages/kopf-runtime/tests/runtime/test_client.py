@@ -1,0 +1,556 @@
+"""The client against a real HTTP server that answers as an API server does."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+import certifi
+import kopf
+import pytest
+import trustme
+from aiohttp import web
+
+from kopf_runtime.cluster import client as clients
+from kopf_runtime.cluster import credentials
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.credentials import Credentials
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.errors import ApiError, in_words
+from tests.support.connecting import connecting_slowly
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+NOWHERE = kopf.ConnectionInfo(server="http://127.0.0.1:9")  # the discard port
+END = "-----END CERTIFICATE-----\n"
+
+
+@asynccontextmanager
+async def serving(
+    handler: Handler, token: str = "first", timeout: float = 5, metrics: Metrics | None = None,
+    authority: trustme.CA | None = None, ca: Path | None = None,
+) -> AsyncIterator[Client]:  # fmt: skip
+    """Serve with a certificate of an authority, if given; the client trusts those in the file."""
+    tls = None
+    if authority is not None:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        authority.issue_cert("127.0.0.1").configure_cert(tls)
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    server = f"{'http' if tls is None else 'https'}://127.0.0.1:{runner.addresses[0][1]}"
+    client = Client("tester", "1", timeout, metrics or Metrics("tester"))
+    client.open(Credentials(kopf.ConnectionInfo(server=server, token=token, ca_path=ca)))
+    try:
+        yield client
+    finally:
+        await client.close()
+        await runner.cleanup()
+
+
+def refusal(code: int, reason: str, **headers: str) -> web.Response:
+    body = {"kind": "Status", "reason": reason, "message": f"{reason}: no"}
+    return web.json_response(body, status=code, headers=headers)
+
+
+async def test_an_answer_is_the_object() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"echo": await request.json(), "type": request.content_type})
+
+    async with serving(answer) as client:
+        echo = await client.ask("PATCH", "/x", {"텍스트": 1}, content_type=clients.MERGE_PATCH)
+
+    assert echo == {"echo": {"텍스트": 1}, "type": "application/merge-patch+json"}
+
+
+async def test_a_refusal_tells_its_reason_and_how_long_to_wait() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return refusal(429, "TooManyRequests", **{"Retry-After": "7"})
+
+    async with serving(answer) as client:
+        with pytest.raises(ApiError) as error:
+            await client.request("POST", "/x", {})
+
+    assert (error.value.status, error.value.reason, error.value.after) == (
+        429, "TooManyRequests", 7.0
+    )  # fmt: skip
+    assert "POST /x" in str(error.value)
+
+
+@pytest.mark.parametrize("after", ["-1", "soon", "9" * 5000, "Wed, 21 Oct 2026 07:28:00 GMT"])
+async def test_a_retry_after_that_is_no_number_of_seconds_is_ignored(after: str) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return refusal(429, "TooManyRequests", **{"Retry-After": after})
+
+    async with serving(answer) as client:
+        with pytest.raises(ApiError) as error:
+            await client.request("POST", "/x", {})
+
+    assert error.value.after == 0.0
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>", b'{"half":', b"[1]", b"5", b'{"a":' * 5000, b'{"a": "\xff"}']
+)
+async def test_an_answer_that_is_no_object_is_an_error_like_any_other(body: bytes) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=body, content_type="application/json")
+
+    async with serving(answer) as client:
+        with pytest.raises(ApiError, match="BadAnswer"):
+            await client.ask("GET", "/x")
+
+
+@pytest.mark.parametrize(
+    "body", ["[1]", '"no"', "5", "null", "<html>", '{"message": {}}', "[" * 5000]
+)
+async def test_minor_11_a_refusal_that_is_no_object_is_an_error_like_any_other(body: str) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text=body, status=502, content_type="application/json")
+
+    async with serving(answer) as client:
+        with pytest.raises(ApiError) as error:
+            await client.ask("POST", "/x", {})
+
+    assert error.value.status == 502
+
+
+@pytest.mark.parametrize("status", [301, 302, 307])
+async def test_a_redirect_takes_the_token_nowhere(status: int) -> None:
+    """A webhook or an aggregated API server may have the API server redirect: CVE-2022-3172."""
+    asked: list[str] = []
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        asked.append(request.headers.get("Authorization", ""))
+        return web.json_response({})
+
+    async with serving(elsewhere) as other:
+        assert other._credentials
+        to = other._credentials.server
+
+        async def answer(_: web.Request) -> web.Response:
+            return web.Response(status=status, headers={"Location": to + "/mine"})
+
+        async with serving(answer) as client:
+            for method in ("GET", "POST"):
+                with pytest.raises(ApiError) as error:
+                    await client.ask(method, "/x")
+                assert error.value.status == status
+            with pytest.raises(ApiError):
+                await anext(client.lines("/x", ""))
+
+    assert asked == []
+
+
+async def test_a_server_that_hangs_is_given_up_on() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        await asyncio.sleep(60)
+        return web.Response()
+
+    async with serving(answer, timeout=0.1) as client:
+        with pytest.raises(ApiError) as error:
+            await client.request("GET", "/x")
+
+    assert error.value.status == 0
+
+
+async def test_l2_a_request_that_is_given_more_time_takes_it() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        await asyncio.sleep(0.3)
+        return web.json_response({"slow": True})
+
+    async with serving(answer, timeout=0.1) as client:
+
+        async def ask() -> dict[str, Any]:
+            clients.be_patient()
+            return await client.ask("POST", "/x", {})
+
+        assert await asyncio.create_task(ask()) == {"slow": True}
+        with pytest.raises(ApiError):  # other tasks get no more time than before
+            await client.ask("POST", "/x", {})
+
+
+async def test_a_server_that_is_away_is_an_error_like_any_other() -> None:
+    client = Client("tester", "1", 1, Metrics("tester"))
+    client.open(Credentials(NOWHERE))
+
+    with pytest.raises(ApiError) as error:
+        await client.request("GET", "/x")
+
+    assert error.value.status == 0
+    told = "GET /x: ClientConnector: no connection to 127.0.0.1:9: Connection refused"
+    assert str(error.value) == told
+    await client.close()
+
+
+def test_a_connection_that_fails_is_told_without_aiohttps_objects() -> None:
+    where: Any = SimpleNamespace(host="api", port=443, ssl=object())
+    unknown = socket.gaierror(-2, "Name or service not known")
+    untrusted = ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] failed")
+    untrusted.verify_message = "self-signed certificate"
+    plain = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number")
+
+    for error, why in (
+        (aiohttp.ClientConnectorDNSError(where, unknown), "Name or service not known"),
+        (aiohttp.ClientConnectorSSLError(where, plain), str(plain.strerror)),
+        (
+            aiohttp.ClientConnectorCertificateError(where, untrusted),
+            "its certificate is not trusted: self-signed certificate",
+        ),
+    ):
+        assert in_words(error) == f"no connection to api:443: {why}"
+
+
+async def test_before_the_session_is_open_and_after_it_is_closed_there_is_no_request() -> None:
+    client = Client("tester", "1", 1, Metrics("tester"))
+    with pytest.raises(ApiError, match="NotConnected"):
+        await client.request("GET", "/x")
+
+    client.open(Credentials(NOWHERE))
+    await client.close()
+    with pytest.raises(ApiError):
+        await client.request("GET", "/x")
+
+
+async def test_requests_are_counted_by_how_they_were_answered() -> None:
+    metrics = Metrics("tester")
+
+    async def answer(_: web.Request) -> web.Response:
+        return refusal(403, "Forbidden")
+
+    async with serving(answer, metrics=metrics) as client:
+        with pytest.raises(ApiError):
+            await client.request("POST", "/x", {})
+
+    labels = {"verb": "POST", "code": "403"}
+    assert metrics.registry.get_sample_value("tester_api_requests_total", labels) == 1
+
+
+# --- the server's clock -------------------------------------------------------------------------
+
+
+async def test_minor_9_the_time_is_the_api_servers() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({}, headers={"Date": "Tue, 01 Jan 2030 00:00:00 GMT"})
+
+    async with serving(answer) as client:
+        await client.request("GET", "/x")
+
+        assert 0 <= client.now() - 1893456000 < 60
+
+
+# --- credentials --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("found", [True, False], ids=["with-client", "without-client"])
+def test_a_kubeconfig_that_is_missing_is_named_with_what_to_do(
+    found: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    missing = tmp_path / "config"
+    monkeypatch.setenv("KUBECONFIG", str(missing))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: found or None)
+
+    with pytest.raises(kopf.LoginError, match=f"there is no kubeconfig at {missing}; make a clu"):
+        credentials.find()
+
+
+def found(token: str) -> Callable[[], kopf.ConnectionInfo]:
+    return lambda: kopf.ConnectionInfo(server="http://unused", token=token)
+
+
+@pytest.fixture
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credentials, "UNAUTHORIZED", 0.0)
+
+
+@pytest.mark.usefixtures("_at_once")
+async def test_a_rotated_token_is_read_again_and_nothing_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        if request.headers["Authorization"] != "Bearer second":
+            return refusal(401, "Unauthorized")
+        return web.json_response({"ok": await request.text()})
+
+    monkeypatch.setattr(credentials, "find", found("second"))
+    async with serving(answer) as client:
+        first, second = await asyncio.gather(
+            client.ask("POST", "/a", {"a": 1}), client.ask("POST", "/b", {"b": 2})
+        )
+
+    assert (first, second) == ({"ok": '{"a":1}'}, {"ok": '{"b":2}'})
+
+
+async def test_m4_credentials_are_read_again_once_a_second_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads = 0
+
+    def find() -> kopf.ConnectionInfo:
+        nonlocal reads
+        reads += 1
+        return found("first")()
+
+    async def answer(_: web.Request) -> web.Response:
+        return refusal(401, "Unauthorized")
+
+    monkeypatch.setattr(credentials, "find", find)
+    monkeypatch.setattr(credentials, "UNAUTHORIZED", 3600.0)
+    async with serving(answer) as client:
+        for _ in range(50):
+            with pytest.raises(ApiError):
+                await client.request("GET", "/x")
+
+    assert reads == 0  # they were read when the session was opened
+
+
+@pytest.mark.usefixtures("_at_once")
+async def test_a_token_file_that_is_away_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find() -> kopf.ConnectionInfo:
+        raise FileNotFoundError("token")
+
+    async def answer(_: web.Request) -> web.Response:
+        return refusal(401, "Unauthorized")
+
+    monkeypatch.setattr(credentials, "find", find)
+    async with serving(answer) as client:
+        with pytest.raises(ApiError, match="401"):
+            await client.request("GET", "/x")
+
+
+# --- the fence ----------------------------------------------------------------------------------
+
+
+async def test_a_write_is_stopped_at_the_fence_and_a_question_is_not() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    async with serving(answer) as client:
+        client.may_write = lambda: False
+
+        with pytest.raises(ApiError, match="Fenced"):
+            await client.request("DELETE", "/x", {})
+        await client.request("GET", "/x")
+        await client.request("PUT", "/lease", {}, fenced=False)
+
+
+async def test_a_write_whose_connection_outlasts_the_lease_is_not_sent() -> None:
+    sent: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        sent.append(request.method)
+        return web.json_response({})
+
+    async with serving(answer) as client, connecting_slowly() as connection:
+        client.may_write = lambda: not connection.end.is_set()
+        writing = asyncio.create_task(client.request("DELETE", "/x", {}))
+        await connection.begun.wait()
+        connection.end.set()
+
+        with pytest.raises(ApiError, match="no longer the leader"):
+            await writing
+        assert sent == []
+        client.may_write = lambda: True  # the client is as good as before
+        await client.request("DELETE", "/x", {})
+
+
+# --- watches ------------------------------------------------------------------------------------
+
+
+async def test_a_watch_is_read_line_by_line_however_it_arrives() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for part in (b'{"a"', b":1}\n\n{", b'"b":2}\n{"c":', b"3}\n"):
+            await response.write(part)
+            await asyncio.sleep(0.01)
+        return response
+
+    async with serving(answer) as client:
+        lines = [line async for line in client.lines("/x", "watch=1")]
+
+    assert lines == [b'{"a":1}', b'{"b":2}', b'{"c":3}']
+
+
+async def test_a_watch_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"{}\n")
+        await asyncio.sleep(60)
+        return response
+
+    monkeypatch.setattr(clients, "SILENCE", 0.2)
+    async with serving(answer) as client:
+        with pytest.raises(ApiError):
+            async for _ in client.lines("/x", "watch=1"):
+                pass
+
+
+@pytest.mark.parametrize("status", [None, 200, 403])
+async def test_a_watch_that_never_begins_is_given_up(
+    status: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(status=status or 200)
+        if status is not None:
+            await response.prepare(request)
+        await asyncio.sleep(60)
+        return response
+
+    monkeypatch.setattr(clients, "SILENCE", 0.2)
+    async with serving(answer) as client:
+        with pytest.raises(ApiError):
+            await anext(client.lines("/x", "watch=1"))
+
+
+async def test_a_watch_that_is_cancelled_when_it_is_answered_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.sleep(60)
+        return response
+
+    async with serving(answer) as client:
+        send = client._send
+
+        async def then_cancelled(*args: Any) -> aiohttp.ClientResponse:
+            response = await send(*args)
+            asyncio.get_running_loop().call_soon(watching.cancel)
+            return response
+
+        monkeypatch.setattr(client, "_send", then_cancelled)
+        watching = asyncio.ensure_future(anext(client.lines("/x", "watch=1")))
+        await asyncio.wait([watching], timeout=10)
+        assert watching.cancelled()
+
+
+async def test_minor_8_a_rotated_ca_is_trusted_without_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (f"{part}{END}" for part in certifi.contents().split(END)[:2])
+    ca = tmp_path / "ca.crt"
+    ca.write_text(first)
+    info = kopf.ConnectionInfo(server="https://127.0.0.1:9", ca_path=ca, token="first")
+    monkeypatch.setattr(credentials, "find", lambda: info)
+    monkeypatch.setattr(credentials, "UNAUTHORIZED", 0.0)
+    mine = Credentials(info)
+    before = mine.ssl
+
+    await mine.refresh()
+    assert mine.ssl is before  # connections are kept while nothing changes
+    ca.write_text(second)
+    await mine.refresh()
+
+    assert mine.ssl.get_ca_certs() != before.get_ca_certs()
+
+
+@pytest.mark.usefixtures("_at_once")
+async def test_minor_8_an_untrusted_certificate_has_the_ca_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former, rotated = trustme.CA(), trustme.CA()
+    ca = tmp_path / "ca.crt"
+    former.cert_pem.write_to_path(ca)
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"served": True})
+
+    def find() -> kopf.ConnectionInfo:
+        return kopf.ConnectionInfo(server="https://unused", token="first", ca_path=ca)
+
+    monkeypatch.setattr(credentials, "find", find)
+    async with serving(answer, authority=rotated, ca=ca) as client:
+        with pytest.raises(ApiError, match="its certificate is not trusted"):
+            await client.request("GET", "/x")
+        rotated.cert_pem.write_to_path(ca)
+        with pytest.raises(ApiError, match="its certificate is not trusted"):
+            await client.request("GET", "/x")  # this failure has it read again
+
+        assert await client.ask("GET", "/x") == {"served": True}
+
+
+async def test_a_token_is_read_again_before_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        tokens.append(request.headers["Authorization"])
+        return web.json_response({})
+
+    monkeypatch.setattr(credentials, "find", found("second"))
+    monkeypatch.setattr(credentials, "UNAUTHORIZED", 0.0)
+    async with serving(answer) as client:
+        await client.request("GET", "/x")
+        monkeypatch.setattr(credentials, "TOKEN_AGE", 0.0)
+        await client.request("GET", "/x")
+
+    assert tokens == ["Bearer first", "Bearer second"]
+
+
+@pytest.mark.usefixtures("_at_once")
+async def test_a_ca_that_could_not_be_loaded_once_is_loaded_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ca = tmp_path / "ca.crt"
+    info = kopf.ConnectionInfo(server="https://unused", token="first", ca_path=ca)
+    failing = False
+
+    def context(self: kopf.ConnectionInfo) -> ssl.SSLContext:
+        if failing:
+            raise OSError(24, "Too many open files")
+        return ssl.create_default_context(cadata=ca.read_text())
+
+    monkeypatch.setattr(kopf.ConnectionInfo, "as_ssl_context", context)
+    monkeypatch.setattr(credentials, "find", lambda: info)
+    trustme.CA().cert_pem.write_to_path(ca)
+    mine = Credentials(info)
+    before = mine.ssl
+    trustme.CA().cert_pem.write_to_path(ca)
+    failing = True
+    await mine.refresh()
+    assert mine.ssl is before
+
+    failing = False
+    await mine.refresh()
+
+    assert mine.ssl is not before
+
+
+async def test_an_answer_that_is_too_large_is_not_read_to_its_end() -> None:
+    sent = 0
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        nonlocal sent
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(1000):
+            await response.write(b"x" * 100_000)
+            sent += 100_000
+        return response
+
+    async with serving(answer) as client:
+        with pytest.raises(ApiError, match="TooLarge: more than 1000000 bytes"):
+            await client.request("GET", "/x", most=1_000_000)
+
+    assert sent < 50_000_000
+
+
+async def test_a_reason_of_a_megabyte_is_cut() -> None:
+    """A webhook chooses it, and one is kept for each object that is refused."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return refusal(403, "X" * 1_000_000)
+
+    async with serving(answer) as client:
+        with pytest.raises(ApiError) as error:
+            await client.request("POST", "/x", {})
+
+    assert len(error.value.reason) <= 256

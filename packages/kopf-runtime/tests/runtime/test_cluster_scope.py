@@ -1,0 +1,184 @@
+"""A kind without namespaces is served always; its children only where their namespace is served."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager
+
+import msgspec
+import pytest
+from aiohttp import web
+
+import kopf_runtime as kr
+from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE
+from kopf_runtime.process.controller import Controller
+from runtime.widgets import Raw, ready
+from tests.support.api_server import ApiServer, RefusedError
+from tests.support.running import Operator, operating
+from tests.support.waiting import until
+
+TENANT = kr.Kind("example.dev", "v1", "tenants", "Tenant", namespaced=False)
+KEY = ("", "one")
+QUIET = 0.3  # seconds in which an operator that wrongly acts would have acted
+LISTED = kr.Settings(namespaces=("ours",))
+SELECTED = kr.Settings(namespace_selector="team=a")
+
+
+class Spec(msgspec.Struct, frozen=True):
+    namespaces: list[str] = []
+
+
+class Tenant(kr.Resource):
+    spec: Spec = Spec()
+
+
+def desired(tenant: Tenant, _: object) -> Iterable[Raw]:
+    for namespace in tenant.spec.namespaces:
+        meta = {"name": tenant.metadata.name, "namespace": namespace}
+        yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+
+
+def controller() -> Controller:
+    tenants = Controller(TENANT, Tenant, lambda _: None)
+    tenants.owns(CONFIG_MAP)
+    tenants.desired(desired)
+    return tenants
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer(TENANT).running() as one:
+        label(one, "ours", team="a")
+        label(one, "theirs")
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def _no_retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing come right by being tried again."""
+    monkeypatch.setattr("kopf_runtime.reporting.troubles.CONFLICT", 300.0)
+
+
+def running(
+    server: ApiServer, settings: kr.Settings, one: Controller | None = None
+) -> AbstractAsyncContextManager[Operator]:
+    return operating(server, one or controller(), settings=settings)
+
+
+def label(server: ApiServer, namespace: str, **labels: str) -> None:
+    server.put(NAMESPACE, {"metadata": {"name": namespace, "labels": labels}})
+
+
+def put(server: ApiServer, *namespaces: str) -> None:
+    tenant = {"metadata": {"name": KEY[1]}, "spec": {"namespaces": list(namespaces)}}
+    if server.get(TENANT, KEY) is None:
+        server.put(TENANT, tenant)
+    else:
+        server.edit(TENANT, KEY, lambda raw: raw.update(spec=tenant["spec"]))
+
+
+def child(server: ApiServer, namespace: str) -> Raw | None:
+    return server.get(CONFIG_MAP, (namespace, "one"))
+
+
+def told(server: ApiServer) -> tuple[str, str]:
+    condition = ready(server.get(TENANT, KEY))
+    return condition.get("reason", ""), condition.get("message", "")
+
+
+@pytest.mark.parametrize("settings", [kr.Settings(), LISTED, SELECTED], ids=["", "list", "labels"])
+async def test_it_is_served_whatever_namespaces_are(
+    server: ApiServer, settings: kr.Settings
+) -> None:
+    put(server, "ours")
+    one = controller()
+    async with running(server, settings, one):
+        await until(lambda: told(server)[0] == "Reconciled")
+        assert child(server, "ours")
+        assert one.unserved() == ([], 1)
+
+        server.remove(CONFIG_MAP, ("ours", "one"))
+        await until(lambda: child(server, "ours"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        (LISTED, "--namespace does not name it"),
+        (SELECTED, "--namespace-selector does not select it"),
+    ],
+    ids=["list", "labels"],
+)
+async def test_a_child_in_a_namespace_that_is_not_served_is_told_and_the_others_are_made(
+    server: ApiServer, settings: kr.Settings, why: str
+) -> None:
+    put(server, "theirs", "ours")
+    async with running(server, settings):
+        await until(lambda: told(server)[0] == "NamespaceNotServed")
+
+    assert told(server)[1] == (
+        f"ConfigMap one is left alone: its namespace theirs is not served: {why}."
+    )
+    assert child(server, "ours")
+    assert child(server, "theirs") is None
+
+
+async def test_a_namespace_that_cannot_be_listed_is_told_and_served_once_it_can(
+    server: ApiServer,
+) -> None:
+    put(server, "ours", "theirs")
+    refused = RefusedError(403, "Forbidden", "you may not")
+    server.refuse("GET", "/namespaces/theirs/configmaps$", refused, float("inf"))
+    async with running(server, kr.Settings(namespaces=("ours", "theirs"))):
+        await until(lambda: told(server)[0] == "NamespaceNotServed")
+        assert "the operator has no right to it: you may not" in told(server)[1]
+        assert child(server, "ours")
+
+        server.answers.clear()
+        await until(lambda: told(server)[0] == "Reconciled")
+        assert child(server, "theirs")
+
+
+async def test_a_namespace_that_gains_and_loses_the_label_is_served_and_left(
+    server: ApiServer,
+) -> None:
+    put(server, "theirs")
+    async with running(server, SELECTED):
+        await until(lambda: told(server)[0] == "NamespaceNotServed")
+        label(server, "theirs", team="a")
+        await until(lambda: told(server)[0] == "Reconciled")
+        assert child(server, "theirs")
+
+        label(server, "theirs")
+        await until(lambda: told(server)[0] == "NamespaceNotServed")
+        put(server, "ours")  # what is not wanted any more stays, and that is told
+        await until(lambda: child(server, "ours"))
+        await asyncio.sleep(QUIET)
+        assert child(server, "theirs")
+        assert told(server)[0] == "NamespaceNotServed"
+
+        label(server, "theirs", team="a")
+        await until(lambda: told(server)[0] == "Reconciled")
+        assert child(server, "theirs") is None
+
+
+async def test_nothing_more_is_written_in_a_namespace_once_its_label_is_gone(
+    server: ApiServer,
+) -> None:
+    """A reconcile that is under way in that moment does not finish its work there."""
+    asked, released = asyncio.Event(), asyncio.Event()
+
+    async def hold(request: web.Request) -> None:
+        if request.method == "GET" and request.path.endswith("/ours/configmaps/one"):
+            asked.set()
+            await released.wait()
+
+    server.answers.append(hold)
+    put(server, "ours")
+    async with running(server, SELECTED):
+        await asked.wait()
+        label(server, "ours")
+        await asyncio.sleep(QUIET)
+        released.set()
+        await until(lambda: told(server)[0] == "NamespaceNotServed")
+
+    assert child(server, "ours") is None

@@ -1,0 +1,331 @@
+"""What may hold data is neither deleted nor taken over; one missing kind holds up nothing else."""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+import kopf_runtime as kr
+from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
+from kopf_runtime.process.controller import Controller
+from kopf_runtime.watching import reflector
+from runtime import widgets
+from runtime.widgets import (
+    GENERATION,
+    TEMPLATE,
+    UID,
+    WIDGET,
+    Raw,
+    Widget,
+    edit,
+    ready,
+    widget,
+)
+from tests.support.api_server import ApiServer, RefusedError
+from tests.support.running import operating
+from tests.support.waiting import until
+
+PVC = kr.Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+MONITOR = kr.Kind("monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor")
+KEY, CLAIM = ("ns", "one"), ("ns", "w-one")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer(WIDGET, PVC, MONITOR).running() as one:
+        yield one
+
+
+def claim(thing: Widget, _: object) -> Iterable[Raw]:
+    spec = {"resources": {"requests": {"storage": thing.spec.text}}}
+    meta = {"name": f"w-{thing.metadata.name}"}
+    yield {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+
+
+def claims(desired: widgets.Desired = claim) -> Controller:
+    one = Controller(WIDGET, Widget, lambda _: None)
+    one.owns(PVC)
+    one.desired(desired)
+    return one
+
+
+def told(server: ApiServer, key: tuple[str, str] = KEY) -> Raw:
+    return ready(server.get(WIDGET, key))
+
+
+def stored(server: ApiServer, kind: kr.Kind, key: tuple[str, str]) -> Raw:
+    raw = server.get(kind, key)
+    assert raw is not None, f"{kind.kind} {key} is gone"
+    return raw
+
+
+def is_ready(server: ApiServer) -> bool:
+    return told(server).get("status") == "True"
+
+
+def deletions(server: ApiServer) -> list[str]:
+    return [write for write in server.writes if write.startswith("DELETE")]
+
+
+# --- D1 -----------------------------------------------------------------------------------------
+
+
+def orphan_and_restore(server: ApiServer) -> None:
+    """Do what `kubectl delete --cascade=orphan` and a backup's restore of the object do."""
+    server.remove(WIDGET, KEY)
+    server.edit(PVC, CLAIM, lambda raw: raw["metadata"].pop("ownerReferences"), "gc")
+    server.put(WIDGET, widget(text="1Gi"))
+
+
+def take_owner_away(server: ApiServer) -> None:
+    server.edit(PVC, CLAIM, lambda raw: raw["metadata"].pop("ownerReferences"))
+
+
+def alter_marks(server: ApiServer) -> None:
+    marks = {GENERATION: "7", TEMPLATE: "somebody's"}
+    server.edit(PVC, CLAIM, lambda raw: raw["metadata"]["annotations"].update(marks))
+
+
+@pytest.mark.parametrize("harm", [orphan_and_restore, take_owner_away, alter_marks])
+@pytest.mark.parametrize("running", [True, False], ids=["running", "stopped"])
+async def test_d1_what_is_changed_in_place_is_never_deleted_for_its_marks(
+    server: ApiServer, harm: Callable[[ApiServer], None], running: bool
+) -> None:
+    server.put(WIDGET, widget(text="1Gi"))
+    async with operating(server, claims()):
+        await until(lambda: is_ready(server))
+        before = stored(server, PVC, CLAIM)
+        if running:
+            harm(server)
+            await until(lambda: whole(server, before))
+    if not running:
+        harm(server)
+        async with operating(server, claims()):
+            await until(lambda: whole(server, before))
+
+    assert deletions(server) == []
+
+
+def whole(server: ApiServer, before: Raw) -> bool:
+    """Whether the claim of before has its owner and its marks, and the object says so."""
+    now, owner = stored(server, PVC, CLAIM), stored(server, WIDGET, KEY)["metadata"]["uid"]
+    assert now["metadata"]["uid"] == before["metadata"]["uid"]
+    meta = now["metadata"]
+    return (
+        [reference["uid"] for reference in meta.get("ownerReferences", ())] == [owner]
+        and meta["labels"][UID] == owner
+        and (meta["annotations"][GENERATION], len(meta["annotations"][TEMPLATE])) == ("1", 16)
+        and now["spec"] == before["spec"]
+        and is_ready(server)
+    )
+
+
+async def test_d1_the_claim_of_an_object_that_lives_is_not_taken_over(server: ApiServer) -> None:
+    other = server.put(WIDGET, widget("other", text="1Gi"))
+    labels = {"app.kubernetes.io/managed-by": "message-operator", UID: other["metadata"]["uid"]}
+    meta = {"namespace": "ns", "name": "w-one", "labels": labels, "annotations": {TEMPLATE: "x"}}
+    server.put(PVC, {"metadata": meta, "spec": {"theirs": True}})
+    server.put(WIDGET, widget(text="1Gi"))
+
+    async with operating(server, claims()):
+        await until(lambda: told(server).get("reason") == "Conflict")
+    assert stored(server, PVC, CLAIM)["spec"] == {"theirs": True}
+
+
+# --- D2, D3 -------------------------------------------------------------------------------------
+
+
+class Past:
+    """While `stale`, lists of Widgets are answered as they were when this was made."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self.stale = False
+        self._items = server.all(WIDGET)
+        self._version = str(server.version)
+        server.answers.append(self._answer)
+
+    async def _answer(self, request: web.Request) -> web.Response | None:
+        if not self.stale or request.path != WIDGET.path():
+            return None
+        if "watch" in request.query:
+            return web.Response(content_type="application/json")
+        metadata = {"resourceVersion": self._version}
+        return web.json_response({"metadata": metadata, "items": self._items})
+
+
+async def deceived(server: ApiServer, past: Past, one: Controller) -> None:
+    """Restart the operator in the past, until it has asked for the object itself."""
+    past.stale, asked = True, len(server.requests)
+    async with operating(server, one):
+        await until(lambda: f"GET {WIDGET.at(KEY)}" in map(str, server.requests[asked:]))
+        past.stale = False
+        generation = stored(server, WIDGET, KEY)["metadata"]["generation"]
+        await until(lambda: one.primaries.cache.get(KEY).generation == generation)  # type: ignore[union-attr]
+        await until(lambda: is_ready(server) and told(server)["observedGeneration"] == generation)
+
+
+def so_many(thing: Widget, _: object) -> Iterable[Raw]:
+    for number in range(int(thing.spec.text)):
+        meta = {"name": f"w-{number}"}
+        yield {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": {}}
+
+
+async def test_d2_a_stale_view_deletes_no_child_that_the_object_wants_by_now(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget(text="1"))
+    async with operating(server, claims(so_many)):
+        await until(lambda: is_ready(server))
+        past = Past(server)
+        server.edit(WIDGET, KEY, edit("2"))
+        await until(lambda: told(server).get("observedGeneration") == 2)
+    second = stored(server, PVC, ("ns", "w-1"))
+
+    await deceived(server, past, claims(so_many))
+
+    assert deletions(server) == []
+    assert stored(server, PVC, ("ns", "w-1")) == second
+
+
+async def test_d2_what_its_user_kept_in_the_last_moment_is_not_deleted(server: ApiServer) -> None:
+    """The watch of the claims is late: they are not the object's any more."""
+    server.put(WIDGET, widget(text="2"))
+    async with operating(server, claims(so_many)):
+        await until(lambda: is_ready(server))
+        server.mute = True
+        server.edit(PVC, ("ns", "w-1"), lambda raw: raw["metadata"].pop("ownerReferences"))
+        server.mute = False
+        server.edit(WIDGET, KEY, edit("1"))
+        await until(lambda: told(server).get("observedGeneration") == 2)
+
+    assert "ownerReferences" not in stored(server, PVC, ("ns", "w-1"))["metadata"]
+
+
+def by_annotation(thing: Widget, _: object) -> Iterable[Raw]:
+    image = (thing.metadata.annotations or {}).get("image", "old")
+    spec = {"containers": [{"name": "main", "image": image}]}
+    yield {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w-one"}, "spec": spec}
+
+
+def pods() -> Controller:
+    one = Controller(WIDGET, Widget, lambda _: None)
+    one.owns(POD, update=kr.REPLACE, unready=lambda _: "")
+    one.desired(by_annotation)
+    return one
+
+
+async def test_d3_a_stale_view_of_an_annotation_replaces_no_child(server: ApiServer) -> None:
+    def image() -> str:
+        pod = server.get(POD, CLAIM) or {"spec": {"containers": [{"image": ""}]}}
+        return str(pod["spec"]["containers"][0]["image"])
+
+    server.put(WIDGET, widget())
+    async with operating(server, pods()):
+        await until(lambda: is_ready(server))
+        past = Past(server)
+        server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(annotations={"image": "new"}))
+        await until(lambda: image() == "new" and is_ready(server))
+    pod, written = stored(server, POD, CLAIM), len(server.writes)
+
+    await deceived(server, past, pods())
+
+    assert [write for write in server.writes[written:] if "/pods" in write] == []
+    assert stored(server, POD, CLAIM) == pod
+
+
+# --- D7 -----------------------------------------------------------------------------------------
+
+
+async def test_d7_an_object_that_appears_before_the_create_is_not_taken_over(
+    server: ApiServer,
+) -> None:
+    theirs = {"metadata": {"namespace": "ns", "name": "w-one"}, "data": {"users": "data"}}
+
+    async def overtake(request: web.Request) -> None:
+        if request.method == "PATCH" and request.path == CONFIG_MAP.at(CLAIM):
+            server.answers.clear()
+            server.put(CONFIG_MAP, theirs)
+
+    server.answers.append(overtake)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller()):
+        await until(lambda: told(server).get("reason") == "Conflict")
+
+    found = stored(server, CONFIG_MAP, CLAIM)
+    assert found["data"] == {"users": "data"}
+    assert "ownerReferences" not in found["metadata"]
+    assert "labels" not in found["metadata"]
+
+
+# --- D6 -----------------------------------------------------------------------------------------
+
+
+def monitored(thing: Widget, _: object = None) -> Iterable[Raw]:
+    """A ConfigMap for each, and a ServiceMonitor where the text asks for it."""
+    yield from widgets.config_map(thing)
+    if thing.spec.text == "monitored":
+        meta = {"name": f"w-{thing.metadata.name}"}
+        yield {"apiVersion": MONITOR.api_version, "kind": "ServiceMonitor", "metadata": meta}
+
+
+def optional() -> Controller:
+    one = widgets.controller(monitored)
+    one.owns(MONITOR)
+    return one
+
+
+NOT_FOUND = RefusedError(404, "NotFound", "the server could not find the requested resource")
+FORBIDDEN = RefusedError(403, "Forbidden", "you may not")
+BROKEN = RefusedError(500, "InternalError", "the conversion webhook failed")
+
+
+@pytest.mark.parametrize("error", [NOT_FOUND, FORBIDDEN, BROKEN], ids=lambda e: str(e.code))
+async def test_d6_a_missing_kind_stops_only_what_needs_it(
+    server: ApiServer, error: RefusedError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reflector, "PATIENCE", 0.3)
+    server.refuse("GET", "/servicemonitors$", error, times=float("inf"))
+    server.put(WIDGET, widget("plain"))
+    server.put(WIDGET, widget(text="monitored"))
+
+    async with operating(server, one := optional()):
+        await until(lambda: told(server).get("reason") == "KindNotServed")
+        await until(lambda: told(server, ("ns", "plain")).get("status") == "True")
+
+        assert told(server)["status"] == "False"
+        assert told(server)["message"].startswith("servicemonitors cannot be served: ")
+        assert server.get(CONFIG_MAP, CLAIM)
+        assert one.unserved()[1] == 1  # so the operator is ready
+        server.answers.clear()
+        await until(lambda: is_ready(server))
+    assert server.get(MONITOR, CLAIM)
+
+
+async def test_d6_a_missing_kind_keeps_no_object_from_its_end(server: ApiServer) -> None:
+    cleaned: list[str] = []
+    one = optional()
+
+    @one.cleanup()
+    async def clean(thing: Widget, *_: Any) -> None:
+        cleaned.append(thing.metadata.name)
+
+    server.refuse("GET", "/servicemonitors$", NOT_FOUND, times=float("inf"))
+    server.put(WIDGET, widget(text="monitored"))
+    async with operating(server, one):
+        await until(lambda: told(server).get("reason") == "KindNotServed")
+        server.delete(WIDGET, KEY)
+
+        await until(lambda: server.get(WIDGET, KEY) is None)
+    assert cleaned == ["one"]
+
+
+async def test_d6_grandchildren_that_cannot_be_seen_are_told(server: ApiServer) -> None:
+    one = widgets.controller()
+    one.watches(POD, keep=lambda _: None)
+    server.refuse("GET", "/pods$", FORBIDDEN, times=float("inf"))
+    server.put(WIDGET, widget())
+
+    async with operating(server, one):
+        await until(lambda: told(server).get("reason") == "KindNotServed")
+    assert server.get(CONFIG_MAP, CLAIM)

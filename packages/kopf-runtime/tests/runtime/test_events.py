@@ -1,0 +1,231 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.reporting import events
+from kopf_runtime.reporting.events import Recorder
+from tests.support.api_server import EVENT, ApiServer, RefusedError
+from tests.support.running import connected
+from tests.support.waiting import until
+
+ABOUT = {
+    "apiVersion": "example.dev/v1", "kind": "Widget", "namespace": "ns", "name": "one",
+    "uid": "uid-1", "resourceVersion": "7",
+}  # fmt: skip
+
+
+@asynccontextmanager
+async def posting(server: ApiServer) -> AsyncIterator[Recorder]:
+    async with connected(server) as client:
+        recorder = Recorder(client, "replica-1", Metrics("tester"))
+        task = asyncio.create_task(recorder.run())
+        try:
+            yield recorder
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+def told(server: ApiServer) -> list[Any]:
+    return [(event["reason"], event["count"]) for event in server.events]
+
+
+async def test_an_event_names_its_object_and_who_tells(server: ApiServer) -> None:
+    async with posting(server) as recorder:
+        recorder.normal(ABOUT, "Created", "Created Pod w-one.")
+        await recorder.flush()
+
+    (event,) = server.events
+    assert event["involvedObject"]["uid"] == ABOUT["uid"]
+    assert (event["type"], event["reason"], event["count"]) == ("Normal", "Created", 1)
+    assert event["reportingInstance"] == "replica-1"
+    assert event["metadata"]["namespace"] == "ns"
+
+
+async def test_a_text_that_cannot_be_posted_holds_up_no_other(server: ApiServer) -> None:
+    """As of an API outside the cluster, whose JSON may hold half a character."""
+    async with posting(server) as recorder:
+        recorder.warning(ABOUT, "SyncFailed", "half a character: \ud800")
+        recorder.normal(ABOUT, "Created", "Created Pod w-one.")
+        await recorder.flush()
+
+    assert told(server) == [("Created", 1)]
+
+
+async def test_the_same_again_counts_up_the_first(server: ApiServer) -> None:
+    async with posting(server) as recorder:
+        for _ in range(3):
+            recorder.warning(ABOUT, "Conflict", "taken")
+        await recorder.flush()
+
+    assert told(server) == [("Conflict", 3)]
+
+
+async def test_another_event_is_posted_beside_it(server: ApiServer) -> None:
+    async with posting(server) as recorder:
+        recorder.normal(ABOUT, "Created", "one")
+        recorder.normal(ABOUT, "Replaced", "two")
+        await recorder.flush()
+
+    assert told(server) == [("Created", 1), ("Replaced", 1)]
+
+
+async def test_an_event_that_somebody_deleted_is_posted_again(server: ApiServer) -> None:
+    async with posting(server) as recorder:
+        recorder.normal(ABOUT, "Created", "one")
+        await recorder.flush()
+        (event,) = server.events
+        server.remove(EVENT, ("ns", event["metadata"]["name"]))
+        recorder.normal(ABOUT, "Created", "one")
+        await recorder.flush()
+
+    assert told(server) == [("Created", 1)]
+
+
+async def test_a_refused_event_is_dropped_and_the_next_one_posted(server: ApiServer) -> None:
+    server.refuse("POST", "/events", RefusedError(403, "Forbidden"))
+
+    async with posting(server) as recorder:
+        recorder.normal(ABOUT, "Created", "one")
+        recorder.normal(ABOUT, "Replaced", "two")
+        await recorder.flush()
+
+    assert told(server) == [("Replaced", 1)]
+
+
+async def test_one_object_cannot_flood(server: ApiServer) -> None:
+    async with posting(server) as recorder:
+        for number in range(200):
+            recorder.normal(ABOUT, "Healed", f"again {number}")
+        recorder.normal({**ABOUT, "uid": "another"}, "Created", "one")
+        await recorder.flush()
+
+    assert told(server).count(("Healed", 1)) == events.BURST
+    assert ("Created", 1) in told(server)
+
+
+async def test_recording_never_waits_however_much_is_recorded(server: ApiServer) -> None:
+    async with connected(server) as client:
+        metrics = Metrics("tester")
+        recorder = Recorder(client, "replica-1", metrics)  # and nobody posts
+
+        for number in range(events.PENDING * 2):
+            recorder.normal({**ABOUT, "uid": str(number)}, "Created", "one")
+
+    dropped = metrics.registry.get_sample_value("tester_events_dropped_total")
+    assert dropped == events.PENDING
+
+
+async def test_a_namespace_whose_events_hang_delays_those_of_no_other(server: ApiServer) -> None:
+    free = asyncio.Event()
+
+    async def hang(request: web.Request) -> None:
+        if request.method == "POST" and "/namespaces/slow/events" in request.path:
+            await free.wait()
+
+    server.answers.append(hang)
+    async with posting(server) as recorder:
+        for number in range(50):
+            slow = {**ABOUT, "namespace": "slow", "uid": str(number)}
+            recorder.normal(slow, "Delayed", str(number))
+        recorder.normal(ABOUT, "Created", "one")
+        await until(lambda: told(server) == [("Created", 1)])
+
+        free.set()
+        await recorder.flush()
+
+    delayed = [event["message"] for event in server.events if event["reason"] == "Delayed"]
+    assert delayed == [str(number) for number in range(50)]
+
+
+def hanging(server: ApiServer) -> tuple[asyncio.Event, list[str]]:
+    """Have the Events of the namespaces `slow-…` hang; return what frees them, and their paths."""
+    free, met = asyncio.Event(), list[str]()
+
+    async def hang(request: web.Request) -> None:
+        if request.method == "POST" and "/namespaces/slow-" in request.path:
+            met.append(request.path)
+            await free.wait()
+
+    server.answers.append(hang)
+    return free, met
+
+
+def delayed(recorder: Recorder, namespaces: int) -> None:
+    """Record two Events in each of the namespaces `slow-…`."""
+    for number in range(namespaces):
+        slow = {**ABOUT, "namespace": f"slow-{number}", "uid": str(number)}
+        recorder.normal(slow, "Delayed", "one")
+        recorder.normal(slow, "Delayed", "two")
+
+
+async def test_many_namespaces_whose_events_hang_delay_those_of_no_other(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "SLOW", 0.02)
+    free, _ = hanging(server)
+    many = 3 * events.POSTING
+
+    async with posting(server) as recorder:
+        delayed(recorder, many)
+        recorder.normal(ABOUT, "Created", "one")
+        await until(lambda: told(server) == [("Created", 1)])
+
+        free.set()
+        await recorder.flush()
+
+    assert told(server).count(("Delayed", 1)) == 2 * many  # none was given up
+
+
+async def test_the_requests_that_hang_at_once_are_bounded(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "SLOW", 0.02)
+    monkeypatch.setattr(events, "SLOW_MOST", 3)
+    free, met = hanging(server)
+    most = events.POSTING + events.SLOW_MOST
+
+    async with posting(server) as recorder:
+        delayed(recorder, 2 * most)
+        await until(lambda: len(met) >= most)
+        await asyncio.sleep(0.2)
+        assert len(met) == most
+
+        free.set()
+        await recorder.flush()
+
+    assert len(met) == 4 * most
+
+
+async def test_a_namespace_with_too_many_events_costs_the_others_none(server: ApiServer) -> None:
+    async with connected(server) as client:
+        recorder = Recorder(client, "replica-1", Metrics("tester"))  # and nobody posts yet
+        for number in range(events.PENDING * 2):
+            recorder.normal({**ABOUT, "namespace": "busy", "uid": str(number)}, "Many", "one")
+        recorder.normal(ABOUT, "Created", "one")
+
+        task = asyncio.create_task(recorder.run())
+        await recorder.flush()
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    assert told(server).count(("Created", 1)) == 1
+    assert told(server).count(("Many", 1)) == events.PENDING - 1
+
+
+@pytest.mark.parametrize("name", ["a" * 150, "a" * 229 + "..b"])
+async def test_long_names_still_make_names_of_events(server: ApiServer, name: str) -> None:
+    async with posting(server) as recorder:
+        recorder.normal({**ABOUT, "name": name}, "Created", "one")
+        await recorder.flush()
+
+    (event,) = server.events
+    assert len(event["metadata"]["name"]) <= 253
+    assert ".." not in event["metadata"]["name"]

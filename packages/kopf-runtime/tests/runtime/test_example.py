@@ -1,0 +1,218 @@
+"""The operator of twenty lines runs as docs/runtime.md says, and a kopf handler beside it."""
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import kopf
+import pytest
+import yaml
+
+import kopf_runtime as kr
+from kopf_kit.rig import paths
+from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
+from kopf_runtime.process.manager import _has_handlers
+from runtime.widgets import ready
+from tests.support.api_server import LEASE, ApiServer
+from tests.support.booking_service import booking_service
+from tests.support.waiting import until
+
+CHECKOUT = Path(__file__).parents[4]
+EXAMPLE = CHECKOUT / "examples" / "greeting" / "greetings.py"
+FLIGHT_TICKETS = CHECKOUT / "examples" / "flightticket" / "flighttickets.py"
+GREETING = Kind("example.dev", "v1", "greetings", "Greeting")
+FLIGHT_TICKET = Kind("flights.com", "v1", "flighttickets", "FlightTicket")
+KEY, CHILD = ("ns", "one"), ("ns", "greeting-one")
+
+PYTHON = (sys.executable,)
+KOPF = (sys.executable, "-m", "kopf", "run", "--standalone", "--all-namespaces")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer(GREETING, FLIGHT_TICKET).running() as one:
+        yield one
+
+
+@asynccontextmanager
+async def process(
+    server: ApiServer, folder: Path, *command: str, ends_with: int = 0, **more: str
+) -> AsyncIterator[Path]:
+    """Run a command as a developer does; return the file that it logs to.
+
+    It must live until it is told to end; with another code, it must end by itself.
+    """
+    kubeconfig, log = folder / "kubeconfig", folder / "log"
+    kubeconfig.write_text(yaml.safe_dump({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
+        "users": [{"name": "c", "user": {"token": "t"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+    }))  # fmt: skip
+    environment = {
+        "PATH": os.environ["PATH"], "HOME": str(folder), "KUBECONFIG": str(kubeconfig),
+        "PYTHONPATH": paths.python_path(CHECKOUT),
+        **{
+            f"{name}_OPERATOR_{server}_BIND_ADDRESS": "0"
+            for name in ("GREETING", "FLIGHTTICKET") for server in ("METRICS", "HEALTH_PROBE")
+        },
+        **more,
+    }  # fmt: skip
+    with log.open("wb") as file:
+        operator = await asyncio.create_subprocess_exec(
+            *command, env=environment, cwd=folder, stdout=file, stderr=file
+        )
+    try:
+        yield log
+        if not ends_with:
+            assert operator.returncode is None, log.read_text()
+            operator.terminate()
+        assert await asyncio.wait_for(operator.wait(), 30) == ends_with, log.read_text()
+    finally:
+        if operator.returncode is None:
+            operator.kill()
+            await operator.wait()
+
+
+def put(server: ApiServer, whom: str, name: str = "one") -> None:
+    server.put(GREETING, {"metadata": {"namespace": "ns", "name": name}, "spec": {"name": whom}})
+
+
+def text(server: ApiServer) -> Any:
+    return (server.get(CONFIG_MAP, CHILD) or {"data": {}})["data"].get("text")
+
+
+@pytest.mark.parametrize("command", [PYTHON, KOPF], ids=["python", "kopf run"])
+async def test_the_operator_of_twenty_lines(
+    server: ApiServer, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    put(server, "world")
+    async with process(server, tmp_path, *command, str(EXAMPLE)):
+        await until(lambda: text(server) == "Hello, world!", seconds=60)
+        server.edit(GREETING, KEY, lambda raw: raw["spec"].update(name="there"))
+        await until(lambda: text(server) == "Hello, there!")
+        server.edit(CONFIG_MAP, CHILD, lambda raw: raw["data"].update(text="altered"))
+        await until(lambda: text(server) == "Hello, there!")
+        await until(lambda: ready(server.get(GREETING, KEY)).get("status") == "True")
+
+
+BESIDE = str(Path(__file__).with_name("beside.py"))
+ELECT = ("--leader-elect", "--lease-namespace=ns")
+
+
+def handled_by(server: ApiServer, name: str = "one") -> set[str]:
+    """Return the replicas whose kopf handler was called for an object."""
+    meta = (server.get(GREETING, ("ns", name)) or {"metadata": {}})["metadata"]
+    return {mark for mark in meta.get("annotations", {}) if mark.startswith("beside-")}
+
+
+async def test_a_kopf_handler_beside_the_runtime_is_called(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    put(server, "world")
+    async with process(server, tmp_path, *PYTHON, BESIDE, POD_NAME="a"):
+        await until(lambda: text(server) == "Hello, world!", seconds=60)
+        await until(lambda: handled_by(server) == {"beside-a"}, seconds=60)
+
+
+async def test_d5_a_kopf_handler_beside_the_runtime_is_called_on_the_leader_alone(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    put(server, "world")
+    async with AsyncExitStack() as standby:
+        async with process(server, tmp_path / "a", *PYTHON, BESIDE, *ELECT, POD_NAME="a"):
+            await until(lambda: handled_by(server) == {"beside-a"}, seconds=60)
+            log = await standby.enter_async_context(
+                process(server, tmp_path / "b", *PYTHON, BESIDE, *ELECT, POD_NAME="b")
+            )
+            await until(lambda: "Ready; there are" in log.read_text(), seconds=60)
+            put(server, "world", "two")
+            await until(lambda: handled_by(server, "two"), seconds=60)
+
+        put(server, "world", "three")
+        await until(lambda: handled_by(server, "three") == {"beside-b"}, seconds=60)
+        assert [handled_by(server, name) for name in ("one", "two")] == [{"beside-a"}] * 2
+
+
+async def test_d5_a_replica_with_kopf_handlers_ends_when_it_leads_no_more(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    def give_away(lease: Any) -> None:
+        lease["spec"]["holderIdentity"] = "another"
+
+    put(server, "world")
+    command = (*PYTHON, BESIDE, *ELECT)
+    async with process(server, tmp_path, *command, ends_with=1, POD_NAME="a") as log:
+        await until(lambda: handled_by(server), seconds=60)
+        (lease,) = server.all(LEASE)
+        server.edit(LEASE, ("ns", lease["metadata"]["name"]), give_away)
+
+    assert "This replica ends: kopf's handlers may run on the leader alone" in log.read_text()
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.parametrize("on", [kopf.on.event, kopf.on.create, kopf.timer, kopf.daemon, kopf.index])
+def test_d5_each_kind_of_kopf_handler_is_seen(on: Any) -> None:
+    before = kopf.get_default_registry()
+    try:
+        kopf.set_default_registry(kopf.OperatorRegistry())
+        assert not _has_handlers()
+        more = {"interval": 1} if on is kopf.timer else {}
+        on("example.dev", "v1", "greetings", **more)(lambda **_: None)
+        assert _has_handlers()
+    finally:
+        kopf.set_default_registry(before)
+
+
+async def test_d5_an_author_may_want_kopf_handlers_on_each_replica() -> None:
+    manager = kr.Manager("some-operator", kr.Settings, handlers_on_standby=True)
+    async with asyncio.timeout(1):
+        await manager._until_leading()
+
+
+async def test_the_operator_that_calls_what_is_outside(server: ApiServer, tmp_path: Path) -> None:
+    server.put(FLIGHT_TICKET, {
+        "metadata": {"namespace": "ns", "name": "one"},
+        "spec": {"from": "Mumbai", "to": "London", "number": 2},
+    })  # fmt: skip
+    async with booking_service(tmp_path) as service:
+        variables: dict[str, Any] = {
+            "FLIGHTTICKET_OPERATOR_BOOKING_URL": service.url,
+            "FLIGHTTICKET_OPERATOR_BOOKING_TOKEN_PATH": str(service.tokens),
+        }
+        async with process(server, tmp_path, *PYTHON, str(FLIGHT_TICKETS), **variables):
+            await until(lambda: told(server).get("reason") == "Booked", seconds=60)
+            held = (server.get(FLIGHT_TICKET, KEY) or {})["metadata"]["finalizers"]
+            assert held == ["flights.com/flightticket-operator"]
+            server.delete(FLIGHT_TICKET, KEY)
+            await until(lambda: server.get(FLIGHT_TICKET, KEY) is None)
+        assert await service.events() == ["booked", "cancelled"]
+
+
+def told(server: ApiServer) -> Any:
+    return ready(server.get(FLIGHT_TICKET, KEY))
+
+
+def test_the_page_shows_the_examples_as_they_are() -> None:
+    page = (CHECKOUT / "docs" / "runtime.md").read_text()
+    shown = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    memcacheds = (CHECKOUT / "examples" / "memcached" / "memcacheds.py").read_text()
+    flight_tickets = FLIGHT_TICKETS.read_text()
+
+    assert EXAMPLE.read_text() in shown
+    assert len([part for part in shown if part in memcacheds]) == 2
+    assert [part for part in shown if "async def book(" in part and part in flight_tickets]
+
+
+@pytest.mark.parametrize("page", ["runtime.md", "runtime.ko.md"])
+def test_the_page_names_all_that_the_package_offers(page: str) -> None:
+    text = (CHECKOUT / "docs" / page).read_text()
+
+    assert [name for name in kr.__all__ if not re.search(rf"\bkr\.{name}\b", text)] == []

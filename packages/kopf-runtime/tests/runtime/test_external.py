@@ -1,0 +1,614 @@
+"""What is outside the cluster is called before the plan, and cleaned up before the end."""
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import aiohttp
+import pytest
+
+import kopf_runtime as kr
+from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
+from kopf_runtime.process.controller import Controller
+from runtime import booking, tickets, widgets
+from runtime.booking import BookingService
+from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
+from tests.support.api_server import ApiServer, RefusedError
+from tests.support.connecting import connecting_slowly
+from tests.support.running import operating
+from tests.support.waiting import until
+
+TICKET = tickets.controller.kind
+KEY, FINALIZER = ("ns", "one"), "example.dev/message-operator"
+FOREVER = float("inf")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer(TICKET, WIDGET).running() as one:
+        yield one
+
+
+@pytest.fixture
+async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BookingService]:
+    monkeypatch.setattr("kopf_runtime.working.external.FIRST", 0.05)
+    async with BookingService().running() as one:
+        yield one
+
+
+def controller(timeout: float = 5.0, every: float = 60.0) -> Controller:
+    """Return the Tickets' controller, with other times."""
+    one = Controller(TICKET, tickets.Ticket, lambda _: None)
+    one.sync(every=every, timeout=timeout)(tickets.book)
+    one.cleanup(timeout=timeout)(tickets.cancel)
+    one.status(tickets.status)
+    return one
+
+
+def settings(service: BookingService) -> tickets.Settings:
+    return tickets.Settings(booking_url=service.url)
+
+
+def ticket(name: str = "one", route: str = "ICN-CJU", **meta: Any) -> Raw:
+    return {"metadata": {"namespace": "ns", "name": name, **meta}, "spec": {"route": route}}
+
+
+def told(server: ApiServer, name: str = "one") -> Any:
+    return ready(server.get(TICKET, ("ns", name)))
+
+
+def is_booked(server: ApiServer, name: str = "one") -> bool:
+    return bool(told(server, name).get("reason") == "Booked")
+
+
+def finalizers(server: ApiServer) -> Any:
+    return (server.get(TICKET, KEY) or {"metadata": {}})["metadata"].get("finalizers") or []
+
+
+def poke(server: ApiServer, text: str) -> None:
+    server.edit(TICKET, KEY, lambda raw: raw["metadata"].update(annotations={"poked": text}))
+
+
+def generation(server: ApiServer, kind: Kind) -> Any:
+    return (server.get(kind, KEY) or {})["status"]["observedGeneration"]
+
+
+@asynccontextmanager
+async def leading(one: Controller) -> AsyncIterator[None]:
+    """Have a standby lead for a while."""
+    task = asyncio.create_task(one.work())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def only_for(name: str, mood: booking.Mood, server: ApiServer) -> booking.Mood:
+    async def answer(request: Any) -> Any:
+        uid = (server.get(TICKET, ("ns", name)) or {})["metadata"]["uid"]
+        return await mood(request) if request.match_info["uid"] == uid else None
+
+    return answer
+
+
+# --- sync ---------------------------------------------------------------------------------------
+
+
+async def test_what_is_outside_is_made_once_and_told(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: is_booked(server))
+        writes = list(server.writes)
+        await asyncio.sleep(0.3)
+        assert service.calls == ["PUT"]
+    async with operating(server, controller(), settings=settings(service)):  # a restart
+        await until(lambda: len(service.calls) == 2)
+        await asyncio.sleep(0.3)
+
+    assert server.writes == writes
+    assert len(service.bookings) == 1
+    assert (server.get(TICKET, KEY) or {})["status"]["booking"] == "B1"
+
+
+async def test_an_edit_is_brought_outside(server: ApiServer, service: BookingService) -> None:
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: is_booked(server))
+        server.edit(TICKET, KEY, lambda raw: raw["spec"].update(route="ICN-PUS"))
+
+        await until(lambda: next(iter(service.bookings.values()))["wanted"]["route"] == "ICN-PUS")
+        await until(lambda: generation(server, TICKET) == 2)
+    assert len(service.bookings) == 1
+
+
+async def test_it_is_looked_at_again_after_a_while(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(TICKET, ticket())
+    async with operating(server, controller(every=0.1), settings=settings(service)):
+        await until(lambda: is_booked(server))
+        service.bookings.clear()  # cancelled by somebody else
+
+        await until(lambda: service.bookings)
+
+
+@pytest.mark.parametrize("mood", [booking.refuse(503), booking.hang, booking.refuse(200, "<html>")])
+async def test_what_fails_is_told_and_made_good_and_holds_up_no_other(
+    server: ApiServer, service: BookingService, mood: booking.Mood
+) -> None:
+    service.mood = only_for("one", mood, server)
+    server.put(TICKET, ticket())
+    server.put(TICKET, ticket("two"))
+    async with operating(server, controller(timeout=0.2), settings=settings(service)):
+        await until(lambda: told(server).get("reason") == "SyncFailed")
+        await until(lambda: is_booked(server, "two"))
+        await until(lambda: any(e["reason"] == "SyncFailed" for e in server.events))
+        assert told(server)["status"] == "False"
+        if mood is booking.hang:
+            assert told(server)["message"] == "There was no answer within 0.2 s."
+
+        service.mood = booking.well
+        await until(lambda: is_booked(server))
+
+
+async def test_what_goes_on_failing_is_called_less_and_less_often_whatever_wakes_it(
+    server: ApiServer, service: BookingService
+) -> None:
+    service.mood = booking.refuse(500)
+    server.put(TICKET, ticket())
+    began = time.monotonic()
+    async with operating(server, controller(), settings=settings(service)):
+        for number in range(100):
+            poke(server, str(number))
+            await asyncio.sleep(0.01)
+        await until(lambda: len(service.calls) >= 2)
+
+        calls, seconds = len(service.calls), time.monotonic() - began
+        # The pauses are of 0.05 s, 0.1 s, 0.2 s, … each shortened to its half by chance, at most.
+        assert calls <= 1 + math.log2(1 + seconds / 0.025)
+
+
+async def test_retry_after_is_kept_even_by_an_edit(
+    server: ApiServer, service: BookingService
+) -> None:
+    service.mood = booking.refuse(429, **{"Retry-After": "600"})
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: told(server).get("message") == "The booking service is busy.")
+        server.edit(TICKET, KEY, lambda raw: raw["spec"].update(route="ICN-PUS"))
+        await until(lambda: generation(server, TICKET) == 2)
+
+    assert service.calls == ["PUT"]
+
+
+@pytest.mark.parametrize("after", ["Wed, 21 Oct 2026 07:28:00 GMT", "nan", "-1", ""])
+async def test_a_retry_after_that_says_no_seconds_is_a_short_pause(
+    server: ApiServer, service: BookingService, after: str
+) -> None:
+    service.mood = booking.refuse(429, **{"Retry-After": after})
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: told(server).get("message") == "The booking service is busy.")
+        service.mood = booking.well
+
+        await until(lambda: is_booked(server))
+
+
+async def test_a_deletion_does_not_wait_for_the_retry_after_of_the_sync(
+    server: ApiServer, service: BookingService
+) -> None:
+    service.mood = booking.refuse(429, **{"Retry-After": "600"})
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: told(server).get("message") == "The booking service is busy.")
+        service.mood = booking.well
+        server.delete(TICKET, KEY)
+
+        await until(lambda: server.get(TICKET, KEY) is None)
+
+
+async def test_an_object_of_a_former_one_s_name_does_not_wait_for_its_pause(
+    server: ApiServer, service: BookingService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.working.external.FIRST", 300.0)
+    service.mood = booking.refuse(500)
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: told(server).get("reason") == "SyncFailed")
+        service.mood = booking.well
+        server.remove(TICKET, KEY)
+        server.put(TICKET, ticket())
+
+        await until(lambda: is_booked(server))
+
+
+async def test_who_leads_again_asks_again_and_waits_for_no_former_pause(
+    server: ApiServer, service: BookingService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.working.external.FIRST", 300.0)
+    service.mood = only_for("two", booking.refuse(500), server)
+    server.put(TICKET, ticket())
+    server.put(TICKET, ticket("two"))
+    one = controller(every=3600)
+    async with operating(server, one, settings=settings(service), working=False):
+        async with leading(one):
+            await until(lambda: is_booked(server))
+            await until(lambda: told(server, "two").get("reason") == "SyncFailed")
+        service.bookings.clear()  # another replica leads, and changes what is outside
+        service.mood = booking.well
+
+        async with leading(one):
+            await until(lambda: len(service.bookings) == 2)
+
+
+async def test_as_many_calls_at_once_as_an_author_makes(
+    server: ApiServer, service: BookingService
+) -> None:
+    all_there = asyncio.Event()
+
+    async def wait_for_all(_: Any) -> None:
+        if len(service.calls) == 150:
+            all_there.set()
+        await all_there.wait()
+
+    async def book_many(thing: Widget, session: aiohttp.ClientSession, _: Any) -> None:
+        await asyncio.gather(*(session.delete(f"{service.url}/bookings/{n}") for n in range(150)))
+
+    service.mood = wait_for_all
+    server.put(WIDGET, widget())
+    one = Controller(WIDGET, Widget, lambda _: None)
+    one.sync()(book_many)
+    async with operating(server, one):
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+
+
+async def test_an_edit_does_not_wait_for_the_pause_of_a_failure(
+    server: ApiServer, service: BookingService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.working.external.FIRST", 300.0)
+    service.mood = booking.refuse(500)
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: told(server).get("reason") == "SyncFailed")
+        service.mood = booking.well
+        server.edit(TICKET, KEY, lambda raw: raw["spec"].update(route="ICN-PUS"))
+
+        await until(lambda: is_booked(server))
+
+
+async def test_a_refusal_that_is_final_is_an_outcome(
+    server: ApiServer, service: BookingService
+) -> None:
+    service.mood = booking.refuse(422, "there is no such route")
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: told(server).get("reason") == "Refused")
+        await asyncio.sleep(0.3)
+
+    assert told(server)["message"] == "there is no such route"
+    assert service.calls == ["PUT"]
+
+
+async def test_a_replica_that_no_longer_leads_makes_nothing_outside(
+    server: ApiServer, service: BookingService
+) -> None:
+    async with operating(server, controller(), settings=settings(service)) as operator:
+        one = operator.controllers[0]
+        operator.client.may_write = lambda: False
+        server.put(TICKET, ticket(finalizers=[FINALIZER]))
+        await until(lambda: operator.metric("reconciles_total", kind="tickets", result="requeue"))
+
+        assert one.primaries.cache.get(KEY) is not None
+        assert service.calls == []
+
+
+async def test_who_stops_leading_while_it_connects_makes_nothing_outside(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(TICKET, ticket(finalizers=[FINALIZER]))
+    async with (
+        connecting_slowly(service.url) as connection,
+        operating(server, controller(), settings=settings(service)) as operator,
+    ):
+        operator.client.may_write = lambda: not connection.end.is_set()
+        await connection.begun.wait()
+        connection.end.set()
+        await until(lambda: operator.metric("reconciles_total", kind="tickets", result="requeue"))
+
+        assert service.calls == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"timeout": 600}, "the timeout of book must be at most 240 seconds"),
+        ({"timeout": 0}, "the timeout of book must be at most 240 seconds"),
+        ({"every": 0}, "the time between two calls of book must be above 0 seconds"),
+        ({"every": float("nan")}, "the time between two calls of book must be above 0 seconds"),
+    ],
+)
+def test_what_cannot_work_is_refused_when_it_is_declared(options: Any, said: str) -> None:
+    one = Controller(TICKET, tickets.Ticket, lambda _: None)
+
+    with pytest.raises(ValueError, match=said):
+        one.sync(**options)(tickets.book)
+
+
+def test_a_function_that_does_not_wait_is_refused_when_it_is_declared() -> None:
+    one = Controller(TICKET, tickets.Ticket, lambda _: None)
+
+    with pytest.raises(TypeError, match="write `async def status`"):
+        one.cleanup()(tickets.status)
+
+
+# --- its outcome and the plan -------------------------------------------------------------------
+
+
+class Weather:
+    """What is outside for a Widget: a word that goes into its child."""
+
+    def __init__(self) -> None:
+        self.word, self.down, self.calls = "sun", False, 0
+
+    async def ask(self, _: Widget, __: aiohttp.ClientSession, ___: Any) -> str:
+        self.calls += 1
+        if self.down:
+            raise KeyError("weather")
+        return self.word
+
+    def controller(self, every: float = 0.1) -> Controller:
+        def desired(thing: Widget, settings: Any, word: str) -> Iterable[Raw]:
+            (child,) = widgets.config_map(replace_text(thing, f"{thing.spec.text} {word}"))
+            yield child
+
+        one = widgets.controller(desired)
+        one.sync(every=every)(self.ask)
+        return one
+
+
+def replace_text(thing: Widget, text: str) -> Widget:
+    return Widget(thing.metadata, spec=widgets.Spec(text))
+
+
+def text(server: ApiServer) -> Any:
+    return (server.get(CONFIG_MAP, ("ns", "w-one")) or {"data": {}})["data"].get("text")
+
+
+async def test_children_are_planned_by_what_is_outside(server: ApiServer) -> None:
+    weather = Weather()
+    server.put(WIDGET, widget())
+    async with operating(server, weather.controller()):
+        await until(lambda: text(server) == "hello sun")
+        weather.word = "rain"
+
+        await until(lambda: text(server) == "hello rain")
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+
+
+async def test_while_the_outside_is_down_children_stay_and_come_back(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.working.external.FIRST", 0.05)
+    weather = Weather()
+    server.put(WIDGET, widget())
+    async with operating(server, weather.controller()):
+        await until(lambda: text(server) == "hello sun")
+        weather.down = True
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("reason") == "SyncFailed")
+
+        server.remove(CONFIG_MAP, ("ns", "w-one"))  # lost: it comes back as it was known
+        await until(lambda: text(server) == "hello sun")
+
+        server.edit(WIDGET, KEY, edit("bye"))  # what it should be now is not known: it stays
+        await until(lambda: generation(server, WIDGET) == 2)
+        assert text(server) == "hello sun"
+
+        weather.down = False
+        await until(lambda: text(server) == "bye sun")
+
+
+async def test_children_of_a_relabelled_object_come_back_while_the_outside_is_down(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.working.external.FIRST", 0.05)
+    weather = Weather()
+    server.put(WIDGET, widget())
+    async with operating(server, one := weather.controller()):
+        await until(lambda: text(server) == "hello sun")
+        weather.down = True
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("reason") == "SyncFailed")
+        calls = weather.calls
+        relabelled = server.edit(
+            WIDGET, KEY, lambda raw: raw["metadata"].update(labels={"team": "blue"})
+        )
+        version = int(relabelled["metadata"]["resourceVersion"])
+        await until(lambda: (known := one.primaries.cache.get(KEY)) and known.version >= version)
+
+        server.remove(CONFIG_MAP, ("ns", "w-one"))
+        await until(lambda: text(server) == "hello sun")
+        await until(lambda: weather.calls > calls)
+        weather.down = False
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+
+
+async def test_a_new_label_is_brought_outside_at_once(server: ApiServer) -> None:
+    weather = Weather()
+    server.put(WIDGET, widget())
+    async with operating(server, weather.controller(every=3600)):
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+        weather.word = "rain"
+        server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(labels={"team": "blue"}))
+
+        await until(lambda: text(server) == "hello rain")
+
+
+async def test_a_child_that_was_altered_while_no_operator_ran_is_put_right(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, Weather().controller()):
+        await until(lambda: text(server) == "hello sun")
+    server.edit(CONFIG_MAP, ("ns", "w-one"), lambda raw: raw["data"].update(text="altered"))
+
+    async with operating(server, Weather().controller()):
+        await until(lambda: text(server) == "hello sun")
+
+
+# --- cleanup ------------------------------------------------------------------------------------
+
+
+async def test_the_finalizer_is_there_before_anything_is_made_outside(
+    server: ApiServer, service: BookingService
+) -> None:
+    held: list[Any] = []
+    service.asked = lambda _: held.append(finalizers(server))
+    server.put(TICKET, ticket(finalizers=["somebody.else/holds-it"]))
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: is_booked(server))
+
+    assert held == [["somebody.else/holds-it", FINALIZER]]
+
+
+async def test_a_deletion_gives_back_what_is_outside_and_then_the_object_goes(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: is_booked(server))
+        server.delete(TICKET, KEY)
+
+        await until(lambda: server.get(TICKET, KEY) is None)
+        await asyncio.sleep(0.2)
+    assert service.bookings == {}
+    assert service.calls == ["PUT", "DELETE"]
+
+
+async def test_a_deletion_while_no_operator_ran_is_made_good(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: is_booked(server))
+    server.delete(TICKET, KEY)
+
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: server.get(TICKET, KEY) is None)
+    assert service.bookings == {}
+
+
+async def test_the_finalizers_of_others_stay(server: ApiServer, service: BookingService) -> None:
+    server.put(TICKET, ticket(finalizers=["somebody.else/holds-it"]))
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: is_booked(server))
+        server.delete(TICKET, KEY)
+
+        await until(lambda: finalizers(server) == ["somebody.else/holds-it"])
+        await until(lambda: told(server).get("reason") == "Terminating")
+        assert "somebody.else/holds-it" in told(server)["message"]
+        await asyncio.sleep(0.2)
+    assert service.calls == ["PUT", "DELETE"]
+
+
+async def test_a_cleanup_that_fails_is_told_with_a_way_out_and_holds_up_no_other(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: is_booked(server))
+        service.mood = only_for("one", booking.refuse(500), server)
+        server.delete(TICKET, KEY)
+        await until(lambda: told(server).get("reason") == "CleanupFailed")
+        assert f"remove its finalizer {FINALIZER}" in told(server)["message"]
+        server.put(TICKET, ticket("two"))
+        await until(lambda: is_booked(server, "two"))
+        server.delete(TICKET, ("ns", "two"))
+        await until(lambda: server.get(TICKET, ("ns", "two")) is None)
+        assert finalizers(server) == [FINALIZER]
+
+        service.mood = booking.well
+        await until(lambda: server.get(TICKET, KEY) is None)
+    assert service.bookings == {}
+
+
+async def test_a_webhook_that_takes_the_finalizer_away_is_told_and_nothing_is_made(
+    server: ApiServer, service: BookingService
+) -> None:
+    def strip(kind: Kind, raw: Raw) -> None:
+        if kind == TICKET:
+            raw["metadata"].pop("finalizers", None)
+            raw["metadata"].setdefault("annotations", {})["changed"] = str(time.monotonic())
+
+    server.admission = strip
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: told(server).get("reason") == "AdmissionChanged")
+        assert FINALIZER in told(server)["message"]
+        written = len(server.writes)
+        await asyncio.sleep(1.5)
+        assert len(server.writes) <= written + 20  # without a back-off, hundreds
+        assert service.bookings == {}
+
+        server.admission = lambda *_: None
+        await until(lambda: is_booked(server))
+
+
+async def test_an_endless_answer_leaves_room_for_the_way_out(
+    server: ApiServer, service: BookingService
+) -> None:
+    one = controller()
+
+    @one.cleanup()
+    async def fail(*_: Any) -> None:
+        raise kr.RetryError("no " * 100_000)
+
+    server.put(TICKET, ticket())
+    async with operating(server, one, settings=settings(service)):
+        await until(lambda: is_booked(server))
+        server.delete(TICKET, KEY)
+
+        await until(lambda: told(server).get("reason") == "CleanupFailed")
+    assert f"remove its finalizer {FINALIZER}" in told(server)["message"]
+
+
+async def test_a_missing_right_to_finalizers_is_told_and_nothing_is_made(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.refuse(
+        "PATCH", "/tickets/one$", RefusedError(403, "Forbidden", "cannot patch tickets"), FOREVER
+    )
+    server.put(TICKET, ticket())
+    server.put(TICKET, ticket("two"))
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: told(server).get("reason") == "Forbidden")
+        await until(lambda: is_booked(server, "two"))
+        assert told(server)["message"] == "cannot patch tickets"
+        assert len(service.bookings) == 1
+
+        server.answers.clear()
+        await until(lambda: is_booked(server), seconds=20)
+
+
+async def test_a_finalizer_that_somebody_else_races_for_is_set_without_losing_theirs(
+    server: ApiServer, service: BookingService
+) -> None:
+    raced = False
+
+    async def race(request: Any) -> None:
+        nonlocal raced
+        if request.method == "PATCH" and request.path.endswith("/tickets/one") and not raced:
+            raced = True
+            server.edit(TICKET, KEY, lambda raw: raw["metadata"].update(finalizers=["theirs/one"]))
+
+    server.answers.append(race)
+    server.put(TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until(lambda: is_booked(server))
+
+    assert finalizers(server) == ["theirs/one", FINALIZER]

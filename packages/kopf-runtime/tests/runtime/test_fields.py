@@ -1,0 +1,229 @@
+"""M1: a child was altered if a field that the operator set is not the operator's any more."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from kopf_runtime.declaring.objects import ManagedFields
+from kopf_runtime.working.fields import Ownership, shape
+from tests.support.ownership import Owners
+
+Raw = dict[str, Any]
+OURS, UID = "message-operator", "uid-of-the-owner"
+
+
+def manifest(**spec: Any) -> Raw:
+    container = {
+        "name": "message", "image": "busybox:1", "command": ["sh"], "ports": [{"port": 80}],
+        "env": [{"name": "TEXT", "value": "hello"}],
+        "resources": {"limits": {"cpu": "100m"}},
+        "securityContext": {"capabilities": {"drop": ["ALL"]}},
+    }  # fmt: skip
+    return {
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "p", "labels": {"app": "message"}, "annotations": {"made": "here"},
+            "finalizers": ["example.dev/one"],
+            "ownerReferences": [{"uid": UID, "kind": "Message", "controller": True}],
+        },
+        "spec": {
+            "containers": [container], "nodeSelector": {"kubernetes.io/os": "linux"}, **spec
+        },
+    }  # fmt: skip
+
+
+Change = Callable[[Raw], object]
+
+
+def intact(
+    wanted: Raw, *changes: Change, admission: Change = lambda _: None, by: str = "kubectl-edit"
+) -> bool:
+    """Tell whether a Pod is as it was made: changed by admission first, by somebody then."""
+    pod: Raw = json.loads(json.dumps(wanted))
+    admission(pod)
+    owners = Owners()
+    owners.changed({}, pod, OURS)
+    for change in changes:
+        before: Raw = json.loads(json.dumps(pod))
+        change(pod)
+        owners.changed(before, pod, by)
+    entries = msgspec.convert(owners.render(), list[dict[str, Any]])
+    decoded = msgspec.json.decode(msgspec.json.encode(entries), type=list[ManagedFields])
+    return Ownership(OURS).intact(decoded, UID, shape(wanted))
+
+
+def ours(pod: Raw) -> Any:
+    return next(one for one in pod["spec"]["containers"] if one["name"] == "message")
+
+
+def rewrite_image(pod: Raw) -> None:
+    ours(pod)["image"] = "mirror.example/busybox:1"
+
+
+def inject_sidecar(pod: Raw) -> None:
+    pod["spec"]["containers"].insert(0, {"name": "proxy", "image": "envoy"})
+
+
+def set_defaults(pod: Raw) -> None:
+    pod["spec"].update(
+        {"serviceAccountName": "default", "tolerations": [{"key": "not-ready"}], "priority": 0}
+    )
+    ours(pod)["resources"]["requests"] = {"cpu": "100m"}
+
+
+def annotate(pod: Raw) -> None:
+    pod["metadata"]["annotations"]["ovn.kubernetes.io/ip"] = "10.0.0.1"
+
+
+def label(pod: Raw) -> None:
+    pod["metadata"]["labels"]["team"] = "blue"
+
+
+def tolerate(pod: Raw) -> None:
+    pod["spec"]["tolerations"] = [*pod["spec"].get("tolerations", []), {"key": "spot"}]
+
+
+def test_m1_what_was_made_is_intact() -> None:
+    assert intact(manifest())
+
+
+@pytest.mark.parametrize("admission", [rewrite_image, inject_sidecar, set_defaults])
+@pytest.mark.parametrize("later", [annotate, label, tolerate], ids=lambda f: f.__name__)
+def test_m1_what_admission_made_of_it_stays_so_when_somebody_adds_something_later(
+    admission: Change, later: Change
+) -> None:
+    assert intact(manifest(), later, admission=admission)
+
+
+def drop_label(pod: Raw) -> None:
+    del pod["metadata"]["labels"]["app"]
+
+
+def drop_labels(pod: Raw) -> None:
+    del pod["metadata"]["labels"]
+
+
+def change_annotation(pod: Raw) -> None:
+    pod["metadata"]["annotations"]["made"] = "elsewhere"
+
+
+def change_variable(pod: Raw) -> None:
+    ours(pod)["env"][0]["value"] = "another text"
+
+
+def drop_variable(pod: Raw) -> None:
+    del ours(pod)["env"]
+
+
+def resize(pod: Raw) -> None:
+    ours(pod)["resources"]["limits"]["cpu"] = "1"
+
+
+def change_command(pod: Raw) -> None:
+    ours(pod)["command"] = ["sh", "-x"]
+
+
+def drop_capabilities(pod: Raw) -> None:
+    ours(pod)["securityContext"] = {}
+
+
+def select_another_node(pod: Raw) -> None:
+    pod["spec"]["nodeSelector"] = {"kubernetes.io/os": "linux", "zone": "a"}
+
+
+def drop_finalizer(pod: Raw) -> None:
+    del pod["metadata"]["finalizers"]
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        rewrite_image, drop_label, drop_labels, change_annotation, change_variable, drop_variable,
+        resize, change_command, drop_capabilities, select_another_node, drop_finalizer,
+    ],
+    ids=lambda f: f.__name__,
+)  # fmt: skip
+@pytest.mark.parametrize("admission", [lambda _: None, inject_sidecar], ids=["plain", "sidecar"])
+def test_m1_what_somebody_changes_or_takes_away_is_altered(
+    alter: Change, admission: Change
+) -> None:
+    assert not intact(manifest(), alter, admission=admission)
+
+
+def test_l10_tolerations_that_the_operator_sets_are_its_own() -> None:
+    assert not intact(manifest(tolerations=[{"key": "gpu"}]), tolerate)
+
+
+def test_m1_a_field_that_two_managers_set_alike_is_still_the_operators() -> None:
+    def set_the_same(pod: Raw) -> None:
+        ours(pod)["image"] = "busybox:1"
+
+    assert intact(manifest(), set_the_same)
+
+
+def test_m1_empty_values_are_not_told_from_absent_ones() -> None:
+    assert intact(manifest(volumes=[], affinity={}, priorityClassName=""))
+
+
+def test_m1_the_status_is_not_the_operators_business() -> None:
+    entries = [ManagedFields("kubelet", "status", msgspec.Raw(b'{"f:status":{}}'))]
+
+    assert not Ownership(OURS).intact(entries, UID, shape(manifest()))
+    assert Ownership(OURS).others(entries) == ""
+
+
+def test_an_event_names_who_else_changed_a_child() -> None:
+    entries = [ManagedFields("kubectl-edit"), ManagedFields(OURS), ManagedFields("a" * 1000)]
+
+    told = Ownership(OURS).others(entries)
+
+    assert "kubectl-edit" in told
+    assert len(told) < 200
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"null", b"[]", b'"x"', b"{", b'{"f:metadata":[]}', b'{"f:metadata":{"f:labels":1}}',
+        b'{"f:spec":{"f:containers":{"k:{":{}}}}',
+        b'{"f:spec":{"f:containers":{"k:[1]":{".":{}}}}}',
+        b'{"f:metadata":{"f:finalizers":{"v:":{}}}}',
+        b'{"f:metadata":' * 500 + b"{}" + b"}" * 500,
+    ],
+)  # fmt: skip
+def test_c1_fields_that_are_no_fields_are_not_the_operators(fields: bytes) -> None:
+    entries = [ManagedFields(OURS, "", msgspec.Raw(fields))]
+
+    assert not Ownership(OURS).intact(entries, UID, shape(manifest()))
+
+
+def test_m3_a_manifest_with_endless_keys_is_not_remembered() -> None:
+    endless = {"metadata": {"labels": {f"label-{n}": "x" for n in range(10_000)}}}
+
+    assert shape(endless) == b""
+
+
+def test_m3_a_manifest_that_is_too_deep_has_no_shape() -> None:
+    """Its shape is computed late: an error would be that of the next object's plan."""
+    spec: Raw = {}
+    for _ in range(5_000):
+        spec = {"deeper": spec}
+
+    assert shape({"metadata": {}, "spec": {"more": 1, "deeper": spec}}) == b""
+
+
+@pytest.mark.parametrize("value", [0, False])
+def test_of_what_was_applied_a_number_that_is_0_is_guarded_too(value: object) -> None:
+    wanted = {"metadata": {"name": "d"}, "spec": {"replicas": value, "paused": 1}}
+    ours: Raw = {"f:metadata": {}, "f:spec": {"f:replicas": {}, "f:paused": {}}}
+    theirs: Raw = {"f:metadata": {}, "f:spec": {"f:paused": {}}}
+
+    def intact(owned: Raw) -> bool:
+        entry = ManagedFields(OURS, fields_v1=msgspec.Raw(msgspec.json.encode(owned)))
+        return Ownership(OURS).intact([entry], UID, shape(wanted, applied=True))
+
+    assert intact(ours)
+    assert not intact(theirs)

@@ -1,0 +1,421 @@
+"""The FlightTickets of examples/: one booking each, whatever befalls the calls that make it.
+
+The booking service is the real one, a process with a database. tests/faults/test_flightticket.py
+has the operator on a real control plane.
+"""
+
+import argparse
+import asyncio
+import itertools
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from examples.flightticket import flighttickets
+from kopf_runtime.process.controller import Controller
+from runtime.widgets import Raw, ready
+from tests.support.api_server import ApiServer
+from tests.support.booking_service import TOKEN, BookingService, booking_service
+from tests.support.running import operating
+from tests.support.waiting import in_virtual_time, now, until
+
+FLIGHT_TICKET = flighttickets.controller.kind
+KEY, FINALIZER = ("ns", "one"), "flights.com/message-operator"
+NEWER = "n3w3r-t0k3n"
+GARBAGE, FOREVER = "<html>no JSON</html>", float("inf")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer(FLIGHT_TICKET).running() as one:
+        yield one
+
+
+@pytest.fixture
+async def service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[BookingService]:
+    monkeypatch.setattr("kopf_runtime.working.external.FIRST", 0.05)
+    monkeypatch.setattr(flighttickets, "pace", flighttickets.Pace())
+    async with booking_service(tmp_path) as one:
+        yield one
+
+
+def controller(every: float = 60.0) -> Controller:
+    """Return the example's controller, with another time between two looks."""
+    one = Controller(FLIGHT_TICKET, flighttickets.FlightTicket, lambda ticket: ticket.spec)
+    one.sync(every=every, timeout=60)(flighttickets.book)
+    one.cleanup(timeout=60)(flighttickets.cancel)
+    one.status(flighttickets.status)
+    return one
+
+
+def settings(service: BookingService, token: Path | None = None) -> flighttickets.Settings:
+    return flighttickets.Settings(
+        booking_url=service.url,
+        booking_token_path=str(token or service.tokens),
+        booking_rate=1000,
+    )
+
+
+def ticket(name: str = "one", to: str = "London", **meta: Any) -> Raw:
+    return {
+        "metadata": {"namespace": "ns", "name": name, **meta},
+        "spec": {"from": "Mumbai", "to": to, "number": 2},
+    }
+
+
+def uid(server: ApiServer, name: str = "one") -> str:
+    found: str = (server.get(FLIGHT_TICKET, ("ns", name)) or {})["metadata"]["uid"]
+    return found
+
+
+def told(server: ApiServer, name: str = "one") -> Any:
+    return ready(server.get(FLIGHT_TICKET, ("ns", name)))
+
+
+async def until_reason(server: ApiServer, reason: str, name: str = "one") -> str:
+    """Wait until a FlightTicket gives this reason; return what it says."""
+    await until(lambda: told(server, name).get("reason") == reason, seconds=30)
+    message: str = told(server, name)["message"]
+    return message
+
+
+async def until_it_is(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until what the service says holds."""
+    async with asyncio.timeout(30):
+        while not await condition():
+            await asyncio.sleep(0.02)
+
+
+async def until_gone(server: ApiServer) -> None:
+    await until(lambda: server.get(FLIGHT_TICKET, KEY) is None, seconds=30)
+
+
+# --- it books once ------------------------------------------------------------------------------
+
+
+async def test_it_looks_books_and_tells_and_only_looks_from_then_on(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(FLIGHT_TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        assert await until_reason(server, "Booked") == "The seats are booked: B1."
+    assert await service.calls() == ["GET", "POST"]
+    writes = list(server.writes)
+    async with operating(server, controller(), settings=settings(service)):  # a restart
+        await until_it_is(lambda: has_calls(service, 3))
+
+    assert await service.calls() == ["GET", "POST", "GET"]
+    assert server.writes == writes
+    assert (server.get(FLIGHT_TICKET, KEY) or {})["status"]["booking"] == "B1"
+
+
+async def has_calls(service: BookingService, number: int) -> bool:
+    return len(await service.calls()) >= number
+
+
+async def test_two_operators_that_book_at_once_book_once(
+    server: ApiServer, service: BookingService
+) -> None:
+    await service.fail({"kind": "hold", "method": "POST"})
+    server.put(FLIGHT_TICKET, ticket())
+    async with (
+        operating(server, controller(), settings=settings(service)),
+        operating(server, controller(), settings=settings(service)),
+    ):
+        await until_it_is(lambda: has_posted(service, 2))
+        await service.fail()
+        await until_reason(server, "Booked")
+
+    assert await service.events() == ["booked"]
+
+
+async def has_posted(service: BookingService, times: int) -> bool:
+    return (await service.calls()).count("POST") >= times
+
+
+async def test_what_the_service_no_longer_knows_is_not_booked_again(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(FLIGHT_TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until_reason(server, "Booked")
+    await service.fail({"kind": "answer", "method": "GET", "status": 200, "text": "[]"})
+    async with operating(server, controller(), settings=settings(service)):
+        await until_reason(server, "Cancelled")
+
+    assert (await service.calls()).count("POST") == 1
+
+
+async def test_a_refusal_is_final_and_told_in_the_service_s_words(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(FLIGHT_TICKET, ticket(to="Atlantis"))
+    async with operating(server, controller(), settings=settings(service)):
+        assert await until_reason(server, "Refused") == "There is no airport in Atlantis."
+    server.put(FLIGHT_TICKET, ticket("two"))
+    async with operating(server, controller(), settings=settings(service)):
+        await until_reason(server, "Booked", "two")
+
+    assert (await service.calls(uid(server))).count("POST") == 1
+
+
+async def test_a_refusal_stays_final_after_a_restart(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(FLIGHT_TICKET, ticket(to="Atlantis"))
+    async with operating(server, controller(), settings=settings(service)):
+        await until_reason(server, "Refused")
+    async with operating(server, controller(every=0.1), settings=settings(service)):
+        await until_it_is(lambda: has_calls(service, 5))
+
+    assert (await service.calls()).count("POST") == 1
+    assert told(server)["reason"] == "Refused"
+
+
+async def test_a_refusal_that_somebody_writes_into_the_status_hides_no_booking(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(FLIGHT_TICKET, ticket())
+    async with operating(server, controller(every=0.1), settings=settings(service)):
+        await until_reason(server, "Booked")
+        server.edit(FLIGHT_TICKET, KEY, lambda raw: raw["status"].update(refusal="not by us"))
+        await service.cancel(uid(server))
+        await until_reason(server, "Cancelled")
+
+    assert (server.get(FLIGHT_TICKET, KEY) or {})["status"].get("refusal") is None
+
+
+async def test_the_port_of_the_clients_is_not_the_counter(service: BookingService) -> None:
+    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as session:
+        for method, path in (("PUT", "faults"), ("GET", "events"), ("PUT", "bookings/one")):
+            async with session.request(method, f"{service.url}/{path}", json=[]) as answer:
+                assert answer.status == 404
+
+
+# --- what fails ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ({"status": 500}, "The booking service failed (500)."),
+        ({"status": 503, "headers": {"Retry-After": "0"}}, "The booking service is busy."),
+        ({"status": 429, "headers": {"Retry-After": "a date"}}, "The booking service is busy."),
+        ({"status": 200, "text": GARBAGE}, "answer (200) makes no sense: "),
+        ({"status": 200, "text": '[{"reference": 1}]'}, "answer (200) makes no sense: "),
+        ({"status": 200, "text": "x" * 70000}, "more than 65536 bytes"),
+        ({"status": 307, "headers": {"Location": "http://127.0.0.1:9/"}}, "--booking-url (307)"),
+        ({"status": 404, "text": GARBAGE}, "--booking-url (404); correct it."),
+        ({"status": 401}, "The booking service refuses the operator's token (401)."),
+        ({"status": 400, "text": "no such parameter"}, "(400) makes no sense: no such parameter"),
+    ],
+    ids=lambda value: str(value.get("status")) if isinstance(value, dict) else "",
+)
+async def test_a_bad_answer_is_told_and_made_good_and_holds_up_no_other(
+    server: ApiServer, service: BookingService, fault: dict[str, Any], message: str
+) -> None:
+    server.put(FLIGHT_TICKET, ticket())
+    await service.fail({"kind": "answer", "key": uid(server), **fault})
+    async with operating(server, controller(), settings=settings(service)):
+        assert message in await until_reason(server, "SyncFailed")
+        server.put(FLIGHT_TICKET, ticket("two"))
+        await until_reason(server, "Booked", "two")
+        await service.fail()
+        await until_reason(server, "Booked")
+
+    assert await service.events(uid(server)) == ["booked"]
+
+
+async def test_a_service_that_crashes_has_what_it_answered_when_it_comes_back(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(FLIGHT_TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until_reason(server, "Booked")
+        await service.kill()
+        server.put(FLIGHT_TICKET, ticket("two"))
+        assert "cannot be asked" in await until_reason(server, "SyncFailed", "two")
+        await service.start()
+        await until_reason(server, "Booked", "two")
+    assert await service.events() == ["booked", "booked"]
+
+
+async def test_a_pause_that_the_service_asks_for_holds_for_all(
+    server: ApiServer, service: BookingService
+) -> None:
+    await service.fail({"kind": "answer", "status": 429, "headers": {"Retry-After": "600"}})
+    server.put(FLIGHT_TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        assert await until_reason(server, "SyncFailed") == "The booking service is busy."
+        await service.fail()
+        server.put(FLIGHT_TICKET, ticket("two"))
+        message = await until_reason(server, "SyncFailed", "two")
+
+    assert message == "The booking service asked for a pause."
+    assert await service.calls() == ["GET"]
+
+
+@pytest.mark.parametrize("minutes", [0, 10])
+@in_virtual_time
+async def test_a_thousand_calls_keep_within_the_rate_also_after_a_quiet_time(minutes: int) -> None:
+    pace, begun = flighttickets.Pace(), []
+
+    async def call() -> None:
+        await pace.turn(5)
+        begun.append(now())
+
+    await call()
+    await asyncio.sleep(60 * minutes)
+    start = now()
+    await asyncio.gather(*(call() for _ in range(1000)))
+
+    assert all(later - earlier >= 0.199 for earlier, later in itertools.pairwise(begun))
+    assert begun[-1] - start == pytest.approx((999 if minutes else 1000) / 5)
+
+
+@in_virtual_time
+async def test_calls_wait_for_a_short_pause_even_if_they_waited_before() -> None:
+    pace, begun = flighttickets.Pace(), []
+
+    async def call() -> None:
+        await pace.turn(5)
+        begun.append(now())
+
+    start = now()
+    calls = asyncio.gather(*(call() for _ in range(3)))
+    await asyncio.sleep(0.1)  # the first has begun, the others wait
+    pace.pause(30)
+    await calls
+
+    assert [round(time - start, 1) for time in begun] == [0.0, 30.1, 30.3]
+
+
+# --- what happens outside -----------------------------------------------------------------------
+
+
+async def test_a_booking_that_somebody_cancels_is_noticed_and_not_booked_again(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(FLIGHT_TICKET, ticket())
+    async with operating(server, controller(every=0.1), settings=settings(service)):
+        await until_reason(server, "Booked")
+        await service.cancel(uid(server))
+        message = await until_reason(server, "Cancelled")
+
+    assert message == "The booking B1 was cancelled outside of the cluster."
+    assert (await service.calls()).count("POST") == 1
+
+
+async def test_a_booking_that_somebody_changes_is_noticed(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(FLIGHT_TICKET, ticket())
+    async with operating(server, controller(every=0.1), settings=settings(service)):
+        await until_reason(server, "Booked")
+        await service.change(uid(server), **{"from": "Mumbai", "to": "Paris", "number": 1})
+        message = await until_reason(server, "Changed")
+
+    assert message.endswith("was changed outside of the cluster: 1 from Mumbai to Paris")
+
+
+# --- it cancels once ----------------------------------------------------------------------------
+
+
+async def test_a_booking_under_way_does_not_come_after_the_cancellation(
+    server: ApiServer, service: BookingService
+) -> None:
+    await service.fail({"kind": "hold", "method": "POST", "times": 1})
+    server.put(FLIGHT_TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until_it_is(lambda: has_posted(service, 1))
+    server.delete(FLIGHT_TICKET, KEY)
+    async with operating(server, controller(), settings=settings(service)):
+        await until_gone(server)
+    await service.fail()  # the call that was held goes on, and sees the key closed
+    server.put(FLIGHT_TICKET, ticket("two"))
+    async with operating(server, controller(), settings=settings(service)):
+        await until_reason(server, "Booked", "two")
+
+    assert await service.events() == ["closed", "booked"]
+
+
+async def test_a_service_that_is_gone_for_good_leaves_a_way_out(
+    server: ApiServer, service: BookingService
+) -> None:
+    server.put(FLIGHT_TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until_reason(server, "Booked")
+        await service.kill()
+        server.delete(FLIGHT_TICKET, KEY)
+        message = await until_reason(server, "CleanupFailed")
+        assert message.endswith(f"To give up, remove its finalizer {FINALIZER}.")
+
+        server.remove(FLIGHT_TICKET, KEY)  # somebody did so
+        server.put(FLIGHT_TICKET, ticket())
+        await service.start()
+        await until_reason(server, "Booked")
+
+
+# --- its token ----------------------------------------------------------------------------------
+
+
+async def test_the_token_changes_without_a_restart_and_is_told_nowhere(
+    server: ApiServer, service: BookingService, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    token = tmp_path / "token"
+    token.write_text(f"{TOKEN}\n")
+    server.put(FLIGHT_TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service, token)):
+        await until_reason(server, "Booked")
+        service.tokens.write_text(NEWER)
+        server.put(FLIGHT_TICKET, ticket("two"))
+        assert "refuses the operator's token (401)" in await until_reason(
+            server, "SyncFailed", "two"
+        )
+        token.write_text(f"{NEWER}\n")
+        await until_reason(server, "Booked", "two")
+
+        echo = {"kind": "answer", "method": "POST", "status": 422, "text": f"Bearer {NEWER}"}
+        await service.fail(echo)
+        server.put(FLIGHT_TICKET, ticket("three"))
+        assert await until_reason(server, "Refused", "three") == "Bearer ***"
+
+    said = f"{server.events}{server.all(FLIGHT_TICKET)}{caplog.text}"
+    assert TOKEN not in said
+    assert NEWER not in said
+
+
+@pytest.mark.parametrize("content", [None, "", "two\nlines", "비밀"])
+async def test_a_token_that_cannot_be_used_is_told(
+    server: ApiServer, service: BookingService, tmp_path: Path, content: str | None
+) -> None:
+    token = tmp_path / "token"
+    if content is not None:
+        token.write_text(content)
+    server.put(FLIGHT_TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service, token)):
+        message = await until_reason(server, "SyncFailed")
+        assert message == f"{token} must have the token in one line; correct its Secret."
+        token.write_text(TOKEN)
+        await until_reason(server, "Booked")
+
+
+# --- its settings -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["booking", "ftp://booking", "http://me:secret@booking", "http://booking?a=b", "http://"],
+)
+def test_an_address_that_cannot_be_used_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a valid address"):
+        flighttickets.url(text)
+
+
+def test_an_address_may_have_a_port_and_a_path() -> None:
+    assert flighttickets.url("https://[::1]:8443/api/") == "https://[::1]:8443/api"

@@ -1,0 +1,355 @@
+"""C1: what anybody may write into an object stops nobody but that object."""
+
+import asyncio
+import itertools
+import json
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kopf_runtime as kr
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
+from kopf_runtime.process.controller import Controller
+from kopf_runtime.reporting.events import Recorder
+from runtime import widgets
+from runtime.widgets import WIDGET, widget
+from tests.support.api_server import ApiServer, RefusedError
+from tests.support.running import operating
+from tests.support.waiting import until
+
+CHILD = ("ns", "w-one")
+LABELS = {"app.kubernetes.io/managed-by": "message-operator", widgets.UID: "uid-of-nobody"}
+DEEP = b'{"a":' * 9000 + b"1" + b"}" * 9000
+POISON: dict[str, dict[str, Any]] = {
+    "a number of 5,000 digits": {"annotations": {widgets.GENERATION: "9" * 5000}},
+    "other digits": {"annotations": {widgets.GENERATION: "٣", widgets.REPLACED: "²"}},
+    "no template": {"annotations": {widgets.TEMPLATE: "\u0000" * 4096}},
+    "an owner without a kind": {"ownerReferences": [{"uid": "u", "controller": True}]},
+    "an owner of nothing": {"ownerReferences": [{}]},
+    "fields that are no fields": {"managedFields": [{"manager": "message-operator",
+                                                     "fieldsV1": {"f:metadata": {"k:x": {}}}}]},
+    "fields of a null": {"managedFields": [{"manager": "message-operator", "fieldsV1": None}]},
+    "a wrong type": {"labels": {**LABELS, "a": 1}},
+    "a time that is none": {"creationTimestamp": "yesterday", "deletionTimestamp": "9" * 400},
+}  # fmt: skip
+
+
+def poisoned(kind: Kind, meta: dict[str, Any], **rest: Any) -> bytes:
+    metadata = {
+        "namespace": "ns", "name": "bad", "uid": "uid-bad", "resourceVersion": "VERSION",
+        "labels": LABELS, **meta,
+    }  # fmt: skip
+    return json.dumps({"kind": kind.kind, "metadata": metadata, **rest}).encode()
+
+
+@pytest.mark.parametrize("moment", ["before the start", "while watched"])
+@pytest.mark.parametrize("kind", [CONFIG_MAP, WIDGET], ids=str)
+@pytest.mark.parametrize("poison", [*POISON, "nesting", "nesting in what is read"])
+async def test_a_poisoned_object_holds_up_no_other(
+    server: ApiServer, poison: str, kind: Kind, moment: str
+) -> None:
+    if poison == "nesting":
+        text = poisoned(kind, {}).removesuffix(b"}") + b',"extra":' + DEEP + b"}"
+    elif poison == "nesting in what is read":
+        text = poisoned(kind, {}).removesuffix(b"}") + b',"status":' + DEEP + b"}"
+    else:
+        text = poisoned(kind, POISON[poison])
+    if moment == "before the start":
+        server.put_text(kind, ("ns", "bad"), text, LABELS)
+
+    async with operating(server, widgets.controller()) as operator:
+        await until(lambda: operator.synced)
+        server.put_text(kind, ("ns", "bad"), text, LABELS)
+        server.put(WIDGET, widget())
+        await until(lambda: server.get(CONFIG_MAP, CHILD))
+        server.edit(WIDGET, ("ns", "one"), widgets.edit("edited"))
+        await until(lambda: (server.get(CONFIG_MAP, CHILD) or {})["data"]["text"] == "edited")
+
+
+async def test_a_poisoned_object_is_told_by_metric_and_condition_until_it_is_mended(
+    server: ApiServer,
+) -> None:
+    text = poisoned(WIDGET, {"generation": 3}, spec={"text": {"not": "a text"}})
+    server.put_text(WIDGET, ("ns", "bad"), text, {})
+
+    async with operating(server, widgets.controller()) as operator:
+        await until(lambda: operator.metric("unreadable_objects", resource="widgets") == 1)
+        await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "bad"))))
+        told = widgets.ready(server.get(WIDGET, ("ns", "bad")))
+
+        server.put(WIDGET, widget("bad"))
+        await until(lambda: server.get(CONFIG_MAP, ("ns", "w-bad")))
+        await until(lambda: operator.metric("unreadable_objects", resource="widgets") == 0)
+
+    assert (told["status"], told["reason"]) == ("False", "Unreadable")
+    assert "spec.text" in told["message"]
+
+
+async def test_a_poisoned_object_is_told_though_its_status_could_not_be_written_at_first(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget() | {"spec": {"text": 7}})
+    error = RefusedError(500, "InternalError")
+    refused = server.refuse("PATCH", "/widgets/one/status$", error, times=3)
+
+    async with operating(server, widgets.controller()):
+        await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
+    assert len(refused) == 3
+
+
+async def test_a_poisoned_object_is_told_once(server: ApiServer) -> None:
+    server.put(WIDGET, widget() | {"spec": {"text": 7}})
+    async with operating(server, widgets.controller(), settings=kr.Settings(sweep_period=0.1)):
+        await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
+        await widgets.swept(server)
+        assert len(server.writes) == 1
+
+        server.edit(WIDGET, ("ns", "one"), lambda raw: raw.update(spec={"text": [7]}))
+        await until(lambda: len(server.writes) == 2)
+
+
+async def test_a_poisoned_object_keeps_the_conditions_of_others_and_is_told_once_for_good(
+    server: ApiServer,
+) -> None:
+    other = {"type": "Other", "status": "True"}
+    server.put(WIDGET, widget() | {"spec": {"text": 7}, "status": {"conditions": [other]}})
+    async with operating(server, widgets.controller()):
+        await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
+    told = (server.get(WIDGET, ("ns", "one")) or {})["status"]
+
+    settings = kr.Settings(sweep_period=0.1)
+    async with operating(server, widgets.controller(), settings=settings):  # a restart
+        await widgets.swept(server)
+
+    assert other in told["conditions"]
+    assert len(server.writes) == 1
+
+
+async def test_what_an_author_keeps_in_the_status_outlives_a_spec_that_cannot_be_read(
+    server: ApiServer,
+) -> None:
+    """As the number of a booking: `sync` would make another one without it."""
+    controller = widgets.controller()
+    controller.status(lambda _: kr.Status(True, "Booked", "Booked.", {"booking": "B-1"}))
+    server.put(WIDGET, widget())
+    async with operating(server, controller):
+        await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
+        server.edit(WIDGET, ("ns", "one"), lambda raw: raw.update(spec={"text": 7}))
+        await until(
+            lambda: widgets.ready(server.get(WIDGET, ("ns", "one")))["reason"] == "Unreadable"
+        )
+    told = (server.get(WIDGET, ("ns", "one")) or {})["status"]
+
+    assert widgets.ready({"status": told})["status"] == "False"
+    assert told["booking"] == "B-1"
+
+
+async def test_a_poisoned_object_is_told_as_soon_as_a_replica_leads(server: ApiServer) -> None:
+    server.put(WIDGET, widget() | {"spec": {"text": 7}})
+    one = widgets.controller()
+    async with operating(server, one, working=False) as operator:
+        await until(lambda: operator.synced)
+        assert not server.writes
+        work = asyncio.create_task(one.work())
+        await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
+        work.cancel()
+
+
+async def test_the_time_of_a_condition_outlives_a_change_of_leader(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.put(WIDGET, widget() | {"spec": {"text": 7}})
+    async with operating(server, widgets.controller()):
+        await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
+    told = widgets.ready(server.get(WIDGET, ("ns", "one")))
+
+    later = SimpleNamespace(now=lambda zone: datetime(2222, 2, 2, tzinfo=zone))
+    monkeypatch.setattr("kopf_runtime.declaring.conditions.datetime", later)
+    server.edit(WIDGET, ("ns", "one"), lambda raw: raw.update(spec={"text": [7]}))  # meanwhile
+    async with operating(server, widgets.controller()):
+        await until(lambda: "array" in widgets.ready(server.get(WIDGET, ("ns", "one")))["message"])
+
+    now = widgets.ready(server.get(WIDGET, ("ns", "one")))
+    assert now["lastTransitionTime"] == told["lastTransitionTime"]
+
+
+async def test_an_object_that_was_mended_meanwhile_is_not_told_as_unreadable(
+    server: ApiServer,
+) -> None:
+    """A leader may begin before the watch has brought it the mended one."""
+    server.put(WIDGET, widget() | {"spec": {"text": 7}})
+    one = widgets.controller()
+    async with operating(server, one, working=False) as operator:
+        await until(lambda: operator.synced)
+        server.mute = True
+        server.put(WIDGET, widget())
+        server.mute = False
+        work = asyncio.create_task(one.work())
+        await until(lambda: ("GET", WIDGET.at(("ns", "one"))) in
+                    [(asked.method, asked.path) for asked in server.requests])  # fmt: skip
+        await asyncio.sleep(0.2)
+        work.cancel()
+
+    assert server.writes == []
+
+
+async def test_a_child_that_cannot_be_read_any_more_is_told_at_once(server: ApiServer) -> None:
+    def keep(child: kr.Object) -> float:
+        return 1 / len(child.metadata.annotations or {})
+
+    def condition() -> Any:
+        return widgets.ready(server.get(WIDGET, ("ns", "one")))
+
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(keep=keep)):
+        await until(lambda: condition().get("status") == "True")
+        server.edit(CONFIG_MAP, CHILD, lambda raw: raw["metadata"].pop("annotations"))
+
+        await until(lambda: condition()["reason"] == "Unreadable")
+
+
+async def test_a_poisoned_object_that_is_deleted_is_not_counted_any_more(
+    server: ApiServer,
+) -> None:
+    text = poisoned(WIDGET, {}, spec={"text": 1})
+    server.put_text(WIDGET, ("ns", "bad"), text, {})
+
+    async with operating(server, widgets.controller()) as operator:
+        await until(lambda: operator.metric("unreadable_objects", resource="widgets") == 1)
+        server.remove(WIDGET, ("ns", "bad"))
+
+        await until(lambda: operator.metric("unreadable_objects", resource="widgets") == 0)
+
+
+async def test_an_authors_code_that_fails_on_one_object_holds_up_no_other(
+    server: ApiServer,
+) -> None:
+    def keep(thing: widgets.Widget) -> float:
+        return 1 / len(thing.spec.text)
+
+    controller = Controller(WIDGET, widgets.Widget, keep)
+    controller.owns(CONFIG_MAP)
+    controller.desired(widgets.config_map)
+    server.put(WIDGET, widget("bad", text=""))
+    server.put(WIDGET, widget())
+
+    async with operating(server, controller) as operator:
+        await until(lambda: server.get(CONFIG_MAP, CHILD))
+
+        assert operator.metric("unreadable_objects", resource="widgets") == 1
+
+
+# --- any JSON -----------------------------------------------------------------------------------
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda part: st.lists(part, max_size=4) | st.dictionaries(st.text(), part, max_size=4),
+    max_leaves=12,
+)
+FIELDS = st.recursive(
+    st.just({}) | JSON,
+    lambda part: st.dictionaries(
+        st.sampled_from(["f:metadata", "f:labels", "f:app", "f:data", "f:text", ".", "v:1", "k:{"])
+        | st.text(),
+        part, max_size=4,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+TEXTS = st.text() | st.integers(min_value=0).map(str) | st.just("9" * 5000)
+META = st.fixed_dictionaries(
+    {},
+    optional={
+        "labels": st.dictionaries(st.sampled_from([*LABELS, "app"]) | st.text(), TEXTS) | JSON,
+        "annotations": st.dictionaries(
+            st.sampled_from([widgets.TEMPLATE, widgets.GENERATION, widgets.REPLACED]) | st.text(),
+            TEXTS,
+        ) | JSON,
+        "ownerReferences": JSON | st.lists(
+            st.fixed_dictionaries(
+                {"uid": st.text() | st.just("uid-w")},
+                optional={
+                    "controller": st.booleans(), "name": st.text() | st.just("one"),
+                    "kind": st.text() | st.just("Widget"),
+                    "apiVersion": st.text() | st.just("example.dev/v1"),
+                },
+            )
+        ),
+        "managedFields": JSON | st.lists(
+            st.fixed_dictionaries(
+                {"manager": st.text() | st.just("message-operator"), "fieldsV1": FIELDS}
+            )
+        ),
+        "finalizers": JSON, "generation": st.integers(0, 2**62),
+        "deletionTimestamp": JSON | st.text(),
+        "creationTimestamp": JSON | st.text(),
+    },
+)  # fmt: skip
+
+
+class Sources:
+    """The sources of a controller that is not connected to anything."""
+
+    def __init__(self) -> None:
+        metrics = Metrics("message-operator")
+        client = Client("message-operator", "1", 1.0, metrics)
+        self.controller = widgets.controller()
+        self.controller.set_up(client, kr.Settings(), metrics, Recorder(client, "me", metrics))
+        self.take(WIDGET, {**widget(), "status": {}}, 1, "one", "uid-w")
+
+    def take(self, kind: Kind, raw: Any, version: int, name: str, uid: str) -> Any:
+        raw = {**raw, "metadata": {
+            **raw.get("metadata", {}), "namespace": "ns", "name": name, "uid": uid,
+            "resourceVersion": str(version),
+        }}  # fmt: skip
+        source = next(s for s in self.controller.sources if s.kind == kind)
+        return source.take(msgspec.Raw(json.dumps(raw).encode()))
+
+
+SOURCES, VERSIONS = Sources(), itertools.count(2)
+
+
+def test_m3_what_is_kept_of_finalizers_and_owners_is_bounded() -> None:
+    """An API server bounds neither their number nor the length of an owner's name and uid."""
+    many = [f"example.com/hold-{number}" for number in range(4000)]
+    owner = {
+        "apiVersion": "example.dev/v1", "kind": "Widget", "name": "n" * 500_000,
+        "uid": "u" * 500_000, "controller": True,
+    }  # fmt: skip
+    meta = {"finalizers": [*many, "example.dev/message-operator"], "ownerReferences": [owner]}
+    for kind, name in ((WIDGET, "large"), (CONFIG_MAP, "w-large")):
+        SOURCES.take(kind, {"metadata": meta}, next(VERSIONS), name, "uid-large")
+
+    primaries, children = SOURCES.controller.sources
+    primary: Any = primaries.cache.get(("ns", "large"))
+    child: Any = children.cache.get(("ns", "w-large"))
+    assert "example.dev/message-operator" in primary.finalizers
+    assert sum(map(len, primary.finalizers)) < 1000
+    assert sum(map(len, (*child.finalizers, child.owner, child.parent))) < 1500
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    kind=st.sampled_from([WIDGET, CONFIG_MAP]), meta=META, spec=JSON, status=JSON,
+    name=st.sampled_from(["one", "w-one", "other"]),
+)  # fmt: skip
+def test_any_json_that_an_api_server_accepts_is_taken_in_or_left_out(
+    kind: Kind, meta: Any, spec: Any, status: Any, name: str
+) -> None:
+    version = next(VERSIONS)
+    raw = {"metadata": meta, "spec": spec, "status": status, "data": spec}
+
+    taken = SOURCES.take(kind, raw, version, name, "uid-w")
+
+    assert taken is not None
+    assert taken[:2] == (("ns", name), version)

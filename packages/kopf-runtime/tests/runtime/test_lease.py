@@ -1,0 +1,246 @@
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+import kopf_runtime as kr
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.settings import Settings
+from kopf_runtime.process import lease as leases
+from kopf_runtime.process.lease import Election
+from kopf_runtime.reporting.events import Recorder
+from tests.support.api_server import LEASE, ApiServer, RefusedError
+from tests.support.running import connected
+from tests.support.waiting import until
+
+KEY = ("ns", "message-operator")
+QUICK = Settings(
+    lease_namespace="ns", lease_name="message-operator", lease_duration=1.0,
+    lease_renew_deadline=0.5, lease_retry_period=0.02,
+)  # fmt: skip
+
+
+class Candidate:
+    """A replica: tells whether it works at this moment."""
+
+    def __init__(self, client: Client, name: str, settings: Settings = QUICK) -> None:
+        self.works = False
+        self.metrics = Metrics("tester")
+        self.election = Election(client, replace(settings, identity=name), self.metrics)
+
+    async def _work(self) -> None:
+        self.works = True
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.works = False
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[asyncio.Task[None]]:
+        task = asyncio.create_task(self.election.lead(self._work))
+        try:
+            yield task
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    def metric(self, name: str) -> float:
+        return self.metrics.registry.get_sample_value(f"tester_{name}") or 0.0
+
+
+@pytest.fixture
+async def client(server: ApiServer) -> AsyncIterator[Client]:
+    async with connected(server) as one:
+        yield one
+
+
+def held(by: str, seconds: int = 3600) -> dict[str, Any]:
+    return {
+        "metadata": {"namespace": KEY[0], "name": KEY[1]},
+        "spec": {"holderIdentity": by, "leaseDurationSeconds": seconds},
+    }  # fmt: skip
+
+
+def spec(server: ApiServer) -> Any:
+    return (server.get(LEASE, KEY) or {"spec": {}})["spec"]
+
+
+async def test_a_replica_writes_only_while_it_leads(server: ApiServer, client: Client) -> None:
+    server.put(LEASE, held("another"))
+    manager = kr.Manager("tester", Settings)
+    manager.client, manager._recorder = client, Recorder(client, "one", manager.metrics)
+    one = asyncio.create_task(manager._run(replace(QUICK, leader_elect=True, identity="one")))
+    try:
+        await until(lambda: not client.may_write(), seconds=10)
+        server.edit(LEASE, KEY, lambda lease: lease["spec"].update(holderIdentity=""))
+        await until(lambda: client.may_write())
+    finally:
+        one.cancel()
+        with suppress(asyncio.CancelledError):
+            await one
+
+
+async def test_a_single_replica_leads(server: ApiServer, client: Client) -> None:
+    one = Candidate(client, "one")
+
+    async with one.running():
+        await until(lambda: one.works)
+
+        assert spec(server)["holderIdentity"] == "one"
+
+
+async def test_of_two_replicas_one_works(
+    server: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(method: str) -> int:
+        return sum(one.method == method for one in server.requests)
+
+    skipped, clock = 0.0, leases.clock
+    monkeypatch.setattr(leases, "clock", lambda: clock() + skipped)
+    minute = replace(QUICK, lease_duration=60.0, lease_renew_deadline=30.0)
+    one, two = Candidate(client, "one", minute), Candidate(client, "two", minute)
+
+    async with one.running():
+        await until(lambda: one.works)
+        async with two.running():
+            for _ in range(12):
+                skipped += 10
+                renewed, looked = asked("PUT") + 1, asked("GET") + 1
+                await until(lambda: asked("PUT") > renewed)  # noqa: B023 (it is called at once)
+                await until(lambda: asked("GET") > looked)  # noqa: B023 (it is called at once)
+
+            assert (one.works, two.works) == (True, False)
+
+
+async def test_a_standby_looks_twice_while_a_leader_waits_to_renew(
+    server: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it has a released Lease within the period, however the two begin."""
+    sleep, waited = asyncio.sleep, []
+
+    async def at_once(seconds: float) -> None:
+        waited.append(seconds)
+        await sleep(0.01)
+
+    server.put(LEASE, held("somebody else"))
+    two = Candidate(client, "two", replace(QUICK, lease_retry_period=0.25))
+    monkeypatch.setattr("kopf_runtime.process.lease.asyncio.sleep", at_once)
+    async with two.running():
+        while len(waited) < 3:
+            await sleep(0.01)
+
+    assert waited[:3] == [0.125] * 3
+
+
+async def test_a_leader_that_stops_hands_over(server: ApiServer, client: Client) -> None:
+    patient = replace(QUICK, lease_duration=3600.0)
+    one, two = Candidate(client, "one", patient), Candidate(client, "two", patient)
+
+    async with two.running() as task:
+        await until(lambda: two.works)
+        async with one.running():
+            await asyncio.sleep(0.1)
+            task.cancel()
+            await until(lambda: one.works)
+
+            assert spec(server)["holderIdentity"] == "one"
+    assert not two.works
+
+
+async def test_the_lease_is_empty_once_everybody_has_left(
+    server: ApiServer, client: Client
+) -> None:
+    one = Candidate(client, "one")
+
+    async with one.running():
+        await until(lambda: one.works)
+
+    assert spec(server)["holderIdentity"] == ""
+
+
+async def test_minor_5_the_lease_says_no_less_than_the_duration(
+    server: ApiServer, client: Client
+) -> None:
+    one = Candidate(client, "one", replace(QUICK, lease_duration=2.5))
+
+    async with one.running():
+        await until(lambda: one.works)
+
+        assert spec(server)["leaseDurationSeconds"] == 3
+
+
+async def test_a_leader_that_slept_may_not_write_before_it_has_looked_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Candidate(client, "one")
+    assert not one.election.leads()
+
+    async with one.running():
+        await until(one.election.leads)
+        later = leases.clock() + QUICK.lease_renew_deadline
+        monkeypatch.setattr(leases, "clock", lambda: later)  # and no task has run since
+
+        assert not one.election.leads()
+
+
+def test_minor_7_the_clock_goes_on_while_the_host_is_suspended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    boottime = 7  # Linux's number; other systems have no such clock
+    monkeypatch.setattr(time, "CLOCK_BOOTTIME", boottime, raising=False)
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: 900.0 if clock == boottime else 1.0)
+
+    assert leases.clock() == 900.0
+
+
+async def test_renewals_and_failures_can_be_watched(server: ApiServer, client: Client) -> None:
+    one = Candidate(client, "one")
+    began = time.time()
+
+    async with one.running():
+        await until(lambda: one.works)
+        assert began <= one.metric("lease_renewed_timestamp_seconds") <= time.time()
+        assert one.metric("lease_failures_total") == 0
+        server.refuse("PUT", "/leases/", RefusedError(500, "InternalError"))
+
+        await until(lambda: one.metric("lease_failures_total") == 1)
+
+
+@pytest.mark.parametrize("lease", [{"spec": None}, {"spec": {"leaseDurationSeconds": None}}, {}])
+async def test_a_lease_that_somebody_emptied_is_taken(
+    server: ApiServer, client: Client, lease: dict[str, Any]
+) -> None:
+    server.put(LEASE, {**lease, "metadata": held("")["metadata"]})
+    one = Candidate(client, "one")
+
+    async with one.running():
+        await until(lambda: one.works)
+
+
+@pytest.mark.parametrize("body", ["{}", '{"metadata": {}, "spec": {}}', '{"status": "ok"}'])
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+async def test_an_answer_that_is_no_lease_ends_nothing(
+    server: ApiServer, client: Client, method: str, body: str
+) -> None:
+    """As of a proxy that answers in the API server's place."""
+    lies = 3
+
+    async def lie(request: web.Request) -> web.Response | None:
+        nonlocal lies
+        if request.method != method or "/leases/" not in request.path or not lies:
+            return None
+        lies -= 1
+        return web.Response(text=body, content_type="application/json")
+
+    server.answers.append(lie)
+    one = Candidate(client, "one")
+    async with one.running() as task:
+        await until(lambda: task.done() or (one.works and not lies))
+        assert not task.done()

@@ -1,0 +1,156 @@
+"""M2: replacement backs off."""
+
+from msgspec.structs import replace
+
+from kopf_runtime.declaring.kinds import POD
+from kopf_runtime.declaring.records import Child, Plan, Step, Wanted
+from kopf_runtime.working import pace
+from kopf_runtime.working.pace import Pace
+from runtime import widgets
+from runtime.widgets import WIDGET, widget
+from tests.support.api_server import ApiServer
+from tests.support.running import operating
+from tests.support.waiting import until
+
+KEY = ("ns", "w-one")
+CHILD = Child(
+    kind=POD, key=KEY, uid="u", version=1, owner="o", made_for="o", parent="one", deleting=False,
+    deadline=0.0, created=0.0, finalizers=(), template="t", generation=1, replaced=0,
+    unlabelled=(), altered=False, editors="", view=None,
+)  # fmt: skip
+
+
+WANTED = Wanted(POD, KEY, "t", bytes)
+ENDED = Plan(Step.DELETE, "Healed", "it had ended")
+EDITED = Plan(Step.DELETE, "Replaced", "it was edited", edited=True)
+
+
+def replacements(minutes: float, life: float, restart_each: int = 0, step: Plan = ENDED) -> int:
+    """Return how many children are made in that time if each lives for so many seconds."""
+    pace, made, now = Pace(), 0, 0.0
+    child = replace(CHILD, created=now)
+    while now < minutes * 60:
+        now += life
+        now += pace.wait(child, step, now)
+        pace.deleted(POD, child, now, "o", step)
+        former = pace.former(WANTED, "o")
+        assert former is not None
+        now = max(now, former.until)
+        made += 1
+        child = replace(child, uid=f"u-{made}", created=now, replaced=former.count)
+        pace.made(POD, child)
+        if restart_each and made % restart_each == 0:
+            pace = Pace()  # another replica: it knows only what stands in the child
+    return made
+
+
+def test_m2_a_child_that_ends_at_once_is_made_again_a_few_times_a_minute_at_most() -> None:
+    assert replacements(minutes=1, life=0.1) <= pace.FREE + 8
+    assert replacements(minutes=60, life=0.1) <= 25
+
+
+def test_m2_a_restart_of_the_operator_does_not_begin_again() -> None:
+    assert replacements(minutes=60, life=0.1, restart_each=1) <= 25
+
+
+def test_m2_a_child_that_ends_each_few_minutes_is_replaced_at_once() -> None:
+    assert replacements(minutes=60, life=120) >= 29
+
+
+def test_m2_the_first_replacements_do_not_wait() -> None:
+    assert replacements(minutes=0.01, life=0.1) >= pace.FREE
+
+
+def test_a_storm_of_edits_makes_a_few_children_a_minute() -> None:
+    assert replacements(minutes=1, life=0.1, step=EDITED) <= pace.FREE + 10
+
+
+def test_an_edit_does_not_wait_for_what_went_before_or_was_written_by_hand() -> None:
+    pace, child = Pace(), replace(CHILD, replaced=99)
+
+    assert pace.wait(child, ENDED, now=10.0) > 200
+    assert pace.wait(child, EDITED, now=10.0) == 0
+
+
+def test_the_cause_of_a_deletion_outlives_the_news_of_it() -> None:
+    pace = Pace()
+    pace.deleted(POD, CHILD, 1.0, "o", EDITED)
+    pace.lost(POD, CHILD, 2.0)  # a watch tells
+
+    former = pace.former(WANTED, "o")
+    assert former is not None
+    assert former.cause is EDITED
+
+
+def test_m2_the_first_replacements_do_not_wait_for_a_clock_that_is_behind() -> None:
+    pace, child = Pace(), replace(CHILD, created=10.0)
+    pace.lost(POD, child, now=9.5)
+
+    former = pace.former(WANTED, "o")
+    assert former is not None
+    assert max(pace.wait(child, ENDED, now=9.5), former.until - 9.5) <= 0
+
+
+def test_m2_a_child_that_stayed_begins_again_at_none() -> None:
+    pace = Pace()
+    pace.lost(POD, replace(CHILD, replaced=9), now=3600.0)
+
+    former = pace.former(WANTED, "o")
+    assert former is not None
+    assert former.count == 0
+
+
+def test_m3_children_that_never_come_back_are_forgotten() -> None:
+    slow = Pace()
+    for number in range(pace.REMEMBERED + 10):
+        slow.lost(POD, replace(CHILD, key=("ns", str(number)), replaced=9), now=1.0)
+
+    first, last = (replace(WANTED, key=("ns", str(n))) for n in (0, pace.REMEMBERED + 9))
+    assert slow.former(first, "o") is None
+    assert slow.former(last, "o") is not None
+
+
+def test_what_a_former_object_of_the_name_had_does_not_count() -> None:
+    pace = Pace()
+    pace.lost(POD, replace(CHILD, replaced=9), now=1.0)
+
+    assert pace.former(WANTED, "another") is None
+
+
+def test_a_lost_child_is_forgotten_once_another_replica_has_made_the_next() -> None:
+    pace = Pace()
+    pace.lost(POD, CHILD, now=1.0)
+    pace.made(POD, replace(CHILD, version=2))  # late news of the lost one
+    assert pace.former(WANTED, "o") is not None
+
+    pace.made(POD, replace(CHILD, uid="next"))
+
+    assert pace.former(WANTED, "o") is None
+
+
+async def test_a_standby_remembers_a_lost_child_until_the_leader_has_made_the_next(
+    server: ApiServer,
+) -> None:
+    def is_known() -> bool:
+        """Tell whether the standby knows the Pod that there is."""
+        known = standby.children[POD].cache.get(KEY)
+        there = server.get(POD, KEY)
+        return known is not None and there is not None and known.uid == there["metadata"]["uid"]
+
+    def is_remembered() -> bool:
+        """Tell whether the standby remembers a Pod that there was."""
+        return standby._pace.former(WANTED, owner["metadata"]["uid"]) is not None
+
+    standby, leader = (widgets.controller(widgets.pod) for _ in range(2))
+    server.put(WIDGET, widget())
+    async with operating(server, standby, working=False):
+        async with operating(server, leader):
+            await until(is_known)
+        owner = server.get(WIDGET, ("ns", "one")) or {}
+        server.remove(POD, KEY)
+        await until(is_remembered)
+
+        async with operating(server, widgets.controller(widgets.pod)):
+            await until(is_known)
+
+    assert not is_remembered()

@@ -1,0 +1,561 @@
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.errors import RetryError
+from kopf_runtime.declaring.kinds import Key
+from kopf_runtime.working.queue import SLOW_PER_WORKER, WorkQueue
+from tests.support.waiting import in_virtual_time, now, until
+
+A, B = ("ns", "a"), ("ns", "b")
+ELSEWHERE = ("elsewhere", "a")
+
+Reconcile = Callable[[Key], Awaitable[float | None]]
+
+
+def queue_of(reconcile: Reconcile, workers: int = 4) -> WorkQueue:
+    return WorkQueue("things", reconcile, workers, Metrics("test"), clock=now)
+
+
+@asynccontextmanager
+async def working(
+    reconcile: Reconcile, workers: int = 4, keys: tuple[Key, ...] = ()
+) -> AsyncIterator[WorkQueue]:
+    queue = queue_of(reconcile, workers)
+    task = asyncio.create_task(queue.run(lambda: list(keys)))
+    await until(lambda: queue.running)
+    try:
+        yield queue
+        if task.done():
+            task.result()
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+class Slow:
+    """Reconciles that take so many seconds in a namespace; remembers when which ended."""
+
+    def __init__(self, **seconds: float) -> None:
+        self._seconds = seconds
+        self.began: dict[Key, float] = {}
+        self.done: dict[Key, float] = {}
+
+    async def __call__(self, key: Key) -> None:
+        self.began[key] = now()
+        await asyncio.sleep(self._seconds.get(key[0], 0.0))
+        self.done[key] = now()
+
+
+@in_virtual_time
+async def test_a_key_that_waits_is_not_queued_twice() -> None:
+    seen: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        seen.append(key)
+
+    async with working(reconcile) as queue:
+        queue.add(A)
+        queue.add(A)
+        queue.add(B)
+        await asyncio.sleep(60)
+
+    assert sorted(seen) == [A, B]
+
+
+@in_virtual_time
+async def test_a_key_has_one_worker_and_is_worked_on_again_if_added_meanwhile() -> None:
+    at_once, most, runs = 0, 0, 0
+    go_on = asyncio.Event()
+
+    async def reconcile(_: Key) -> None:
+        nonlocal at_once, most, runs
+        at_once, runs = at_once + 1, runs + 1
+        most = max(most, at_once)
+        await go_on.wait()
+        at_once -= 1
+
+    async with working(reconcile) as queue:
+        queue.add(A)
+        await until(lambda: runs == 1)
+        queue.add(A)
+        queue.add(A)
+        go_on.set()
+        await asyncio.sleep(60)
+
+    assert (most, runs) == (1, 2)
+
+
+@pytest.mark.parametrize("error", [RetryError("not yet"), ValueError("unforeseen")])
+def test_what_fails_is_tried_again_until_it_succeeds(error: Exception) -> None:
+    runs = 0
+
+    async def reconcile(_: Key) -> None:
+        nonlocal runs
+        runs += 1
+        if runs < 5:
+            raise error
+
+    @in_virtual_time
+    async def scenario() -> None:
+        async with working(reconcile) as queue:
+            queue.add(A)
+            await asyncio.sleep(600)
+
+    scenario()
+
+    assert runs == 5
+
+
+@in_virtual_time
+async def test_each_failure_in_a_row_makes_the_pause_longer_and_a_success_ends_that() -> None:
+    times: list[float] = []
+
+    async def reconcile(_: Key) -> None:
+        times.append(now())
+        if len(times) not in (20, 21):
+            raise RetryError("not yet")
+
+    async with working(reconcile) as queue:
+        queue.add(A)
+        await until(lambda: len(times) == 20, seconds=3600)
+        queue.add(A)
+        await until(lambda: len(times) == 21)
+        queue.add(A)
+        await until(lambda: len(times) == 23)
+
+    pauses = [later - sooner for sooner, later in itertools.pairwise(times)]
+    assert pauses[0] < 0.02
+    assert 25 <= pauses[18] <= 61  # jitter takes up to a half
+    assert pauses[21] < 0.02
+
+
+@in_virtual_time
+async def test_a_failing_key_does_not_hold_up_another() -> None:
+    done: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        if key == A:
+            raise RetryError("never")
+        done.append(key)
+
+    async with working(reconcile, workers=1) as queue:
+        queue.add(A)
+        queue.add(B)
+        await until(lambda: done == [B])
+
+
+@in_virtual_time
+async def test_minor_4_nothing_brings_a_key_back_before_the_server_allows_it() -> None:
+    times: list[float] = []
+
+    async def reconcile(_: Key) -> None:
+        times.append(now())
+        if len(times) == 1:
+            queue.add_after(A, 0.5)  # an earlier timer
+            raise RetryError("too many requests", after=20.0)
+
+    async with working(reconcile) as queue:
+        queue.add(A)
+        await asyncio.sleep(1)
+        queue.add(A)  # an event
+        await until(lambda: len(times) == 2, seconds=100)
+
+    assert times[1] - times[0] >= 20.0
+
+
+@in_virtual_time
+async def test_a_reconcile_may_ask_to_be_called_again_later() -> None:
+    times: list[float] = []
+
+    async def reconcile(_: Key) -> float | None:
+        times.append(now())
+        return 30.0 if len(times) == 1 else None
+
+    async with working(reconcile) as queue:
+        queue.add(A)
+        await asyncio.sleep(600)
+
+    assert times[1] - times[0] == pytest.approx(30.0, abs=0.1)
+    assert len(times) == 2
+
+
+@in_virtual_time
+async def test_the_next_run_begins_with_all_keys_that_there_are() -> None:
+    runs: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        runs.append(key)
+        await asyncio.Event().wait()
+
+    queue = queue_of(reconcile)
+    first = asyncio.create_task(queue.run(lambda: [A]))
+    await until(lambda: runs == [A])
+    first.cancel()
+    with suppress(asyncio.CancelledError):
+        await first
+    second = asyncio.create_task(queue.run(lambda: [A, B]))
+    await until(lambda: runs == [A, A, B])
+    second.cancel()
+
+
+@in_virtual_time
+async def test_minor_1_a_standbys_queue_stays_empty() -> None:
+    queue = queue_of(Slow())
+
+    for number in range(1000):
+        queue.add(("ns", str(number)))
+        queue.add_after(("ns", str(number)), 1.0)
+    await asyncio.sleep(60)
+
+    assert len(queue) == 0
+
+
+@in_virtual_time
+async def test_minor_1_a_new_leader_does_not_work_on_what_is_long_gone() -> None:
+    slow = Slow()
+    queue = queue_of(slow)
+    queue.add(("ns", "gone"))
+
+    task = asyncio.create_task(queue.run(lambda: [A]))
+    await asyncio.sleep(60)
+    task.cancel()
+
+    assert list(slow.done) == [A]
+
+
+async def test_minor_2_a_sweep_leaves_time_for_other_tasks() -> None:
+    turns = 0
+    seen: list[int] = []
+
+    async def reconcile(_: Key) -> None:
+        """Nothing is to be done, so it never waits."""
+        seen.append(turns)
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    task = asyncio.create_task(other())
+    keys = tuple(("ns", str(number)) for number in range(500))
+    async with working(reconcile, workers=2, keys=keys):
+        await until(lambda: len(seen) == len(keys))
+    task.cancel()
+
+    assert seen[-1] - seen[0] > 100
+
+
+@in_virtual_time
+async def test_news_that_comes_while_a_leader_steps_down_is_no_error() -> None:
+    async def reconcile(_: Key) -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0)  # such as closing a connection
+
+    queue = queue_of(reconcile)
+    task = asyncio.create_task(queue.run(lambda: [A]))
+    await until(lambda: queue.longest_running() > 0)
+
+    task.cancel()
+    await asyncio.sleep(0)
+    queue.add(B)
+    with suppress(asyncio.CancelledError):
+        await task
+
+    assert not queue.running
+
+
+@in_virtual_time
+async def test_the_age_of_the_oldest_reconcile_tells_of_a_stuck_one() -> None:
+    async with working(Slow(ns=3600.0)) as queue:
+        assert queue.longest_running() == 0.0
+        queue.add(A)
+        await asyncio.sleep(301)
+
+        assert queue.longest_running() >= 300
+
+
+@in_virtual_time
+async def test_a_step_that_begins_shows_that_a_reconcile_is_not_stuck() -> None:
+    async with working(Slow(ns=3600.0)) as queue:
+        queue.add(A)
+        await asyncio.sleep(200)
+        queue.progress(A)
+        queue.progress(B)  # which is not under way
+        await asyncio.sleep(200)
+
+        assert 200 <= queue.longest_running() < 250
+
+
+@in_virtual_time
+async def test_a_failure_that_queues_its_own_key_makes_no_hot_loop() -> None:
+    """As the status in which it is told does, if the words differ each time."""
+    runs = 0
+
+    async def reconcile(key: Key) -> None:
+        nonlocal runs
+        runs += 1
+        queue.add(key)
+        if runs > 1000:  # let time pass
+            await asyncio.sleep(3600)
+        raise RetryError("failed")
+
+    async with working(reconcile) as queue:
+        queue.add(A)
+        await asyncio.sleep(60)
+
+    assert 60 <= runs <= 150  # it may have been an edit: that waits for a second at most
+
+
+# --- L2: fairness -------------------------------------------------------------------------------
+
+
+@in_virtual_time
+async def test_l2_a_slow_namespace_costs_the_others_nothing() -> None:
+    slow = Slow(slow=10.0)
+    keys = tuple(("slow", str(number)) for number in range(100))
+    async with working(slow, workers=16, keys=keys) as queue:
+        await asyncio.sleep(30)  # by now it is known
+        added = now()
+        for number in range(50):
+            queue.add(("elsewhere", str(number)))
+        await until(lambda: sum(key[0] == "elsewhere" for key in slow.done) == 50)
+
+        assert now() - added < 0.1
+
+
+@in_virtual_time
+async def test_l2_a_namespace_that_turns_slow_holds_up_the_others_for_a_moment_only() -> None:
+    slow = Slow(slow=10.0)
+    keys = tuple(("slow", str(number)) for number in range(100))
+    async with working(slow, workers=16, keys=keys) as queue:
+        queue.add(ELSEWHERE)
+        added = now()
+        await until(lambda: ELSEWHERE in slow.done)
+
+        assert now() - added <= 2.0
+
+
+@in_virtual_time
+async def test_l2_slow_objects_without_a_namespace_hold_up_the_others_for_a_moment_only() -> None:
+    done: dict[str, float] = {}
+
+    async def reconcile(key: Key) -> None:
+        await asyncio.sleep(0.0 if key[1] == "quick" else 100.0)
+        done[key[1]] = now()
+
+    keys = tuple(("", str(number)) for number in range(50))
+    async with working(reconcile, workers=16, keys=keys) as queue:
+        began = now()
+        queue.add(("", "quick"))
+        await until(lambda: "quick" in done)
+
+    assert done["quick"] - began < 10
+
+
+@in_virtual_time
+async def test_l2_namespaces_take_turns() -> None:
+    slow = Slow(many=0.1, elsewhere=0.1)
+    keys = tuple(("many", str(number)) for number in range(1000))
+    async with working(slow, workers=1, keys=(*keys, ELSEWHERE)):
+        await until(lambda: ELSEWHERE in slow.done)
+
+        assert len(slow.done) <= 3
+
+
+@in_virtual_time
+async def test_l2_a_slow_namespace_gets_on_a_few_at_a_time() -> None:
+    slow = Slow(slow=10.0)
+    keys = tuple(("slow", str(number)) for number in range(100))
+    async with working(slow, workers=16, keys=keys):
+        most = 0
+        await asyncio.sleep(60)
+        while len(slow.done) < 100:
+            most = max(most, len(slow.began) - len(slow.done))
+            await asyncio.sleep(1)
+
+    assert 1 <= most <= 4
+
+
+@in_virtual_time
+async def test_l2_a_namespace_that_is_quick_again_is_treated_like_all() -> None:
+    slow = Slow(slow=10.0)
+    keys = tuple(("slow", str(number)) for number in range(8))
+    async with working(slow, workers=16, keys=keys) as queue:
+        await until(lambda: len(slow.done) == 8, seconds=600)
+        slow._seconds["slow"] = 0.5
+        await asyncio.sleep(60)
+        added = now()
+        for number in range(16):
+            queue.add(("slow", f"later-{number}"))
+        await until(lambda: len(slow.done) == 24)
+
+        assert now() - added < 1.0  # sixteen at once, not four
+
+
+@in_virtual_time
+async def test_d14_however_many_namespaces_turn_slow_only_so_many_reconciles_run() -> None:
+    running = most = 0
+
+    async def reconcile(_: Key) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(60)
+        running -= 1
+
+    keys = tuple((f"slow-{number}", "a") for number in range(500))
+    async with working(reconcile, workers=4, keys=keys):
+        await asyncio.sleep(55)
+
+    assert 4 < most <= 4 + 4 * SLOW_PER_WORKER
+
+
+async def test_d14_a_key_costs_the_same_however_many_are_held() -> None:
+    def seconds(held: int) -> float:
+        queue = queue_of(lambda _: asyncio.sleep(0), workers=1)
+        queue._group = asyncio.TaskGroup()
+        slow = {("", f"slow-{number}"): None for number in range(SLOW_PER_WORKER)}
+        queue._slow.update(slow)
+        queue._busy.update(dict.fromkeys((A, *slow), now()))
+        queue._slow_until.update({f"{number}": now() + 60 for number in range(held)})
+        for number in range(held):
+            queue.add(("", f"{number}"))
+        began = time.perf_counter()
+        for number in range(500):
+            queue.add(("ns", f"{number}"))
+        return time.perf_counter() - began
+
+    assert min(seconds(20_000) for _ in range(3)) < 20 * min(seconds(0) for _ in range(3))
+
+
+@in_virtual_time
+async def test_d23_what_has_changed_goes_before_what_a_sweep_brings() -> None:
+    order: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        order.append(key)
+        await asyncio.sleep(0.01)
+
+    keys = tuple(("ns", str(number)) for number in range(1000))
+    async with working(reconcile, workers=2, keys=keys) as queue:
+        for key in (A, ("ns", "900")):  # one is new, the other waits already
+            queue.add(key)
+        await asyncio.sleep(0.1)
+        assert {A, ("ns", "900")} <= set(order[:4])
+
+        await until(lambda: len(order) == 1001, seconds=60)
+
+
+@in_virtual_time
+async def test_d23_what_a_sweep_brings_gets_its_turns_while_there_are_always_changes() -> None:
+    order: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        order.append(key)
+        queue.add(("ns", f"new-{len(order)}"))
+        await asyncio.sleep(0.01)
+
+    async with working(reconcile, workers=1, keys=(A, B)) as queue:
+        await until(lambda: {A, B} <= set(order), seconds=60)
+
+        assert len(order) < 20
+
+
+@in_virtual_time
+async def test_d13_the_patience_for_one_key_is_not_for_those_that_it_starts() -> None:
+    from kopf_runtime.cluster import client
+
+    given: dict[Key, float] = {}
+
+    async def reconcile(key: Key) -> float | None:
+        if key == A and A not in given:
+            given[A] = 0.0
+            raise RetryError("no answer in time", timed_out=True)
+        given[key] = client._patience.get()
+        if key == A:
+            queue.add(B)  # one worker: the task of A starts that of B
+            return 1.0  # and a timer
+        return None
+
+    async with working(reconcile, workers=1) as queue:
+        queue.add(A)
+        await until(lambda: B in given)
+        assert given == {A: client.PATIENT, B: 0.0}
+
+        given[A] = -1.0
+        await until(lambda: given[A] != -1.0)
+        assert given[A] == 0.0
+
+
+@in_virtual_time
+async def test_l2_a_key_that_timed_out_gets_more_time() -> None:
+    from kopf_runtime.cluster import client
+
+    given: list[float] = []
+
+    async def reconcile(_: Key) -> None:
+        given.append(client._patience.get())
+        if len(given) == 1:
+            raise RetryError("no answer in time", timed_out=True)
+
+    async with working(reconcile) as queue:
+        queue.add(A)
+        await until(lambda: len(given) == 2)
+
+    assert given == [0.0, client.PATIENT]
+
+
+@in_virtual_time
+async def test_a_key_whose_task_never_began_is_worked_on_by_the_next_leader() -> None:
+    seen: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        seen.append(key)
+
+    queue = queue_of(reconcile)
+    first = asyncio.create_task(queue.run(list))
+    await until(lambda: queue.running)
+    first.cancel()
+    queue.add(A)  # its task is cancelled before it begins
+    with suppress(asyncio.CancelledError):
+        await first
+    assert seen == []
+
+    second = asyncio.create_task(queue.run(lambda: [A]))
+    await until(lambda: seen == [A])
+    second.cancel()
+
+
+@in_virtual_time
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e9])
+@pytest.mark.parametrize("how", ["after", "pause", "returned"])
+async def test_no_time_that_an_author_gives_keeps_a_key_away_for_good(
+    seconds: float, how: str
+) -> None:
+    began: list[float] = []
+
+    async def reconcile(_: Key) -> float | None:
+        began.append(now())
+        if len(began) > 1:
+            return None
+        if how == "returned":
+            return seconds
+        given: Any = {how: seconds}
+        raise RetryError("later", **given)
+
+    async with working(reconcile, keys=(A,)):
+        await asyncio.sleep(601)
+
+    assert len(began) == 2
+    assert began[1] - began[0] == pytest.approx(600)

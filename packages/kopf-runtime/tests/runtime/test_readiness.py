@@ -1,0 +1,308 @@
+"""Without an author's `status`, an object is ready once its children are, by their own status."""
+
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import kopf_runtime as kr
+from kopf_runtime.declaring.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET
+from kopf_runtime.process.controller import Controller
+from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
+from tests.support.api_server import ApiServer
+from tests.support.running import operating
+from tests.support.waiting import until
+
+KEY, CHILD = ("ns", "one"), ("ns", "w")
+KINDS = (DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer(WIDGET, *KINDS).running() as one:
+        yield one
+
+
+def controller(*kinds: kr.Kind, spec: Raw | None = None, **owns: Any) -> Controller:
+    """Return a controller of Widgets that have a child of each of these kinds."""
+    widgets = Controller(WIDGET, Widget, lambda _: None)
+    for kind in kinds:
+        widgets.owns(kind, **owns)
+
+    @widgets.desired
+    def desired(one: Widget, _: object) -> list[Raw]:
+        return [
+            {
+                "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "w"},
+                "spec": {"replicas": 3, "text": one.spec.text, **(spec or {})},
+            }
+            for kind in kinds
+        ]  # fmt: skip
+
+    return widgets
+
+
+def condition(type_: str, status: str, message: str = "", reason: str = "") -> Raw:
+    one = {"type": type_, "status": status, "message": message, "reason": reason}
+    return {"conditions": [one]}
+
+
+async def tells(server: ApiServer, status: str, reason: str, message: str) -> None:
+    """Wait until the Widget's condition is this one."""
+
+    def told() -> tuple[Any, ...]:
+        found = ready(server.get(WIDGET, KEY))
+        return tuple(found.get(part) for part in ("status", "reason", "message"))
+
+    await until(lambda: told() == (status, reason, message))
+
+
+def is_well(server: ApiServer) -> Any:
+    return tells(server, "True", "Reconciled", "All of its objects are there.")
+
+
+async def becomes(server: ApiServer, kind: kr.Kind, status: Raw) -> None:
+    """Give the child a status, as its own controller does."""
+    await until(lambda: server.get(kind, CHILD))
+    server.edit(kind, CHILD, lambda raw: raw.update(status=status), subresource="status")
+
+
+SEEN = {"observedGeneration": 1}
+#: All of a Deployment's Pods are there and are new.
+DEPLOYED = {**SEEN, "replicas": 3, "updatedReplicas": 3, "availableReplicas": 3}
+LATE = 'ReplicaSet "w-1" has timed out progressing.'
+TOO_LATE = condition("Progressing", "False", LATE, "ProgressDeadlineExceeded")["conditions"]
+QUOTA = condition("ReplicaFailure", "True", 'pods "w-" is forbidden: exceeded quota')["conditions"]
+#: All of a StatefulSet's Pods are there and are new.
+IN_STATE = {
+    **SEEN, "replicas": 3, "updatedReplicas": 3, "readyReplicas": 3,
+    "currentRevision": "w-1", "updateRevision": "w-1",
+}  # fmt: skip
+#: One of them is.
+ONE_ROLLED = {**IN_STATE, "updateRevision": "w-2", "updatedReplicas": 1}
+#: All of a DaemonSet's Pods are there and are new.
+ON_NODES = {
+    **SEEN, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 2
+}  # fmt: skip
+BY_HAND = {"updateStrategy": {"type": "OnDelete"}}
+PARTED = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "waiting", "message", "well"),
+    [
+        (DEPLOYMENT, {}, "Deployment w: its status is not up to date yet.", None),
+        (
+            DEPLOYMENT,
+            {"conditions": TOO_LATE},  # a former rollout
+            "Deployment w: its status is not up to date yet.",
+            None,
+        ),
+        (DEPLOYMENT, SEEN, "Deployment w: available Pods: 0 of 3.", None),
+        (
+            DEPLOYMENT,
+            {**DEPLOYED, "availableReplicas": 2, **condition("Available", "True")},
+            "Deployment w: available Pods: 2 of 3.",
+            DEPLOYED,
+        ),
+        (
+            DEPLOYMENT,
+            {**DEPLOYED, "replicas": 4, "updatedReplicas": 1, **condition("Available", "True")},
+            "Deployment w: updated Pods: 1 of 3.",
+            DEPLOYED,
+        ),
+        (
+            DEPLOYMENT,
+            {**DEPLOYED, "replicas": 4, "availableReplicas": 4, **condition("Available", "True")},
+            "Deployment w: Pods that are still to go: 1.",
+            DEPLOYED,
+        ),
+        (
+            DEPLOYMENT,
+            {**DEPLOYED, "updatedReplicas": 1, "conditions": TOO_LATE},
+            f"Deployment w: its rollout has failed: {LATE}",
+            DEPLOYED,
+        ),
+        (
+            DEPLOYMENT,
+            {**SEEN, "conditions": QUOTA},
+            'Deployment w: available Pods: 0 of 3 (pods "w-" is forbidden: exceeded quota).',
+            DEPLOYED,
+        ),
+        (
+            DEPLOYMENT,
+            {**SEEN, "conditions": [*TOO_LATE, *QUOTA]},
+            'Deployment w: its rollout has failed: pods "w-" is forbidden: exceeded quota.',
+            DEPLOYED,
+        ),
+        (STATEFUL_SET, {}, "StatefulSet w: its status is not up to date yet.", None),
+        (
+            STATEFUL_SET,
+            {**IN_STATE, "readyReplicas": 2},
+            "StatefulSet w: ready Pods: 2 of 3.",
+            IN_STATE,
+        ),
+        (STATEFUL_SET, ONE_ROLLED, "StatefulSet w: updated Pods: 1 of 3.", IN_STATE),
+        (
+            STATEFUL_SET,
+            {**IN_STATE, "replicas": 4},
+            "StatefulSet w: Pods that are still to go: 1.",
+            IN_STATE,
+        ),
+        (DAEMON_SET, {}, "DaemonSet w: its status is not up to date yet.", None),
+        (
+            DAEMON_SET,
+            {**ON_NODES, "numberAvailable": 1},
+            "DaemonSet w: available Pods: 1 of 2.",
+            ON_NODES,
+        ),
+        (
+            DAEMON_SET,
+            {**ON_NODES, "updatedNumberScheduled": 1},
+            "DaemonSet w: updated Pods: 1 of 2.",
+            ON_NODES,
+        ),
+        (JOB, {}, "Job w: it has not completed yet.", condition("Complete", "True")),
+        (JOB, condition("Failed", "True", "Too late."), "Job w: it has failed: Too late.", None),
+        (POD, {}, "Pod w: it is Pending.", {"phase": "Succeeded"}),
+        (
+            POD,
+            {"phase": "Running", **condition("Ready", "False", "containers not ready: [c]")},
+            "Pod w: containers not ready: [c].",
+            {"phase": "Running", **condition("Ready", "True")},
+        ),
+        (POD, {"phase": "Failed"}, "Pod w: it is Failed.", None),
+    ],
+    ids=lambda value: str(value) if isinstance(value, str) else "",
+)
+async def test_a_child_is_ready_as_its_own_status_says(
+    server: ApiServer, kind: kr.Kind, waiting: Raw, message: str, well: Raw | None
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, controller(kind)):
+        await becomes(server, kind, waiting)
+        await tells(server, "False", "NotReady", message)
+
+        if well is not None:
+            await becomes(server, kind, well)
+            await is_well(server)
+            await becomes(server, kind, waiting)
+            await tells(server, "False", "NotReady", message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "waiting", "message", "well"),
+    [
+        (
+            STATEFUL_SET,
+            PARTED,
+            {**ONE_ROLLED, "updatedReplicas": 0},
+            "StatefulSet w: updated Pods: 0 of 1.",
+            ONE_ROLLED,
+        ),
+        (
+            STATEFUL_SET,
+            BY_HAND,
+            {**ONE_ROLLED, "readyReplicas": 2},
+            "StatefulSet w: ready Pods: 2 of 3.",
+            ONE_ROLLED,
+        ),
+        (
+            DAEMON_SET,
+            BY_HAND,
+            {**ON_NODES, "updatedNumberScheduled": 0, "numberAvailable": 1},
+            "DaemonSet w: available Pods: 1 of 2.",
+            {**ON_NODES, "updatedNumberScheduled": 0},
+        ),
+        (
+            DEPLOYMENT,
+            {"replicas": 0},
+            {**SEEN, "replicas": 1, "updatedReplicas": 1},
+            "Deployment w: Pods that are still to go: 1.",
+            SEEN,
+        ),
+    ],
+    ids=["a partition", "OnDelete", "OnDelete of a DaemonSet", "no replicas"],
+)
+async def test_a_child_is_ready_once_as_much_is_new_as_its_spec_asks_for(
+    server: ApiServer, kind: kr.Kind, spec: Raw, waiting: Raw, message: str, well: Raw
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, controller(kind, spec=spec)):
+        await becomes(server, kind, waiting)
+        await tells(server, "False", "NotReady", message)
+        await becomes(server, kind, well)
+
+        await is_well(server)
+
+
+async def test_an_edit_is_not_done_before_the_new_pods_have_replaced_the_old(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, controller(DEPLOYMENT)):
+        await becomes(server, DEPLOYMENT, {**DEPLOYED, **condition("Available", "True")})
+        await is_well(server)
+
+        server.edit(WIDGET, KEY, edit("new"))
+
+        await tells(server, "False", "NotReady", "Deployment w: its status is not up to date yet.")
+        seen = {**DEPLOYED, "observedGeneration": 2, **condition("Available", "True")}
+        for status, missing in (
+            ({**seen, "replicas": 4, "updatedReplicas": 1}, "updated Pods: 1 of 3"),
+            ({**seen, "replicas": 4}, "Pods that are still to go: 1"),
+            ({**seen, "availableReplicas": 2}, "available Pods: 2 of 3"),
+        ):
+            await becomes(server, DEPLOYMENT, status)
+            await tells(server, "False", "NotReady", f"Deployment w: {missing}.")
+        await becomes(server, DEPLOYMENT, seen)
+        await is_well(server)
+
+
+async def test_each_child_that_is_not_ready_is_named(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, controller(JOB, SECRET, POD)):
+        await tells(
+            server, "False", "NotReady",
+            "Job w: it has not completed yet; Pod w: it is Pending.",
+        )  # fmt: skip
+        await becomes(server, JOB, condition("Complete", "True"))
+
+        await tells(server, "False", "NotReady", "Pod w: it is Pending.")
+
+
+async def test_a_child_of_another_kind_only_has_to_exist(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, controller(SECRET)):
+        await is_well(server)
+
+
+async def test_an_author_who_reads_a_child_says_when_it_is_ready(server: ApiServer) -> None:
+    one = controller(
+        POD, type_=kr.Conditioned, keep=lambda pod: pod.status.phase,
+        unready=lambda phase: "" if phase == "Running" else f"phase {phase}",
+    )  # fmt: skip
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await becomes(server, POD, {"phase": "Pending"})
+        await tells(server, "False", "NotReady", "Pod w: phase Pending.")
+        await becomes(server, POD, {"phase": "Running"})
+
+        await is_well(server)
+
+
+async def test_an_author_who_reads_a_child_and_says_nothing_needs_it_to_exist(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, controller(POD, type_=kr.Conditioned, keep=lambda pod: None)):
+        await is_well(server)
+
+
+def test_what_lacks_a_child_is_not_ready() -> None:
+    lacking: Any = SimpleNamespace(wanted=("one", "another"))
+
+    told = kr.by_default(kr.Observed(lacking, (), None, now=0.0))
+
+    assert (told.ready, told.message) == (False, "2 of its objects are missing.")

@@ -1,0 +1,743 @@
+"""Each kind and namespace is listed, watched, lost and found again by itself."""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+from msgspec import Raw
+
+import kopf_runtime as kr
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring import errors
+from kopf_runtime.declaring.errors import ApiError
+from kopf_runtime.declaring.kinds import CONFIG_MAP, Key
+from kopf_runtime.watching import listing, reflector
+from kopf_runtime.watching.source import Source
+from runtime import widgets
+from runtime.widgets import WIDGET, edit, ready, widget
+from tests.support.api_server import ApiServer, Asked, RefusedError
+from tests.support.running import connected, operating
+from tests.support.waiting import until
+
+A, B = ("a", "w-one"), ("b", "w-one")
+BOTH = kr.Settings(namespaces=("a", "b"))
+FORBIDDEN = RefusedError(403, "Forbidden", "no right in b")
+GONE = RefusedError(404, "NotFound", "no such thing in b")
+AWAY = RefusedError(503, "ServiceUnavailable", "b's shard is away", after=1)
+
+
+def put_both(server: ApiServer) -> None:
+    for namespace in ("a", "b"):
+        server.put(WIDGET, widget(namespace=namespace))
+
+
+def text(server: ApiServer, key: tuple[str, str]) -> Any:
+    return (server.get(CONFIG_MAP, key) or {"data": {}})["data"].get("text")
+
+
+# --- C2 -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [FORBIDDEN, GONE, AWAY], ids=lambda e: str(e.code))
+@pytest.mark.parametrize("which", ["widgets", "configmaps", ".*"])
+async def test_c2_a_namespace_that_cannot_be_listed_holds_up_no_other(
+    server: ApiServer, error: RefusedError, which: str
+) -> None:
+    put_both(server)
+    server.refuse("GET", f"/namespaces/b/{which}$", error, times=float("inf"))
+
+    async with operating(server, one := widgets.controller(), settings=BOTH) as operator:
+        await until(lambda: text(server, A) == "hello")
+        await until(lambda: one.unserved()[0] and one.unserved()[1])
+
+        assert one.unserved()[1] == 1  # it is ready, for it serves what it can
+        assert any("/namespaces/b/" in told for told in one.unserved()[0])
+        labels = {
+            "watched_namespace": "b",
+            "resource": "configmaps" if which == "configmaps" else "widgets",
+        }
+        await until(lambda: operator.metric("unserved", **labels) == 1)
+        assert server.get(CONFIG_MAP, B) is None
+
+        server.answers.clear()  # and it comes back by itself
+        await until(lambda: text(server, B) == "hello")
+        await until(lambda: operator.metric("unserved", **labels) == 0)
+        assert one.unserved() == ([], 2)
+
+
+async def test_c2_a_namespace_that_was_never_listed_does_not_say_that_sweeps_fail(
+    server: ApiServer,
+) -> None:
+    put_both(server)
+    server.refuse("GET", "/namespaces/b/", GONE, times=float("inf"))
+    began = time.time()
+
+    async with operating(server, one := widgets.controller(), settings=BOTH):
+        assert one.last_sweep() == 0  # nothing is served yet
+        await until(lambda: one.unserved()[1] == 1)
+
+        assert one.last_sweep() >= began
+
+
+async def test_c2_nothing_is_ready_before_each_namespace_was_tried(server: ApiServer) -> None:
+    put_both(server)
+    go_on = asyncio.Event()
+
+    async def hang(request: web.Request) -> None:
+        if "/namespaces/b/" in request.path:
+            await go_on.wait()
+
+    server.answers.append(hang)
+    async with operating(server, one := widgets.controller(), settings=BOTH):
+        await until(lambda: text(server, A))
+        assert one.unserved()[1] == 0
+
+        go_on.set()
+        await until(lambda: one.unserved()[1] == 2)
+
+
+async def test_a_kind_that_comes_late_needs_no_restart(server: ApiServer) -> None:
+    server.kinds.remove(WIDGET)
+    server.put(WIDGET, widget())
+
+    async with operating(server, one := widgets.controller()):
+        await until(lambda: any("install its CRD" in told for told in one.unserved()[0]))
+        server.kinds.add(WIDGET)
+
+        await until(lambda: text(server, ("ns", "w-one")) == "hello")
+
+
+async def test_an_object_without_right_to_its_namespace_gets_no_second_child(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget())
+    server.refuse("GET", "/configmaps$", FORBIDDEN, times=float("inf"))
+
+    async with operating(server, widgets.controller()):
+        await until(
+            lambda: ready(server.get(WIDGET, ("ns", "one"))).get("reason") == "KindNotServed"
+        )
+
+    assert [write for write in server.writes if not write.endswith("/status")] == []
+
+
+# --- hot loops ----------------------------------------------------------------------------------
+
+
+async def requests_of(server: ApiServer, seconds: float) -> int:
+    """Return how many requests came within so many seconds; slower machines send fewer."""
+    async with operating(server, widgets.controller()):
+        await asyncio.sleep(seconds)
+    return len(server.requests)
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 404, 410, 429, 500, 503])
+async def test_m4_no_refusal_makes_a_hot_loop(server: ApiServer, code: int) -> None:
+    server.refuse("GET", "/", RefusedError(code, "No"), times=float("inf"))
+
+    assert await requests_of(server, 1.5) <= 12  # two paths: 0, 0.2, 0.6, 1.4 s
+
+
+async def test_m4_a_watch_that_ends_at_once_makes_no_hot_loop(server: ApiServer) -> None:
+    async def end(request: web.Request) -> web.Response | None:
+        return web.Response() if request.query.get("watch") else None
+
+    server.answers.append(end)
+
+    assert await requests_of(server, 1.5) <= 30
+
+
+@pytest.mark.parametrize(
+    "body", ["", "{}", "[]", "null", '{"items": 5}', '{"metadata": {"resourceVersion": "x"}}', "<"]
+)
+async def test_m4_a_list_that_is_none_makes_no_hot_loop_and_no_end(
+    server: ApiServer, body: str
+) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text=body, content_type="application/json")
+
+    server.answers.append(answer)
+
+    assert await requests_of(server, 1.5) <= 12
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "", "[]", '{"type":"ADDED"}', '{"type":"BOOKMARK","object":{}}', "<html>", '{"type":',
+        '{"type":"ERROR","object":{"code":"x"}}', '{"type":"ERROR","object":{"code":410}}',
+        '{"type":"ADDED","object":{}}', '{"type":"DELETED","object":{"metadata":{}}}',
+    ],
+)  # fmt: skip
+async def test_m4_a_watch_that_tells_nonsense_makes_no_hot_loop_and_no_end(
+    server: ApiServer, line: str
+) -> None:
+    async def answer(request: web.Request) -> web.Response | None:
+        return web.Response(text=f"{line}\n") if request.query.get("watch") else None
+
+    server.answers.append(answer)
+
+    assert await requests_of(server, 1.0) <= 30
+
+
+class _Nowhere:
+    """A sink that keeps nothing."""
+
+    def take(self, raw: Raw) -> None:
+        pass
+
+    def gone(self, raw: Raw) -> None:
+        pass
+
+    def replace(self, seen: dict[Key, int], version: int, namespace: str | None) -> list[Key]:
+        return []
+
+    def reset(self, namespace: str | None) -> None:
+        pass
+
+
+async def test_a_watch_that_fails_as_the_operator_ends_does_not_outlive_it(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watching, fails = asyncio.Event(), asyncio.Event()
+
+    async def lines(path: str, _: dict[str, str]) -> AsyncIterator[bytes]:
+        watching.set()
+        await fails.wait()
+        raise ApiError("GET", path, 0, "Lost", "the connection was lost")
+        yield b""
+
+    async with connected(server) as client:
+        monkeypatch.setattr(client, "lines", lines)
+        following = reflector.Reflector(
+            client, Metrics("test"), _Nowhere(), WIDGET.path(), resource="widgets",
+            namespace=None, selector="", sweep_period=300.0, changed=lambda: None,
+        )  # fmt: skip
+        task = asyncio.create_task(following.run())
+        await watching.wait()
+
+        fails.set()
+        task.cancel()
+
+        done, _ = await asyncio.wait({task}, timeout=60)
+        task.cancel()
+        assert done, "it has forgotten that it was cancelled"
+
+
+async def test_sweeps_that_fail_are_told_though_watches_go_on(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    refused: list[str] = []
+
+    async def refuse_lists(request: web.Request) -> web.Response | None:
+        if request.method != "GET" or request.query.get("watch"):
+            return None
+        refused.append(request.path)
+        return RefusedError(429, "TooManyRequests").response()
+
+    settings = kr.Settings(sweep_period=0.2)
+    async with operating(server, one := widgets.controller(), settings=settings) as operator:
+        await until(lambda: operator.synced and server.watching == 2)
+        server.answers.append(refuse_lists)
+        await until(lambda: len(set(refused)) == 2)
+        before, asked = one.last_sweep(), len(refused)
+        await until(lambda: len(refused) > asked + 2)
+        server.edit(WIDGET, ("ns", "one"), edit("seen by the watch"))
+
+        await until(lambda: text(server, ("ns", "w-one")) == "seen by the watch")
+        assert one.last_sweep() == before
+        assert one.unserved()[0] == []
+
+
+# --- M5: history --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("told", ["by an event", "by a bookmark"])
+async def test_m5_a_restore_of_etcd_is_noticed_at_the_next_watch(
+    server: ApiServer, told: str
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller()) as operator:
+        await until(lambda: text(server, ("ns", "w-one")) and operator.synced)
+        await until(lambda: server.watching == 2)
+        restore = server.snapshot()
+        server.version += 1000  # other kinds' writes
+        if told == "by an event":
+            server.edit(WIDGET, ("ns", "one"), edit("lost by the restore"))
+            await until(lambda: text(server, ("ns", "w-one")) == "lost by the restore")
+        else:
+            server.bookmark()
+            await asyncio.sleep(0.1)
+
+        restore()
+        server.edit(WIDGET, ("ns", "one"), edit("after the restore"))
+
+        await until(lambda: text(server, ("ns", "w-one")) == "after the restore")
+
+
+# --- watches and lists --------------------------------------------------------------------------
+
+
+async def test_a_watch_that_ends_is_opened_again_where_it_was(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller()):
+        await until(lambda: text(server, ("ns", "w-one")))
+        for number in range(3):
+            await until(lambda: server.watching == 2)
+            server.close_watches()
+            server.edit(WIDGET, ("ns", "one"), edit(f"{number}"))
+            await until(lambda n=number: text(server, ("ns", "w-one")) == f"{n}")  # type: ignore[misc]
+
+    lists = [one for one in server.requests if one.query.get("limit") == str(listing.PAGE)]
+    assert len(lists) == 2  # one for each kind
+
+
+async def test_a_version_that_is_too_old_is_followed_by_a_list(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller()):
+        await until(lambda: text(server, ("ns", "w-one")) and server.watching == 2)
+
+        server.mute = True
+        server.edit(WIDGET, ("ns", "one"), edit("new"))
+        server.mute = False
+        oldest = server.version
+
+        async def expired(request: web.Request) -> web.Response | None:
+            if not request.query.get("watch") or "widgets" not in request.path:
+                return None
+            if int(request.query["resourceVersion"]) >= oldest:
+                return None
+            error = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+            return web.json_response({"type": "ERROR", "object": error}, dumps=_line)
+
+        server.answers.append(expired)
+        server.close_watches()
+
+        await until(lambda: text(server, ("ns", "w-one")) == "new")
+
+
+def _line(thing: Any) -> str:
+    import json
+
+    return json.dumps(thing) + "\n"
+
+
+def pages(server: ApiServer) -> list[Asked]:
+    return [
+        one for one in server.requests
+        if one.path.endswith("/widgets") and not one.query.get("watch")
+        and one.query.get("limit") != "1"
+    ]  # fmt: skip
+
+
+async def test_minor_3_a_page_that_fails_is_asked_for_again_and_not_the_first(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "PAGE", 5)
+    monkeypatch.setattr(errors, "MIN_PAUSE_SECONDS", 0.02)
+    for number in range(12):
+        server.put(WIDGET, widget(f"w{number}"))
+    failures = 3
+
+    async def fail(request: web.Request) -> web.Response | None:
+        nonlocal failures
+        if request.query.get("continue") == "5" and failures:
+            failures -= 1
+            return RefusedError(500, "InternalError").response()
+        return None
+
+    server.answers.append(fail)
+    async with operating(server, widgets.controller()):
+        await until(lambda: len(server.all(CONFIG_MAP)) == 12)
+
+    asked = [one.query.get("continue") for one in pages(server)]
+    assert asked == [None, "5", "5", "5", "5", "10"]
+
+
+@pytest.mark.parametrize("which", ["the first page", "another page", "a sweep"])
+async def test_minor_3_a_list_waits_as_long_as_it_is_told(
+    server: ApiServer, which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "PAGE", 5)
+    monkeypatch.setattr(errors, "MIN_PAUSE_SECONDS", 0.01)
+    for number in range(7):
+        server.put(WIDGET, widget(f"w{number}"))
+    first = 0
+    times: list[float] = []
+
+    async def busy(request: web.Request) -> web.Response | None:
+        nonlocal first
+        if not request.path.endswith("/widgets") or request.query.get("limit") != "5":
+            return None
+        if ("continue" in request.query) != (which == "another page"):
+            return None
+        first += 1
+        if which == "a sweep" and first == 1:
+            return None
+        times.append(time.monotonic())
+        busy = RefusedError(429, "TooManyRequests", "come back later", after=1)
+        return busy.response() if len(times) == 1 else None
+
+    server.answers.append(busy)
+    settings = kr.Settings(sweep_period=0.02)
+    async with operating(server, widgets.controller(), settings=settings, working=False):
+        await until(lambda: len(times) > 1)
+
+    assert times[1] - times[0] >= 1
+
+
+async def test_a_page_that_goes_on_failing_is_told_and_holds_up_no_other(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with one object that etcd, or the webhook that converts it, cannot give."""
+    monkeypatch.setattr(listing, "PAGE", 5)
+    monkeypatch.setattr(listing, "PATIENCE", 0.1)
+    put_both(server)
+    for number in range(12):
+        server.put(WIDGET, widget(f"w{number}", namespace="b"))
+
+    async def fail(request: web.Request) -> web.Response | None:
+        if "/namespaces/b/widgets" in request.path and request.query.get("continue") == "5":
+            return RefusedError(500, "InternalError", "unable to decode w7").response()
+        return None
+
+    server.answers.append(fail)
+    async with operating(server, one := widgets.controller(), settings=BOTH) as operator:
+        await until(lambda: any("unable to decode w7" in why for why in one.unserved()[0]))
+        assert operator.metric("unserved", watched_namespace="b", resource="widgets") == 1
+        await until(lambda: one.unserved()[1] == 1 and text(server, A))
+
+        server.answers.clear()
+        await until(lambda: server.get(CONFIG_MAP, ("b", "w-w7")))
+
+
+async def test_lists_that_expire_again_and_again_are_told(server: ApiServer) -> None:
+    put_both(server)
+    expired = RefusedError(410, "Expired", "the continue token is too old")
+    server.refuse("GET", "/namespaces/b/widgets$", expired, times=float("inf"))
+
+    async with operating(server, one := widgets.controller(), settings=BOTH):
+        await until(lambda: any("token is too old" in why for why in one.unserved()[0]))
+        await until(lambda: one.unserved()[1] == 1)
+
+
+async def test_sweeps_go_on_though_each_watch_fails(server: ApiServer) -> None:
+    """As behind a load balancer that cuts each watch: what it loses is found all the same."""
+
+    async def cut(request: web.Request) -> web.Response | None:
+        if request.query.get("watch"):
+            return RefusedError(504, "Timeout", "no streams here").response()
+        return None
+
+    server.answers.append(cut)
+    server.put(WIDGET, widget())
+    settings = kr.Settings(sweep_period=1.0)
+    async with operating(server, widgets.controller(), settings=settings) as operator:
+        await until(lambda: operator.synced and text(server, ("ns", "w-one")) == "hello")
+        server.edit(WIDGET, ("ns", "one"), edit("edited"))
+
+        await until(lambda: text(server, ("ns", "w-one")) == "edited", seconds=20)
+
+
+async def test_the_pages_of_a_long_list_grow_with_it(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "PAGE", 5)
+    monkeypatch.setattr(listing, "SHARE", 0.5)
+    for number in range(60):
+        server.put(WIDGET, widget(f"w{number}"))
+
+    async with operating(server, widgets.controller()):
+        await until(lambda: len(server.all(CONFIG_MAP)) == 60)
+
+    assert [one.query["limit"] for one in pages(server)] == ["5", "5", "5", "7", "11", "16", "24"]
+
+
+async def test_a_page_of_large_objects_is_given_up_for_a_smaller_one(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages grow with small objects; if large ones follow, one page could use up all memory."""
+    monkeypatch.setattr(listing, "PAGE", 5)
+    monkeypatch.setattr(listing, "SHARE", 0.5)
+    monkeypatch.setattr(listing, "MOST_BYTES", 20_000)
+    sizes: list[int] = []
+    request = Client.request
+
+    async def noting(self: Client, method: str, path: str, *args: Any, **options: Any) -> bytes:
+        answer = await request(self, method, path, *args, **options)
+        if path.endswith("/widgets") and "limit=1&" not in f"{options['query']}&":
+            sizes.append(len(answer))
+        return answer
+
+    monkeypatch.setattr(Client, "request", noting)
+    for number in range(60):
+        server.put(WIDGET, widget(f"small-{number}"))
+    for number in range(20):
+        server.put(WIDGET, widget(f"tall-{number}", annotations={"a": "x" * 4_000}))
+    server.put(WIDGET, widget("tallest", annotations={"a": "x" * 40_000}))
+
+    async with operating(server, one := widgets.controller(), working=False) as operator:
+        await until(lambda: operator.synced)
+
+        assert len(one.primaries.cache) == 81
+    assert len(sizes) > 5
+    assert max(sizes) <= 20_000
+
+
+@pytest.mark.parametrize("late", ["the first page", "another page"])
+async def test_a_page_that_takes_too_long_is_asked_for_in_smaller_parts(
+    server: ApiServer, late: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As over a slow link: the same page would come too late each time, and nothing be served."""
+    monkeypatch.setattr(listing, "PAGE", 12)
+    monkeypatch.setattr(errors, "MIN_PAUSE_SECONDS", 0.01)
+    for number in range(40):
+        server.put(WIDGET, widget(f"w{number}"))
+
+    async def slow(request: web.Request) -> web.Response | None:
+        large = request.path.endswith("/widgets") and int(request.query.get("limit", 0)) > 4
+        if large and ("continue" in request.query) == (late == "another page"):
+            await asyncio.sleep(60)
+        return None
+
+    server.answers.append(slow)
+    async with operating(server, one := widgets.controller(), working=False) as operator:
+        operator.client._timeout = 0.2
+        await until(lambda: operator.synced)
+
+        assert len(one.primaries.cache) == 40
+    limits = [int(one.query["limit"]) for one in pages(server)]
+    assert limits.count(12) <= 2  # and no more than were needed to see that it is too large
+
+
+async def test_the_next_page_is_asked_for_before_the_last_one_is_stored(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 100,000 objects, the operator would otherwise wait half of the time."""
+    monkeypatch.setattr(listing, "PAGE", 5)
+    order: list[str] = []
+    request, take = Client.request, Source.take
+
+    async def asking(self: Client, method: str, path: str, *args: Any, **options: Any) -> bytes:
+        if "continue" in options.get("query", ""):
+            order.append("page")
+        return await request(self, method, path, *args, **options)
+
+    def taking(self: Source[Any], raw: Raw) -> tuple[Key, int, bool] | None:
+        order.append("object")
+        return take(self, raw)
+
+    monkeypatch.setattr(Client, "request", asking)
+    monkeypatch.setattr(Source, "take", taking)
+    for number in range(12):
+        server.put(WIDGET, widget(f"w{number}"))
+
+    async with operating(server, widgets.controller(), working=False) as operator:
+        await until(lambda: operator.synced)
+
+    assert order == ["page", *["object"] * 5, "page", *["object"] * 7]
+
+
+async def test_a_list_that_ends_early_leaves_no_request_behind(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a restore of etcd, the first page shows that the list is of no use."""
+    monkeypatch.setattr(listing, "PAGE", 5)
+    request = Client.request
+    under_way = 0
+
+    async def hanging(self: Client, method: str, path: str, *args: Any, **options: Any) -> bytes:
+        nonlocal under_way
+        under_way += 1
+        try:
+            if "continue" in options["query"]:
+                await asyncio.sleep(60)
+            return await request(self, method, path, *args, **options)
+        finally:
+            under_way -= 1
+
+    monkeypatch.setattr(Client, "request", hanging)
+    for number in range(12):
+        server.put(WIDGET, widget(f"w{number}"))
+
+    async with connected(server) as client:
+        lister = listing.Lister(client, WIDGET.path(None), "")
+        async with contextlib.aclosing(lister.pages()) as pages:
+            await anext(pages)
+            await until(lambda: under_way == 1)
+
+        assert under_way == 0
+
+
+async def test_a_long_page_leaves_time_for_other_tasks(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sweep's page has up to 2 MB: meanwhile an edit is waiting."""
+    monkeypatch.setattr(listing, "PAGE", 500)
+    turns = 0
+    taken: list[int] = []
+    take = Source.take
+
+    def taking(self: Source[Any], raw: Raw) -> tuple[Key, int, bool] | None:
+        taken.append(turns)
+        return take(self, raw)
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    monkeypatch.setattr(Source, "take", taking)
+    for number in range(300):
+        server.put(WIDGET, widget(f"w{number}"))
+    task = asyncio.create_task(other())
+    async with operating(server, widgets.controller()):
+        await until(lambda: len(taken) >= 300)
+    task.cancel()
+
+    assert len(pages(server)) == 1
+    assert max(Counter(taken[:300]).values()) <= 100
+
+
+async def test_a_missed_event_is_made_good_by_the_next_sweep_and_counted(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(
+        server, widgets.controller(), settings=kr.Settings(sweep_period=0.3)
+    ) as operator:
+        await until(lambda: text(server, ("ns", "w-one")) and server.watching == 2)
+        server.mute = True
+        server.edit(WIDGET, ("ns", "one"), edit("missed"))
+        server.version += 1
+        server.mute = False
+        server.bookmark()  # the watch believes that it has seen it
+
+        await until(lambda: text(server, ("ns", "w-one")) == "missed")
+        await until(lambda: operator.metric("sweep_repairs_total", resource="widgets") == 1)
+
+
+async def test_minor_10_changes_in_flight_are_no_repairs(server: ApiServer) -> None:
+    for name in ("one", "short"):
+        server.put(WIDGET, widget(name))
+    asking: list[web.Request] = []  # the lists so far; only the last one may still be waiting
+    allowed = 1
+
+    async def one_by_one(request: web.Request) -> web.Response | None:
+        if request.path.endswith("/widgets") and request.query.get("limit") == str(listing.PAGE):
+            asking.append(request)
+            number = len(asking)
+            await until(lambda: number <= allowed or number < len(asking))
+        return None
+
+    server.answers.append(one_by_one)
+    async with operating(
+        server, one := widgets.controller(), settings=kr.Settings(sweep_period=0.02), working=False
+    ) as operator:
+        await until(lambda: operator.synced and server.watching == 2 and len(asking) == 2)
+        watches, server.watches, told = server.watches, {}, len(server.history)
+        server.edit(WIDGET, ("ns", "one"), edit("edited"))
+        server.put(WIDGET, widget("new"))
+        server.remove(WIDGET, ("ns", "short"))
+        allowed = 2
+        await until(lambda: len(asking) == 3)  # a sweep came before the events
+        assert {record.key[1] for record in one.primaries.cache} == {"one", "new"}
+
+        server.watches = watches
+        server.put(WIDGET, widget("last"))
+        for queue, select in watches.items():
+            for change in server.history[told:-1]:
+                if (line := select(change)) is not None:
+                    queue.put_nowait(line)
+        await until(lambda: one.primaries.cache.get(("ns", "last")))
+        allowed = 3
+        await until(lambda: len(asking) == 4)
+
+        assert operator.metric("sweep_repairs_total", resource="widgets") == 0
+
+
+async def test_minor_1_a_standby_watches_and_writes_nothing(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+
+    async with operating(server, one := widgets.controller(), working=False) as operator:
+        await until(lambda: operator.synced)
+        for number in range(20):
+            server.put(WIDGET, widget(f"w{number}"))
+        await until(lambda: len(one.primaries.cache) == 21)
+
+        assert len(one.queue) == 0
+        assert server.writes == []
+
+
+async def test_a_page_that_is_older_than_an_event_takes_nothing_back(server: ApiServer) -> None:
+    """A sweep's pages show what was there when it began; a mended object may have come since."""
+    server.put(WIDGET, widget())
+    async with operating(server, one := widgets.controller()) as operator:
+        await until(lambda: text(server, ("ns", "w-one")) == "hello")
+
+        def page(version: int, said: object) -> Raw:
+            raw = json.loads(server.objects[WIDGET, ("ns", "one")].encode())
+            raw["metadata"]["resourceVersion"], raw["spec"] = str(version), {"text": said}
+            return Raw(json.dumps(raw).encode())
+
+        now = int((server.get(WIDGET, ("ns", "one")) or {})["metadata"]["resourceVersion"])
+        await until(
+            lambda: (known := one.primaries.cache.get(("ns", "one"))) and known.version >= now
+        )
+        one.primaries.take(page(now - 1, 5))
+        assert one.primaries.cache.get(("ns", "one"))
+        server.remove(CONFIG_MAP, ("ns", "w-one"))
+        await until(lambda: text(server, ("ns", "w-one")) == "hello")
+
+        one.primaries.take(page(now + 1000, 5))
+        assert not one.primaries.cache.get(("ns", "one"))
+        one.primaries.take(page(now + 999, "stale"))
+        assert not one.primaries.cache.get(("ns", "one"))
+        assert operator.metric("unreadable_objects", resource="widgets") == 1
+
+
+# --- a single look ------------------------------------------------------------------------------
+
+
+async def test_a_look_that_finds_nothing_takes_no_object_that_came_meanwhile(
+    server: ApiServer,
+) -> None:
+    first = server.put(WIDGET, widget())["metadata"]["uid"]
+    async with operating(server, one := widgets.controller(), working=False):
+
+        def known() -> str:
+            record = one.primaries.cache.get(("ns", "one"))
+            return record.uid if record is not None else ""
+
+        async def answer_late(request: web.Request) -> web.Response | None:
+            if request.path != WIDGET.at(("ns", "one")):
+                return None
+            server.remove(WIDGET, ("ns", "one"))
+            second = server.put(WIDGET, widget())["metadata"]["uid"]
+            await until(lambda: known() == second)
+            return GONE.response()  # of the first one
+
+        await until(lambda: known() == first)
+        server.answers.append(answer_late)
+
+        assert await one.primaries.fetch(("ns", "one")) is None
+        assert known() not in ("", first)
+
+
+async def test_a_child_that_only_a_look_finds_gone_comes_back(server: ApiServer) -> None:
+    child = "ns", "w-one"
+    server.put(WIDGET, widget())
+    async with operating(server, one := widgets.controller()):
+        await until(lambda: text(server, child) == "hello" and one.children[CONFIG_MAP].cache)
+        server.mute = True  # no watch tells
+        server.remove(CONFIG_MAP, child)
+
+        assert await one.children[CONFIG_MAP].fetch(child) is None
+        await until(lambda: text(server, child) == "hello")

@@ -1,0 +1,423 @@
+"""/metrics over real TLS: who may scrape it, and what strangers cost."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import trustme
+from aiohttp import web
+from yarl import URL
+
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.settings import Settings
+from kopf_runtime.endpoints import scrapers
+from kopf_runtime.endpoints.scrapers import ACCESS_REVIEWS, TOKEN_REVIEWS
+from kopf_runtime.endpoints.web import MAX_CONNECTIONS, CertificateError, Server, listen
+from tests.support.api_server import ApiServer, RefusedError
+from tests.support.certificates import trust_in, write_certificate
+from tests.support.running import connected
+from tests.support.waiting import until
+
+HERE = ("127.0.0.1", 0)
+PROMETHEUS = {
+    "username": "system:serviceaccount:monitoring:prometheus", "uid": "u-1",
+    "groups": ["system:serviceaccounts", "system:authenticated"],
+    "extra": {"authentication.kubernetes.io/pod-name": ["prometheus-0"]},
+}  # fmt: skip
+
+
+@dataclass
+class Reviews:
+    """What the API server knows of tokens, and what it was asked."""
+
+    users: dict[str, dict[str, Any]]
+    scrapers: set[str]
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    #: Cleared, it hangs.
+    answering: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __call__(self, request: web.Request) -> web.Response | None:
+        if request.path not in (TOKEN_REVIEWS, ACCESS_REVIEWS):
+            return None
+        spec = (await request.json())["spec"]
+        self.asked.append(spec)
+        await self.answering.wait()
+        if request.path == ACCESS_REVIEWS:
+            return web.json_response({"status": {"allowed": spec["user"] in self.scrapers}})
+        user = self.users.get(spec["token"])
+        status = {"authenticated": True, "user": user} if user else {"error": "invalid token"}
+        return web.json_response({"status": status})
+
+
+@pytest.fixture
+def reviews(server: ApiServer) -> Reviews:
+    users = {"good": PROMETHEUS, "other": {"username": "jane"}}
+    known = Reviews(users, {PROMETHEUS["username"]})  # type: ignore[arg-type]
+    known.answering.set()
+    server.answers.append(known)
+    return known
+
+
+CA = trustme.CA()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_certificate(tmp_path / "certificate", CA)
+    return tmp_path / "certificate"
+
+
+@dataclass
+class Scraper:
+    """Scrapes as Prometheus does, over one connection that it keeps."""
+
+    url: str
+    session: aiohttp.ClientSession
+
+    async def get(self, token: str = "", **headers: str) -> aiohttp.ClientResponse:
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        async with self.session.get(self.url, headers=headers) as response:
+            await response.read()
+            return response
+
+    async def status(self, token: str = "", **headers: str) -> int:
+        return (await self.get(token, **headers)).status
+
+
+@asynccontextmanager
+async def scraping(url: str, ca: trustme.CA = CA) -> AsyncIterator[Scraper]:
+    connector = aiohttp.TCPConnector(ssl=trust_in(ca), limit=0)
+    async with aiohttp.ClientSession(connector=connector) as session:
+        yield Scraper(url, session)
+
+
+@asynccontextmanager
+async def serving(server: ApiServer, folder: Path | None) -> AsyncIterator[tuple[str, str, Client]]:
+    """Serve; give the URLs of the metrics and of the health, and the operator's client."""
+    metrics = Metrics("tester")
+    endpoints = Server(metrics)
+    settings = replace(
+        Settings(), metrics_bind_address=HERE, health_probe_bind_address=HERE,
+        metrics_cert_path=str(folder or ""),
+    )  # fmt: skip
+    async with connected(server, metrics) as client:
+        await endpoints.start(settings, client, lambda: "", lambda: "")
+        try:
+            metrics_port, health_port = (r.addresses[0][1] for r in endpoints._runners)
+            scheme = "https" if folder else "http"
+            yield (
+                f"{scheme}://127.0.0.1:{metrics_port}/metrics",
+                f"http://127.0.0.1:{health_port}/healthz", client,
+            )  # fmt: skip
+        finally:
+            await endpoints.stop()
+
+
+@asynccontextmanager
+async def scraped(server: ApiServer, folder: Path | None) -> AsyncIterator[Scraper]:
+    async with serving(server, folder) as (url, _, _), scraping(url) as scraper:
+        yield scraper
+
+
+# --- who may ------------------------------------------------------------------------------------
+
+
+async def test_without_a_certificate_metrics_are_plain_and_open(
+    server: ApiServer, reviews: Reviews
+) -> None:
+    async with scraped(server, None) as scraper:
+        assert await scraper.status() == 200
+
+    assert reviews.asked == []
+
+
+async def test_who_may_get_the_metrics_gets_them(
+    server: ApiServer, reviews: Reviews, folder: Path
+) -> None:
+    async with (
+        scraped(server, folder) as scraper,
+        scraper.session.get(scraper.url, headers={"Authorization": "Bearer good"}) as response,
+    ):
+        assert response.status == 200
+        assert "tester_build_info" in await response.text()
+
+    assert reviews.asked == [
+        {"token": "good"},
+        {
+            "user": PROMETHEUS["username"], "uid": "u-1", "groups": PROMETHEUS["groups"],
+            "extra": PROMETHEUS["extra"],
+            "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+        },
+    ]  # fmt: skip
+
+
+async def test_who_has_no_valid_token_is_told_to_bring_one(
+    server: ApiServer, reviews: Reviews, folder: Path
+) -> None:
+    async with scraped(server, folder) as scraper:
+        assert (await scraper.get()).headers["WWW-Authenticate"] == "Bearer"
+        for header in ("", "Basic Zzo=", "Bearer", "Bearer  ", "Bearer tökén", "good"):
+            assert await scraper.status(Authorization=header) == 401, header
+        assert reviews.asked == []  # the API server is not bothered with that
+
+        assert await scraper.status("made-up") == 401
+
+
+async def test_a_standby_lets_scrapers_in_too(
+    server: ApiServer, reviews: Reviews, folder: Path
+) -> None:
+    async with serving(server, folder) as (url, _, client), scraping(url) as scraper:
+        client.may_write = lambda: False
+
+        assert await scraper.status("good") == 200
+
+
+# --- what the API server is asked -----------------------------------------------------------------
+
+
+async def test_the_api_server_is_asked_once_for_many_scrapes(
+    server: ApiServer, reviews: Reviews, folder: Path
+) -> None:
+    reviews.answering.clear()
+    async with scraped(server, folder) as scraper:
+        at_once = asyncio.gather(*(scraper.status("good") for _ in range(20)))
+        await until(lambda: reviews.asked)
+        reviews.answering.set()
+
+        assert await at_once == [200] * 20
+        assert await scraper.status("good") == 200
+    assert len(reviews.asked) == 2
+
+
+@pytest.mark.parametrize(("before", "after"), [(200, 403), (403, 200)])
+async def test_a_right_that_is_taken_away_or_given_is_noticed(
+    server: ApiServer, reviews: Reviews, folder: Path, monkeypatch: pytest.MonkeyPatch,
+    before: int, after: int,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(scrapers, "ALLOWED", 0.05)
+    monkeypatch.setattr(scrapers, "REFUSED", 0.05)
+    rights: dict[int, set[str]] = {200: reviews.scrapers, 403: set()}
+    async with scraped(server, folder) as scraper:
+        reviews.scrapers = rights[before]
+        assert await scraper.status("good") == before
+
+        reviews.scrapers = rights[after]
+        async with asyncio.timeout(60):
+            while await scraper.status("good") != after:
+                await asyncio.sleep(0.01)
+
+
+async def test_made_up_tokens_cost_a_bounded_number_of_reviews_and_shut_nobody_out(
+    server: ApiServer, reviews: Reviews, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scrapers, "REFILL", 3600.0)
+    monkeypatch.setattr(scrapers, "ALLOWED", 0.0)  # so that each scrape is reviewed
+    async with scraped(server, folder) as scraper:
+        assert await scraper.status("good") == 200
+        reviews.asked.clear()
+
+        found = [await scraper.status(f"made-up-{number}") for number in range(100)]
+
+        assert set(found) == {401, 429}
+        assert len(reviews.asked) == found.count(401) < scrapers.BURST
+        assert await scraper.status("good") == 200
+
+
+async def test_strangers_are_let_in_again_when_the_flood_is_over(
+    server: ApiServer, reviews: Reviews, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scrapers, "REFILL", 3600.0)
+    async with scraped(server, folder) as scraper:
+        async with asyncio.timeout(60):
+            while await scraper.status(f"made-up-{len(reviews.asked)}") != 429:
+                pass
+            monkeypatch.setattr(scrapers, "REFILL", 0.05)
+            while await scraper.status("good") == 429:
+                await asyncio.sleep(0.01)
+
+        assert await scraper.status("good") == 200
+
+
+async def test_the_answers_that_are_kept_are_bounded_and_hold_no_token(
+    server: ApiServer, reviews: Reviews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scrapers, "BURST", 10_000)
+    monkeypatch.setattr(scrapers, "KEPT", 20)
+    async with connected(server) as client:
+        gate = scrapers.Scrapers(client)
+        for number in range(100):
+            reviews.users[f"secret-{number}"] = PROMETHEUS
+            assert (await gate.judge(f"Bearer secret-{number}")).status == 200
+
+    assert len(gate._answers) == 20
+    assert not gate._reviews
+    assert "secret" not in repr(gate._answers)
+
+
+async def test_a_huge_header_is_refused_unread(
+    server: ApiServer, reviews: Reviews, folder: Path
+) -> None:
+    async with scraped(server, folder) as scraper:
+        assert await scraper.status("x" * 100_000) == 400
+
+    assert reviews.asked == []
+
+
+@pytest.mark.parametrize("protected", [True, False])
+async def test_idle_connections_are_bounded_and_shut_out_neither_scrapes_nor_probes(
+    server: ApiServer, reviews: Reviews, folder: Path, protected: bool
+) -> None:
+    async with serving(server, folder if protected else None) as (url, health, _):
+        for address in (url, health):
+            port = URL(address).port
+            idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(200)]
+            ends = [asyncio.create_task(reader.read()) for reader, _ in idle]
+
+            async with scraping(address) as scraper:
+                assert await scraper.status("good") == 200
+            await until(lambda: len([end for end in ends if not end.done()]) < MAX_CONNECTIONS)  # noqa: B023
+            for _, writer in idle:
+                writer.close()
+            await asyncio.gather(*ends, return_exceptions=True)
+
+
+@pytest.mark.parametrize("host", ["", "127.0.0.1"])
+def test_an_address_is_listened_on_and_told_if_it_is_taken(host: str) -> None:
+    with listen(host, 0) as first:
+        port = first.getsockname()[1]
+        socket.create_connection((host or "127.0.0.1", port), timeout=5).close()
+
+        with pytest.raises(OSError, match=f"in use .*{port}"):
+            listen(host, port)
+
+
+# --- an API server in trouble -----------------------------------------------------------------
+
+
+async def test_a_scrape_is_refused_while_nobody_can_be_asked(
+    server: ApiServer, reviews: Reviews, folder: Path, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setattr(scrapers, "REFUSED", 0.0)
+    server.answers.clear()
+    met = server.refuse("POST", TOKEN_REVIEWS, RefusedError(500, "InternalError", "etcd is away"))
+    server.answers.append(reviews)
+    async with scraped(server, folder) as scraper:
+        assert await scraper.status("good") == 503
+        assert "The API server cannot say who may scrape /metrics" in caplog.text
+        assert "etcd is away" in caplog.text
+        assert await scraper.status("good") == 200  # the trouble has passed
+
+    assert len(met) == 1
+    assert "good" not in caplog.text
+
+
+@pytest.mark.parametrize("path", [TOKEN_REVIEWS, ACCESS_REVIEWS])
+async def test_nonsense_for_an_answer_lets_nobody_in(
+    server: ApiServer, reviews: Reviews, folder: Path, path: str
+) -> None:
+    async def nonsense(request: web.Request) -> web.Response | None:
+        return web.Response(text='{"status": []}') if request.path == path else None
+
+    server.answers.insert(0, nonsense)
+    async with scraped(server, folder) as scraper:
+        assert await scraper.status("good") == 503
+
+
+async def test_a_hung_api_server_holds_up_neither_probes_nor_the_operator_s_requests(
+    server: ApiServer, reviews: Reviews, folder: Path
+) -> None:
+    reviews.answering.clear()
+    async with (
+        serving(server, folder) as (url, health, client),
+        scraping(url) as scraper,
+        aiohttp.ClientSession() as session,
+    ):
+        hanging = [asyncio.create_task(scraper.status(f"t-{number}")) for number in range(100)]
+        await until(lambda: len(reviews.asked) == scrapers.BURST)
+
+        async with session.get(health) as response:
+            assert response.status == 200
+        assert await client.ask("GET", "/version")
+        for task in hanging:
+            task.cancel()
+        reviews.answering.set()
+
+
+# --- the certificate ----------------------------------------------------------------------------
+
+
+async def test_a_renewed_certificate_is_served_and_connections_stay(
+    server: ApiServer, reviews: Reviews, folder: Path
+) -> None:
+    renewed = trustme.CA()
+    async with serving(server, folder) as (url, _, _), scraping(url) as scraper:
+        assert await scraper.status("good") == 200
+
+        write_certificate(folder, renewed)
+
+        async with scraping(url, renewed) as other:
+            assert await other.status("good") == 200
+        assert await scraper.status("good") == 200  # it would not trust a new connection
+        async with scraping(url) as late:
+            with pytest.raises(aiohttp.ClientConnectorCertificateError):
+                await late.status("good")
+
+
+async def test_half_a_renewal_changes_nothing(
+    server: ApiServer, reviews: Reviews, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    renewed = trustme.CA()
+    async with serving(server, folder) as (url, _, _):
+        key = folder / "tls.key"
+        key.unlink()  # with the former certificate
+        renewed.issue_cert("127.0.0.1").private_key_pem.write_to_path(key)
+        for _ in range(2):
+            async with scraping(url) as scraper:
+                assert await scraper.status("good") == 200
+        key.unlink()
+        async with scraping(url) as scraper:
+            assert await scraper.status("good") == 200
+        assert caplog.text.count("Still serving /metrics with the former certificate") == 2
+
+        key.symlink_to("..data/tls.key")
+        write_certificate(folder, renewed)
+        async with scraping(url, renewed) as scraper:
+            assert await scraper.status("good") == 200
+
+
+@pytest.mark.parametrize("trouble", ["no folder", "no key", "no PEM", "another's key"])
+async def test_without_a_usable_certificate_it_does_not_start(
+    server: ApiServer, folder: Path, trouble: str
+) -> None:
+    key = folder / "tls.key"
+    match trouble:
+        case "no folder":
+            folder = folder / "nowhere"
+        case "no key":
+            key.unlink()
+        case "no PEM":
+            key.write_text("nonsense")
+        case _:
+            key.unlink()
+            CA.issue_cert("127.0.0.1").private_key_pem.write_to_path(key)
+
+    with pytest.raises(CertificateError, match=r"has no usable tls\.crt and tls\.key"):
+        async with serving(server, folder):
+            pass
+
+
+async def test_plain_http_is_refused(server: ApiServer, reviews: Reviews, folder: Path) -> None:
+    async with serving(server, folder) as (url, _, _), aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.ClientError):
+            await session.get(url.replace("https", "http"))

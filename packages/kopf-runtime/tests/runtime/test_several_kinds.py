@@ -1,0 +1,86 @@
+"""Several kinds in one process: each is served, and fails and recovers, by itself."""
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import pytest
+
+import kopf_runtime as kr
+from kopf_runtime.declaring.kinds import CONFIG_MAP
+from kopf_runtime.process.controller import Controller
+from runtime import widgets
+from runtime.widgets import WIDGET, Raw, ready, widget
+from tests.support.api_server import ApiServer, RefusedError
+from tests.support.running import operating
+from tests.support.waiting import until
+
+LABEL = kr.Kind("example.dev", "v1", "labels", "Label")
+KEY = ("ns", "one")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer(WIDGET, LABEL).running() as one:
+        one.put(WIDGET, widget())
+        one.put(LABEL, widget())
+        yield one
+
+
+def labels() -> Controller:
+    """Return the controller of a second kind, which also owns ConfigMaps."""
+
+    def desired(label: widgets.Widget, _: object) -> Iterable[Raw]:
+        yield {
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": f"l-{label.metadata.name}"}, "data": {"text": label.spec.text},
+        }  # fmt: skip
+
+    one = Controller(LABEL, widgets.Widget, lambda _: None)
+    one.owns(CONFIG_MAP)
+    one.desired(desired)
+    return one
+
+
+def text(server: ApiServer, name: str) -> Any:
+    return (server.get(CONFIG_MAP, ("ns", name)) or {"data": {}})["data"].get("text")
+
+
+def is_ready(server: ApiServer, kind: kr.Kind) -> bool:
+    return bool(ready(server.get(kind, KEY)).get("status") == "True")
+
+
+async def test_both_are_served_and_neither_touches_the_other_s_children(
+    server: ApiServer,
+) -> None:
+    async with operating(server, widgets.controller(), labels()):
+        await until(lambda: is_ready(server, WIDGET) and is_ready(server, LABEL))
+        before = len(server.writes)
+        server.edit(CONFIG_MAP, ("ns", "l-one"), lambda raw: raw.update(data={"text": "altered"}))
+        await until(lambda: text(server, "l-one") == "hello")
+
+        assert server.writes[before:] == ["PATCH /api/v1/namespaces/ns/configmaps/l-one"]
+    owners = [
+        server.get(CONFIG_MAP, ("ns", name))["metadata"]["ownerReferences"][0]["kind"]  # type: ignore[index]
+        for name in ("w-one", "l-one")
+    ]
+    assert owners == ["Widget", "Label"]
+
+
+@pytest.mark.parametrize("code", [403, 404])
+async def test_a_kind_that_is_missing_or_forbidden_holds_up_no_other(
+    server: ApiServer, code: int
+) -> None:
+    missing = RefusedError(code, "NotFound" if code == 404 else "Forbidden")
+    server.refuse("GET", "/labels$", missing, times=float("inf"))
+
+    async with operating(server, one := widgets.controller(), other := labels()) as operator:
+        await until(lambda: is_ready(server, WIDGET))
+        await until(lambda: other.unserved()[0])
+        assert one.unserved() == ([], 1)
+        assert other.unserved()[1] == 0
+        unserved = {"resource": "labels", "watched_namespace": ""}
+        assert operator.metric("unserved", **unserved) == 1
+
+        server.answers.clear()
+        await until(lambda: text(server, "l-one") == "hello")
+        await until(lambda: operator.metric("unserved", **unserved) == 0)

@@ -1,0 +1,330 @@
+"""A status is what its author's function says of an object now, and is written once."""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+import kopf_runtime as kr
+from kopf_runtime.declaring import conditions
+from kopf_runtime.declaring.kinds import CONFIG_MAP, SECRET, SERVICE
+from kopf_runtime.process.controller import Controller
+from runtime import widgets
+from runtime.widgets import WIDGET, Widget, edit, ready, swept, widget
+from tests.support.api_server import ApiServer, RefusedError
+from tests.support.running import operating
+from tests.support.waiting import until
+
+KEY = ("ns", "one")
+
+
+class Node(msgspec.Struct):
+    """A part of a status."""
+
+    name: str
+    zone: str | None = None
+    load: float = 0.0
+
+
+def telling(*fields: Any) -> Any:
+    """Return a controller whose status has these fields, the next ones after each edit."""
+    one = widgets.controller()
+
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        told = fields[min(seen.object.generation, len(fields)) - 1]
+        return kr.Status(True, "Fine", "Fine.", fields=told)
+
+    return one
+
+
+async def status_of(server: ApiServer, generation: int) -> Any:
+    """Return the status of this generation, without what the runtime adds to it."""
+
+    def status() -> Any:
+        return (server.get(WIDGET, KEY) or {}).get("status") or {}
+
+    await until(lambda: status().get("observedGeneration") == generation)
+    added = ("observedGeneration", "conditions")
+    return {name: value for name, value in status().items() if name not in added}
+
+
+@pytest.mark.parametrize(
+    ("fields", "stored"),
+    [
+        ({"nodes": {"a": None, "b": {"zone": None}}}, {"nodes": {"b": {}}}),
+        ({"nodes": [Node("a"), Node("b", "z")]}, {"nodes": [
+            {"name": "a", "load": 0}, {"name": "b", "zone": "z", "load": 0}
+        ]}),
+        ({"nodes": (1, None)}, {"nodes": [1, None]}),
+        ({"nodes": {"b", "a"}}, {"nodes": ["a", "b"]}),
+        ({"nodes": {1: "one"}}, {"nodes": {"1": "one"}}),
+        ({"nodes": {"a": Node("a", load=float("nan"))}}, {"nodes": {"a": {"name": "a"}}}),
+    ],
+    ids=["None", "classes", "a tuple", "a set", "keys that are numbers", "NaN"],
+)  # fmt: skip
+async def test_a_status_of_any_shape_is_written_once(
+    server: ApiServer, fields: Any, stored: Any
+) -> None:
+    server.put(WIDGET, widget())
+    settings = kr.Settings(sweep_period=0.1)
+    async with operating(server, telling(fields), settings=settings):
+        assert await status_of(server, 1) == stored
+        await swept(server)
+
+    assert len([one for one in server.writes if one.endswith("/status")]) == 1
+
+
+async def test_a_key_that_a_map_in_the_status_has_no_more_goes(server: ApiServer) -> None:
+    first = {"nodes": {"a": {"zone": "z", "name": "a"}, "b": {"zone": "z"}}, "count": 2}
+    second = {"nodes": {"a": {"name": "a"}, "c": {}}, "count": None}
+    server.put(WIDGET, widget())
+    async with operating(server, telling(first, second)):
+        assert await status_of(server, 1) == first
+        server.edit(WIDGET, KEY, edit("edited"))
+
+        assert await status_of(server, 2) == {"nodes": {"a": {"name": "a"}, "c": {}}}
+
+
+async def test_fields_of_others_in_the_status_stay(server: ApiServer) -> None:
+    server.put(WIDGET, {**widget(), "status": {"others": {"a": 1}}})
+    async with operating(server, telling({"count": 2})):
+        assert await status_of(server, 1) == {"others": {"a": 1}, "count": 2}
+
+
+async def test_a_field_of_the_status_that_the_crd_lacks_is_told(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def prune(kind: kr.Kind, raw: Any) -> None:
+        if kind == WIDGET:
+            raw["status"].pop("extra", None)
+
+    server.admission = prune
+    server.put(WIDGET, widget())
+    async with operating(server, telling({"count": 2, "extra": 3}, {"count": 3, "extra": 4})):
+        assert await status_of(server, 1) == {"count": 2}
+        server.edit(WIDGET, KEY, edit("edited"))
+        await status_of(server, 2)
+
+    (told,) = (one.message for one in caplog.records if "install the CRD" in one.message)
+    assert "['extra']" in told
+
+
+def drop(status: Any) -> None:
+    status.pop("extra", None)
+
+
+def drop_and_stamp(status: Any) -> None:
+    drop(status)
+    status["stamp"] = next(STAMPS)
+
+
+def change(status: Any) -> None:
+    status["count"] = next(STAMPS)
+
+
+def drop_the_time(status: Any) -> None:
+    for condition in status["conditions"]:
+        condition.pop("lastTransitionTime", None)
+
+
+def turn(status: Any) -> None:
+    for condition in status["conditions"]:
+        condition["status"] = "Unknown"
+
+
+STAMPS = itertools.count(1000)
+
+
+@pytest.mark.parametrize("webhook", [drop, drop_and_stamp, change, drop_the_time, turn, None])
+async def test_a_status_that_is_not_kept_is_not_written_again_and_again(
+    server: ApiServer, webhook: Any
+) -> None:
+    """As by a CRD without the field, or a webhook; without a webhook here: no subresource."""
+
+    def writes() -> int:
+        return len([one for one in server.writes if one.endswith("/status")])
+
+    def mutate(kind: kr.Kind, raw: Any) -> None:
+        if kind == WIDGET and webhook is not None:
+            webhook(raw["status"])
+
+    server.admission = mutate
+    if webhook is None:
+        server.refuse("PATCH", "/status$", RefusedError(404, "NotFound"), float("inf"))
+    server.put(WIDGET, widget())
+    settings = kr.Settings(sweep_period=0.1)
+    one = telling({"count": 2, "extra": 3}, {"count": 3, "extra": 4})
+    async with operating(server, one, settings=settings):
+        await until(writes)
+        await swept(server)
+        assert writes() == 1
+
+        server.edit(WIDGET, KEY, edit("edited"))  # is told at once all the same
+        await until(lambda: writes() == 2)
+        await swept(server)
+        assert writes() == 2
+
+        server.edit(WIDGET, KEY, lambda raw: raw.update(status={"by": "a hand"}))
+        await until(lambda: writes() == 3)  # and so is what a hand altered
+
+
+async def test_a_new_transient_state_settles_however_long_the_former_one_took(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time between two states may be that of the work for a thousand other objects."""
+    clock = 0.0
+    monkeypatch.setattr(
+        "kopf_runtime.reporting.status.time", SimpleNamespace(monotonic=lambda: clock)
+    )
+    one, seen = widgets.controller(), 0
+
+    @one.status
+    def status(observed: kr.Observed) -> kr.Status:
+        nonlocal clock, seen
+        if (seen := observed.object.generation) == 2 and not clock:
+            clock = 100.0  # only now: a sweep may look at the first state at any moment
+        return kr.Status(False, f"Step{'AB'[seen - 1]}", "It is under way.", passing=True)
+
+    server.put(WIDGET, widget())
+    async with operating(server, one, settings=kr.Settings(sweep_period=0.1)):
+        await until(lambda: seen == 1)
+        server.edit(WIDGET, KEY, edit("edited"))
+        await until(lambda: seen == 2)
+        await swept(server)
+        assert not [one for one in server.writes if one.endswith("/status")]
+
+        clock = 101.0
+        await status_of(server, 2)
+    assert ready(server.get(WIDGET, KEY))["reason"] == "StepB"
+
+
+async def test_a_status_that_was_not_kept_is_written_again_after_a_pause(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.reporting.status.FIRST", 0.2)
+
+    def prune(kind: kr.Kind, raw: Any) -> None:
+        if kind == WIDGET:
+            drop(raw["status"])
+
+    server.admission = prune
+    server.put(WIDGET, widget())
+    settings = kr.Settings(sweep_period=0.1)
+    async with operating(server, telling({"count": 2, "extra": 3}), settings=settings):
+        assert await status_of(server, 1) == {"count": 2}
+        server.admission = lambda *_: None  # the CRD has the field by now
+
+        await until(lambda: ((server.get(WIDGET, KEY) or {})["status"]).get("extra") == 3)
+
+
+async def test_a_status_that_differs_each_time_makes_no_hot_loop(server: ApiServer) -> None:
+    one = widgets.controller()
+
+    @one.status
+    def status(_: kr.Observed) -> kr.Status:
+        return kr.Status(True, "Fine", "Fine.", fields={"count": next(STAMPS)})
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await status_of(server, 1)
+        await asyncio.sleep(0.5)
+
+    assert len([one for one in server.writes if one.endswith("/status")]) < 10
+
+
+def test_a_text_that_is_not_valid_unicode_can_be_written() -> None:
+    built = conditions.build({}, 1, kr.Status(False, "Failed", "half a character: \ud800"))
+
+    assert b"half a character: ?" in msgspec.json.encode(built)
+
+
+@pytest.mark.parametrize("again", [0.0, -1.0, float("nan")])
+async def test_a_status_that_is_to_change_at_once_makes_no_hot_loop(
+    server: ApiServer, again: float
+) -> None:
+    one = widgets.controller()
+
+    @one.status
+    def status(_: kr.Observed) -> kr.Status:
+        return kr.Status(True, "Fine", "Fine.", again=again)
+
+    server.put(WIDGET, widget())
+    async with operating(server, one) as operator:
+        await status_of(server, 1)
+        await asyncio.sleep(0.5)
+
+        assert operator.metric("reconciles_total", kind="widgets", result="requeue_after") < 10
+
+
+async def test_a_status_sees_the_children_of_one_kind_in_the_order_of_the_plan() -> None:
+    one = Controller(WIDGET, Widget, lambda _: None)
+    for kind in (CONFIG_MAP, SECRET, SERVICE):
+        one.owns(kind)
+
+    @one.desired
+    def desired(_: Widget, __: object) -> list[dict[str, Any]]:
+        planned = [(CONFIG_MAP, "z"), (SECRET, "a"), (CONFIG_MAP, "a")]
+        return [
+            {"apiVersion": "v1", "kind": kind.kind, "metadata": {"name": name}}
+            for kind, name in planned
+        ]
+
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        def names(kind: kr.Kind) -> list[str]:
+            return [child.key[1] for child in seen.children_of(kind)]
+
+        fields = {kind.plural: names(kind) for kind in (CONFIG_MAP, SECRET, SERVICE)}
+        kinds = [child.kind.plural for child in seen.children]
+        return kr.Status(len(kinds) == 3, "Seen", "They are seen.", {**fields, "kinds": kinds})
+
+    async with ApiServer(WIDGET, SECRET, SERVICE).running() as server:
+        server.put(WIDGET, widget())
+        async with operating(server, one):
+            await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+            assert await status_of(server, 1) == {
+                "configmaps": ["z", "a"],
+                "secrets": ["a"],
+                "services": [],
+                "kinds": ["configmaps", "secrets", "configmaps"],
+            }
+
+
+@pytest.mark.parametrize(
+    ("say", "why"),
+    [
+        (lambda: int("one"), "ValueError: invalid literal"),
+        (lambda: None, "AttributeError: 'NoneType' object has no attribute"),
+        (lambda: kr.Status(True, "Fine", "Fine.", {"nodes": object()}), "TypeError: "),
+    ],
+    ids=["raises", "returns nothing", "has a field that JSON has not"],
+)
+async def test_a_status_that_cannot_be_told_is_told(
+    server: ApiServer, say: Callable[[], Any], why: str
+) -> None:
+    one = widgets.controller()
+
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        if seen.object.generation == 2:
+            return say()  # type: ignore[no-any-return]
+        return kr.Status(True, "Fine", "Fine.", {"phase": "Running"})
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        assert await status_of(server, 1) == {"phase": "Running"}
+        server.edit(WIDGET, KEY, edit("two"))
+        await status_of(server, 2)
+        told = ready(server.get(WIDGET, KEY))
+
+        server.edit(WIDGET, KEY, edit("three"))
+        await status_of(server, 3)
+
+    assert (told["status"], told["reason"]) == ("False", "InvalidStatus")
+    assert told["message"].startswith(f"the status failed: {why}")
+    assert ready(server.get(WIDGET, KEY))["status"] == "True"

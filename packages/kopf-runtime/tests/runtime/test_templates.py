@@ -1,0 +1,210 @@
+"""Bad plans: what an author returns that cannot be is a condition, never a crash."""
+
+import datetime
+import gc
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+import kopf_runtime as kr
+from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
+from kopf_runtime.declaring.objects import Meta
+from kopf_runtime.declaring.records import Owned, PlanError, Update, Wanted
+from kopf_runtime.working.templates import KEPT, KEPT_FOR, Marks, Templates
+from runtime import widgets
+from runtime.widgets import WIDGET, Raw, Widget, widget
+from tests.support.api_server import ApiServer
+from tests.support.running import operating
+from tests.support.waiting import until
+
+CLUSTER_ROLE = Kind("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False)
+FLEET = Kind("example.dev", "v1", "fleets", "Fleet", False)
+
+
+def child(name: Any = "c", kind: str = "ConfigMap", version: str = "v1", **meta: Any) -> Raw:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **meta}, "data": {}}
+
+
+def templates(
+    manifests: Any, kind: Kind = WIDGET, clock: Callable[[], float] = time.monotonic
+) -> Templates:
+    owned = [
+        Owned(one, kr.Object, Update.APPLY, lambda _: None, lambda _: "")
+        for one in (CONFIG_MAP, CLUSTER_ROLE)
+    ]
+
+    def desired(thing: Any, _: Any) -> Any:
+        return manifests(thing) if callable(manifests) else manifests
+
+    return Templates(kind, Marks("tester", kind), owned, desired, clock=clock)
+
+
+def make(manifests: Any, kind: Kind = WIDGET, text: str = "hello") -> tuple[Wanted, ...]:
+    namespace = "ns" if kind.namespaced else ""
+    meta = Meta("one", "uid-1", "7", namespace, 3)
+    return templates(manifests, kind).make(Widget(meta, spec=widgets.Spec(text)))
+
+
+def recursive() -> Raw:
+    manifest = child()
+    manifest["data"]["again"] = manifest
+    return manifest
+
+
+def failing(_: Any) -> Iterable[Raw]:
+    yield child()
+    raise ZeroDivisionError("an author's mistake")
+
+
+def endless(_: Any) -> Iterable[Raw]:
+    """Return far more children than are allowed, as for a size that a tenant wrote."""
+    for number in range(100_000):
+        yield child(f"c-{number}")
+    raise ZeroDivisionError("all of them were asked for")
+
+
+BAD: dict[str, tuple[Any, str]] = {
+    "two of one name": ([child(), child()], "two children ConfigMap c"),
+    "another namespace": ([child(namespace="other")], "namespace other; a child has the namespace"),
+    "an unknown kind": ([child(kind="Secret")], "a Secret of v1, a kind that the operator does"),
+    "another version": ([child(version="v2")], "does not own"),
+    "a kind that is no text": ([{**child(), "kind": ["ConfigMap"]}], "does not own"),
+    "no manifest": (["x"], "a str that is not a manifest"),
+    "no metadata": ([{"apiVersion": "v1", "kind": "ConfigMap"}], "not a manifest"),
+    "nothing": ([None], "a NoneType that is not a manifest"),
+    "not even a list": (5, "the plan failed: TypeError"),
+    "no name": ([child(None)], "whose name None is not valid"),
+    "a bad name": ([child("Big_One")], "whose name 'Big_One' is not valid"),
+    "a long name": ([child("a" * 254)], "is not valid"),
+    "a date": ([{**child(), "data": {"at": object()}}], "ConfigMap c is not JSON"),
+    "itself": ([recursive()], "ConfigMap c is not JSON"),
+    "keys that are no texts": ([{**child(), "data": {(1, 2): "x"}}], "ConfigMap c is not JSON"),
+    "labels that are a list": ([child(labels=["a"])], "labels"),
+    "annotations that are a text": ([child(annotations="a")], "annotations"),
+    "an exception": (failing, "the plan failed: ZeroDivisionError: an author's mistake"),
+    "clusterwide of a namespaced": (
+        [child(kind="ClusterRole", version="rbac.authorization.k8s.io/v1")], "has no namespace"
+    ),
+    "too many": ((child(f"c-{n}") for n in range(1001)), "more than 1000 children"),
+    "children without an end": (endless, "more than 1000 children"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_plan_that_cannot_be_says_what_is_wrong(bad: str) -> None:
+    manifests, complaint = BAD[bad]
+
+    with pytest.raises(PlanError, match=complaint):
+        make(manifests)
+
+
+def test_a_child_of_a_clusterwide_object_says_its_namespace() -> None:
+    with pytest.raises(PlanError, match="must say the namespace of ConfigMap c"):
+        make([child()], FLEET)
+
+    (wanted,) = make([child(namespace="here")], FLEET)
+    assert wanted.key == ("here", "c")
+
+
+@pytest.mark.parametrize("namespace", ["x/secrets/y?a=", {"a": 1}, 5, "Big"], ids=str)
+def test_a_namespace_that_is_not_valid_is_refused(namespace: object) -> None:
+    """It becomes a part of the path, and an author may take it from what a tenant wrote."""
+    with pytest.raises(PlanError, match=r"the namespace .* of ConfigMap c is not valid"):
+        make([child(namespace=namespace)], FLEET)
+
+
+def test_a_clusterwide_object_may_have_clusterwide_children() -> None:
+    role = child(kind="ClusterRole", version="rbac.authorization.k8s.io/v1")
+
+    (wanted,) = make([role], FLEET)
+
+    assert (wanted.kind, wanted.key) == (CLUSTER_ROLE, ("", "c"))
+
+
+def test_dates_are_json_too() -> None:
+    (wanted,) = make([{**child(), "data": {"at": datetime.date(2026, 1, 1)}}])
+
+    assert wanted.template
+
+
+def test_another_manifest_makes_another_template_and_another_generation_does_not() -> None:
+    one, same, other = (make([{**child(), "data": {"a": text}}])[0] for text in ("1", "1", "2"))
+    made = templates([child()])
+    sooner, later = (
+        made.make(Widget(Meta("one", "uid-1", "7", "ns", generation)))[0].template
+        for generation in (1, 2)
+    )
+
+    assert one.template == same.template != other.template
+    assert sooner == later
+
+
+def test_m3_manifests_are_kept_for_a_while_only() -> None:
+    many = templates(lambda thing: [{**child(), "data": {"text": thing.spec.text}}])
+    wanted = [
+        many.make(
+            Widget(Meta("one", f"uid-{n}", "7", "ns", 3), spec=widgets.Spec(f"{n}" + "x" * 65536))
+        )
+        for n in range(200)
+    ]
+
+    kept = sum(len(body) for (one,) in wanted if (body := many.body(one)) is not None)
+    assert kept <= KEPT
+    assert many.body(wanted[-1][0]) is not None
+    assert many.body(wanted[0][0]) is None
+
+
+def test_m3_no_more_manifests_wait_for_their_shape_than_one_objects() -> None:
+    """`Wanted` stays for as long as the object; a manifest has up to 1 MiB."""
+    made = templates(lambda thing: [child(thing.metadata.name)])
+    uncompared = [
+        made.make(Widget(Meta(f"w{n}", f"uid-{n}", "7", "ns", 3), spec=widgets.Spec("hello")))[0]
+        for n in range(5)
+    ]
+
+    held = [gc.get_referents(one.shape) for one in uncompared]
+
+    assert [any(isinstance(part, dict) for part in parts) for parts in held] == [False] * 4 + [True]
+
+
+def test_a_standby_which_sends_nothing_keeps_the_manifests_of_the_last_minute_only() -> None:
+    now = 0.0
+    many = templates([child()], clock=lambda: now)
+    (first,) = many.make(Widget(Meta("one", "uid-1", "7", "ns", 3)))
+    now = KEPT_FOR
+    (second,) = many.make(Widget(Meta("two", "uid-2", "7", "ns", 3)))
+    assert many.body(first) is not None
+
+    now = KEPT_FOR + 1
+    (third,) = many.make(Widget(Meta("three", "uid-3", "7", "ns", 3)))
+
+    assert many.body(first) is None
+    assert many.body(second) is not None
+    assert many.body(third) is not None
+
+
+@pytest.mark.parametrize("bad", ["two of one name", "an exception", "labels that are a list"])
+async def test_a_bad_plan_is_a_condition_and_holds_up_no_other(server: ApiServer, bad: str) -> None:
+    def desired(thing: Widget, _: object) -> Iterable[Raw]:
+        manifests: Any = BAD[bad][0]
+        if thing.spec.text == "bad":
+            return manifests(thing) if callable(manifests) else manifests  # type: ignore[no-any-return]
+        return widgets.config_map(thing)
+
+    def kinds_of_events() -> set[tuple[str, str]]:
+        return {(event["type"], event["reason"]) for event in server.events}
+
+    server.put(WIDGET, widget("bad", text="bad"))
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(desired)):
+        await until(lambda: server.get(CONFIG_MAP, ("ns", "w-one")))
+        await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "bad"))))
+        told = widgets.ready(server.get(WIDGET, ("ns", "bad")))
+
+        server.edit(WIDGET, ("ns", "bad"), widgets.edit("good"))
+        await until(lambda: server.get(CONFIG_MAP, ("ns", "w-bad")))
+        await until(lambda: ("Warning", "InvalidPlan") in kinds_of_events())
+
+    assert (told["status"], told["reason"]) == ("False", "InvalidPlan")

@@ -1,0 +1,460 @@
+"""What goes wrong is told by a condition and an Event in the API server's words, and made good."""
+
+import asyncio
+import itertools
+import logging
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+import kopf_runtime as kr
+from kopf_runtime.declaring.errors import ApiError
+from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
+from kopf_runtime.reporting import troubles
+from runtime import widgets
+from runtime.widgets import TEMPLATE, UID, WIDGET, Raw, edit, ready, swept, widget
+from tests.support.api_server import ApiServer, RefusedError
+from tests.support.running import operating
+from tests.support.waiting import until
+
+KEY, CHILD = ("ns", "one"), ("ns", "w-one")
+FOREVER = float("inf")
+
+
+def told(server: ApiServer) -> Any:
+    return ready(server.get(WIDGET, KEY))
+
+
+def warnings(server: ApiServer) -> list[tuple[str, str]]:
+    return [(e["reason"], e["message"]) for e in server.events if e["type"] == "Warning"]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (400, "BadRequest"), (403, "Forbidden"), (413, "RequestEntityTooLarge"), (422, "Invalid"),
+        (429, "TooManyRequests"), (500, "InternalError"), (503, "ServiceUnavailable"),
+        (504, "Timeout"),
+    ],
+)  # fmt: skip
+async def test_l1_whatever_refuses_a_child_is_told_and_made_good(
+    server: ApiServer, code: int, reason: str
+) -> None:
+    said = f"admission webhook says no ({code})"
+    server.refuse("POST", "/pods$", RefusedError(code, reason, said), FOREVER)
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("reason") == reason)
+        assert (told(server)["status"], told(server)["message"]) == ("False", said)
+        await until(lambda: warnings(server))
+        await asyncio.sleep(0.3)
+        assert [message for _, message in warnings(server)] == [said]
+
+        server.answers.clear()  # and all is well without a touch
+        server.edit(WIDGET, KEY, edit("again"))
+        await until(lambda: told(server).get("status") == "True")
+    assert server.get(POD, CHILD)
+
+
+async def test_l1_a_status_is_not_ready_while_the_next_child_is_refused(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+        server.refuse("POST", "/pods$", RefusedError(500, "InternalError", "webhook"), FOREVER)
+        server.edit(WIDGET, KEY, edit("edited"))
+
+        await until(lambda: told(server).get("status") == "False")
+        await until(lambda: (server.get(WIDGET, KEY) or {})["status"]["observedGeneration"] == 2)
+
+
+async def test_l1_a_server_that_takes_long_is_told_while_it_takes_long(server: ApiServer) -> None:
+    answer = asyncio.Event()
+
+    async def hang(request: web.Request) -> None:
+        if request.method == "POST" and request.path.endswith("/pods"):
+            await answer.wait()
+
+    server.answers.append(hang)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("reason") == "SlowApiServer")
+        assert told(server)["status"] == "False"
+        assert server.get(POD, CHILD) is None
+
+        answer.set()
+        await until(lambda: told(server).get("status") == "True")
+
+
+async def test_a_deletion_that_takes_long_is_told_while_it_takes_long(server: ApiServer) -> None:
+    answer = asyncio.Event()
+
+    async def hang(request: web.Request) -> None:
+        if request.method == "DELETE":
+            await answer.wait()
+
+    server.answers.append(hang)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+        server.edit(WIDGET, KEY, edit("edited"))
+        await until(lambda: told(server).get("reason") == "SlowApiServer")
+        assert told(server)["status"] == "False"
+
+        answer.set()
+        await until(lambda: told(server).get("status") == "True")
+
+
+async def test_a_slow_write_is_not_given_up_because_the_status_is_refused(
+    server: ApiServer,
+) -> None:
+    async def slow(request: web.Request) -> web.Response | None:
+        if request.method == "POST" and request.path.endswith("/pods"):
+            await asyncio.sleep(0.3)
+            if request.transport is None or request.transport.is_closing():
+                return RefusedError(500, "InternalError", "nobody waits for it").response()
+        return None
+
+    server.answers.append(slow)
+    server.refuse("PATCH", "/status$", RefusedError(403, "Forbidden"), FOREVER)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: server.get(POD, CHILD))
+
+
+@pytest.mark.parametrize(
+    ("method", "code", "reason"), [("DELETE", 404, "NotFound"), ("POST", 409, "AlreadyExists")]
+)
+async def test_a_webhook_that_lies_about_what_exists_is_told(
+    server: ApiServer, method: str, code: int, reason: str
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+        server.refuse(method, "/pods(/w-one)?$", RefusedError(code, reason), FOREVER)
+        server.edit(WIDGET, KEY, edit("edited"))
+        await until(lambda: (told(server).get("status"), told(server)["reason"])
+                    == ("False", reason))  # fmt: skip
+        assert "Pod w-one" in told(server)["message"]
+
+        server.answers.clear()
+        await until(lambda: told(server).get("status") == "True")
+
+
+async def test_a_refusal_in_other_words_each_time_makes_no_hot_loop(server: ApiServer) -> None:
+    words = itertools.count()
+
+    async def refuse(request: web.Request) -> web.Response | None:
+        if request.method == "POST" and request.path.endswith("/pods"):
+            said = f"read tcp 10.0.0.1:{next(words)}: connection reset by peer"
+            return RefusedError(500, "InternalError", said).response()
+        return None
+
+    server.answers.append(refuse)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: "reset by peer" in told(server).get("message", ""))
+        await asyncio.sleep(1.5)
+
+    assert next(words) <= 20  # without a back-off, hundreds
+
+
+async def test_a_trouble_that_has_another_reason_each_time_is_told(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    reasons = itertools.cycle([(500, "InternalError"), (503, "ServiceUnavailable")])
+
+    async def refuse(request: web.Request) -> web.Response | None:
+        if request.method == "POST" and request.path.endswith("/pods"):
+            return RefusedError(*next(reasons)).response()
+        return None
+
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+        server.answers.append(refuse)
+        server.remove(POD, CHILD)
+
+        await until(lambda: told(server).get("status") == "False", seconds=20)
+
+
+async def test_a_trouble_whose_reason_never_comes_back_is_told(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    numbers = itertools.count()
+
+    async def refuse(request: web.Request) -> web.Response | None:
+        if request.method == "POST" and request.path.endswith("/pods"):
+            letters = "".join("abcdefghij"[int(digit)] for digit in str(next(numbers)))
+            return RefusedError(500, f"Odd{letters}").response()
+        return None
+
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+        server.answers.append(refuse)
+        server.remove(POD, CHILD)
+
+        await until(lambda: told(server).get("reason", "").startswith("Odd"), seconds=20)
+
+
+# --- L6 -----------------------------------------------------------------------------------------
+
+MARKS = {
+    "app.kubernetes.io/managed-by": "the label app.kubernetes.io/managed-by",
+    UID: f"the label {UID}", TEMPLATE: "the annotation template-hash",
+    "ownerReferences": "the owner reference",
+}  # fmt: skip
+
+
+def stripping(kind: kr.Kind, lost: str) -> Any:
+    """Return a webhook that removes one of our marks; a policy takes all annotations."""
+
+    def strip(one: kr.Kind, raw: Raw) -> None:
+        meta = raw["metadata"]
+        if one == kind and lost == TEMPLATE:
+            meta.pop("annotations", None)
+        elif one == kind:
+            (meta if lost == "ownerReferences" else meta["labels"]).pop(lost)
+
+    return strip
+
+
+@pytest.mark.parametrize("lost", MARKS)
+async def test_l6_a_webhook_that_takes_our_marks_away_is_told_and_the_child_lives(
+    server: ApiServer, lost: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    server.admission = stripping(POD, lost)
+    server.put(WIDGET, widget())
+    settings = kr.Settings(sweep_period=0.1)
+    async with operating(server, widgets.controller(widgets.pod), settings=settings):
+        await until(lambda: told(server).get("reason") == "AdmissionChanged")
+        uid = (server.get(POD, CHILD) or {})["metadata"]["uid"]
+        await swept(server)
+
+        assert (server.get(POD, CHILD) or {})["metadata"]["uid"] == uid
+    assert f"dmission removed or changed {MARKS[lost]}" in told(server)["message"]
+    assert len(warnings(server)) == 1
+    assert caplog.text.count("dmission removed or changed") == 1  # not at each sweep
+
+
+@pytest.mark.parametrize("lost", MARKS)
+@pytest.mark.parametrize("how", [widgets.config_map, widgets.pod], ids=["apply", "replace"])
+async def test_l6_what_a_webhook_took_comes_back_once_it_is_exempt(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch, how: Any, lost: str
+) -> None:
+    monkeypatch.setattr("kopf_runtime.reporting.troubles.CONFLICT", 0.05)
+    kind = POD if how is widgets.pod else CONFIG_MAP
+    server.admission = stripping(kind, lost)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(how)):
+        await until(lambda: told(server).get("reason") == "AdmissionChanged")
+        await until(lambda: len(server.events) == 2)
+        assert [event["type"] for event in server.events] == ["Normal", "Warning"]
+        server.admission = lambda *_: None
+        if kind == POD:
+            assert "then delete that Pod" in told(server)["message"]
+            server.edit(WIDGET, KEY, edit("edited"))  # makes another one, too
+
+        await until(lambda: told(server).get("status") == "True")
+
+
+#: The marks whose loss a child shows itself, because the template's hash is still there.
+LABELS = [mark for mark, text in MARKS.items() if "label" in text]
+
+
+@pytest.mark.parametrize("lost", LABELS)
+async def test_l6_a_restart_replaces_no_child_without_our_labels(
+    server: ApiServer, lost: str
+) -> None:
+    server.admission = stripping(POD, lost)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("reason") == "AdmissionChanged")
+    uid, before = (server.get(POD, CHILD) or {})["metadata"]["uid"], len(server.requests)
+
+    settings = kr.Settings(sweep_period=0.1)
+    async with operating(server, widgets.controller(widgets.pod), settings=settings):
+        await until(lambda: f"GET {POD.at(CHILD)}" in map(str, server.requests[before:]))
+        await swept(server)
+
+    assert (server.get(POD, CHILD) or {})["metadata"]["uid"] == uid
+    assert told(server)["reason"] == "AdmissionChanged"
+
+
+@pytest.mark.parametrize("lost", LABELS)
+async def test_l6_a_label_that_somebody_removed_while_no_operator_ran_comes_back(
+    server: ApiServer, lost: str
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+    server.edit(POD, CHILD, lambda raw: raw["metadata"]["labels"].pop(lost))
+
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: lost in labels(server.get(POD, CHILD)))
+        await until(lambda: told(server).get("status") == "True")
+
+
+def labels(child: Raw | None) -> Raw:
+    found: Raw = (child or {"metadata": {}})["metadata"].get("labels") or {}
+    return found
+
+
+# --- L7, L8 -------------------------------------------------------------------------------------
+
+
+async def test_l7_a_conflict_is_looked_at_less_and_less_often(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.reporting.troubles.CONFLICT", 0.05)
+    server.put(POD, {"metadata": {"namespace": "ns", "name": "w-one"}, "spec": {}})
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("reason") == "Conflict")
+        await asyncio.sleep(1.5)
+        looks = [r for r in server.requests if "/pods" in r.path and "/pods/w-one" in r.path]
+        posts = [r for r in server.requests if r.method == "POST" and "/pods" in r.path]
+
+        assert len(looks) + len(posts) <= 24  # without a back-off, thirty each
+
+
+async def test_l8_a_status_that_cannot_be_written_makes_nobody_forget_the_object(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.refuse("PATCH", "/status$", RefusedError(404, "NotFound"), FOREVER)
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: server.get(POD, CHILD))
+        await until(lambda: "has no status subresource" in caplog.text)
+        server.remove(POD, CHILD)
+
+        await until(lambda: server.get(POD, CHILD))
+
+
+async def test_l8_an_object_that_is_gone_is_forgotten_when_its_status_is_refused(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, one := widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+        server.mute = True
+        server.remove(WIDGET, KEY)
+        server.mute = False
+        server.refuse("POST", "/pods$", RefusedError(403, "Forbidden"), FOREVER)
+        server.remove(POD, CHILD)
+
+        await until(lambda: one.primaries.cache.get(KEY) is None)
+    assert "status subresource" not in caplog.text
+
+
+async def test_a_status_that_somebody_else_wrote_meanwhile_is_written_again(
+    server: ApiServer,
+) -> None:
+    server.refuse("PATCH", "/status$", RefusedError(409, "Conflict"), 3)
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+
+
+async def test_a_status_is_written_to_the_version_that_it_is_about_alone(server: ApiServer) -> None:
+    before: list[Any] = []
+
+    async def edit_meanwhile(request: Any) -> None:
+        if request.method == "PATCH" and request.path.endswith("/status"):
+            before.append((server.get(WIDGET, KEY) or {}).get("status"))
+            if len(before) == 1:
+                server.edit(WIDGET, KEY, edit("edited"))
+
+    server.answers.append(edit_meanwhile)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("observedGeneration") == 2)
+
+    assert not any(before[:2])
+
+
+async def test_a_status_altered_by_hand_is_repaired(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+        server.edit(WIDGET, KEY, lambda raw: raw.update(status={"conditions": "none"}))
+
+        await until(lambda: told(server).get("status") == "True")
+
+
+# --- L10, L11 -----------------------------------------------------------------------------------
+
+
+async def test_l10_conditions_of_others_are_kept_as_far_as_there_is_room(
+    server: ApiServer,
+) -> None:
+    def condition(number: int) -> Raw:
+        return {"type": f"Other{number}", "status": "True", "reason": "R", "message": "",
+                "lastTransitionTime": f"2026-01-{number + 1:02}T00:00:00Z"}  # fmt: skip
+
+    server.put(WIDGET, {**widget(), "status": {"conditions": [condition(n) for n in range(16)]}})
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("status") == "True")
+
+    conditions = (server.get(WIDGET, KEY) or {})["status"]["conditions"]
+    assert len(conditions) == 16
+    assert {f"Other{n}" for n in range(1, 16)} < {one["type"] for one in conditions}
+
+
+async def test_l11_what_is_refused_is_logged_as_a_warning_once(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.refuse("POST", "/pods$", RefusedError(403, "Forbidden", "quota exceeded"), FOREVER)
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("reason") == "Forbidden")
+        await asyncio.sleep(0.5)
+
+    logged = [r for r in caplog.records if r.levelno == logging.WARNING and "quota" in r.message]
+    assert len(logged) == 1
+
+
+# --- an author's code ---------------------------------------------------------------------------
+
+
+async def test_a_status_function_that_fails_holds_up_no_other(server: ApiServer) -> None:
+    one = widgets.controller(widgets.config_map)
+
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        if seen.object.key == KEY:
+            raise ZeroDivisionError
+        return kr.by_default(seen)
+
+    server.put(WIDGET, widget())
+    server.put(WIDGET, widget("other"))
+    async with operating(server, one) as operator:
+        await until(lambda: ready(server.get(WIDGET, ("ns", "other"))).get("status") == "True")
+        await until(lambda: server.get(CONFIG_MAP, CHILD))
+
+        errors = {"kind": "widgets", "result": "error"}
+        await until(lambda: operator.metric("reconciles_total", **errors) >= 1)
+        assert ready(server.get(WIDGET, KEY))["reason"] == "InvalidStatus"
+
+
+def test_of_several_errors_the_foremost_says_what_all_of_them_need() -> None:
+    """A child that waits for minutes delays no other, and each Retry-After is kept."""
+    waits = troubles.StopError(
+        troubles.Trouble("BackOff", ""), kr.RetryError("", pause=300), paused=True
+    )
+    refused, busy, late = (
+        troubles.of(ApiError("POST", "/x", status, reason, "", after))
+        for status, reason, after in (
+            (403, "Forbidden", 0), (429, "TooManyRequests", 9), (504, "Timeout", 0)
+        )
+    )  # fmt: skip
+
+    foremost = troubles.foremost([waits, refused, busy, late])
+
+    assert foremost is refused
+    assert (foremost.retry.pause, foremost.retry.after) == (0, 9)
+    assert foremost.retry.timed_out
+    assert troubles.foremost([waits]) is waits

@@ -1,0 +1,90 @@
+"""A kind that calls what is outside the cluster: a Ticket books seats, and gives them back.
+
+`runtime.booking` is the service that it calls.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import aiohttp
+import msgspec
+from msgspec import Meta
+
+import kopf_runtime as kr
+
+
+class Spec(kr.Fields, frozen=True):
+    """What is to be booked."""
+
+    route: Annotated[str, Meta(min_length=1, max_length=100, description="From where to where.")]
+    seats: Annotated[int, Meta(ge=1, le=10, description="How many seats.")] = 1
+
+
+class Status(kr.Fields, frozen=True):
+    """What the operator last observed."""
+
+    booking: Annotated[str | None, Meta(description="The booking's number.")]
+
+
+@kr.custom_resource("example.dev", "v1", "tickets", status=Status, ready="the seats are booked")
+class Ticket(kr.Resource, kw_only=True):
+    """A Ticket is a booking of seats."""
+
+    spec: Spec
+
+
+class Booking(msgspec.Struct, frozen=True):
+    """What the booking service says of a Ticket."""
+
+    number: str = ""
+    #: Why it cannot be booked, empty if it is.
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(kr.Settings):
+    """The operator's settings."""
+
+    booking_url: str = kr.flag("http://booking", "where the booking service is", metavar="URL")
+
+    def booking(self, ticket: Ticket) -> str:
+        """Return the address of a Ticket's booking; the uid keeps it from being booked twice."""
+        return f"{self.booking_url}/bookings/{ticket.metadata.uid}"
+
+
+manager = kr.Manager("ticket-operator", Settings)
+controller = manager.controller_for(Ticket)
+
+
+@controller.sync(every=60, timeout=10)
+async def book(ticket: Ticket, session: aiohttp.ClientSession, settings: Settings) -> Booking:
+    """Have the booking as the Ticket says."""
+    wanted = {"route": ticket.spec.route, "seats": ticket.spec.seats}
+    async with session.put(settings.booking(ticket), json=wanted) as answer:
+        if answer.status == 429:
+            after = answer.headers.get("Retry-After", "")  # or a date
+            seconds = float(after) if after.isdecimal() else 1.0
+            raise kr.RetryError("The booking service is busy.", after=seconds)
+        if 400 <= answer.status < 500:  # to try again would not help
+            return Booking(problem=(await answer.text())[:200])
+        answer.raise_for_status()
+        return msgspec.json.decode(await answer.read(), type=Booking)
+
+
+@controller.cleanup(timeout=10)
+async def cancel(ticket: Ticket, session: aiohttp.ClientSession, settings: Settings) -> None:
+    """Give the seats back."""
+    async with session.delete(settings.booking(ticket)) as answer:
+        if answer.status != 404:  # cancelled before
+            answer.raise_for_status()
+
+
+@controller.status
+def status(seen: kr.Observed) -> kr.Status:
+    """Return how a Ticket fares."""
+    booking: Booking | None = seen.outcome
+    if seen.trouble is not None or booking is None:
+        return kr.by_default(seen)
+    if booking.problem:
+        return kr.Status(False, "Refused", booking.problem, Status(booking=None))
+    return kr.Status(True, "Booked", "The seats are booked.", Status(booking=booking.number))
