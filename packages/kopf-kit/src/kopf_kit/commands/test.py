@@ -1,5 +1,7 @@
 """`make check`, `make test` and `make test-all`: the tiers of tests/tiers.toml; `make slowest`.
 
+A repository without that file has the kit's own tiers: `kopf_kit.tiers.tier.DEFAULT`.
+
     make test ARGS="--tier unit,chart"           only these tiers
     make test ARGS="--tier faults -k frozen"     further words go to pytest
     make test-all ARGS="--part olm"              of a tier, the quick and the long part
@@ -27,7 +29,8 @@ from kopf_kit.tiers import lanes, reports, tested, tier
 from kopf_kit.tiers.lanes import Result
 from kopf_kit.tiers.tier import Set, Tier
 
-TIERS = paths.CHECKOUT / "tests" / "tiers.toml"
+_OURS = paths.CHECKOUT / "tests" / "tiers.toml"
+TIERS = _OURS if _OURS.is_file() else tier.DEFAULT
 _COMMANDS = {"check": "make check", "test": "make test", "all": "make test-all"}
 
 

@@ -7,12 +7,15 @@ from typing import Literal
 
 import msgspec
 
+from kopf_kit.rig import paths
 from kopf_kit.rig.run import HackError
 
 Set = Literal["check", "test", "all", "asked"]
 Lane = Literal["computes", "waits"]
 SETS: tuple[Set, ...] = ("check", "test", "all", "asked")
 LANES: tuple[Lane, ...] = ("computes", "waits")
+#: The tiers of a repository that has none of its own.
+DEFAULT = Path(__file__).with_name("tiers.toml")
 #: A tier with this ending has the tests that the quick tier of the same name leaves out.
 LONG = "-long"
 
@@ -50,6 +53,10 @@ class Tier(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """Whether the tier tests the operator that PROJECT names."""
         return bool(self.of_project or self.run)
 
+    def is_there(self, root: Path) -> bool:
+        """Return whether a repository has the folder of the tests, if it needs one."""
+        return not self.pytest or (root / self.pytest.split()[0]).exists()
+
     @property
     def may_be_empty(self) -> bool:
         """Whether the tier passes without a test."""
@@ -67,7 +74,9 @@ def read(file: Path) -> dict[str, Tier]:
         if bool(tier.run) == bool(tier.pytest):
             raise HackError(f"{file}: the tier {name} needs either `run` or `pytest`")
         choose(named, tier.after)
-    return named
+    if file != DEFAULT:
+        return named
+    return {name: tier for name, tier in named.items() if tier.is_there(paths.CHECKOUT)}
 
 
 def of_set(tiers: dict[str, Tier], wanted: Set) -> list[Tier]:
