@@ -11,12 +11,19 @@ _START, _TEST, _DEVELOP = "Start here", "Test", "Develop"
 _CLUSTER, _IMAGE, _RELEASE = "Cluster", "Image", "Release"
 COMMANDS = {
     "new": Entry(_START, f"{_IN}new:command", "write the repository of an operator", "nothing"),
-    "check": Entry(_TEST, f"{_IN}test:check", "run the tiers of tests that need no cluster"),
-    "test": Entry(_TEST, f"{_IN}test:test", "run the tiers that pass before a change lands"),
-    "test-all": Entry(
-        _TEST, f"{_IN}test:test_all", "run all tiers, from where the last run stopped"
+    "doctor": Entry(_START, f"{_IN}doctor:command", "say what is missing or wrong here", "nothing"),
+    "check": Entry(
+        _TEST, f"{_IN}test:check", "run the tiers of tests that need no cluster", "project"
     ),
-    "faults": Entry(_TEST, f"{_IN}test:faults", "kill and fault the operator at every write"),
+    "test": Entry(
+        _TEST, f"{_IN}test:test", "run the tiers that pass before a change lands", "project"
+    ),
+    "test-all": Entry(
+        _TEST, f"{_IN}test:test_all", "run all tiers, from where the last run stopped", "project"
+    ),
+    "faults": Entry(
+        _TEST, f"{_IN}test:faults", "kill and fault the operator at every write", "project"
+    ),
     "e2e": Entry(_TEST, f"{_IN}e2e:e2e", "run the end-to-end tests by Helm"),
     "e2e-olm": Entry(_TEST, f"{_IN}e2e:e2e_olm", "run the end-to-end tests by OLM"),
     "slowest": Entry(
@@ -25,6 +32,7 @@ COMMANDS = {
     "generate": Entry(_DEVELOP, f"{_IN}generate:generate", "write the generated files", "project"),
     "verify": Entry(_DEVELOP, f"{_IN}generate:verify", "find mistakes, and stale generated files"),
     "run": Entry(_DEVELOP, f"{_IN}run:command", "run the operator here, against the cluster"),
+    "dev": Entry(_DEVELOP, f"{_IN}dev:command", "run it, and again after each change"),
     "bump": Entry(_DEVELOP, f"{_IN}bump:command", "raise the version, and the day of the release"),
     "cluster": Entry(
         _CLUSTER, f"{_IN}cluster:command", "create or delete the kind cluster", "project"

@@ -45,8 +45,8 @@ class Program(click.Group):
             return None
         if entry.needs != "nothing" and not _has_project():
             return _stand_in(name, entry)
-        if entry.needs == "built" and not ctx.resilient_parsing:
-            _prepare()
+        if entry.needs != "nothing" and not ctx.resilient_parsing:
+            _prepare(entry)
         module, _, attribute = entry.where.partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         command.name, command.help = name, command.help or entry.help
@@ -124,8 +124,15 @@ def _stand_in(name: str, entry: Entry) -> click.Command:
     )
 
 
-def _prepare() -> None:
-    """Generate what a project in another's repository is without."""
-    from kopf_kit.pack import nested, project
+def _prepare(entry: Entry) -> None:
+    """Refuse a PROJECT of other versions; generate what one in another's repository is without."""
+    from kopf_kit import compatible
+    from kopf_kit.rig import names
+    from kopf_kit.rig.run import HackError
 
-    nested.ensure(project.PROJECT)
+    for sentence in compatible.problems(names.CHECKOUT):
+        raise HackError(sentence)
+    if entry.needs == "built":
+        from kopf_kit.pack import nested, project
+
+        nested.ensure(project.PROJECT)

@@ -10,7 +10,8 @@ release         makes a whole release, or the keys that sign it
 release_bundle  writes the files for community-operators
 release_page    makes the page of a release on GitHub
 crd, deploy     install the CRD, or the whole operator, and remove it
-run             runs the operator on this machine
+run, dev        run the operator on this machine; dev: again after each change
+doctor          says what is missing or wrong
 e2e             runs the end-to-end tests
 operators       not a command: the operators in a cluster
 pytest_runs     not a command: runs pytest several times, with one exit code

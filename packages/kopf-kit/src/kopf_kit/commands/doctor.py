@@ -1,0 +1,75 @@
+"""`kopf-kit doctor`: what this machine and this repository have of what the commands need."""
+
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from typing import NamedTuple
+
+import click
+
+from kopf_kit import compatible
+from kopf_kit.rig import names, preflight, tools
+from kopf_kit.rig.run import HackError, answer
+
+
+class Finding(NamedTuple):
+    """What was looked at; what is optional is only needed by some commands."""
+
+    name: str
+    is_well: bool
+    says: str
+    optional: bool = False
+
+
+@click.command()
+def command() -> int:
+    """Look at Python, uv, the container engine, helm and the versions; end with 1 if one is bad."""
+    is_well = True
+    for finding in findings():
+        mark = "ok" if finding.is_well else "-" if finding.optional else "WRONG"
+        print(f"{mark:<6} {finding.name:<10} {finding.says}")
+        is_well &= finding.is_well or finding.optional
+    return 0 if is_well else 1
+
+
+def findings() -> Iterator[Finding]:
+    """Yield what there is, in the order in which it is needed."""
+    version = platform.python_version()
+    yield Finding("python", sys.version_info >= (3, 11), f"{version} ({sys.executable})")
+    for name in (compatible.KIT, compatible.RUNTIME):
+        yield Finding(name.removeprefix("kopf-"), True, f"{name} {metadata.version(name)}")
+    uv = shutil.which("uv")
+    yield Finding(
+        "uv",
+        bool(uv),
+        (answer(["uv", "--version"]) or "") if uv else "not there: https://docs.astral.sh/uv/",
+        optional=True,
+    )
+    try:
+        preflight.check(preflight.ENGINE)
+        says = answer(["docker", "version", "--format", "{{.Server.Version}}"]) or "answers"
+        yield Finding("engine", True, says)
+    except HackError as error:
+        says = " ".join(str(error).split())
+        yield Finding("engine", False, f"{says} Only what needs a cluster needs it.", optional=True)
+    missing = tools.missing()
+    for name in tools.NAMES:
+        says = "not there in a version that fits: built when it is needed"
+        there = name not in missing
+        yield Finding(name, there, str(shutil.which(name)) if there else says, optional=True)
+    yield from _of_repository()
+
+
+def _of_repository() -> Iterator[Finding]:
+    if not names.has_project():
+        yield Finding("PROJECT", False, "not in this folder or above it: `kopf-kit new`", True)
+        return
+    try:
+        wrong = list(compatible.problems(names.CHECKOUT))
+        yield Finding("PROJECT", True, f"{names.prefix()} in {names.CHECKOUT}")
+    except HackError as error:
+        wrong = [str(error)]
+    for sentence in wrong:
+        yield Finding("versions", False, sentence)

@@ -1,0 +1,91 @@
+"""Whether a repository, this kit and the runtime fit together; each command asks before it runs."""
+
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from kopf_kit.rig import names
+
+KIT, RUNTIME = "kopf-kit", "kopf-runtime"
+
+
+class _File(msgspec.Struct, frozen=True, rename="camel"):
+    cli_version: str = ""
+
+
+def problems(root: Path) -> Iterator[str]:
+    """Yield a sentence for each thing that does not fit."""
+    yield from _of_project(root)
+    yield from _of_pins(root)
+    yield from _of_runtimes(root)
+
+
+def _of_project(root: Path) -> Iterator[str]:
+    """Compare the kit that PROJECT was written by; before 1.0, minor versions differ in it."""
+    written, ours = names.read(root, _File).cli_version, metadata.version(KIT)
+    if not written or _line(written) == _line(ours):
+        return
+    if Version(written) > Version(ours):
+        yield (
+            f"PROJECT is of {KIT} {written}, and this is {ours}, which is too old for it: say "
+            f"`uvx {KIT}@{written}`, or install that version"
+        )
+    else:
+        yield (
+            f"PROJECT is of {KIT} {written}, which is too old for this one, {ours}: bring the "
+            f"repository up to date (`{KIT} update`), or say `uvx {KIT}@{written}`"
+        )
+
+
+def _line(version: str) -> tuple[int, ...]:
+    release = Version(version).release
+    return release[:1] if release[0] else release[:2]
+
+
+def _of_pins(root: Path) -> Iterator[str]:
+    """Compare what pyproject.toml asks for with what is installed."""
+    file = root / "pyproject.toml"
+    try:
+        content = tomllib.loads(file.read_text()) if file.is_file() else {}
+    except tomllib.TOMLDecodeError as error:
+        yield f"{file} is no TOML: {error}"
+        return
+    for pin in _requirements(content):
+        if (name := canonicalize_name(pin.name)) not in (KIT, RUNTIME):
+            continue
+        installed = metadata.version(name)
+        if not pin.specifier.contains(installed, prereleases=True):
+            yield (
+                f"pyproject.toml asks for {name}{pin.specifier}, and {installed} runs: say "
+                f"`uv run {KIT} …`, which takes what is asked for, or change the pin"
+            )
+
+
+def _requirements(content: dict[str, Any]) -> Iterator[Requirement]:
+    groups = [content.get("project", {}).get("dependencies", [])]
+    groups += content.get("dependency-groups", {}).values()
+    for text in (text for group in groups for text in group if isinstance(text, str)):
+        try:
+            yield Requirement(text)
+        except InvalidRequirement:
+            continue  # uv or pip says so
+
+
+def _of_runtimes(root: Path) -> Iterator[str]:
+    """Look for a second version of the runtime: on the path, or in the repository's environment."""
+    folders = [*sys.path, *map(str, (root / ".venv").glob("lib/python*/site-packages"))]
+    there = {
+        each.version: each.locate_file("")
+        for each in metadata.distributions(name=RUNTIME, path=folders)
+    }
+    if len(there) > 1:
+        listed = ", ".join(f"{version} in {place}" for version, place in there.items())
+        yield f"there are two versions of {RUNTIME}: {listed}; say `uv run {KIT} …` to use one"

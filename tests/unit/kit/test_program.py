@@ -1,0 +1,107 @@
+"""`kopf-kit` as people meet it: help, typing errors, completion, and a folder without a PROJECT."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from hack.__main__ import PROGRAM as HACK
+from kopf_kit.__main__ import PROGRAM
+from kopf_kit.program import Program
+
+#: Slow to import, so that `--help` leaves them alone: with them it takes more than 0.3 s.
+HEAVY = "{'rich', 'msgspec', 'yaml', 'kopf', 'kopf_kit.rig', 'kopf_kit.pack'}"
+HELP = f"""
+import sys
+from kopf_kit import __main__
+sys.argv = ["kopf-kit", "--help"]
+code = __main__.main()
+print(*({HEAVY} & sys.modules.keys()), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def kit(*arguments: str, at: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "kopf_kit", *arguments], cwd=at, env={**os.environ, **variables},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_help_lists_all_commands_outside_of_a_project_and_imports_none(tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", HELP], cwd=tmp_path, capture_output=True, text=True, check=True,
+        timeout=120,
+    )  # fmt: skip
+
+    assert run.stderr.strip() == ""
+    assert all(
+        f"\n  {name} " in run.stdout for name in PROGRAM.list_commands(click.Context(PROGRAM))
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [(program, name) for program in (PROGRAM, HACK) for name in program.entries],
+    ids=lambda part: part if isinstance(part, str) else part.name,
+)
+def test_each_command_is_there_and_has_help(program: Program, name: str) -> None:
+    context = click.Context(program)
+    command = program.get_command(context, name)
+
+    assert command is not None
+    assert command.get_help(click.Context(command, info_name=name, parent=context))
+    assert len(program.entries[name].help) <= 50  # a line of the list
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["veryfy"], "there is no command `veryfy`; did you mean `verify`?"),
+        (["xyzzy"], "there is no command `xyzzy` (`"),
+        (["verify"], "there is no PROJECT in this folder or above it: go to the repository of"),
+        (["test", "-k", "some"], "or make one with `kopf-kit new`"),
+        (["--nothing"], "No such option '--nothing'"),
+    ],
+)
+def test_a_wrong_use_is_one_sentence(words: list[str], said: str, tmp_path: Path) -> None:
+    run = kit(*words, at=tmp_path)
+
+    assert (run.returncode, run.stdout) == (2, "")
+    assert said in run.stderr
+    assert run.stderr.count("\n") == 1
+
+
+def test_help_of_a_command_needs_no_project(tmp_path: Path) -> None:
+    run = kit("deploy", "--help", at=tmp_path)
+
+    assert (run.returncode, run.stderr) == (0, "")
+    assert PROGRAM.entries["deploy"].help in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"), [("rel", ["release"]), ("cluster d", ["down"]), ("nope x", [])]
+)
+def test_words_are_completed(words: str, completed: list[str], tmp_path: Path) -> None:
+    (tmp_path / "PROJECT").write_text("projectName: some\n")
+    program = Path(sys.executable).with_name("kopf-kit")
+    ask = {"_KOPF_KIT_COMPLETE": "bash_complete", "COMP_WORDS": f"kopf-kit {words}"}
+    run = subprocess.run(
+        [program], cwd=tmp_path, env={**os.environ, **ask, "COMP_CWORD": str(words.count(" ") + 1)},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+    assert (run.stdout.splitlines(), run.stderr) == ([f"plain,{word}" for word in completed], "")
+
+
+def test_an_authors_repository_has_the_kits_tiers(tmp_path: Path) -> None:
+    (tmp_path / "PROJECT").write_text("projectName: some\n")
+    (tmp_path / "tests" / "unit").mkdir(parents=True)
+
+    (told := kit("test", "--list", at=tmp_path)).check_returncode()
+
+    listed = [line.split()[0] for line in told.stderr.splitlines() if line.startswith("    ")]
+    assert listed == ["lint", "types", "verify", "unit", "e2e"]  # it has no tests/faults
