@@ -11,6 +11,7 @@ from kopf_kit.rig import environment
 from message_operator import __version__
 from tests.release import registry, releasing
 from tests.release.releasing import CHECKOUT, Clone
+from tests.support import package_index
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class Released:
     registry: str
     clone: Clone
     keys: Keys
+    #: The package index, by its address as pip reads it.
+    index: str
 
     @property
     def prefix(self) -> str:
@@ -29,7 +32,17 @@ class Released:
 @pytest.fixture(scope="session", autouse=True)
 def _environment() -> None:
     environment.scrub_for_tests(
-        ("MESSAGE_", "IMG", "KEYS", "COSIGN_", "CATALOG_IMG", "ACTIONS_ID_TOKEN_")
+        (
+            "MESSAGE_",
+            "IMG",
+            "KEYS",
+            "COSIGN_",
+            "CATALOG_IMG",
+            "ACTIONS_ID_TOKEN_",
+            "INDEX",
+            "UV_PUBLISH_",
+            "PIP_",
+        )
     )
 
 
@@ -58,10 +71,18 @@ def address(scratch: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def released(scratch: Path, keys: Keys, address: str) -> Released:
+def index(scratch: Path) -> Iterator[str]:
+    """A package index, by its address."""
+    with package_index.serving(scratch / "index") as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def released(scratch: Path, keys: Keys, address: str, index: str) -> Released:
     """The version that is checked out, released into the registry."""
     prefix = f"{address}/you"
     clone = Clone.of(CHECKOUT, scratch / "clone", KEYS=str(keys.folder), REGISTRY=prefix)
     clone.environment |= releasing.push_images(prefix, scratch, clone.git("rev-parse", "HEAD"))
+    clone.environment |= {"INDEX": index, **package_index.ANYBODY}
     clone.release(__version__)
-    return Released(address, clone, keys)
+    return Released(address, clone, keys, index)

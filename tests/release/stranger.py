@@ -15,7 +15,9 @@ from tests.support.console import commands
 class Stranger:
     """Somebody with the public keys of `keys`, who types what the page says."""
 
-    def __init__(self, folder: Path, keys: Keys, prefix: str, version: str = __version__) -> None:
+    def __init__(
+        self, folder: Path, keys: Keys, prefix: str, version: str = __version__, index: str = ""
+    ) -> None:
         self.folder = folder
         for key in (keys.cosign_public, keys.charts_public):
             shutil.copy(key, folder)
@@ -32,6 +34,8 @@ class Stranger:
             "HOME": str(folder),
             "REGISTRY": prefix,
             "VERSION": version,
+            # What a user's pip is set up for.
+            "PIP_INDEX_URL": index,
         }
 
     def types(self, *lines: str) -> "subprocess.CompletedProcess[str]":

@@ -25,6 +25,8 @@ def test_it_has_all_that_the_page_of_releases_promises(files: dict[str, bytes]) 
     assert files.keys() >= {
         *("install.yaml", "crds.yaml", "monitoring.yaml", *schemas, *runbooks),
         *(f"kopf_runtime-{__version__}-py3-none-any.whl", f"kopf_runtime-{__version__}.tar.gz"),
+        *(f"kopf_kit-{__version__}-py3-none-any.whl", f"kopf_kit-{__version__}.tar.gz"),
+        *("kopf-runtime.cdx.json", "kopf-kit.cdx.json"),
         *("operator.cdx.json", "dev.cdx.json", "LICENSE"),
         *("image-linux-amd64.cdx.json", "image-linux-arm64.cdx.json"),
         *("provenance.json", "openvex.json", "images.txt"),

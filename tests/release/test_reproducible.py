@@ -25,7 +25,7 @@ def again(released: Released, keys: Keys, tmp_path_factory: pytest.TempPathFacto
             os.utime(file, (1_000_000_000, 1_000_000_000))
     clone.git("tag", f"v{__version__}")
     clone.release(__version__)
-    return Released(released.registry, clone, keys)
+    return Released(released.registry, clone, keys, released.index)
 
 
 def test_all_files_are_the_same_bit_for_bit(released: Released, again: Released) -> None:

@@ -25,12 +25,13 @@ TAGS = (
     f"message-operator-catalog:v{__version__}",
     f"message-operator-release:v{__version__}",
     f"charts/message-operator:{__version__}",
+    f"packages/kopf-runtime:{__version__}",
 )
 
 
 @pytest.fixture
 def stranger(tmp_path: Path, released: Released) -> Stranger:
-    return Stranger(tmp_path, released.keys, released.prefix)
+    return Stranger(tmp_path, released.keys, released.prefix, index=released.index)
 
 
 def test_every_command_of_the_page_verifies_what_was_released(stranger: Stranger) -> None:
@@ -39,6 +40,8 @@ def test_every_command_of_the_page_verifies_what_was_released(stranger: Stranger
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     release = stranger.folder / "release"
     assert (release / f"kopf_runtime-{__version__}-py3-none-any.whl").is_file()
+    (wheel,) = stranger.folder.glob("kopf_runtime-*.whl")
+    assert wheel.read_bytes() == (release / wheel.name).read_bytes()
     materials = json.loads((release / "image-linux-amd64.cdx.json").read_text())
     assert {part["purl"] for part in materials["components"]} == {
         "pkg:pypi/kopf@1.45.2",
@@ -97,6 +100,20 @@ def test_a_file_that_was_changed_is_told_by_the_checksums(stranger: Stranger) ->
 
     assert done.returncode != 0
     assert "operator.cdx.json: FAILED" in done.stdout
+
+
+def test_a_package_that_the_index_changed_is_told_by_the_checksums(stranger: Stranger) -> None:
+    lines = of_page(PAGES[0])
+    getting = lines[: next(at for at, line in enumerate(lines) if line.startswith("cat release"))]
+    download, check = (line for line in lines if " pip download " in line or "--ignore-" in line)
+    assert stranger.types(*getting, download, check).returncode == 0
+    (wheel,) = stranger.folder.glob("kopf_kit-*.whl")
+    wheel.write_bytes(wheel.read_bytes() + b"more")
+
+    done = stranger.types(check)
+
+    assert done.returncode != 0
+    assert f"{wheel.name}: FAILED" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["message-operator", "message-operator-crds"])

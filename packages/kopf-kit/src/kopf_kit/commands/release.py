@@ -18,7 +18,16 @@ import click
 from kopf_kit.commands import bump, test
 from kopf_kit.pack import catalog, references
 from kopf_kit.pack.project import PROJECT
-from kopf_kit.pack.publication import charts, files, images, signatures, source, statements
+from kopf_kit.pack.publication import (
+    charts,
+    files,
+    images,
+    index,
+    packages,
+    signatures,
+    source,
+    statements,
+)
 from kopf_kit.pack.publication.signatures import Keys, Signer, Workflow
 from kopf_kit.pack.release import NAME, Release
 from kopf_kit.program import Entry, Program
@@ -33,6 +42,7 @@ _STEPS = {
     "all": ("release:everything", "do the whole of a release: a version alone means this"),
     "keys": ("release:keys", "make the keys that releases are signed with"),
     "changelog": ("bump:changelog_command", "write what changed since the last release"),
+    "packages": ("release:python_packages", "publish the Python packages of a release (INDEX=…)"),
     "page": ("release_page:command", "make the page of a release on GitHub"),
     "bundle": ("release_bundle:command", "record a release; lay out community-operators' files"),
 }
@@ -53,7 +63,7 @@ command = _Release(
         name: Entry("Steps", f"kopf_kit.commands.{where}", text)
         for name, (where, text) in _STEPS.items()
     },
-    help="Do the whole of a release (REGISTRY=… KEYS=…), or one step of it.",
+    help="Do the whole of a release (REGISTRY=… KEYS=… INDEX=…), or one step of it.",
     subcommand_metavar="VERSION | STEP [VERSION]",
 )
 
@@ -69,6 +79,12 @@ def keys() -> None:  # noqa: D103
     ours = _keys()
     ours.make()
     say(f"{ours.folder} has the keys: keep the .key files and the passphrase to yourself")
+
+
+@click.command()
+@click.argument("version")
+def python_packages(version: str) -> None:  # noqa: D103
+    _publish_packages(version)
 
 
 def _keys() -> Keys:
@@ -91,6 +107,8 @@ def release(version: str) -> None:
     try:
         published = _publish(destination, who)
         _sign(published, who)
+        if os.environ.get("INDEX"):
+            _publish_packages(version)
     except HackError as error:
         log = paths.log("release")
         log.write_text(f"{error}\n")
@@ -104,6 +122,20 @@ def release(version: str) -> None:
     for name, ref in published.items():
         say(f"  {name}: {ref}")
     say(f"Next: git push origin HEAD v{version}")
+
+
+def _publish_packages(version: str) -> None:
+    """Upload the Python packages of a release; raise HackError where there is none."""
+    built = packages.files(FOLDER / version) if version else []
+    if not built:
+        raise HackError(
+            f"VERSION={version}: {FOLDER} does not have the Python packages of that release; "
+            "`make release` writes them"
+        )
+    if (name := index.name()) is None:
+        raise HackError("INDEX is missing: name the package index, as pip reads it")
+    with step(f"Python packages into {name}"):
+        index.publish(built)
 
 
 def _check(version: str, signer: Signer, destination: str) -> None:
@@ -121,6 +153,7 @@ def _check(version: str, signer: Signer, destination: str) -> None:
     files.check()
     _check_tested()
     signer.check()
+    index.check()
     if registry.is_local(destination):
         registry.up()
     try:
@@ -164,13 +197,15 @@ def _publish(destination: str, signer: Signer) -> Mapping[str, str]:
     folder, collection = FOLDER / version, f"{destination}/charts"
     made = images.publish(destination, date)
     packed = _emptied(FOLDER / f"{version}-charts")
-    packages = charts.pack(packed, made, collection, signer.charts_key, date)
+    archives = charts.pack(packed, made, collection, signer.charts_key, date)
     published = {}
-    for package in packages:
+    for package in archives:
         with step(f"Chart {package.name} into {collection}"):
             name = package.name.removesuffix(f"-{version}.tgz")
             chart = published[f"charts/{name}"] = charts.push(package, collection, version)
             published[f"charts/{name}:{charts.OWNERS}"] = charts.push_owners(chart)
+    with step(f"Python packages into {destination}/packages"):
+        published |= packages.push(f"{destination}/packages", version)
     with step(f"Bundle {made.bundle_image}"):
         made = images.publish_bundle(made, date)
     if source.tagged(version) is None:
@@ -206,6 +241,11 @@ def _sign(published: Mapping[str, str], signer: Signer) -> None:
             signatures.sign(signer, ref)
             if name not in pods:
                 signatures.attest(signer, ref, "slsaprovenance1", provenance)
+    for name, ref in published.items():
+        if name.startswith("packages/"):
+            bill = FOLDER / version / f"{name.removeprefix('packages/')}.cdx.json"
+            with step(f"Bill of materials of {ref}"):
+                signatures.attest(signer, ref, "cyclonedx", bill.read_text())
     image = published[NAME]
     with step(f"Attestations of {image}"):
         vex = statements.vulnerabilities(image, version, date)

@@ -128,21 +128,31 @@ def push_for(names: Sequence[str], layer: Path, ref: str, image_labels: Mapping[
 
 
 def push_file(file: Path, ref: str, *, kind: str, media_type: str) -> str:
-    """Push an artifact of one file, unless the registry has it; return it by its digest.
+    """Push an artifact of one file, unless the registry has it; return it by its digest."""
+    return push_files([file], ref, kind=kind, media_type=media_type)
+
+
+def push_files(files: Sequence[Path], ref: str, *, kind: str, media_type: str) -> str:
+    """Push an artifact of files, unless the registry has it; return it by its digest.
 
     `kind` is the media type of the artifact's configuration, which is empty.
     """
-    content = file.read_bytes()
-    layer = _described(content, media_type)
-    layer["annotations"] = {"org.opencontainers.image.title": file.name}
+    contents = [file.read_bytes() for file in files]
+    layers = [
+        {
+            **_described(content, media_type),
+            "annotations": {"org.opencontainers.image.title": file.name},
+        }
+        for file, content in zip(files, contents, strict=True)
+    ]
     return _push_manifest(
         {
             "schemaVersion": 2,
             "mediaType": "application/vnd.oci.image.manifest.v1+json",
             "config": _described(b"{}", kind),
-            "layers": [layer],
+            "layers": layers,
         },
-        [b"{}", content],
+        [b"{}", *contents],
         ref,
     )
 

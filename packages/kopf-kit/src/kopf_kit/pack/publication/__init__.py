@@ -2,6 +2,7 @@
 
 source         the commit that a release is made of, and the commits that releasing adds
 packages       the Python packages in packages/, built the same from the same sources
+index          the package index that gets them
 materials      bills of materials, of the lock and of images
 statements     where an image comes from (SLSA), and which vulnerabilities do not matter (OpenVEX)
 images         the images by their digests: given, found, or built and pushed

@@ -51,7 +51,7 @@ def write(
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    packages.build(folder)
+    built = packages.build(folder)
     if (own := extension.load()) is not None:
         own.write_release(folder)
     texts = {
@@ -63,6 +63,7 @@ def write(
         "provenance.json": provenance(release.version, commit, date),
         "openvex.json": statements.vulnerabilities(release.image, release.version, date),
         **{f"{name}.cdx.json": text for name, text in _of_lock(release, date).items()},
+        **_of_packages(built, release.version, date),
         **_of_images(release, date),
         "LICENSE": (paths.CHECKOUT / "LICENSE").read_text(),
     }
@@ -137,6 +138,17 @@ def _of_lock(release: Release, date: datetime) -> Mapping[str, str]:
     return {
         name: materials.of_lock(locked.part(lock, *askers), subject, date)
         for name, askers in LOCKED.items()
+    }
+
+
+def _of_packages(built: Sequence[Path], version: str, date: datetime) -> Mapping[str, str]:
+    from kopf_kit.pack.publication import materials
+
+    return {
+        f"{name}.cdx.json": materials.of_lock(
+            lock, materials.subject(name, version, f"pkg:pypi/{name}@{version}"), date
+        )
+        for name, lock in packages.locks(built).items()
     }
 
 

@@ -4,19 +4,27 @@ The same sources make the same bytes: uv's own builder gives every file one date
 `make bump` and `kopf_kit.commands.release`. A repository without such a folder has none.
 """
 
+import hashlib
 import re
 import shutil
 import sys
+import tempfile
+import tomllib
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from kopf_kit.rig import paths
+from kopf_kit.rig import locked, oci, paths
 from kopf_kit.rig.run import HackError, output
 
 #: The folder of the distributions, each of which has its version in its `pyproject.toml`.
 PACKAGES = paths.CHECKOUT / "packages"
 
 #: The names of what is built: wheels, and archives of the sources.
-KINDS = ("*.whl", "*.tar.gz")
+_FILES = ("*.whl", "*.tar.gz")
+#: What an artifact in a registry says that it is, and its files.
+_KIND = "application/vnd.python.distribution.config.v1+json"
+_MEDIA_TYPE = "application/vnd.python.distribution.file.v1"
 
 
 def build(folder: Path, packages: Path = PACKAGES) -> list[Path]:
@@ -29,10 +37,57 @@ def build(folder: Path, packages: Path = PACKAGES) -> list[Path]:
         uv = Path(sys.executable).with_name("uv")
         options = ("--quiet", "--offline", "--no-config", "--sdist", "--wheel")
         output([uv, "build", *options, "--out-dir", scratch / "built", sources], timeout=120)
-    archives = sorted(file for kind in KINDS for file in (scratch / "built").glob(kind))
+    archives = files(scratch / "built")
     built = [file.replace(folder / file.name) for file in archives]
     shutil.rmtree(scratch, ignore_errors=True)
     return built
+
+
+def files(folder: Path) -> list[Path]:
+    """Return the wheels and source archives in a folder."""
+    return sorted(file for kind in _FILES for file in folder.glob(kind))
+
+
+def push(collection: str, version: str) -> dict[str, str]:
+    """Push each distribution, wheel and sources, as one artifact; return them by their digests.
+
+    So they are signed and attested as all else in the registry. Raise HackError where that has
+    others of the version.
+    """
+    pushed = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        built = build(Path(scratch))
+        for package in _packages(PACKAGES):
+            ref = f"{collection}/{package.name}:{version}"
+            ours = _of(package.name, built)
+            there = oci.pinned(ref)
+            if there and {each["digest"] for each in oci.manifest(there)["layers"]} != {
+                f"sha256:{_sha256(file)}" for file in ours
+            }:
+                raise HackError(
+                    f"{ref} is in the registry already, and is another package than this; a "
+                    "version is released once: raise it, or delete that if nobody was told of it"
+                )
+            pushed[f"packages/{package.name}"] = there or oci.push_files(
+                ours, ref, kind=_KIND, media_type=_MEDIA_TYPE
+            )
+    return pushed
+
+
+def locks(built: Iterable[Path]) -> dict[str, str]:
+    """Return the part of the lock for each distribution, with those of `built` that it needs."""
+    lock, built = paths.LOCK.read_text(), list(built)
+    found = {}
+    for package in _packages(PACKAGES):
+        others = _needed(package.name) - {package.name}
+        entries = [
+            f"{other}=={_version(other)} \\\n"
+            + " \\\n".join(f"    --hash=sha256:{_sha256(file)}" for file in _of(other, built))
+            for other in sorted(others)
+        ]
+        part = locked.part(lock, package.name, *others)
+        found[package.name] = "".join(f"{entry}\n" for entry in entries) + part
+    return found
 
 
 def raised(version: str, packages: Path = PACKAGES) -> dict[Path, str]:
@@ -52,6 +107,32 @@ def raised(version: str, packages: Path = PACKAGES) -> dict[Path, str]:
             raise HackError(f'{file}: {times} lines are as version = "{version}", not one')
         texts[file] = pins.sub(rf"\g<1>{version}", text)
     return texts
+
+
+def _needed(name: str) -> set[str]:
+    """Return a distribution, and the others of this repository that it needs."""
+    asked = _read(name)["dependencies"]
+    others = {other.name for other in _packages(PACKAGES)}
+    direct = {each for line in asked if (each := re.split(r"[\[=<>~! ]", line)[0]) in others}
+    return {name}.union(*(_needed(each) for each in direct))
+
+
+def _version(name: str) -> str:
+    return str(_read(name)["version"])
+
+
+def _read(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((PACKAGES / name / "pyproject.toml").read_text())
+    return dict(found["project"])
+
+
+def _of(name: str, built: Iterable[Path]) -> list[Path]:
+    """Return the files of a distribution."""
+    return [file for file in built if file.name.startswith(f"{name.replace('-', '_')}-")]
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _packages(folder: Path) -> list[Path]:

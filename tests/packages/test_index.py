@@ -1,0 +1,115 @@
+"""What an author has who has no checkout of this repository: uv, and a package index."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kopf_kit.pack.publication import index, packages
+from message_operator import __version__
+from tests.support import package_index
+
+#: Settings of uv and of pip are the way to a package registry on some machines.
+_KEPT = (
+    "UV_",
+    "PIP_",
+    "SSL_",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An index to which the distributions were published, by its address."""
+    scratch = tmp_path_factory.mktemp("index")
+    with (
+        package_index.serving(scratch / "packages") as address,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("INDEX", address)
+        for name, value in package_index.ANYBODY.items():
+            patch.setenv(name, value)
+        (scratch / "built").mkdir()
+        index.publish(packages.build(scratch / "built"))
+        yield address
+
+
+class Author:
+    """Somebody with an empty home and uv."""
+
+    def __init__(self, home: Path, index: str) -> None:
+        self.home = home
+        uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        assert uv
+        programs = home / "bin"
+        programs.mkdir()
+        for name in ("uv", "uvx"):
+            (programs / name).symlink_to(Path(uv).with_name(name))
+        self.environment = {
+            **{key: value for key, value in os.environ.items() if key.startswith(_KEPT)},
+            "PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(home),
+            "UV_INDEX": index,
+            "UV_SYSTEM_CERTS": "1",
+        }
+
+    def types(self, *command: str) -> str:
+        done = subprocess.run(
+            command,
+            cwd=self.home,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def author(tmp_path: Path, served: str) -> Author:
+    return Author(tmp_path, served)
+
+
+def test_uvx_runs_the_kit_of_the_index(author: Author) -> None:
+    said = author.types("uvx", "kopf-kit", "--version")
+
+    assert said == f"kopf-kit, version {__version__}\n"
+
+
+def test_pip_installs_the_runtime_and_nothing_that_it_does_not_need(author: Author) -> None:
+    author.types("uv", "venv", "--quiet", "venv")
+    author.types("uv", "pip", "install", "--quiet", "--python=venv", "kopf-runtime")
+
+    listed = author.types("uv", "pip", "list", "--quiet", "--python=venv", "--format=freeze")
+
+    names = {line.partition("==")[0] for line in listed.splitlines()}
+    assert names >= {"kopf-runtime", "kopf", "aiohttp", "msgspec", "prometheus-client"}
+    assert not names & {"kopf-kit", "rich", "pytest", "jsonschema", "kubernetes"}
+    code = "import kopf_runtime; print(kopf_runtime.__file__)"
+    assert str(author.home) in author.types("venv/bin/python", "-c", code)
+
+
+def test_a_new_repository_pins_the_packages_of_the_index_and_installs_them(author: Author) -> None:
+    named = ("--kind=Cache", "--group=cache.example.com")
+    author.types("uvx", "kopf-kit", "new", "cache-operator", *named)
+    author.home /= "cache-operator"
+
+    said = author.types("uv", "run", "kopf-kit", "--version")
+
+    assert said == f"kopf-kit, version {__version__}\n"
+    lock = tomllib.loads((author.home / "uv.lock").read_text())
+    sources = {package["name"]: package["source"] for package in lock["package"]}
+    index = author.environment["UV_INDEX"].rstrip("/")
+    for name in ("kopf-runtime", "kopf-kit"):
+        assert sources[name]["registry"].rstrip("/") == index
