@@ -3,12 +3,12 @@
 import functools
 import shutil
 import sys
-import time
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
 import click
+import watchfiles
 
 from hack import site
 from kopf_kit.rig import paths, pythons
@@ -76,25 +76,11 @@ class _Handler(SimpleHTTPRequestHandler):
 
 def _rebuild_after_changes() -> None:
     """Build the site again whenever one of its sources was written, until Ctrl-C."""
-    former = _sources()
-    while True:
-        time.sleep(1)
-        if (current := _sources()) == former:
-            continue
-        former = current
+    folders = ("docs", "charts", "operator", "packages", "deploy", "hack", "Makefile")
+    sources = (*(paths.CHECKOUT / name for name in folders), *paths.CHECKOUT.glob("*.md"))
+    for _ in watchfiles.watch(*sources):
         try:  # in a process of its own: the code may have changed, too
             output([sys.executable, "-m", "hack", "docs"], timeout=600, cwd=paths.CHECKOUT)
             print("built again", flush=True)
         except HackError as error:
             print(error, flush=True)
-
-
-def _sources() -> dict[Path, int]:
-    """Return the times of all that the site is made of, in nanoseconds."""
-    folders = ("docs", "charts", "operator", "packages", "deploy")
-    files = [file for folder in folders for file in (paths.CHECKOUT / folder).rglob("*.*")]
-    return {
-        file: file.stat().st_mtime_ns
-        for file in (*files, *paths.CHECKOUT.glob("*.md"), paths.CHECKOUT / "Makefile")
-        if file.is_file()
-    }

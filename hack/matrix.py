@@ -10,23 +10,15 @@ import time
 from pathlib import Path
 from xml.etree import ElementTree
 
-import click
-
 from kopf_kit.commands import pytest_runs
 from kopf_kit.pack.project import PROJECT, REFERENCE
-from kopf_kit.program import PASSES_ON
+from kopf_kit.program import passing_on
 from kopf_kit.rig import control_plane, golang, paths, tools, versions
 from kopf_kit.rig.run import elapsed
 from kopf_kit.rig.steps import say
 
 _TESTS = paths.CHECKOUT / "tests" / "faults"
 _TOOLS = ("kubectl", "helm3", "helm4")
-
-
-@click.command(context_settings=PASSES_ON)
-@click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST'S OPTIONS]")
-def command(rest: tuple[str, ...]) -> int:  # noqa: D103 (the program has its help)
-    return run(list(rest))
 
 
 def run(arguments: list[str]) -> int:
@@ -84,3 +76,6 @@ def _counts(report: Path) -> str:
         f"{number} {word}" for number, word in ((failed, "failed"), (skipped, "skipped")) if number
     ]
     return ", ".join([f"{passed} passed", *others])
+
+
+command = passing_on(run, "PYTEST'S OPTIONS")

@@ -5,26 +5,14 @@ operator, the CRD and OLM many times, so no cluster of a user will do.
 """
 
 import os
-from collections.abc import Callable
-
-import click
 
 from kopf_kit.commands import pytest_runs
-from kopf_kit.program import PASSES_ON
+from kopf_kit.program import passing_on
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import olm, paths
 from kopf_kit.rig.run import HackError
 
 _TESTS = paths.CHECKOUT / "tests"
-
-
-def _passing_on(run: Callable[[list[str]], int]) -> click.Command:
-    @click.command(context_settings=PASSES_ON, help=run.__doc__)
-    @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST'S OPTIONS]")
-    def command(rest: tuple[str, ...]) -> int:
-        return run(list(rest))
-
-    return command
 
 
 def make(arguments: list[str]) -> int:
@@ -65,4 +53,6 @@ def minutes() -> float:
     return number
 
 
-make_command, upgrades_command, soak_command = map(_passing_on, (make, upgrades, soak))
+make_command = passing_on(make, "PYTEST'S OPTIONS")
+upgrades_command = passing_on(upgrades, "PYTEST'S OPTIONS")
+soak_command = passing_on(soak, "PYTEST'S OPTIONS")

@@ -94,7 +94,7 @@ def test_words_are_completed(words: str, completed: list[str], tmp_path: Path) -
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
 
-    assert (run.stdout.splitlines(), run.stderr) == ([f"plain,{word}" for word in completed], "")
+    assert (run.stdout.split(), run.stderr) == ([f"plain,{word}" for word in completed], "")
 
 
 def test_an_authors_repository_has_the_kits_tiers(tmp_path: Path) -> None:

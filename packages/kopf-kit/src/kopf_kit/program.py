@@ -5,7 +5,7 @@ So `--help`, completion and a typing error answer at once, and outside of any pr
 
 import difflib
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import click
@@ -84,6 +84,17 @@ class Program(click.Group):
         from kopf_kit.rig import command
 
         return command.execute(lambda: super(Program, self).invoke(ctx))
+
+
+def passing_on(function: Callable[[list[str]], int | None], words: str) -> click.Command:
+    """Return the command of a function that hands its words on, such as to pytest."""
+
+    @click.command(context_settings=PASSES_ON)
+    @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar=f"[{words}]")
+    def command(rest: tuple[str, ...]) -> int | None:
+        return function(list(rest))
+
+    return command
 
 
 def run(program: click.Command) -> int:

@@ -7,11 +7,9 @@ mark `long` are left out unless an option of pytest, `-m`, says otherwise.
 
 from pathlib import Path
 
-import click
-
 from kopf_kit.commands import crd, pytest_runs
 from kopf_kit.pack.project import PROJECT, REFERENCE
-from kopf_kit.program import PASSES_ON
+from kopf_kit.program import passing_on
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import olm, paths
 from kopf_kit.rig.cluster import Cluster
@@ -21,20 +19,6 @@ from kopf_kit.rig.steps import say
 _TESTS = paths.CHECKOUT / "tests"
 #: The release that the tests by Helm install, as NAMESPACE/NAME.
 RELEASE = f"{PROJECT.name}-e2e/{PROJECT.name}"
-
-
-@click.command(context_settings=PASSES_ON)
-@click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST'S OPTIONS]")
-def e2e(rest: tuple[str, ...]) -> int:
-    """Run the end-to-end tests, with the operator installed by Helm."""
-    return run(list(rest))
-
-
-@click.command(context_settings=PASSES_ON)
-@click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST'S OPTIONS]")
-def e2e_olm(rest: tuple[str, ...]) -> int:
-    """Run the end-to-end tests, with the operator installed by OLM."""
-    return run_olm(list(rest))
 
 
 def run(arguments: list[str]) -> int:
@@ -90,3 +74,7 @@ def _pytest(
     return pytest_runs.run(
         *map(str, folders), *arguments, KUBECONFIG=str(cluster.kubeconfig), **environment
     )
+
+
+e2e = passing_on(run, "PYTEST'S OPTIONS")
+e2e_olm = passing_on(run_olm, "PYTEST'S OPTIONS")

@@ -3,21 +3,13 @@
 import os
 import sys
 
-import click
-
 from kopf_kit.commands import crd, operators
 from kopf_kit.pack import release
 from kopf_kit.pack.project import PROJECT
-from kopf_kit.program import PASSES_ON
+from kopf_kit.program import passing_on
 from kopf_kit.rig import base_images
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig.steps import say
-
-
-@click.command(context_settings=PASSES_ON)
-@click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[OPERATOR'S OPTIONS]")
-def command(rest: tuple[str, ...]) -> None:  # noqa: D103 (the program has its help)
-    run(list(rest))
 
 
 def run(arguments: list[str]) -> None:
@@ -42,3 +34,6 @@ def run(arguments: list[str]) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, search))
     command = [sys.executable, "-m", PROJECT.package, *options, *arguments]
     os.execv(command[0], command)  # noqa: S606 (it replaces this process, so signals reach it)
+
+
+command = passing_on(run, "OPERATOR'S OPTIONS")
