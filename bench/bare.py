@@ -115,7 +115,7 @@ def _creates(raw: Raw) -> list[Write]:
     """Return the writes that our operator makes for a new Message."""
     known = decode(msgspec.json.Decoder(messages.Message), msgspec.json.encode(raw))
     meta, kind = known.metadata, controller.kind
-    owned = Owned(POD, pods.Pod, Update.REPLACE, pods.keep, lambda pod: pod.ended)
+    owned = Owned(POD, pods.Pod, Update.RECREATE, pods.project, lambda pod: pod.ended)
     templates = Templates(
         kind, Marks("message-operator", kind), [owned], lambda one, _: desired(one, Settings())
     )

@@ -119,7 +119,7 @@ def flags(say: Say) -> Iterator[str]:
 
 
 def _values(about: Mapping[str, Any]) -> str:
-    return "true|false" if about["parse"] is parsers.truth else str(about["metavar"])
+    return "true|false" if about["parse"] is parsers.boolean else str(about["metavar"])
 
 
 # --- Its metrics ----------------------------------------------------------------------------------

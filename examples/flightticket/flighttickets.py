@@ -20,8 +20,8 @@ import kopf_runtime as kr
 
 __version__ = "0.1.0"
 
-#: Seconds between two looks at a booking; that a call may take; that `sync` and `cleanup` may take,
-#: with the wait for their turns; and that they wait at most if the service asks for a pause.
+#: Seconds between two looks at a booking; that a call may take; that `sync` and `finalize` may
+#: take, with the wait for their turns; and that they wait at most if the service asks for a pause.
 POLL, PATIENCE, TIMEOUT, LONGEST_WAIT = 300.0, 10.0, 200.0, 60.0
 #: Bytes that are read of an answer, and characters that are told of it.
 MOST_READ, MOST_TOLD = 2**16, 200
@@ -187,7 +187,7 @@ class Service:
         except TimeoutError:
             problem = f"The booking service did not answer within {PATIENCE:g} s."
         except aiohttp.ClientError as error:
-            problem = f"The booking service cannot be asked: {kr.in_words(error)}"
+            problem = f"The booking service cannot be asked: {kr.describe_error(error)}"
             problem = problem.replace(token, "***")
         else:
             problem = _problem(answer)
@@ -250,7 +250,7 @@ def _token(path: str) -> str:
 # --- the operator -------------------------------------------------------------------------------
 
 manager = kr.Manager("flightticket-operator", Settings, version=__version__)
-controller = manager.controller_for(FlightTicket, keep=lambda ticket: ticket.spec)
+controller = manager.controller_for(FlightTicket, project=lambda ticket: ticket.spec)
 
 
 @controller.sync(every=POLL, timeout=TIMEOUT)
@@ -268,7 +268,7 @@ async def book(
     return await service.book(ticket.spec)
 
 
-@controller.cleanup(timeout=TIMEOUT)
+@controller.finalize(timeout=TIMEOUT)
 async def cancel(ticket: FlightTicket, session: aiohttp.ClientSession, settings: Settings) -> None:
     """Cancel the booking; the service cancels one only once, however often it is asked."""
     await Service(session, settings, ticket.metadata.uid).cancel()
@@ -279,7 +279,7 @@ def status(seen: kr.Observed) -> kr.Status:
     """Return how a FlightTicket fares."""
     booking: Booking | Refusal | None = seen.outcome
     if seen.trouble is not None or booking is None:
-        return kr.by_default(seen)
+        return kr.default_status(seen)
     if isinstance(booking, Refusal):
         told = Status(booking=None, refusal=booking.text)
         return kr.Status(False, "Refused", booking.text, told)

@@ -55,7 +55,7 @@ class Settings(kr.Settings):
     node_image: str = kr.flag("docker.io/library/memcached:1.6", "their image", kr.image, "IMAGE")
 
 
-def keep(pod: kr.Conditioned) -> bool | None:
+def project(pod: kr.Conditioned) -> bool | None:
     """Return whether a node is ready, None if it has ended."""
     return None if pod.status.phase in ("Succeeded", "Failed") else pod.holds("Ready")
 
@@ -66,9 +66,9 @@ def labels(name: str) -> dict[str, str]:
 
 
 manager = kr.Manager("memcached-operator", Settings, version=__version__)
-controller = manager.controller_for(Memcached, keep=lambda memcached: memcached.spec.size)
+controller = manager.controller_for(Memcached, project=lambda memcached: memcached.spec.size)
 controller.owns(kr.kinds.DEPLOYMENT)
-controller.watches(kr.kinds.POD, kr.Conditioned, keep=keep)
+controller.watches(kr.kinds.POD, kr.Conditioned, project=project)
 
 
 @controller.desired
@@ -105,12 +105,12 @@ def status(seen: kr.Observed) -> kr.Status:
     selector = ",".join(f"{label}={value}" for label, value in labels(seen.object.key[1]).items())
     told = Status(nodes=list(nodes)[:MOST], replicas=len(nodes), selector=selector)
     if (trouble := seen.trouble) is not None:
-        return kr.Status(False, trouble.reason, trouble.message, told, passing=not trouble.final)
+        return kr.Status(False, trouble.reason, trouble.message, told, transient=not trouble.final)
     ready = sum(nodes.values())
     text = f"Ready nodes: {ready} of {size}."
     if ready == len(nodes) == size:
         return kr.Status(True, "Scaled", text, told)
-    return kr.Status(False, "Progressing", text, told, passing=True)
+    return kr.Status(False, "Progressing", text, told, transient=True)
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ def summary(message: Message) -> str:
     return plain if len(start) <= SUMMARY else f"{plain[: SUMMARY - 1]}…"
 
 
-def keep(message: Message) -> tuple[str, int]:
+def project(message: Message) -> tuple[str, int]:
     """Return what is kept of a Message: the summary, and a hash of the text in its Pod."""
     return summary(message), hash(value(message.spec.text))
 
@@ -146,7 +146,12 @@ def status(seen: kr.Observed) -> kr.Status:
         node_name=pod.node if pod is not None else None,
     )
     return kr.Status(
-        phase == "Processed", reason, text, fields, passing=phase == "Pending", again=again
+        phase == "Processed",
+        reason,
+        text,
+        fields,
+        transient=phase == "Pending",
+        requeue_after=again,
     )
 
 
@@ -187,7 +192,7 @@ def _why_stuck(child: kr.Child, pod: PodState) -> str:
 class Phases(Collector):
     """Counts the Messages by phase at each scrape."""
 
-    def __init__(self, name: str, known: Callable[[], Iterator[kr.Primary]]) -> None:
+    def __init__(self, name: str, known: Callable[[], Iterator[kr.Owner]]) -> None:
         self._name, self._known = name, known
 
     def collect(self) -> Iterator[Metric]:

@@ -15,13 +15,13 @@ manager = kr.Manager(
     PROGRAM.name, Settings, version=PROGRAM.version, description=PROGRAM.description
 )
 manager.adapt(openshift.adapt)
-controller = manager.controller_for(Message, keep=messages.keep)
+controller = manager.controller_for(Message, project=messages.project)
 controller.owns(
-    kr.kinds.POD, pods.Pod, update=kr.REPLACE, keep=pods.keep, ended=lambda pod: pod.ended
+    kr.kinds.POD, pods.Pod, update=kr.RECREATE, project=pods.project, ended=lambda pod: pod.ended
 )
 controller.status(messages.status)
 manager.metrics.registry.register(
-    messages.Phases(f"{manager.metrics.prefix}_messages", lambda: iter(controller.primaries))
+    messages.Phases(f"{manager.metrics.prefix}_messages", lambda: iter(controller.owners))
 )
 
 

@@ -84,7 +84,7 @@ class PodState(msgspec.Struct, frozen=True):
     text: int
 
 
-def keep(pod: Pod) -> PodState:
+def project(pod: Pod) -> PodState:
     """Return what is kept of a Pod."""
     status = pod.status
     reason, note = _trouble(status)

@@ -26,7 +26,7 @@ class Trio(kr.Resource):
 
 manager = kr.Manager("trio-operator", kr.Settings)
 controller = manager.controller_for(Trio)
-controller.owns(kr.kinds.POD, update=kr.REPLACE)
+controller.owns(kr.kinds.POD, update=kr.RECREATE)
 controller.owns(kr.kinds.CONFIG_MAP)
 
 

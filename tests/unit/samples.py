@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 import kopf_runtime as kr
-from kopf_runtime.declaring.records import Primary
+from kopf_runtime.declaring.records import Owner
 from message_operator import messages, pods
 from message_operator.messages import Message
 from message_operator.settings import Settings
@@ -33,7 +33,7 @@ def pod_state(status: Raw, node: str | None = "node-1", text: str = "안녕하�
     meta = {"name": "msg-hello", "uid": "u", "resourceVersion": "1"}
     spec = {"nodeName": node, "containers": containers}
     raw = msgspec.json.encode({"metadata": meta, "spec": spec, "status": status})
-    return pods.keep(msgspec.json.decode(raw, type=pods.Pod))
+    return pods.project(msgspec.json.decode(raw, type=pods.Pod))
 
 
 def child(state: pods.PodState, **changes: Any) -> kr.Child:
@@ -49,12 +49,12 @@ def child(state: pods.PodState, **changes: Any) -> kr.Child:
 
 def status(pod: kr.Child | None, trouble: kr.Trouble | None = None, now: float = 0.0) -> kr.Status:
     """How a Message with this Pod fares."""
-    meta = kr.Meta("hello", "o", "1", "ns", 1)
+    meta = kr.ObjectMeta("hello", "o", "1", "ns", 1)
     message = Message(meta, spec=messages.Spec("안녕하세요"))
-    seen = primary({}, messages.keep(message))
+    seen = primary({}, messages.project(message))
     return messages.status(kr.Observed(seen, (pod,) if pod else (), trouble, now))
 
 
-def primary(stored: Raw, view: tuple[str, int] = ("", 0)) -> Primary:
+def primary(stored: Raw, view: tuple[str, int] = ("", 0)) -> Owner:
     """The record of a Message with this status."""
-    return Primary(("ns", "hello"), "o", 1, 1, False, (), stored, view, (), "", 0)
+    return Owner(("ns", "hello"), "o", 1, 1, False, (), stored, view, (), "", 0)

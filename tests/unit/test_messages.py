@@ -45,7 +45,7 @@ def test_without_a_pod_a_message_waits_for_it() -> None:
     told = status(None)
 
     assert (fields(told).phase, told.reason, told.ready) == ("Pending", "PodMissing", False)
-    assert told.passing
+    assert told.transient
     assert (fields(told).pod_name, fields(told).node_name) == (None, None)
 
 
@@ -100,8 +100,8 @@ def test_a_pod_on_its_way_out_is_waited_for_while_its_grace_lasts() -> None:
     told = status(child(pod_state(READY), deleting=True, deadline=100.0), now=95.0)
 
     assert (fields(told).phase, told.reason) == ("Pending", "PodTerminating")
-    assert told.again is not None
-    assert 100.0 < 95.0 + told.again < 140.0
+    assert told.requeue_after is not None
+    assert 100.0 < 95.0 + told.requeue_after < 140.0
 
 
 def test_l4_a_pod_that_a_finalizer_holds_is_told_by_the_finalizer() -> None:
@@ -129,7 +129,7 @@ def test_l1_what_the_api_server_refuses_is_told_in_its_words(
 
     assert (fields(told).phase, told.ready) == (phase, False)
     assert (told.reason, told.message) == ("InternalError", "failed calling webhook")
-    assert told.passing is not final
+    assert told.transient is not final
 
 
 @pytest.mark.parametrize(
@@ -140,14 +140,14 @@ def test_l1_what_the_api_server_refuses_is_told_in_its_words(
     ],
 )  # fmt: skip
 def test_l5_the_summary_is_the_text_fit_for_a_cell(text: str, shown: str) -> None:
-    meta = kr.Meta("hello", "u", "1")
+    meta = kr.ObjectMeta("hello", "u", "1")
 
     assert messages.summary(Message(meta, spec=messages.Spec(text))) == shown
 
 
 @pytest.mark.parametrize("text", ["a" * 41, "x" * 32768, "🌍" * 8192])
 def test_l5_an_endless_text_does_not_widen_the_table(text: str) -> None:
-    short = messages.summary(Message(kr.Meta("hello", "u", "1"), spec=messages.Spec(text)))
+    short = messages.summary(Message(kr.ObjectMeta("hello", "u", "1"), spec=messages.Spec(text)))
 
     assert len(short) == messages.SUMMARY
     assert short.endswith("…")

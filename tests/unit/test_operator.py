@@ -147,7 +147,7 @@ async def test_m3_what_is_remembered_of_a_message_does_not_grow_with_its_text(
         await until(lambda: status(server, ("ns", "endless")).get("phase") == "Pending")
         await until(lambda: status(server, ("ns", "short")).get("phase") == "Pending")
         bytes_of = {
-            name: size(controller.primaries.cache.get(("ns", name)), set())
+            name: size(controller.owners.cache.get(("ns", name)), set())
             for name in ("short", "endless")
         }
 

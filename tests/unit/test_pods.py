@@ -163,7 +163,7 @@ def test_c1_any_pod_is_read_or_refused(spec: Any, status: Any) -> None:
     except msgspec.ValidationError:
         return
 
-    assert pods.keep(pod).ready in (True, False)
+    assert pods.project(pod).ready in (True, False)
 
 
 def test_m3_what_is_kept_of_a_pod_is_bounded() -> None:
@@ -184,7 +184,7 @@ def test_of_two_variables_of_one_name_the_last_one_counts() -> None:
          "spec": {"containers": [{"name": "injected"}, container]}}, type=pods.Pod
     )  # fmt: skip
 
-    assert pods.keep(pod).text == hash("forged")
+    assert pods.project(pod).text == hash("forged")
 
 
 def test_an_empty_text_is_the_same_in_the_form_that_the_api_server_stores() -> None:
@@ -198,4 +198,4 @@ def test_an_empty_text_is_the_same_in_the_form_that_the_api_server_stores() -> N
          "spec": {"containers": [container]}}, type=pods.Pod
     )  # fmt: skip
 
-    assert pods.keep(pod).text == hash(pods.value(""))
+    assert pods.project(pod).text == hash(pods.value(""))

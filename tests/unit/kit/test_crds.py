@@ -230,8 +230,8 @@ def granted(controller: Controller) -> dict[str, str]:
 def test_a_controller_may_do_what_it_declares_and_nothing_else() -> None:
     controller = kr.Manager("box-operator", kr.Settings).controller_for(Box)
     controller.owns(kr.kinds.DEPLOYMENT)
-    controller.owns(kr.kinds.SECRET, update=kr.REPLACE)
-    controller.watches(kr.kinds.POD, keep=lambda _: None)
+    controller.owns(kr.kinds.SECRET, update=kr.RECREATE)
+    controller.watches(kr.kinds.POD, project=lambda _: None)
 
     assert granted(controller) == {
         "boxes.example.dev": "get list watch",
@@ -246,7 +246,7 @@ def test_a_controller_may_do_what_it_declares_and_nothing_else() -> None:
 def test_only_who_cleans_up_may_write_to_what_users_declare() -> None:
     controller = kr.Manager("box-operator", kr.Settings).controller_for(Box)
 
-    @controller.cleanup()
+    @controller.finalize()
     async def clean_up(*_: Any) -> None: ...
 
     assert granted(controller)["boxes.example.dev"] == "get list watch patch"
@@ -255,8 +255,8 @@ def test_only_who_cleans_up_may_write_to_what_users_declare() -> None:
 def test_a_kind_that_is_owned_and_watched_has_one_rule() -> None:
     manager = kr.Manager("box-operator", kr.Settings)
     boxes, lids = manager.controller_for(Box), manager.controller_for(Lid)
-    boxes.owns(kr.kinds.POD, update=kr.REPLACE)
-    lids.watches(kr.kinds.POD, keep=lambda _: None)
+    boxes.owns(kr.kinds.POD, update=kr.RECREATE)
+    lids.watches(kr.kinds.POD, project=lambda _: None)
 
     (pods,) = (r for _, r in rights.rules(manager.controllers) if r["resources"] == ["pods"])
 

@@ -19,25 +19,57 @@ from kopf_runtime.declaring.declaration import (
     custom_resource,
     rules,
 )
-from kopf_runtime.declaring.errors import ApiError, RetryError, in_words
+from kopf_runtime.declaring.errors import ApiError, RetryError, describe_error
 from kopf_runtime.declaring.kinds import Kind
-from kopf_runtime.declaring.objects import Conditioned, Meta, Object, Resource
-from kopf_runtime.declaring.parsers import at_least, image, one_of, truth
-from kopf_runtime.declaring.records import Child, PlanError, Primary, Update
+from kopf_runtime.declaring.objects import Conditioned, Object, ObjectMeta, Resource
+from kopf_runtime.declaring.parsers import at_least, boolean, image, one_of
+from kopf_runtime.declaring.records import Child, Owner, PlanError, Update
 from kopf_runtime.declaring.settings import Settings, flag
 from kopf_runtime.process.controller import Controller
 from kopf_runtime.process.manager import Manager
-from kopf_runtime.reporting.status import Observed, by_default
+from kopf_runtime.reporting.status import Observed, default_status
 from kopf_runtime.reporting.troubles import Trouble
 from kopf_runtime.working.templates import short_hash
 
-APPLY, REPLACE = Update.APPLY, Update.REPLACE
+APPLY, RECREATE = Update.APPLY, Update.RECREATE
 
 __all__ = [
-    "AGE", "APPLY", "READY", "REASON", "REPLACE", "ApiError", "Child", "Client", "Column",
-    "Conditioned", "Controller", "Fields", "Kind", "Manager", "Meta", "Object",
-    "ObjectName", "Observed", "PlanError", "Primary", "Resource", "RetryError", "Rule", "Scale",
-    "Settings", "Status", "Trouble",
-    "at_least", "by_default", "custom_resource", "flag", "image", "in_words", "kinds", "one_of",
-    "rules", "short_hash", "truth",
+    "AGE",
+    "APPLY",
+    "READY",
+    "REASON",
+    "RECREATE",
+    "ApiError",
+    "Child",
+    "Client",
+    "Column",
+    "Conditioned",
+    "Controller",
+    "Fields",
+    "Kind",
+    "Manager",
+    "Object",
+    "ObjectMeta",
+    "ObjectName",
+    "Observed",
+    "Owner",
+    "PlanError",
+    "Resource",
+    "RetryError",
+    "Rule",
+    "Scale",
+    "Settings",
+    "Status",
+    "Trouble",
+    "at_least",
+    "boolean",
+    "custom_resource",
+    "default_status",
+    "describe_error",
+    "flag",
+    "image",
+    "kinds",
+    "one_of",
+    "rules",
+    "short_hash",
 ]  # fmt: skip

@@ -56,10 +56,10 @@ def test_a_declaration_that_cannot_be_meant_is_refused_at_once() -> None:
         gadgets.owns(CONFIG_MAP)
     with pytest.raises(TypeError, match=r"'Secret' is not a kr\.Kind; kr\.kinds has"):
         gadgets.owns("Secret")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"update='apply': use kr\.APPLY or kr\.REPLACE"):
+    with pytest.raises(TypeError, match=r"update='apply': use kr\.APPLY or kr\.RECREATE"):
         gadgets.owns(SECRET, update="apply")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"'Pod' is not a kr\.Kind"):
-        gadgets.watches("Pod", keep=lambda _: None)  # type: ignore[arg-type]
+        gadgets.watches("Pod", project=lambda _: None)  # type: ignore[arg-type]
 
 
 async def test_an_operator_that_owns_and_plans_nothing_ends_at_its_start(
@@ -159,7 +159,7 @@ async def test_a_plan_that_differs_each_time_is_told(server: ApiServer) -> None:
     assert "has another ConfigMap w-one each time it is made" in told(server)["message"]
 
 
-@pytest.mark.parametrize("update", [kr.APPLY, kr.REPLACE])
+@pytest.mark.parametrize("update", [kr.APPLY, kr.RECREATE])
 async def test_a_field_that_the_server_does_not_know_is_told_in_its_words(
     server: ApiServer, update: Update
 ) -> None:
@@ -207,7 +207,7 @@ async def test_a_child_that_waits_hides_no_other_that_is_refused(server: ApiServ
     server.answers.append(watched)
     one = Controller(WIDGET, Widget, lambda _: None)
     one.owns(
-        POD, widgets.Pod, update=kr.REPLACE, keep=lambda thing: thing.status.phase,
+        POD, widgets.Pod, update=kr.RECREATE, project=lambda thing: thing.status.phase,
         ended=lambda phase: phase if phase == "Failed" else "",
     )  # fmt: skip
     one.desired(two)
@@ -264,7 +264,7 @@ async def test_a_sync_that_awaits_what_was_cancelled_has_failed(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with a token that all calls share, and whose renewal one of them has cancelled."""
-    monkeypatch.setattr("kopf_runtime.working.external.FIRST", 0.05)
+    monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 0.05)
 
     async def cancelled() -> Any:
         if calls.count(2) > 2:

@@ -444,8 +444,8 @@ async def test_an_edit_in_the_middle_of_the_work_is_not_told_as_done(
     one = widgets.controller(how)
 
     def generation() -> int:
-        primary = one.primaries.cache.get(KEY)
-        return primary.generation if primary is not None else 0
+        owner = one.owners.cache.get(KEY)
+        return owner.generation if owner is not None else 0
 
     async def edit_meanwhile(request: Any) -> None:
         if request.method in ("POST", "PATCH") and request.path.endswith(("/pods", "/w-one")):
@@ -520,7 +520,7 @@ async def test_m2_an_applied_child_that_ends_at_once_backs_off_across_a_restart(
     def job() -> Controller:
         one = Controller(WIDGET, Widget, lambda _: None)
         one.owns(
-            POD, widgets.Pod, update=kr.APPLY, keep=lambda thing: thing.status.phase,
+            POD, widgets.Pod, update=kr.APPLY, project=lambda thing: thing.status.phase,
             ended=lambda phase: phase,
         )  # fmt: skip
         one.desired(widgets.pod)

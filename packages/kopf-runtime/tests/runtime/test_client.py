@@ -21,7 +21,7 @@ from kopf_runtime.cluster import credentials
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.metrics import Metrics
-from kopf_runtime.declaring.errors import ApiError, in_words
+from kopf_runtime.declaring.errors import ApiError, describe_error
 from tests.support.connecting import connecting_slowly
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -204,7 +204,7 @@ def test_a_connection_that_fails_is_told_without_aiohttps_objects() -> None:
             "its certificate is not trusted: self-signed certificate",
         ),
     ):
-        assert in_words(error) == f"no connection to api:443: {why}"
+        assert describe_error(error) == f"no connection to api:443: {why}"
 
 
 async def test_before_the_session_is_open_and_after_it_is_closed_there_is_no_request() -> None:

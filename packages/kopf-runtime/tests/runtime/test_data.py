@@ -161,7 +161,7 @@ async def deceived(server: ApiServer, past: Past, one: Controller) -> None:
         await until(lambda: f"GET {WIDGET.at(KEY)}" in map(str, server.requests[asked:]))
         past.stale = False
         generation = stored(server, WIDGET, KEY)["metadata"]["generation"]
-        await until(lambda: one.primaries.cache.get(KEY).generation == generation)  # type: ignore[union-attr]
+        await until(lambda: one.owners.cache.get(KEY).generation == generation)  # type: ignore[union-attr]
         await until(lambda: is_ready(server) and told(server)["observedGeneration"] == generation)
 
 
@@ -210,7 +210,7 @@ def by_annotation(thing: Widget, _: object) -> Iterable[Raw]:
 
 def pods() -> Controller:
     one = Controller(WIDGET, Widget, lambda _: None)
-    one.owns(POD, update=kr.REPLACE, unready=lambda _: "")
+    one.owns(POD, update=kr.RECREATE, unready=lambda _: "")
     one.desired(by_annotation)
     return one
 
@@ -306,7 +306,7 @@ async def test_d6_a_missing_kind_keeps_no_object_from_its_end(server: ApiServer)
     cleaned: list[str] = []
     one = optional()
 
-    @one.cleanup()
+    @one.finalize()
     async def clean(thing: Widget, *_: Any) -> None:
         cleaned.append(thing.metadata.name)
 
@@ -322,7 +322,7 @@ async def test_d6_a_missing_kind_keeps_no_object_from_its_end(server: ApiServer)
 
 async def test_d6_grandchildren_that_cannot_be_seen_are_told(server: ApiServer) -> None:
     one = widgets.controller()
-    one.watches(POD, keep=lambda _: None)
+    one.watches(POD, project=lambda _: None)
     server.refuse("GET", "/pods$", FORBIDDEN, times=float("inf"))
     server.put(WIDGET, widget())
 

@@ -187,9 +187,9 @@ async def test_the_requests_that_hang_at_once_are_bounded(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "SLOW", 0.02)
-    monkeypatch.setattr(events, "SLOW_MOST", 3)
+    monkeypatch.setattr(events, "MAX_SLOW", 3)
     free, met = hanging(server)
-    most = events.POSTING + events.SLOW_MOST
+    most = events.POSTING + events.MAX_SLOW
 
     async with posting(server) as recorder:
         delayed(recorder, 2 * most)

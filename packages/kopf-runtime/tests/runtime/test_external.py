@@ -34,7 +34,7 @@ async def server() -> AsyncIterator[ApiServer]:
 
 @pytest.fixture
 async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BookingService]:
-    monkeypatch.setattr("kopf_runtime.working.external.FIRST", 0.05)
+    monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 0.05)
     async with BookingService().running() as one:
         yield one
 
@@ -43,7 +43,7 @@ def controller(timeout: float = 5.0, every: float = 60.0) -> Controller:
     """Return the Tickets' controller, with other times."""
     one = Controller(TICKET, tickets.Ticket, lambda _: None)
     one.sync(every=every, timeout=timeout)(tickets.book)
-    one.cleanup(timeout=timeout)(tickets.cancel)
+    one.finalize(timeout=timeout)(tickets.cancel)
     one.status(tickets.status)
     return one
 
@@ -217,7 +217,7 @@ async def test_a_deletion_does_not_wait_for_the_retry_after_of_the_sync(
 async def test_an_object_of_a_former_one_s_name_does_not_wait_for_its_pause(
     server: ApiServer, service: BookingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kopf_runtime.working.external.FIRST", 300.0)
+    monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 300.0)
     service.mood = booking.refuse(500)
     server.put(TICKET, ticket())
     async with operating(server, controller(), settings=settings(service)):
@@ -232,7 +232,7 @@ async def test_an_object_of_a_former_one_s_name_does_not_wait_for_its_pause(
 async def test_who_leads_again_asks_again_and_waits_for_no_former_pause(
     server: ApiServer, service: BookingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kopf_runtime.working.external.FIRST", 300.0)
+    monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 300.0)
     service.mood = only_for("two", booking.refuse(500), server)
     server.put(TICKET, ticket())
     server.put(TICKET, ticket("two"))
@@ -272,7 +272,7 @@ async def test_as_many_calls_at_once_as_an_author_makes(
 async def test_an_edit_does_not_wait_for_the_pause_of_a_failure(
     server: ApiServer, service: BookingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kopf_runtime.working.external.FIRST", 300.0)
+    monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 300.0)
     service.mood = booking.refuse(500)
     server.put(TICKET, ticket())
     async with operating(server, controller(), settings=settings(service)):
@@ -305,7 +305,7 @@ async def test_a_replica_that_no_longer_leads_makes_nothing_outside(
         server.put(TICKET, ticket(finalizers=[FINALIZER]))
         await until(lambda: operator.metric("reconciles_total", kind="tickets", result="requeue"))
 
-        assert one.primaries.cache.get(KEY) is not None
+        assert one.owners.cache.get(KEY) is not None
         assert service.calls == []
 
 
@@ -345,7 +345,7 @@ def test_a_function_that_does_not_wait_is_refused_when_it_is_declared() -> None:
     one = Controller(TICKET, tickets.Ticket, lambda _: None)
 
     with pytest.raises(TypeError, match="write `async def status`"):
-        one.cleanup()(tickets.status)
+        one.finalize()(tickets.status)
 
 
 # --- its outcome and the plan -------------------------------------------------------------------
@@ -395,7 +395,7 @@ async def test_children_are_planned_by_what_is_outside(server: ApiServer) -> Non
 async def test_while_the_outside_is_down_children_stay_and_come_back(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kopf_runtime.working.external.FIRST", 0.05)
+    monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 0.05)
     weather = Weather()
     server.put(WIDGET, widget())
     async with operating(server, weather.controller()):
@@ -417,7 +417,7 @@ async def test_while_the_outside_is_down_children_stay_and_come_back(
 async def test_children_of_a_relabelled_object_come_back_while_the_outside_is_down(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kopf_runtime.working.external.FIRST", 0.05)
+    monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 0.05)
     weather = Weather()
     server.put(WIDGET, widget())
     async with operating(server, one := weather.controller()):
@@ -429,7 +429,7 @@ async def test_children_of_a_relabelled_object_come_back_while_the_outside_is_do
             WIDGET, KEY, lambda raw: raw["metadata"].update(labels={"team": "blue"})
         )
         version = int(relabelled["metadata"]["resourceVersion"])
-        await until(lambda: (known := one.primaries.cache.get(KEY)) and known.version >= version)
+        await until(lambda: (known := one.owners.cache.get(KEY)) and known.version >= version)
 
         server.remove(CONFIG_MAP, ("ns", "w-one"))
         await until(lambda: text(server) == "hello sun")
@@ -564,7 +564,7 @@ async def test_an_endless_answer_leaves_room_for_the_way_out(
 ) -> None:
     one = controller()
 
-    @one.cleanup()
+    @one.finalize()
     async def fail(*_: Any) -> None:
         raise kr.RetryError("no " * 100_000)
 

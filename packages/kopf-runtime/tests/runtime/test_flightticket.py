@@ -37,7 +37,7 @@ async def server() -> AsyncIterator[ApiServer]:
 
 @pytest.fixture
 async def service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[BookingService]:
-    monkeypatch.setattr("kopf_runtime.working.external.FIRST", 0.05)
+    monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 0.05)
     monkeypatch.setattr(flighttickets, "pace", flighttickets.Pace())
     async with booking_service(tmp_path) as one:
         yield one
@@ -47,7 +47,7 @@ def controller(every: float = 60.0) -> Controller:
     """Return the example's controller, with another time between two looks."""
     one = Controller(FLIGHT_TICKET, flighttickets.FlightTicket, lambda ticket: ticket.spec)
     one.sync(every=every, timeout=60)(flighttickets.book)
-    one.cleanup(timeout=60)(flighttickets.cancel)
+    one.finalize(timeout=60)(flighttickets.cancel)
     one.status(flighttickets.status)
     return one
 

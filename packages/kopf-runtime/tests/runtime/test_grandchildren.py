@@ -26,7 +26,7 @@ def controller() -> Controller:
     """Return a controller of Widgets that tells the names of their Pods, and which are ready."""
     widgets = Controller(WIDGET, Widget, lambda _: None)
     widgets.owns(DEPLOYMENT)
-    widgets.watches(POD, kr.Conditioned, keep=lambda pod: pod.holds("Ready"))
+    widgets.watches(POD, kr.Conditioned, project=lambda pod: pod.holds("Ready"))
 
     @widgets.desired
     def desired(one: Widget, _: object) -> Iterable[Raw]:

@@ -201,14 +201,14 @@ async def test_an_object_that_was_mended_meanwhile_is_not_told_as_unreadable(
 
 
 async def test_a_child_that_cannot_be_read_any_more_is_told_at_once(server: ApiServer) -> None:
-    def keep(child: kr.Object) -> float:
+    def project(child: kr.Object) -> float:
         return 1 / len(child.metadata.annotations or {})
 
     def condition() -> Any:
         return widgets.ready(server.get(WIDGET, ("ns", "one")))
 
     server.put(WIDGET, widget())
-    async with operating(server, widgets.controller(keep=keep)):
+    async with operating(server, widgets.controller(project=project)):
         await until(lambda: condition().get("status") == "True")
         server.edit(CONFIG_MAP, CHILD, lambda raw: raw["metadata"].pop("annotations"))
 
@@ -231,10 +231,10 @@ async def test_a_poisoned_object_that_is_deleted_is_not_counted_any_more(
 async def test_an_authors_code_that_fails_on_one_object_holds_up_no_other(
     server: ApiServer,
 ) -> None:
-    def keep(thing: widgets.Widget) -> float:
+    def project(thing: widgets.Widget) -> float:
         return 1 / len(thing.spec.text)
 
-    controller = Controller(WIDGET, widgets.Widget, keep)
+    controller = Controller(WIDGET, widgets.Widget, project)
     controller.owns(CONFIG_MAP)
     controller.desired(widgets.config_map)
     server.put(WIDGET, widget("bad", text=""))
@@ -330,11 +330,11 @@ def test_m3_what_is_kept_of_finalizers_and_owners_is_bounded() -> None:
     for kind, name in ((WIDGET, "large"), (CONFIG_MAP, "w-large")):
         SOURCES.take(kind, {"metadata": meta}, next(VERSIONS), name, "uid-large")
 
-    primaries, children = SOURCES.controller.sources
-    primary: Any = primaries.cache.get(("ns", "large"))
+    owners, children = SOURCES.controller.sources
+    record: Any = owners.cache.get(("ns", "large"))
     child: Any = children.cache.get(("ns", "w-large"))
-    assert "example.dev/message-operator" in primary.finalizers
-    assert sum(map(len, primary.finalizers)) < 1000
+    assert "example.dev/message-operator" in record.finalizers
+    assert sum(map(len, record.finalizers)) < 1000
     assert sum(map(len, (*child.finalizers, child.owner, child.parent))) < 1500
 
 

@@ -54,7 +54,7 @@ def test_ordinary_texts_stay_readable() -> None:
 
 
 def test_an_endless_line_is_cut() -> None:
-    assert len(logs.escape("x" * 100_000)) < logs.MOST + 50
+    assert len(logs.escape("x" * 100_000)) < logs.MAX_CHARACTERS + 50
 
 
 def test_a_traceback_is_escaped_too() -> None:

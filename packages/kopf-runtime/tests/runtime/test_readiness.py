@@ -280,7 +280,7 @@ async def test_a_child_of_another_kind_only_has_to_exist(server: ApiServer) -> N
 
 async def test_an_author_who_reads_a_child_says_when_it_is_ready(server: ApiServer) -> None:
     one = controller(
-        POD, type_=kr.Conditioned, keep=lambda pod: pod.status.phase,
+        POD, type_=kr.Conditioned, project=lambda pod: pod.status.phase,
         unready=lambda phase: "" if phase == "Running" else f"phase {phase}",
     )  # fmt: skip
     server.put(WIDGET, widget())
@@ -296,13 +296,13 @@ async def test_an_author_who_reads_a_child_and_says_nothing_needs_it_to_exist(
     server: ApiServer,
 ) -> None:
     server.put(WIDGET, widget())
-    async with operating(server, controller(POD, type_=kr.Conditioned, keep=lambda pod: None)):
+    async with operating(server, controller(POD, type_=kr.Conditioned, project=lambda pod: None)):
         await is_well(server)
 
 
 def test_what_lacks_a_child_is_not_ready() -> None:
     lacking: Any = SimpleNamespace(wanted=("one", "another"))
 
-    told = kr.by_default(kr.Observed(lacking, (), None, now=0.0))
+    told = kr.default_status(kr.Observed(lacking, (), None, now=0.0))
 
     assert (told.ready, told.message) == (False, "2 of its objects are missing.")

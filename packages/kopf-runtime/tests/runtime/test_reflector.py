@@ -485,7 +485,7 @@ async def test_a_page_of_large_objects_is_given_up_for_a_smaller_one(
     async with operating(server, one := widgets.controller(), working=False) as operator:
         await until(lambda: operator.synced)
 
-        assert len(one.primaries.cache) == 81
+        assert len(one.owners.cache) == 81
     assert len(sizes) > 5
     assert max(sizes) <= 20_000
 
@@ -511,7 +511,7 @@ async def test_a_page_that_takes_too_long_is_asked_for_in_smaller_parts(
         operator.client._timeout = 0.2
         await until(lambda: operator.synced)
 
-        assert len(one.primaries.cache) == 40
+        assert len(one.owners.cache) == 40
     limits = [int(one.query["limit"]) for one in pages(server)]
     assert limits.count(12) <= 2  # and no more than were needed to see that it is too large
 
@@ -648,7 +648,7 @@ async def test_minor_10_changes_in_flight_are_no_repairs(server: ApiServer) -> N
         server.remove(WIDGET, ("ns", "short"))
         allowed = 2
         await until(lambda: len(asking) == 3)  # a sweep came before the events
-        assert {record.key[1] for record in one.primaries.cache} == {"one", "new"}
+        assert {record.key[1] for record in one.owners.cache} == {"one", "new"}
 
         server.watches = watches
         server.put(WIDGET, widget("last"))
@@ -656,7 +656,7 @@ async def test_minor_10_changes_in_flight_are_no_repairs(server: ApiServer) -> N
             for change in server.history[told:-1]:
                 if (line := select(change)) is not None:
                     queue.put_nowait(line)
-        await until(lambda: one.primaries.cache.get(("ns", "last")))
+        await until(lambda: one.owners.cache.get(("ns", "last")))
         allowed = 3
         await until(lambda: len(asking) == 4)
 
@@ -670,7 +670,7 @@ async def test_minor_1_a_standby_watches_and_writes_nothing(server: ApiServer) -
         await until(lambda: operator.synced)
         for number in range(20):
             server.put(WIDGET, widget(f"w{number}"))
-        await until(lambda: len(one.primaries.cache) == 21)
+        await until(lambda: len(one.owners.cache) == 21)
 
         assert len(one.queue) == 0
         assert server.writes == []
@@ -688,18 +688,16 @@ async def test_a_page_that_is_older_than_an_event_takes_nothing_back(server: Api
             return Raw(json.dumps(raw).encode())
 
         now = int((server.get(WIDGET, ("ns", "one")) or {})["metadata"]["resourceVersion"])
-        await until(
-            lambda: (known := one.primaries.cache.get(("ns", "one"))) and known.version >= now
-        )
-        one.primaries.take(page(now - 1, 5))
-        assert one.primaries.cache.get(("ns", "one"))
+        await until(lambda: (known := one.owners.cache.get(("ns", "one"))) and known.version >= now)
+        one.owners.take(page(now - 1, 5))
+        assert one.owners.cache.get(("ns", "one"))
         server.remove(CONFIG_MAP, ("ns", "w-one"))
         await until(lambda: text(server, ("ns", "w-one")) == "hello")
 
-        one.primaries.take(page(now + 1000, 5))
-        assert not one.primaries.cache.get(("ns", "one"))
-        one.primaries.take(page(now + 999, "stale"))
-        assert not one.primaries.cache.get(("ns", "one"))
+        one.owners.take(page(now + 1000, 5))
+        assert not one.owners.cache.get(("ns", "one"))
+        one.owners.take(page(now + 999, "stale"))
+        assert not one.owners.cache.get(("ns", "one"))
         assert operator.metric("unreadable_objects", resource="widgets") == 1
 
 
@@ -713,7 +711,7 @@ async def test_a_look_that_finds_nothing_takes_no_object_that_came_meanwhile(
     async with operating(server, one := widgets.controller(), working=False):
 
         def known() -> str:
-            record = one.primaries.cache.get(("ns", "one"))
+            record = one.owners.cache.get(("ns", "one"))
             return record.uid if record is not None else ""
 
         async def answer_late(request: web.Request) -> web.Response | None:
@@ -727,7 +725,7 @@ async def test_a_look_that_finds_nothing_takes_no_object_that_came_meanwhile(
         await until(lambda: known() == first)
         server.answers.append(answer_late)
 
-        assert await one.primaries.fetch(("ns", "one")) is None
+        assert await one.owners.fetch(("ns", "one")) is None
         assert known() not in ("", first)
 
 

@@ -188,7 +188,7 @@ async def test_a_new_transient_state_settles_however_long_the_former_one_took(
         nonlocal clock, seen
         if (seen := observed.object.generation) == 2 and not clock:
             clock = 100.0  # only now: a sweep may look at the first state at any moment
-        return kr.Status(False, f"Step{'AB'[seen - 1]}", "It is under way.", passing=True)
+        return kr.Status(False, f"Step{'AB'[seen - 1]}", "It is under way.", transient=True)
 
     server.put(WIDGET, widget())
     async with operating(server, one, settings=kr.Settings(sweep_period=0.1)):
@@ -206,7 +206,7 @@ async def test_a_new_transient_state_settles_however_long_the_former_one_took(
 async def test_a_status_that_was_not_kept_is_written_again_after_a_pause(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kopf_runtime.reporting.status.FIRST", 0.2)
+    monkeypatch.setattr("kopf_runtime.reporting.status.MIN_PAUSE_SECONDS", 0.2)
 
     def prune(kind: kr.Kind, raw: Any) -> None:
         if kind == WIDGET:
@@ -251,7 +251,7 @@ async def test_a_status_that_is_to_change_at_once_makes_no_hot_loop(
 
     @one.status
     def status(_: kr.Observed) -> kr.Status:
-        return kr.Status(True, "Fine", "Fine.", again=again)
+        return kr.Status(True, "Fine", "Fine.", requeue_after=again)
 
     server.put(WIDGET, widget())
     async with operating(server, one) as operator:

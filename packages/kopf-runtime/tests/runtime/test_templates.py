@@ -10,7 +10,7 @@ import pytest
 
 import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
-from kopf_runtime.declaring.objects import Meta
+from kopf_runtime.declaring.objects import ObjectMeta
 from kopf_runtime.declaring.records import Owned, PlanError, Update, Wanted
 from kopf_runtime.working.templates import KEPT, KEPT_FOR, Marks, Templates
 from runtime import widgets
@@ -43,7 +43,7 @@ def templates(
 
 def make(manifests: Any, kind: Kind = WIDGET, text: str = "hello") -> tuple[Wanted, ...]:
     namespace = "ns" if kind.namespaced else ""
-    meta = Meta("one", "uid-1", "7", namespace, 3)
+    meta = ObjectMeta("one", "uid-1", "7", namespace, 3)
     return templates(manifests, kind).make(Widget(meta, spec=widgets.Spec(text)))
 
 
@@ -133,7 +133,7 @@ def test_another_manifest_makes_another_template_and_another_generation_does_not
     one, same, other = (make([{**child(), "data": {"a": text}}])[0] for text in ("1", "1", "2"))
     made = templates([child()])
     sooner, later = (
-        made.make(Widget(Meta("one", "uid-1", "7", "ns", generation)))[0].template
+        made.make(Widget(ObjectMeta("one", "uid-1", "7", "ns", generation)))[0].template
         for generation in (1, 2)
     )
 
@@ -145,7 +145,9 @@ def test_m3_manifests_are_kept_for_a_while_only() -> None:
     many = templates(lambda thing: [{**child(), "data": {"text": thing.spec.text}}])
     wanted = [
         many.make(
-            Widget(Meta("one", f"uid-{n}", "7", "ns", 3), spec=widgets.Spec(f"{n}" + "x" * 65536))
+            Widget(
+                ObjectMeta("one", f"uid-{n}", "7", "ns", 3), spec=widgets.Spec(f"{n}" + "x" * 65536)
+            )
         )
         for n in range(200)
     ]
@@ -160,7 +162,9 @@ def test_m3_no_more_manifests_wait_for_their_shape_than_one_objects() -> None:
     """`Wanted` stays for as long as the object; a manifest has up to 1 MiB."""
     made = templates(lambda thing: [child(thing.metadata.name)])
     uncompared = [
-        made.make(Widget(Meta(f"w{n}", f"uid-{n}", "7", "ns", 3), spec=widgets.Spec("hello")))[0]
+        made.make(
+            Widget(ObjectMeta(f"w{n}", f"uid-{n}", "7", "ns", 3), spec=widgets.Spec("hello"))
+        )[0]
         for n in range(5)
     ]
 
@@ -172,13 +176,13 @@ def test_m3_no_more_manifests_wait_for_their_shape_than_one_objects() -> None:
 def test_a_standby_which_sends_nothing_keeps_the_manifests_of_the_last_minute_only() -> None:
     now = 0.0
     many = templates([child()], clock=lambda: now)
-    (first,) = many.make(Widget(Meta("one", "uid-1", "7", "ns", 3)))
+    (first,) = many.make(Widget(ObjectMeta("one", "uid-1", "7", "ns", 3)))
     now = KEPT_FOR
-    (second,) = many.make(Widget(Meta("two", "uid-2", "7", "ns", 3)))
+    (second,) = many.make(Widget(ObjectMeta("two", "uid-2", "7", "ns", 3)))
     assert many.body(first) is not None
 
     now = KEPT_FOR + 1
-    (third,) = many.make(Widget(Meta("three", "uid-3", "7", "ns", 3)))
+    (third,) = many.make(Widget(ObjectMeta("three", "uid-3", "7", "ns", 3)))
 
     assert many.body(first) is None
     assert many.body(second) is not None

@@ -344,7 +344,7 @@ async def test_l8_an_object_that_is_gone_is_forgotten_when_its_status_is_refused
         server.refuse("POST", "/pods$", RefusedError(403, "Forbidden"), FOREVER)
         server.remove(POD, CHILD)
 
-        await until(lambda: one.primaries.cache.get(KEY) is None)
+        await until(lambda: one.owners.cache.get(KEY) is None)
     assert "status subresource" not in caplog.text
 
 
@@ -427,7 +427,7 @@ async def test_a_status_function_that_fails_holds_up_no_other(server: ApiServer)
     def status(seen: kr.Observed) -> kr.Status:
         if seen.object.key == KEY:
             raise ZeroDivisionError
-        return kr.by_default(seen)
+        return kr.default_status(seen)
 
     server.put(WIDGET, widget())
     server.put(WIDGET, widget("other"))

@@ -71,7 +71,7 @@ async def book(ticket: Ticket, session: aiohttp.ClientSession, settings: Setting
         return msgspec.json.decode(await answer.read(), type=Booking)
 
 
-@controller.cleanup(timeout=10)
+@controller.finalize(timeout=10)
 async def cancel(ticket: Ticket, session: aiohttp.ClientSession, settings: Settings) -> None:
     """Give the seats back."""
     async with session.delete(settings.booking(ticket)) as answer:
@@ -84,7 +84,7 @@ def status(seen: kr.Observed) -> kr.Status:
     """Return how a Ticket fares."""
     booking: Booking | None = seen.outcome
     if seen.trouble is not None or booking is None:
-        return kr.by_default(seen)
+        return kr.default_status(seen)
     if booking.problem:
         return kr.Status(False, "Refused", booking.problem, Status(booking=None))
     return kr.Status(True, "Booked", "The seats are booked.", Status(booking=booking.number))

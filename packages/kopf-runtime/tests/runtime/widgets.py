@@ -65,7 +65,12 @@ def controller(desired: Desired = config_map, **owns: Any) -> Controller:
     widgets = Controller(WIDGET, Widget, lambda _: None)
     if desired is pod:
         widgets.owns(
-            POD, Pod, update=kr.REPLACE, keep=lambda thing: thing.status.phase, ended=_ended, **owns
+            POD,
+            Pod,
+            update=kr.RECREATE,
+            project=lambda thing: thing.status.phase,
+            ended=_ended,
+            **owns,
         )
     else:
         widgets.owns(CONFIG_MAP, **owns)

@@ -15,7 +15,7 @@ READ = ("get", "list", "watch")
 #: Replacing a child means creating and deleting it. Server-side apply creates one with a patch, for
 #: which the API server requires both rights.
 CHANGE = {
-    Update.REPLACE: ("create", "delete"),
+    Update.RECREATE: ("create", "delete"),
     Update.APPLY: ("create", "patch", "delete"),
 }
 
@@ -39,7 +39,7 @@ def rules(controllers: Iterable[Controller]) -> list[tuple[str, Rule]]:
         why = f"How a {kind.kind} fares is reported."
         allow(kind.group, f"{kind.plural}/status", ("patch",), why)
         for child, owned in controller.owned.items():
-            how = "replaced" if owned.update is Update.REPLACE else "changed in place"
+            how = "replaced" if owned.update is Update.RECREATE else "changed in place"
             why = f"A {kind.kind} owns {_all(child)}; they are {how}."
             allow(child.group, child.plural, (*READ, *CHANGE[owned.update]), why)
         for watched in controller.watched:

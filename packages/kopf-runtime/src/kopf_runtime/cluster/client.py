@@ -22,7 +22,7 @@ from yarl import URL
 from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.fence import Request, fencing
 from kopf_runtime.cluster.metrics import Metrics
-from kopf_runtime.declaring.errors import ApiError, in_words, refusal
+from kopf_runtime.declaring.errors import ApiError, describe_error, refusal
 
 logger = logging.getLogger(__name__)
 
@@ -193,7 +193,7 @@ class Client:
         if isinstance(error, aiohttp.ClientConnectorCertificateError) and self._credentials:
             await self._credentials.refresh()  # perhaps the CA was rotated
         reason = type(error).__name__.removesuffix("Error")
-        return ApiError(method, path, 0, reason, in_words(error))
+        return ApiError(method, path, 0, reason, describe_error(error))
 
     def _look_at_clock(self, response: aiohttp.ClientResponse) -> None:
         """Read the API server's time, which may differ from ours."""

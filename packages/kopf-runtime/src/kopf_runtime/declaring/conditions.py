@@ -29,9 +29,9 @@ class Status:
     #: Further fields of the status, best as the class that declares them; None removes a field.
     fields: Struct | dict[str, Any] = field(default_factory=dict)
     #: Whether the state is transient: it is then written only after it has lasted for a while.
-    passing: bool = False
+    transient: bool = False
     #: Seconds after which to requeue the object, at least one; None if that is not needed.
-    again: float | None = None
+    requeue_after: float | None = None
 
 
 def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any]:

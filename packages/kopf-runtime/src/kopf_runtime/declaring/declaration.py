@@ -18,7 +18,7 @@ from kopf_runtime.declaring.objects import Resource
 _ATTRIBUTE = "__custom_resource__"
 #: Letters of a kind's name: labels and annotations of its children are named after it
 #: (`KIND-generation`), and such a name has at most 63.
-LONGEST = 52
+MAX_KIND_LENGTH = 52
 
 #: The name of an object, such as a Pod or a Node, for a field of a spec or a status. Who may patch
 #: a status cannot write anything else there, which a program would take for an option.
@@ -118,8 +118,10 @@ def custom_resource(
     """
 
     def declare(type_: type[T]) -> type[T]:
-        if len(type_.__name__) > LONGEST:
-            raise ValueError(f"{type_.__name__} is too long a name; use at most {LONGEST} letters")
+        if len(type_.__name__) > MAX_KIND_LENGTH:
+            raise ValueError(
+                f"{type_.__name__} is too long a name; use at most {MAX_KIND_LENGTH} letters"
+            )
         kind = Kind(group, version, plural, type_.__name__, namespaced)
         declared = CustomResource(
             kind, type_, status, ready, short_names, categories, columns, rules, scale, naming

@@ -40,7 +40,7 @@ class ManagedFields(Struct, rename="camel"):
     fields_v1: Raw = Raw(b"{}")
 
 
-class Meta(Struct, rename="camel"):
+class ObjectMeta(Struct, rename="camel"):
     """The metadata of an object."""
 
     name: str
@@ -75,7 +75,7 @@ class Meta(Struct, rename="camel"):
 class Object(Struct, rename="camel"):
     """Any object; a class for a kind adds the fields that it reads, such as `spec`."""
 
-    metadata: Meta
+    metadata: ObjectMeta
 
 
 class Conditions(Struct, frozen=True):

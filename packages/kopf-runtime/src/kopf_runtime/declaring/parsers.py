@@ -65,7 +65,7 @@ def at_least(
     return number
 
 
-def truth(text: str) -> bool:
+def boolean(text: str) -> bool:
     """Parse `true` or `false`."""
     if text.lower() not in {"true", "false"}:
         raise argparse.ArgumentTypeError(f"{text!r} is not true or false")

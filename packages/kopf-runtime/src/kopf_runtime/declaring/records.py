@@ -1,7 +1,7 @@
 """The cached records of objects and their children, and how an author declares both.
 
 A record is small: it holds the hash of a manifest instead of the manifest, and only those parts of
-the object that the author asks for (`keep`). `source` creates records, `plan` decides with them.
+the object that the author asks for (`project`). `source` creates records, `plan` decides with them.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class Update(Enum):
     """How a child is changed once it exists."""
 
     #: Delete it and create another one, for an immutable kind such as a Pod.
-    REPLACE = "replace"
+    RECREATE = "recreate"
     #: Change it in place by server-side apply; fields that the manifest does not set stay.
     APPLY = "apply"
 
@@ -34,7 +34,7 @@ class Owned(Struct, frozen=True):
     type: type[Object]
     update: Update
     #: Returns the part of a child that `status` sees; it must be small.
-    keep: Callable[[Any], Any]
+    project: Callable[[Any], Any]
     #: Returns from the kept part why a child has ended; empty while it may still run.
     ended: Callable[[Any], str]
     #: Returns from the kept part why a child is not ready; empty if it is.
@@ -66,7 +66,7 @@ class Outcome(Struct, frozen=True):
     outdated: bool = False
 
 
-class Primary(Struct, frozen=True):
+class Owner(Struct, frozen=True):
     """An object of the kind that a controller serves."""
 
     key: Key
@@ -100,7 +100,7 @@ class Primary(Struct, frozen=True):
 
 
 class Child(Struct, frozen=True):
-    """An object that a primary owns or could own."""
+    """An object that an owner owns or could own."""
 
     kind: Kind
     key: Key
@@ -108,9 +108,9 @@ class Child(Struct, frozen=True):
     version: int
     #: The uid of its controlling owner; empty if there is none.
     owner: str
-    #: The uid of the primary that it was created for, according to its label.
+    #: The uid of the owner that it was created for, according to its label.
     made_for: str
-    #: The name of the primary that controls it; empty if none does.
+    #: The name of the owner that controls it; empty if none does.
     parent: str
     deleting: bool
     #: When its grace period ends, by the API server's clock in Unix time; 0 if it is not deleted.
@@ -120,7 +120,7 @@ class Child(Struct, frozen=True):
     finalizers: tuple[str, ...]
     #: The hash of the manifest that it was created from.
     template: str
-    #: The generation of the primary that it was created for.
+    #: The generation of the owner that it was created for.
     generation: int
     #: How many times in a row it was replaced soon after its creation.
     replaced: int

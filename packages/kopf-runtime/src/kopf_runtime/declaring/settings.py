@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kopf_runtime.declaring import parsers
-from kopf_runtime.declaring.parsers import Address, at_least, one_of, truth
+from kopf_runtime.declaring.parsers import Address, at_least, boolean, one_of
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Settings:
     request_timeout: float = flag(
         "10", "seconds that a request to the API server may take", at_least(1, most=3600), "SECONDS"
     )
-    leader_elect: bool = flag("false", "whether replicas elect a leader by a Lease", truth)
+    leader_elect: bool = flag("false", "whether replicas elect a leader by a Lease", boolean)
     lease_name: str = flag("", "the Lease's name; empty: the operator's", parsers.name)
     lease_namespace: str = flag(
         "", "the Lease's namespace; empty: the operator's own", parsers.namespace
@@ -127,8 +127,8 @@ def _add(parser: _Parser, prefix: str, env: Mapping[str, str], setting: Field[An
         except argparse.ArgumentTypeError as error:
             parser.error(f"{variable}: {error}")
     options: dict[str, Any] = {"type": about["parse"], "metavar": about["metavar"]}
-    if about["parse"] is truth:
-        options = {"type": truth, "nargs": "?", "const": True, "metavar": "true|false"}
+    if about["parse"] is boolean:
+        options = {"type": boolean, "nargs": "?", "const": True, "metavar": "true|false"}
     name = "--" + setting.name.replace("_", "-")
     meaning = f"{about['meaning']} (default: {about['default'] or 'empty'})".replace("%", "%%")
     parser.add_argument(name, dest=setting.name, default=default, help=meaning, **options)

@@ -1,7 +1,7 @@
 """The controller of one kind: what its author declares, and the parts that carry it out.
 
 `Manager.controller_for` returns it. Its author declares what the kind owns, and registers two pure
-functions, `desired` and `status`. Two coroutines, `sync` and `cleanup`, manage resources outside
+functions, `desired` and `status`. Two coroutines, `sync` and `finalize`, manage resources outside
 the cluster. The controller connects the sources with the work queue and the reconciler.
 """
 
@@ -16,12 +16,12 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.conditions import Status
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, Resource
-from kopf_runtime.declaring.records import Child, Owned, Primary, Update, Wanted
+from kopf_runtime.declaring.records import Child, Owned, Owner, Update, Wanted
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.reporting import readiness
 from kopf_runtime.reporting import status as statuses
 from kopf_runtime.reporting.events import Recorder
-from kopf_runtime.reporting.status import Observed, Teller
+from kopf_runtime.reporting.status import Observed, StatusReporter
 from kopf_runtime.watching.selection import Selection
 from kopf_runtime.watching.source import Source
 from kopf_runtime.working.apply import Applier
@@ -42,25 +42,25 @@ def _nothing(*_: Any) -> Iterable[dict[str, Any]]:
 class Behavior:
     """What a controller does for the objects of one kind."""
 
-    def __init__(self, kind: Kind, type_: type[Resource], keep: Callable[[Any], Any]) -> None:
+    def __init__(self, kind: Kind, type_: type[Resource], project: Callable[[Any], Any]) -> None:
         self.kind, self.type = kind, type_
-        self._keep = keep
+        self._project = project
         #: The declared kinds of children and of grandchildren.
         self.owned: dict[Kind, Owned] = {}
         self.watched: dict[Kind, Owned] = {}
         self._desired: Callable[..., Iterable[dict[str, Any]]] = _nothing
-        self._status: Callable[[Observed], Status] = statuses.by_default
+        self._status: Callable[[Observed], Status] = statuses.default_status
         self._sync: Call | None = None
-        self._cleanup: Call | None = None
+        self._finalize: Call | None = None
 
     def owns(
         self, kind: Kind, type_: type[Object] | None = None, *, update: Update = Update.APPLY,
-        keep: Callable[[Any], Any] | None = None, ended: Callable[[Any], str] = lambda _: "",
+        project: Callable[[Any], Any] | None = None, ended: Callable[[Any], str] = lambda _: "",
         unready: Callable[[Any], str] | None = None,
     ) -> None:  # fmt: skip
         """Declare a kind of children.
 
-        `keep` returns the part of a child that `status` sees; it should be small. `ended` takes
+        `project` returns the part of a child that `status` sees; it should be small. `ended` takes
         that part and returns why the child has ended, or an empty text while it may still run.
         `unready` takes it and returns why the child is not ready, or an empty text if it is. If
         neither a type nor one of them is given, a Deployment, StatefulSet, DaemonSet, Job or Pod
@@ -69,24 +69,24 @@ class Behavior:
         """
         self._check(kind, self.owned)
         if not isinstance(update, Update):
-            raise TypeError(f"update={update!r}: use kr.APPLY or kr.REPLACE")
-        if (type_, keep, unready) == (None, None, None) and kind in readiness.UNREADY:
-            type_, keep, unready = readiness.Workload, readiness.UNREADY[kind], str
+            raise TypeError(f"update={update!r}: use kr.APPLY or kr.RECREATE")
+        if (type_, project, unready) == (None, None, None) and kind in readiness.UNREADY:
+            type_, project, unready = readiness.Workload, readiness.UNREADY[kind], str
         self.owned[kind] = Owned(
-            kind, type_ or Object, update, keep or (lambda _: None), ended,
+            kind, type_ or Object, update, project or (lambda _: None), ended,
             unready or (lambda _: ""),
         )  # fmt: skip
 
     def watches(
-        self, kind: Kind, type_: type[Object] = Object, *, keep: Callable[[Any], Any]
+        self, kind: Kind, type_: type[Object] = Object, *, project: Callable[[Any], Any]
     ) -> None:
-        """Declare a kind of grandchildren: `status` sees what `keep` returns of them.
+        """Declare a kind of grandchildren: `status` sees what `project` returns of them.
 
         They are created from the `spec.template` of a child, as the Pods of a Deployment are.
         Raise `TypeError` or `ValueError` as `owns` does.
         """
         self._check(kind, self.watched)
-        self.watched[kind] = Owned(kind, type_, Update.REPLACE, keep, lambda _: "")
+        self.watched[kind] = Owned(kind, type_, Update.RECREATE, project, lambda _: "")
 
     def _check(self, kind: Kind, declared: dict[Kind, Owned]) -> None:
         if not isinstance(kind, Kind):
@@ -130,7 +130,7 @@ class Behavior:
 
         return register
 
-    def cleanup(self, *, timeout: float = 30.0) -> Callable[[F], F]:
+    def finalize(self, *, timeout: float = 30.0) -> Callable[[F], F]:
         """Register the coroutine that removes external resources before an object is deleted.
 
         It has the arguments of `sync`, and is retried until it succeeds. Until then a finalizer
@@ -138,15 +138,15 @@ class Behavior:
         """
 
         def register(function: F) -> F:
-            self._cleanup = Call(function, timeout)
+            self._finalize = Call(function, timeout)
             return function
 
         return register
 
     @property
     def cleans_up(self) -> bool:
-        """Whether a `cleanup` is registered, and objects therefore have a finalizer."""
-        return self._cleanup is not None
+        """Whether a `finalize` is registered, and objects therefore have a finalizer."""
+        return self._finalize is not None
 
 
 class Controller(Behavior):
@@ -169,9 +169,9 @@ class Controller(Behavior):
         )  # fmt: skip
         self._selection = Selection(client, metrics, settings.namespace_selector, self._turned)
         syncs = self._sync is not None
-        reader = Reader(marks, self.kind, self._keep, templates, self._wanted, syncs=syncs)
-        self.primaries: Source[Primary] = Source(
-            client, self.kind, self.type, reader.primary, self._primary_changed,
+        reader = Reader(marks, self.kind, self._project, templates, self._wanted, syncs=syncs)
+        self.owners: Source[Owner] = Source(
+            client, self.kind, self.type, reader.owner, self._owner_changed,
             lambda left_out: self._add(left_out.key), metrics, selected=self._selection.has,
         )  # fmt: skip
         self.children: dict[Kind, Source[Child]] = {
@@ -192,20 +192,20 @@ class Controller(Behavior):
         }  # fmt: skip
         #: The sources of all watched kinds.
         self.sources: list[Source[Any]] = [
-            self.primaries, *self.children.values(), *self.grandchildren.values(),
+            self.owners, *self.children.values(), *self.grandchildren.values(),
             *self._selection.sources,
         ]  # fmt: skip
-        applier = Applier(client, templates, marks, self.primaries, self.children, self._pace)
+        applier = Applier(client, templates, marks, self.owners, self.children, self._pace)
         self._external = External(
-            client, self.primaries, templates, lambda: self.settings, marks.finalizer,
-            self._sync, self._cleanup,
+            client, self.owners, templates, lambda: self.settings, marks.finalizer,
+            self._sync, self._finalize,
         )  # fmt: skip
-        self._teller = Teller(
-            client, self.primaries, self.children, self.grandchildren, recorder, self._status
+        self._reporter = StatusReporter(
+            client, self.owners, self.children, self.grandchildren, recorder, self._status
         )
         self._reconciler = Reconciler(
-            client, self.primaries, self.children, self.owned, self.watched, applier, self._pace,
-            self._external, self._teller, self.why_unserved, self._why_missing,
+            client, self.owners, self.children, self.owned, self.watched, applier, self._pace,
+            self._external, self._reporter, self.why_unserved, self._why_missing,
             lambda key: self.queue.progress(key),  # which is made below
         )  # fmt: skip
         self.queue = WorkQueue(self.kind.plural, self._reconcile, settings.workers, metrics)
@@ -219,7 +219,7 @@ class Controller(Behavior):
                 changed = functools.partial(self._synced, scope)
                 reflectors.append(source.reflect(scope, self.settings.sweep_period, changed))
         # Children come after what owns them: only then can be told whether they were altered.
-        owners = self.primaries.reflectors.get(namespace) or self.primaries.reflectors[None]
+        owners = self.owners.reflectors.get(namespace) or self.owners.reflectors[None]
         return [one.run(owners.tried if one is not owners else None) for one in reflectors]
 
     def why_unserved(self, namespace: str) -> str:
@@ -244,7 +244,7 @@ class Controller(Behavior):
         reflectors = [one for source in self.sources for one in source.reflectors.values()]
         waiting = [one for one in reflectors if not one.synced]
         told = [f"{one.path}: {one.trouble or 'is being listed'}" for one in waiting]
-        served = [n for n in self.primaries.reflectors if self._serves(n or "")]
+        served = [n for n in self.owners.reflectors if self._serves(n or "")]
         first = [one for one in waiting if one.trouble is None]
         return told, 0 if first else len(served)
 
@@ -265,11 +265,11 @@ class Controller(Behavior):
         """Return the keys of all objects, or of those that depend on a namespace."""
         if namespace and not self.kind.namespaced:
             return list(self._related(namespace))
-        return self.primaries.keys(namespace)
+        return self.owners.keys(namespace)
 
     async def work(self) -> None:
         """Reconcile until cancelled, while this replica leads."""
-        self._external.begin()
+        self._external.invalidate()
         await self.queue.run(self.keys)
 
     async def close(self) -> None:
@@ -287,12 +287,12 @@ class Controller(Behavior):
     def _related(self, namespace: str) -> set[Key]:
         """Return the keys of cluster-scoped objects that have or want children in a namespace."""
         children = (c for source in self.children.values() for c in source.cache.within(namespace))
-        wanting = (p.key for p in self.primaries if any(w.key[0] == namespace for w in p.wanted))
+        wanting = (p.key for p in self.owners if any(w.key[0] == namespace for w in p.wanted))
         return {*(("", child.parent) for child in children if child.parent), *wanting}
 
     def _turned(self, namespace: str) -> None:
         """Start over with a namespace that has just been selected or deselected."""
-        self._external.begin(namespace)
+        self._external.invalidate(namespace)
         for source in self.sources:
             source.warn(namespace)
         if self._selection.synced:  # else all are reconciled at the end of the list
@@ -312,12 +312,12 @@ class Controller(Behavior):
             self.queue.add(key, listed=bool(self.queue.running and self.why_unserved(key[0])))
 
     def _wanted(self, parent: Key, kind: Kind, key: Key) -> Wanted | None:
-        primary = self.primaries.cache.get(parent)
-        wanted = primary.wanted if primary is not None else ()
+        owner = self.owners.cache.get(parent)
+        wanted = owner.wanted if owner is not None else ()
         return next((one for one in wanted if one.key == key and one.kind == kind), None)
 
-    def _primary_changed(self, record: Primary | None, known: Primary | None) -> None:
-        if record is not None and known is not None and self._teller.wrote(record, known):
+    def _owner_changed(self, record: Owner | None, known: Owner | None) -> None:
+        if record is not None and known is not None and self._reporter.is_own_write(record, known):
             return
         if (one := record or known) is not None:
             if record is None:
@@ -330,7 +330,7 @@ class Controller(Behavior):
                 self._pace.made(kind, record)
             elif known is not None:
                 parent = self._parent(known)
-                if parent is None or self.primaries.cache.get(parent) is not None:
+                if parent is None or self.owners.cache.get(parent) is not None:
                     self._pace.lost(kind, known, self._client.now())
             self._grandchild_changed(record, known)
 

@@ -77,16 +77,16 @@ class Manager(Generic[S]):
         kopf.on.login(backoff=5)(self._login)
 
     def controller_for(
-        self, type_: type[Resource], *, keep: Callable[[Any], Any] = lambda _: None
+        self, type_: type[Resource], *, project: Callable[[Any], Any] = lambda _: None
     ) -> Controller:
-        """Return the controller of a class's kind; `keep` returns what `status` sees of an object.
+        """Return the controller of a class's kind; `project` returns what `status` sees.
 
         Raise `TypeError` if the class declares no kind, and `ValueError` if its kind has one.
         """
         kind = declared(type_).kind
         if any(one.kind == kind for one in self.controllers):
             raise ValueError(f"{kind.kind} has a controller already; use that one")
-        controller = Controller(kind, type_, keep)
+        controller = Controller(kind, type_, project)
         self.controllers.append(controller)
         return controller
 

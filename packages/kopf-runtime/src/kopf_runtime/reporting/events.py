@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 PENDING = 1000  # Events that wait to be posted, of all namespaces
 POSTING = 8  # Events that are posted at once, each of another namespace
 SLOW = 1.0  # seconds after which a request no longer counts among those
-SLOW_MOST = 64  # such requests at once
+MAX_SLOW = 64  # such requests at once
 REMEMBERED = 1024  # posted Events that a repetition can count up, and objects with a budget
 SAME = 600.0  # seconds within which a repetition raises the count
 BURST, REFILL = 25, 300.0  # Events per object at once, and seconds for one more, as in client-go
@@ -69,7 +69,7 @@ class Recorder:
         self._pending = 0
         #: The namespaces with Events of which none is being posted, in the order of their turns.
         self._turns: asyncio.Queue[str] = asyncio.Queue()
-        self._slow = asyncio.Semaphore(SLOW_MOST)
+        self._slow = asyncio.Semaphore(MAX_SLOW)
         self._posted: OrderedDict[tuple[str, str, str, str], _Posted] = OrderedDict()
         self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from kopf_runtime.declaring.kinds import Key
 
-MOST = 2000  # characters of a line's message
+MAX_CHARACTERS = 2000  # characters of a line's message
 
 _about: ContextVar[Key | None] = ContextVar("about", default=None)
 
@@ -25,8 +25,8 @@ def about(key: Key) -> None:
 
 def escape(text: str) -> str:
     """Escape characters that are not printable, and cut a text that is too long."""
-    if len(text) > MOST:
-        text = f"{text[:MOST]}… ({len(text) - MOST} more characters)"
+    if len(text) > MAX_CHARACTERS:
+        text = f"{text[:MAX_CHARACTERS]}… ({len(text) - MAX_CHARACTERS} more characters)"
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,9 +1,10 @@
 """Reports an object's state in its status, in Events, and in the log.
 
-`reconcile` tells a `Teller` what was done and what failed. An author's `status` then computes the
-object's state, and `StatusWriter` writes it if it differs from the stored one. A transient state is
-written only after it has lasted for a second: most children are ready before that, so their object
-is written once instead of twice. What the API server does not keep is not written again and again.
+`reconcile` tells the `StatusReporter` what was done and what failed. An author's `status` then
+computes the object's state, and `StatusWriter` writes it if it differs from the stored one. A
+transient state is written only after it has lasted for a second: most children are ready before
+that, so their object is written once instead of twice. What the API server does not keep is not
+written again and again.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from kopf_runtime.declaring.conditions import Status, build, difference, ready
 from kopf_runtime.declaring.errors import ApiError, Backoff, RetryError
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import UnreadableError, parse
-from kopf_runtime.declaring.records import Child, Plan, Primary, Unreadable, Wanted, gone
+from kopf_runtime.declaring.records import Child, Owner, Plan, Unreadable, Wanted, gone
 from kopf_runtime.reporting import troubles
 from kopf_runtime.reporting.events import Recorder
 from kopf_runtime.reporting.troubles import Trouble
@@ -35,7 +36,7 @@ SETTLE = 1.0
 #: Transient states in a row for which that holds: some troubles have another reason each time.
 SEVERAL = 8
 #: Seconds of the first and of the longest pause before a status that was not kept is sent again.
-FIRST, LONGEST = 60.0, 3600.0
+MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 60.0, 3600.0
 #: Seconds after which the status says that a write takes long.
 SLOW = 1.0
 #: If a Retry-After is longer than these seconds, the status reports it at once.
@@ -50,7 +51,7 @@ C = TypeVar("C")
 class Observed:
     """An object and its children, as an author's `status` sees them."""
 
-    object: Primary
+    object: Owner
     children: tuple[Child, ...]
     trouble: Trouble | None
     #: The API server's time, in seconds of Unix time.
@@ -75,17 +76,19 @@ class Observed:
         return tuple(child for child in self.children if child.kind == kind)
 
 
-def by_default(seen: Observed) -> Status:
+def default_status(seen: Observed) -> Status:
     """Return the status of an object without an author's `status`: ready if all children are."""
     if seen.trouble is not None:
         trouble = seen.trouble
-        return Status(False, trouble.reason, trouble.message, passing=not trouble.final)
+        return Status(False, trouble.reason, trouble.message, transient=not trouble.final)
     missing = len(seen.object.wanted) - len(seen.children)
     if missing:
-        return Status(False, "Progressing", f"{missing} of its objects are missing.", passing=True)
+        return Status(
+            False, "Progressing", f"{missing} of its objects are missing.", transient=True
+        )
     if seen.unready:
         text = "; ".join(one.rstrip(".") for one in seen.unready)
-        return Status(False, "NotReady", f"{text}.", passing=True)
+        return Status(False, "NotReady", f"{text}.", transient=True)
     return Status(True, "Reconciled", "All of its objects are there.")
 
 
@@ -104,8 +107,8 @@ class _NotKept:
 class StatusWriter:
     """Writes the status of the objects of one kind."""
 
-    def __init__(self, client: Client, primaries: Source[Primary]) -> None:
-        self._client, self._primaries = client, primaries
+    def __init__(self, client: Client, owners: Source[Owner]) -> None:
+        self._client, self._owners = client, owners
         #: The transient reasons since the last right status, and since when each has been known.
         self._unsettled: dict[Key, dict[str, float]] = {}
         self._sending: dict[Key, dict[str, Any]] = {}
@@ -117,21 +120,21 @@ class StatusWriter:
         self._unsettled.pop(key, None)
         self._not_kept.pop(key, None)
 
-    def wrote(self, record: Primary) -> bool:
+    def is_own_write(self, record: Owner) -> bool:
         """Return whether a record has the status that is being written, so it is no news."""
         return self._sending.get(record.key) == record.status
 
-    async def tell(
-        self, primary: Primary, now: Status, wanted: dict[str, Any], *, at_once: bool = False
+    async def write(
+        self, owner: Owner, now: Status, wanted: dict[str, Any], *, at_once: bool = False
     ) -> tuple[float | None, bool]:
         """Write the wanted status if it differs, and a transient one only after it has lasted.
 
         Return the seconds until then, and whether the Ready condition's reason has changed.
         """
-        key, news = primary.key, False
-        patch = difference(primary.status, wanted)
-        if patch and not self._is_vain(primary, now):
-            if now.passing and not at_once:
+        key, news = owner.key, False
+        patch = difference(owner.status, wanted)
+        if patch and not self._is_vain(owner, now):
+            if now.transient and not at_once:
                 # The work for other objects may lie between two states, so the time that has passed
                 # since the first one says nothing. But reasons that alternate have lasted.
                 reasons = self._unsettled.setdefault(key, {})
@@ -140,58 +143,60 @@ class StatusWriter:
                     return remaining, False
             self._sending[key] = wanted
             try:
-                exists = await self._write(primary, now, patch, wanted)
+                exists = await self._write(owner, now, patch, wanted)
             finally:
                 del self._sending[key]
-            changed = ready(primary.status).get("reason") != ready(wanted).get("reason")
+            changed = ready(owner.status).get("reason") != ready(wanted).get("reason")
             news = exists and changed
         self._unsettled.pop(key, None)
         return None, news
 
     async def _write(
-        self, primary: Primary, now: Status, patch: dict[str, Any], wanted: dict[str, Any]
+        self, owner: Owner, now: Status, patch: dict[str, Any], wanted: dict[str, Any]
     ) -> bool:
         """Write the status; return whether the object exists."""
         # Only to the version that was observed: a newer one is reconciled again.
-        body = {"metadata": {"resourceVersion": str(primary.version)}, "status": patch}
-        target = self._primaries.kind.at(primary.key, "status")
+        body = {"metadata": {"resourceVersion": str(owner.version)}, "status": patch}
+        target = self._owners.kind.at(owner.key, "status")
         try:
             raw = await self._client.request("PATCH", target, body, content_type=MERGE_PATCH)
         except ApiError as error:
             if error.status != 404:
                 raise
-            if (fetched := await self._primaries.fetch(primary.key)) is None:
+            if (fetched := await self._owners.fetch(owner.key)) is None:
                 return False
             stored, why = fetched[0].status, "it has no status subresource for these fields"
         else:
-            stored = self._primaries.learn(raw).status
+            stored = self._owners.learn(raw).status
             why = "the API server does not keep these fields of its status"
         lost = sorted(name for name, value in wanted.items() if stored.get(name) != value)
         if lost:
             self._warn(why, lost)
-        self._remember(primary, now, stored, kept=not lost)
+        self._remember(owner, now, stored, kept=not lost)
         return True
 
-    def _is_vain(self, primary: Primary, now: Status) -> bool:
+    def _is_vain(self, owner: Owner, now: Status) -> bool:
         """Return whether the API server did not keep this status, and it is too early to retry."""
-        former = self._not_kept.get(primary.key)
+        former = self._not_kept.get(owner.key)
         return (
             former is not None
             and former.until > time.monotonic()
-            and former.sent == _sent(primary, now)
-            and former.kept == primary.status
+            and former.sent == _sent(owner, now)
+            and former.kept == owner.status
         )
 
-    def _remember(
-        self, primary: Primary, now: Status, stored: dict[str, Any], *, kept: bool
-    ) -> None:
+    def _remember(self, owner: Owner, now: Status, stored: dict[str, Any], *, kept: bool) -> None:
         """Send what was not kept, as by a webhook or a CRD, again only after a growing pause."""
-        former = self._not_kept.pop(primary.key, None)
+        former = self._not_kept.pop(owner.key, None)
         if not kept:
-            backoff = former.backoff if former is not None else Backoff(FIRST, LONGEST)
+            backoff = (
+                former.backoff
+                if former is not None
+                else Backoff(MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS)
+            )
             until = time.monotonic() + backoff.next()
-            sent = _sent(primary, now)
-            self._not_kept[primary.key] = _NotKept(sent, stored, backoff, until)
+            sent = _sent(owner, now)
+            self._not_kept[owner.key] = _NotKept(sent, stored, backoff, until)
 
     def _warn(self, why: str, fields: list[str]) -> None:
         """Log once that the CRD does not match, or that a webhook changes a status."""
@@ -199,15 +204,15 @@ class StatusWriter:
             self._warned.add(why)
             logger.error(
                 "%s: %s: %s; install the CRD that comes with this operator, and exempt the status "
-                "from webhooks that change it", self._primaries.kind, why, fields,
+                "from webhooks that change it", self._owners.kind, why, fields,
             )  # fmt: skip
 
-    async def tell_unreadable(self, left_out: Unreadable) -> None:
+    async def write_unreadable(self, left_out: Unreadable) -> None:
         """Write the status of an object that cannot be read; raise `ApiError`."""
-        target = self._primaries.kind.at(left_out.key)
+        target = self._owners.kind.at(left_out.key)
         raw = await self._client.request("GET", target)
         try:
-            self._primaries.read(raw)
+            self._owners.read(raw)
         except UnreadableError as error:
             meta, reason = error.identity, str(error)
         else:
@@ -218,13 +223,13 @@ class StatusWriter:
         wanted = build(former, meta.generation, Status(False, "Unreadable", reason))
         if patch := difference(former, wanted):
             body = {"metadata": {"resourceVersion": meta.resource_version}, "status": patch}
-            target = self._primaries.kind.at(left_out.key, "status")
+            target = self._owners.kind.at(left_out.key, "status")
             await self._client.request("PATCH", target, body, content_type=MERGE_PATCH)
 
 
-def _sent(primary: Primary, now: Status) -> tuple[int, Status]:
+def _sent(owner: Owner, now: Status) -> tuple[int, Status]:
     """Return what identifies a status that is sent, whenever it is looked at again."""
-    return primary.generation, replace(now, again=None)
+    return owner.generation, replace(now, requeue_after=None)
 
 
 class _Stated(Struct):
@@ -242,17 +247,17 @@ def _status_of(raw: bytes) -> dict[str, Any]:
         return {}
 
 
-class Teller:
+class StatusReporter:
     """Reports the state of the objects of one kind."""
 
     def __init__(
-        self, client: Client, primaries: Source[Primary], children: Mapping[Kind, Source[Child]],
+        self, client: Client, owners: Source[Owner], children: Mapping[Kind, Source[Child]],
         grandchildren: Mapping[Kind, Source[Child]], recorder: Recorder,
         status: Callable[[Observed], Status],
     ) -> None:  # fmt: skip
-        self._client, self._primaries, self._children = client, primaries, children
+        self._client, self._owners, self._children = client, owners, children
         self._grandchildren, self._recorder, self._status = grandchildren, recorder, status
-        self._writer = StatusWriter(client, primaries)
+        self._writer = StatusWriter(client, owners)
         self._troubles: dict[Key, str] = {}  # the reason of an object's trouble
 
     def forget(self, key: Key) -> None:
@@ -260,11 +265,11 @@ class Teller:
         self._writer.forget(key)
         self._troubles.pop(key, None)
 
-    def wrote(self, record: Primary, known: Primary) -> bool:
+    def is_own_write(self, record: Owner, known: Owner) -> bool:
         """Return whether a change is nothing but the status that is being written."""
         ours = record.deleting, record.finalizers, record.state
         same = ours == (known.deleting, known.finalizers, known.state)
-        return same and self._writer.wrote(record)
+        return same and self._writer.is_own_write(record)
 
     def in_trouble(self, key: Key) -> bool:
         """Return whether the last reconcile of the object ended in trouble."""
@@ -272,47 +277,47 @@ class Teller:
 
     # --- what was done ------------------------------------------------------------------------
 
-    def made(self, primary: Primary, wanted: Wanted, cause: Plan | None) -> None:
+    def child_created(self, owner: Owner, wanted: Wanted, cause: Plan | None) -> None:
         """Report a created child; with a cause, it replaces another one."""
-        if cause is None and self._was_there(primary, wanted):
+        if cause is None and self._was_there(owner, wanted):
             cause = gone(wanted.kind)
         if cause is None or not cause.reason:
-            self._record(primary, "Created", f"Created {wanted}.")
+            self._record(owner, "Created", f"Created {wanted}.")
         else:
             done = f"Replaced {wanted}" if cause.reason == "Replaced" else f"Created {wanted} again"
-            self._record(primary, cause.reason, f"{done}: {cause.why}.")
+            self._record(owner, cause.reason, f"{done}: {cause.why}.")
 
-    def changed(self, primary: Primary, wanted: Wanted, step: Plan) -> None:
+    def child_changed(self, owner: Owner, wanted: Wanted, step: Plan) -> None:
         """Report a child that was changed in place."""
-        self._record(primary, step.reason, f"Changed {wanted}: {step.why}.")
+        self._record(owner, step.reason, f"Changed {wanted}: {step.why}.")
 
-    def _record(self, primary: Primary, reason: str, message: str) -> None:
-        self._recorder.normal(self._reference(primary), reason, message)
+    def _record(self, owner: Owner, reason: str, message: str) -> None:
+        self._recorder.normal(self._reference(owner), reason, message)
 
-    def _was_there(self, primary: Primary, wanted: Wanted) -> bool:
+    def _was_there(self, owner: Owner, wanted: Wanted) -> bool:
         """Return whether the child existed when the status was written."""
-        condition = ready(primary.status)
+        condition = ready(owner.status)
         all_were = condition.get("status") == "True"
-        return wanted.key[1] in primary.status.values() or (
-            all_were and condition.get("observedGeneration") == primary.generation
+        return wanted.key[1] in owner.status.values() or (
+            all_were and condition.get("observedGeneration") == owner.generation
         )
 
-    def _reference(self, primary: Primary) -> dict[str, Any]:
+    def _reference(self, owner: Owner) -> dict[str, Any]:
         """Return the reference to an object for its Events."""
-        kind = self._primaries.kind
+        kind = self._owners.kind
         return {
-            "apiVersion": kind.api_version, "kind": kind.kind, "namespace": primary.key[0],
-            "name": primary.key[1], "uid": primary.uid, "resourceVersion": str(primary.version),
+            "apiVersion": kind.api_version, "kind": kind.kind, "namespace": owner.key[0],
+            "name": owner.key[1], "uid": owner.uid, "resourceVersion": str(owner.version),
         }  # fmt: skip
 
-    async def patiently(
-        self, primary: Primary, wanted: Wanted, writing: Coroutine[Any, Any, C]
+    async def report_if_slow(
+        self, owner: Owner, wanted: Wanted, writing: Coroutine[Any, Any, C]
     ) -> C:
         """Wait for a write, and report it in the status if it takes long."""
         telling: list[asyncio.Task[None]] = []
 
         def tell() -> None:
-            telling.append(asyncio.create_task(self._slow(primary, wanted)))
+            telling.append(asyncio.create_task(self._slow(owner, wanted)))
 
         # Not a task for each write: hardly any takes long, and a task delays all of them.
         timer = asyncio.get_running_loop().call_later(SLOW, tell)
@@ -326,7 +331,7 @@ class Teller:
             timer.cancel()
             await asyncio.gather(*telling, return_exceptions=True)
 
-    async def _slow(self, primary: Primary, wanted: Wanted) -> None:
+    async def _slow(self, owner: Owner, wanted: Wanted) -> None:
         """Report in the status that a write takes long."""
         text = (
             f"The API server has not answered the request for {wanted} yet; "
@@ -334,28 +339,28 @@ class Teller:
         )
         with suppress(Exception):  # a status that fails must not end the write
             slow = Trouble("SlowApiServer", text)
-            await self.tell(primary.key, slow, at_once=True)
+            await self.report(owner.key, slow, at_once=True)
 
     # --- how it fares -------------------------------------------------------------------------
 
-    async def well(self, primary: Primary) -> float | None:
+    async def well(self, owner: Owner) -> float | None:
         """Report an object without trouble; return the seconds after which to requeue it."""
-        known = self._primaries.cache.get(primary.key)
-        if known is None or known.state != primary.state:
+        known = self._owners.cache.get(owner.key)
+        if known is None or known.state != owner.state:
             return None  # it changed meanwhile, and is queued again
-        self._troubles.pop(primary.key, None)
-        return await self.tell(primary.key, None)
+        self._troubles.pop(owner.key, None)
+        return await self.report(owner.key, None)
 
-    async def stopped(self, primary: Primary, error: Exception) -> float | None:
+    async def stopped(self, owner: Owner, error: Exception) -> float | None:
         """Report why the next step failed, and raise `RetryError` unless it only has to wait."""
         stop = troubles.of(error)
         retry, reason = stop.retry, stop.trouble.reason
-        if self._troubles.get(primary.key) != reason:
-            self._troubles[primary.key] = reason
+        if self._troubles.get(owner.key) != reason:
+            self._troubles[owner.key] = reason
             logger.warning("%s: %s", reason, retry)
         at_once = retry.after > LONG
         try:
-            wait = await self.tell(primary.key, stop.trouble, event=stop.event, at_once=at_once)
+            wait = await self.report(owner.key, stop.trouble, event=stop.event, at_once=at_once)
         except Exception as failed:  # it must not hide how long the next attempt has to wait
             if isinstance(failed, RetryError):
                 retry.after = max(retry.after, failed.after)
@@ -374,43 +379,43 @@ class Teller:
         if left_out.told:
             return
         try:
-            await self._writer.tell_unreadable(left_out)
+            await self._writer.write_unreadable(left_out)
         except ApiError as error:
             if error.status != 404:  # it is gone, or its kind has no status subresource
                 raise RetryError(str(error), after=error.after) from error
-        known = self._primaries.unreadable.get(left_out.key)  # our own write made a newer one
+        known = self._owners.unreadable.get(left_out.key)  # our own write made a newer one
         if known is not None and left_out.is_as(known):
-            self._primaries.unreadable.put(structs.replace(known, told=True))
+            self._owners.unreadable.put(structs.replace(known, told=True))
 
-    async def tell(
+    async def report(
         self, key: Key, trouble: Trouble | None, *, event: str = "", at_once: bool = False
     ) -> float | None:
         """Write the object's current state; return the seconds after which to requeue it.
 
         Raise the error of the author's code, if any, once the status says so.
         """
-        primary = self._primaries.cache.get(key)
-        if primary is None:
+        owner = self._owners.cache.get(key)
+        if owner is None:
             return None
-        children = ((w, self._children[w.kind].cache.get(w.key)) for w in primary.wanted)
-        mine = [(w, c) for w, c in children if c is not None and c.owner == primary.uid]
+        children = ((w, self._children[w.kind].cache.get(w.key)) for w in owner.wanted)
+        mine = [(w, c) for w, c in children if c is not None and c.owner == owner.uid]
         unready = tuple(f"{wanted}: {why}" for wanted, child in mine if (why := _unready(child)))
         further = {
-            kind: sorted(source.owned(primary), key=lambda child: child.key)
+            kind: sorted(source.owned(owner), key=lambda child: child.key)
             for kind, source in self._grandchildren.items()
         }
         seen = tuple(child for _, child in mine)
-        observed = Observed(primary, seen, trouble, self._client.now(), further, unready)
+        observed = Observed(owner, seen, trouble, self._client.now(), further, unready)
         now, wanted, failed = self._state(observed)
         try:
-            wait, news = await self._writer.tell(primary, now, wanted, at_once=at_once)
+            wait, news = await self._writer.write(owner, now, wanted, at_once=at_once)
         except ApiError as error:
             raise RetryError(str(error), after=error.after) from error
         if news and event and trouble is not None:
-            self._recorder.warning(self._reference(primary), event, trouble.message)
+            self._recorder.warning(self._reference(owner), event, trouble.message)
         if failed is not None:
             raise failed
-        again = None if now.again is None else max(SOONEST, now.again)
+        again = None if now.requeue_after is None else max(SOONEST, now.requeue_after)
         return min((seconds for seconds in (wait, again) if seconds is not None), default=None)
 
     def _state(self, seen: Observed) -> tuple[Status, dict[str, Any], Exception | None]:
@@ -418,16 +423,16 @@ class Teller:
 
         If the author's code fails, that is the state: the former one may not be true any more.
         """
-        primary, failed = seen.object, None
+        owner, failed = seen.object, None
         try:
             now = self._status(seen)
-            wanted = build(primary.status, primary.generation, now)
+            wanted = build(owner.status, owner.generation, now)
             msgspec.json.encode(wanted)  # half a character, for example, cannot be sent
         except Exception as error:
             failed = error
             text = f"the status failed: {type(error).__name__}: {error}"[:500]
             now = Status(False, "InvalidStatus", text)
-            wanted = build(primary.status, primary.generation, now)
+            wanted = build(owner.status, owner.generation, now)
         return now, wanted, failed
 
 

@@ -67,7 +67,7 @@ def changed_by_admission(wanted: Wanted, lost: list[str], update: Update) -> Sto
         f"Admission removed or changed {', '.join(lost)} of {wanted}, "
         "by which the operator knows it; exempt it from the webhook or policy that does so"
     )
-    if update is Update.REPLACE:
+    if update is Update.RECREATE:
         text += f", then delete that {wanted.kind.kind}"
     return _stop("AdmissionChanged", text, CONFLICT, final=True)
 

@@ -17,13 +17,13 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Identity, Object, UnreadableError, decode, number
-from kopf_runtime.declaring.records import Child, Primary, Selected, Unreadable
+from kopf_runtime.declaring.records import Child, Owner, Selected, Unreadable
 from kopf_runtime.watching.cache import Cache
 from kopf_runtime.watching.reflector import Reflector
 
 logger = logging.getLogger(__name__)
 
-R = TypeVar("R", Primary, Child, Selected)
+R = TypeVar("R", Owner, Child, Selected)
 
 
 class Source(Generic[R]):
@@ -65,13 +65,13 @@ class Source(Generic[R]):
             if self._selected(one.key[0])
         ]
 
-    def owned(self, primary: Primary) -> list[R]:
+    def owned(self, owner: Owner) -> list[R]:
         """Return the records of the objects that an object controls.
 
         An owner in another namespace is invalid, so an owner reference to one is ignored.
         """
-        namespace = primary.key[0]
-        return [one for one in self.cache.owned(primary.uid) if namespace in ("", one.key[0])]
+        namespace = owner.key[0]
+        return [one for one in self.cache.owned(owner.uid) if namespace in ("", one.key[0])]
 
     def reflect(
         self, namespace: str | None, sweep_period: float, changed: Callable[[], object]

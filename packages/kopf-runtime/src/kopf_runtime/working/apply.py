@@ -13,7 +13,7 @@ from kopf_runtime.cluster.client import APPLY_PATCH, Client
 from kopf_runtime.declaring.errors import ApiError, RetryError
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import UnreadableError
-from kopf_runtime.declaring.records import Child, Plan, Primary, Update, Wanted
+from kopf_runtime.declaring.records import Child, Owner, Plan, Update, Wanted
 from kopf_runtime.reporting.troubles import contradicted, invalid_plan
 from kopf_runtime.watching.source import Source
 from kopf_runtime.working.pace import Pace
@@ -34,24 +34,24 @@ class Applier:
     """Writes the children of one kind of objects."""
 
     def __init__(
-        self, client: Client, templates: Templates, marks: Marks, primaries: Source[Primary],
+        self, client: Client, templates: Templates, marks: Marks, owners: Source[Owner],
         children: dict[Kind, Source[Child]], pace: Pace,
     ) -> None:  # fmt: skip
         self._client, self._templates, self._marks = client, templates, marks
-        self._primaries, self._children, self._pace = primaries, children, pace
+        self._owners, self._children, self._pace = owners, children, pace
         # Strict: a field that the API server drops would look as if somebody had taken it away.
         self._query = urlencode({"fieldManager": client.manager, "fieldValidation": "Strict"})
         # The templates of children that lacked one of our marks when they were made, by uid.
         self._stripped: dict[str, str] = {}
 
-    async def create(self, primary: Primary, wanted: Wanted, update: Update) -> Child | None:
+    async def create(self, owner: Owner, wanted: Wanted, update: Update) -> Child | None:
         """Create a child; return None if an object of its name exists."""
         try:
             if update is Update.APPLY:  # so that later applies may remove what it sets
-                body = await self._body(primary, wanted, resourceVersion=NEVER)
+                body = await self._body(owner, wanted, resourceVersion=NEVER)
                 raw = await self._apply(wanted, body, force=False)
             else:
-                body = await self._body(primary, wanted)
+                body = await self._body(owner, wanted)
                 path = wanted.kind.path(wanted.key[0])
                 raw = await self._client.request("POST", path, body, query=self._query)
         except ApiError as error:
@@ -59,12 +59,12 @@ class Applier:
             if error.status != 409 or error.reason != exists:
                 raise
             return None
-        return self._made(primary, wanted, raw, "created")
+        return self._made(owner, wanted, raw, "created")
 
-    async def apply(self, primary: Primary, wanted: Wanted, child: Child) -> Child:
+    async def apply(self, owner: Owner, wanted: Wanted, child: Child) -> Child:
         """Change exactly this child in place by server-side apply."""
-        body = await self._body(primary, wanted, child, uid=child.uid)
-        return self._made(primary, wanted, await self._apply(wanted, body, force=True), "applied")
+        body = await self._body(owner, wanted, child, uid=child.uid)
+        return self._made(owner, wanted, await self._apply(wanted, body, force=True), "applied")
 
     async def _apply(self, wanted: Wanted, body: bytes, *, force: bool) -> bytes:
         query = f"{self._query}&force={'true' if force else 'false'}"
@@ -73,9 +73,7 @@ class Applier:
             "PATCH", path, body, content_type=APPLY_PATCH, query=query
         )
 
-    async def delete(
-        self, primary: Primary, child: Child, plan: Plan, update: Update
-    ) -> Child | None:
+    async def delete(self, owner: Owner, child: Child, plan: Plan, update: Update) -> Child | None:
         """Delete exactly this child; return None if it is gone, or else its state while it ends.
 
         One that is changed in place is deleted only if nobody has changed it since it was read:
@@ -87,7 +85,7 @@ class Applier:
         body = {"preconditions": exactly, "propagationPolicy": "Background"}
         kind, children = child.kind, self._children[child.kind]
         # Before the request: the watch may report the deletion, and the answer may get lost.
-        self._pace.deleted(kind, child, self._client.now(), primary.uid, plan)
+        self._pace.deleted(kind, child, self._client.now(), owner.uid, plan)
         try:
             raw = await self._client.request("DELETE", kind.at(child.key), body)
         except ApiError as error:
@@ -116,15 +114,15 @@ class Applier:
         now = {"uid": fetched[0].uid, "resourceVersion": str(fetched[0].version)}
         return any(now[name] != value for name, value in exactly.items())
 
-    async def verify(self, primary: Primary) -> None:
+    async def verify(self, owner: Owner) -> None:
         """Read the object itself, so that no child is deleted because of stale data.
 
         Raise `RetryError` if it differs from the cache.
         """
-        fetched = await self._primaries.fetch(primary.key)
+        fetched = await self._owners.fetch(owner.key)
         fresh = fetched[0] if fetched is not None else None
-        if fresh is None or fresh.deleting or fresh.state != primary.state:
-            raise RetryError(f"the {self._primaries.kind.kind} changed meanwhile")
+        if fresh is None or fresh.deleting or fresh.state != owner.state:
+            raise RetryError(f"the {self._owners.kind.kind} changed meanwhile")
 
     def as_admitted(self, wanted: Wanted, child: Child, update: Update) -> bool:
         """Return whether a child lacked our marks when it was made, for what is still wanted."""
@@ -140,22 +138,22 @@ class Applier:
         """Record that a child is as it should be, so its manifest is no longer needed."""
         self._templates.forget(wanted)
 
-    def _made(self, primary: Primary, wanted: Wanted, raw: bytes, verb: str) -> Child:
+    def _made(self, owner: Owner, wanted: Wanted, raw: bytes, verb: str) -> Child:
         child = self._children[wanted.kind].learn(raw)
         self._pace.made(wanted.kind, child)
         logger.info("%s %s", verb, wanted)
-        if stripped(primary, child):
+        if stripped(owner, child):
             self._stripped[child.uid] = wanted.template
             if len(self._stripped) > REMEMBERED:
                 del self._stripped[next(iter(self._stripped))]
         return child
 
     async def _body(
-        self, primary: Primary, wanted: Wanted, child: Child | None = None, **exactly: str
+        self, owner: Owner, wanted: Wanted, child: Child | None = None, **exactly: str
     ) -> bytes:
         """Return the manifest to send, with these preconditions in its metadata."""
-        body = self._templates.body(wanted) or await self._made_again(primary, wanted)
-        former = self._pace.former(wanted, primary.uid)
+        body = self._templates.body(wanted) or await self._made_again(owner, wanted)
+        former = self._pace.former(wanted, owner.uid)
         count = child.replaced if child is not None else former.count if former is not None else 0
         if not exactly and not count:
             return body
@@ -165,16 +163,16 @@ class Applier:
             manifest["metadata"]["annotations"][self._marks.replaced] = str(count)
         return msgspec.json.encode(manifest)
 
-    async def _made_again(self, primary: Primary, wanted: Wanted) -> bytes:
+    async def _made_again(self, owner: Owner, wanted: Wanted) -> bytes:
         """Return a manifest that was not kept, created again from the object itself."""
-        if (fetched := await self._primaries.fetch(primary.key)) is not None:
-            value = primary.outcome.value if primary.outcome is not None else None
+        if (fetched := await self._owners.fetch(owner.key)) is not None:
+            value = owner.outcome.value if owner.outcome is not None else None
             self._templates.plan(fetched[1], value)
         if (body := self._templates.body(wanted)) is not None:
             return body
-        if fetched is not None and fetched[0].state == primary.state:
+        if fetched is not None and fetched[0].state == owner.state:
             raise invalid_plan(
                 f"the plan has another {wanted} each time it is made; it must depend on nothing "
                 "but the object, the settings and what sync returned"
             )
-        raise RetryError(f"the {self._primaries.kind.kind} was edited meanwhile")
+        raise RetryError(f"the {self._owners.kind.kind} was edited meanwhile")

@@ -13,11 +13,11 @@ from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.records import Child, Plan, Wanted, gone
 
 #: Replacements in a row without a pause, and the longest pause in seconds.
-FREE, LONGEST = 5, 300.0
+FREE, MAX_PAUSE_SECONDS = 5, 300.0
 #: Replacements that an edit counts as at most: it waits no longer than 8 seconds.
 EDITED = FREE + 3
 #: The most that is counted.
-MOST = 99
+MAX_COUNT = 99
 #: Seconds that a child must stay, beyond its pause, for the count to begin again.
 STAYED = 60.0
 #: Lost children that are remembered until the next one is made.
@@ -26,7 +26,7 @@ REMEMBERED = 4096
 
 def pause(replaced: int) -> float:
     """Return the seconds from the creation of a child until it may be replaced."""
-    return 0.0 if replaced < FREE else min(LONGEST, 2.0 ** min(replaced - FREE, 16))
+    return 0.0 if replaced < FREE else min(MAX_PAUSE_SECONDS, 2.0 ** min(replaced - FREE, 16))
 
 
 def _replaced(child: Child, plan: Plan) -> int:
@@ -74,7 +74,7 @@ class Pace:
         """Record that the operator deleted a child, for which owner, and why."""
         replaced = _replaced(child, cause)
         stayed = now - child.created > STAYED + 2 * pause(replaced)
-        count = 0 if stayed else min(replaced + 1, MOST)
+        count = 0 if stayed else min(replaced + 1, MAX_COUNT)
         former = Former(child.uid, owner, cause, count, _until(child, replaced))
         self._former[kind, child.key] = former
         if len(self._former) > REMEMBERED:

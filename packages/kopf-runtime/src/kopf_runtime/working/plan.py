@@ -7,7 +7,7 @@ matter which events were missed, repeated or interrupted.
 
 from collections.abc import Callable
 
-from kopf_runtime.declaring.records import Child, Owned, Plan, Primary, Step, Update, Wanted
+from kopf_runtime.declaring.records import Child, Owned, Owner, Plan, Step, Update, Wanted
 
 KEEP, WAIT, CONFLICT, ADMISSION = (
     Plan(step) for step in (Step.KEEP, Step.WAIT, Step.CONFLICT, Step.ADMISSION)
@@ -15,31 +15,31 @@ KEEP, WAIT, CONFLICT, ADMISSION = (
 
 
 def plan(
-    primary: Primary, wanted: Wanted, child: Child, owned: Owned,
+    owner: Owner, wanted: Wanted, child: Child, owned: Owned,
     lives: Callable[[str], bool], word: str, *, as_admitted: bool = False,
 ) -> Plan:  # fmt: skip
     """Return the next step for a wanted child, given the existing object of its name.
 
-    `lives` returns whether an object of the primary's kind has a uid; `word` is that kind;
+    `lives` returns whether an object of the owner's kind has a uid; `word` is that kind;
     `as_admitted` says whether the child already lacked some of our marks when it was created.
     """
     in_place = owned.update is Update.APPLY
     as_wanted = in_place or child.template in ("", wanted.template)
-    if as_admitted and as_wanted and not child.deleting and stripped(primary, child):
+    if as_admitted and as_wanted and not child.deleting and stripped(owner, child):
         return _admitted(in_place=in_place)
     # What is changed in place may hold data: whatever happened to its marks, it is never deleted.
     change = Step.APPLY if in_place else Step.DELETE
-    if child.owner != primary.uid:
-        return _of_another(primary, child, lives, change)
+    if child.owner != owner.uid:
+        return _of_another(owner, child, lives, change)
     if child.deleting:
         return WAIT
     if ended := owned.ended(child.view):
         return Plan(Step.DELETE, "Healed", f"its {wanted.kind.kind} had ended ({ended})")
     if child.template != wanted.template:
-        if child.generation > primary.generation:
+        if child.generation > owner.generation:
             why = f"its {wanted.kind.kind}'s generation was altered"
             return Plan(change, "Healed", why, verify=True)
-        if 0 < child.generation < primary.generation:
+        if 0 < child.generation < owner.generation:
             return Plan(change, "Replaced", f"the {word} was edited", edited=True)
         why = f"its {wanted.kind.kind}'s template changed"
         return Plan(change, "Replaced", why, verify=True)
@@ -58,18 +58,18 @@ def _admitted(*, in_place: bool) -> Plan:
     return Plan(Step.APPLY, "Healed", "admission had changed it") if in_place else ADMISSION
 
 
-def _of_another(primary: Primary, child: Child, lives: Callable[[str], bool], change: Step) -> Plan:
-    """Return the step for an object of the child's name that the primary does not control.
+def _of_another(owner: Owner, child: Child, lives: Callable[[str], bool], change: Step) -> Plan:
+    """Return the step for an object of the child's name that the owner does not control.
 
-    `change` is what makes it right if it was created for the primary or for nobody who lives.
+    `change` is what makes it right if it was created for the owner or for nobody who lives.
     """
-    if child.owner:  # somebody else's, unless its owner is a deleted object of the primary's name
-        return WAIT if child.parent == primary.key[1] and not lives(child.owner) else CONFLICT
+    if child.owner:  # somebody else's, unless its owner is a deleted object of the owner's name
+        return WAIT if child.parent == owner.key[1] and not lives(child.owner) else CONFLICT
     if child.deleting and child.made_for:
         return WAIT
     if not (child.made_for and child.template):
         return CONFLICT
-    if child.made_for == primary.uid:
+    if child.made_for == owner.uid:
         return Plan(change, "Healed", "its owner reference was taken away", verify=True)
     if lives(child.made_for):
         return CONFLICT
@@ -78,12 +78,12 @@ def _of_another(primary: Primary, child: Child, lives: Callable[[str], bool], ch
     return Plan(change, "Healed", "it was left behind by a former owner", verify=True)
 
 
-def stripped(primary: Primary, child: Child) -> list[str]:
+def stripped(owner: Owner, child: Child) -> list[str]:
     """Return the marks that a child lacks, by which the operator recognizes it."""
-    owner = [] if child.owner == primary.uid else ["the owner reference"]
+    reference = [] if child.owner == owner.uid else ["the owner reference"]
     # Without it, each child would look wrong, and its successor, too.
     template = [] if child.template else ["the annotation template-hash"]
-    return [*(f"the label {label}" for label in child.unlabelled), *template, *owner]
+    return [*(f"the label {label}" for label in child.unlabelled), *template, *reference]
 
 
 def surplus(children: list[Child], wanted: tuple[Wanted, ...], owned: Owned) -> list[Child]:

@@ -1,4 +1,4 @@
-"""Reads objects into records: a primary's with its wanted children, a child's with its state.
+"""Reads objects into records: an owner's with its wanted children, a child's with its state.
 
 `source` calls a `Reader` for each object that it receives. Unchanged parts are not computed again.
 """
@@ -9,8 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from kopf_runtime.declaring.kinds import Key, Kind
-from kopf_runtime.declaring.objects import Meta, Object, Resource, number, seconds, shared
-from kopf_runtime.declaring.records import Child, Owned, Primary, Wanted
+from kopf_runtime.declaring.objects import Object, ObjectMeta, Resource, number, seconds, shared
+from kopf_runtime.declaring.records import Child, Owned, Owner, Wanted
 from kopf_runtime.working.fields import Ownership
 from kopf_runtime.working.templates import Marks, Templates
 
@@ -27,15 +27,15 @@ class Reader:
     """
 
     def __init__(
-        self, marks: Marks, kind: Kind, keep: Callable[[Any], Any], templates: Templates,
+        self, marks: Marks, kind: Kind, project: Callable[[Any], Any], templates: Templates,
         wanted: Callable[[Key, Kind, Key], Wanted | None], *, syncs: bool = False,
     ) -> None:  # fmt: skip
         self._syncs = syncs
-        self._marks, self._kind, self._keep = marks, kind, keep
+        self._marks, self._kind, self._project = marks, kind, project
         self._templates, self._wanted = templates, wanted
         self._ownership = Ownership(marks.manager)
 
-    def primary(self, thing: Resource, known: Primary | None) -> Primary:
+    def owner(self, thing: Resource, known: Owner | None) -> Owner:
         """Return the record of an object."""
         meta = thing.metadata
         labels = hash((_items(meta.labels), _items(meta.annotations)))
@@ -45,7 +45,7 @@ class Reader:
             view, outcome = known.view, known.outcome
             wanted, problem = known.wanted, known.problem
         else:
-            view = self._keep(thing)
+            view = self._project(thing)
             if meta.deletion_timestamp is None and not self._syncs:
                 wanted, problem = self._templates.plan(thing)
             elif (
@@ -55,7 +55,7 @@ class Reader:
             ):  # keep its children until `sync` has returned again
                 outcome = replace(known.outcome, outdated=True)
                 wanted, problem = known.wanted, known.problem
-        return Primary(
+        return Owner(
             known.key if known is not None else meta.key, meta.uid, meta.version, meta.generation,
             meta.deletion_timestamp is not None, self._finalizers(meta), shared(thing.status),
             view, wanted, problem, labels, outcome,
@@ -73,7 +73,7 @@ class Reader:
                 parent = _name(owner.name) if group == self._kind.group else ""
             labels, annotations = meta.labels or {}, meta.annotations or {}
             uid = owner.uid[:_LONGEST_UID] if owner is not None else ""
-            view = owned.keep(thing)
+            view = owned.project(thing)
             return Child(
                 kind=owned.kind,
                 key=known.key if known is not None else meta.key,
@@ -109,12 +109,12 @@ class Reader:
 
         return read
 
-    def _finalizers(self, meta: Meta) -> tuple[str, ...]:
+    def _finalizers(self, meta: ObjectMeta) -> tuple[str, ...]:
         """Return an object's finalizers, ours first; others may have added thousands."""
         ours = self._marks.finalizer
         return tuple(sorted(meta.finalizers or (), key=lambda one: one != ours)[:_MOST_FINALIZERS])
 
-    def _altered(self, meta: Meta, kind: Kind, parent: str, uid: str) -> bool | None:
+    def _altered(self, meta: ObjectMeta, kind: Kind, parent: str, uid: str) -> bool | None:
         """Return whether the operator no longer owns a field that it set.
 
         Return None if the wanted child is unknown.

@@ -12,9 +12,9 @@ from kopf_runtime.cluster.fence import only_while
 from kopf_runtime.declaring.errors import ApiError, RetryError
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import UnreadableError
-from kopf_runtime.declaring.records import Child, Owned, Plan, Primary, Step, Update, Wanted
+from kopf_runtime.declaring.records import Child, Owned, Owner, Plan, Step, Update, Wanted
 from kopf_runtime.reporting import troubles
-from kopf_runtime.reporting.status import SETTLE, Teller
+from kopf_runtime.reporting.status import SETTLE, StatusReporter
 from kopf_runtime.reporting.troubles import StopError, Trouble
 from kopf_runtime.watching.source import Source
 from kopf_runtime.working.apply import Applier
@@ -27,17 +27,17 @@ class Reconciler:
     """Takes the next steps for the objects of one kind."""
 
     def __init__(
-        self, client: Client, primaries: Source[Primary], children: Mapping[Kind, Source[Child]],
+        self, client: Client, owners: Source[Owner], children: Mapping[Kind, Source[Child]],
         owned: Mapping[Kind, Owned], watched: Collection[Kind], applier: Applier, pace: Pace,
-        external: External, teller: Teller, why_unserved: Callable[[str], str],
+        external: External, reporter: StatusReporter, why_unserved: Callable[[str], str],
         why_missing: Callable[[Kind, str], str], progress: Callable[[Key], None],
     ) -> None:  # fmt: skip
-        self._client, self._primaries, self._children = client, primaries, children
+        self._client, self._owners, self._children = client, owners, children
         self._owned, self._watched, self._applier, self._pace = owned, watched, applier, pace
-        self._external, self._teller = external, teller
+        self._external, self._reporter = external, reporter
         self._why_unserved, self._why_missing = why_unserved, why_missing
         self._progress = progress
-        self._word = primaries.kind.kind
+        self._word = owners.kind.kind
 
     async def reconcile(self, key: Key) -> float | None:
         """Take the next steps for the object of this key.
@@ -45,55 +45,55 @@ class Reconciler:
         Return the seconds after which to requeue it, or None if an event will.
         Raise `RetryError` if a step failed that may succeed later.
         """
-        primary = self._primaries.cache.get(key)
-        if primary is None:
+        owner = self._owners.cache.get(key)
+        if owner is None:
             self.forget(key)  # the garbage collector deletes its children
         if self._why_unserved(key[0]):
             return None  # it is reconciled once the namespace is served
-        if primary is None:
-            if (left_out := self._primaries.unreadable.get(key)) is not None:
-                await self._teller.unreadable(left_out)
+        if owner is None:
+            if (left_out := self._owners.unreadable.get(key)) is not None:
+                await self._reporter.unreadable(left_out)
             return None
         try:
-            if primary.deleting:
-                return await self._end(primary)
-            await self._work(primary)
+            if owner.deleting:
+                return await self._end(owner)
+            await self._work(owner)
         except (ApiError, UnreadableError, StopError) as error:
-            return await self._teller.stopped(primary, error)
-        waits = [await self._teller.well(primary), self._external.due(key)]
+            return await self._reporter.stopped(owner, error)
+        waits = [await self._reporter.well(owner), self._external.due(key)]
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
     def forget(self, key: Key) -> None:
         """Forget an object that is gone."""
-        self._teller.forget(key)
+        self._reporter.forget(key)
         self._external.forget(key)
 
-    async def _end(self, primary: Primary) -> float | None:
+    async def _end(self, owner: Owner) -> float | None:
         """Clean up for an object that is being deleted, and report which finalizers remain."""
-        if self._external.holds(primary):
-            await self._external.release(primary)
+        if self._external.needs_cleanup(owner):
+            await self._external.clean_up(owner)
             return None
-        held = ", ".join(primary.finalizers) or "the garbage collector"
+        held = ", ".join(owner.finalizers) or "the garbage collector"
         text = f"The {self._word} is being deleted; {held} holds it."
-        return await self._teller.tell(primary.key, Trouble("Terminating", text))
+        return await self._reporter.report(owner.key, Trouble("Terminating", text))
 
-    async def _work(self, primary: Primary) -> None:
+    async def _work(self, owner: Owner) -> None:
         """Reconcile an object: first its external resources, then its children."""
-        await self._external.hold(primary)
+        await self._external.ensure_finalizer(owner)
         failed: Exception | None = None
         try:
-            await self._external.sync(primary)
+            await self._external.sync(owner)
         except StopError as error:
             failed = error  # the previous result, if any, still determines the children
-        primary = self._primaries.cache.get(primary.key) or primary
-        if self._external.is_planned(primary):
-            if primary.problem:
-                raise troubles.invalid_plan(primary.problem)
-            await self._steps(primary)
+        owner = self._owners.cache.get(owner.key) or owner
+        if self._external.is_planned(owner):
+            if owner.problem:
+                raise troubles.invalid_plan(owner.problem)
+            await self._steps(owner)
         if failed is not None:
             raise failed
 
-    async def _steps(self, primary: Primary) -> None:
+    async def _steps(self, owner: Owner) -> None:
         """Take a step for each wanted child, then delete those that are no longer wanted.
 
         A kind that cannot be served holds up no other; it is reported at the end.
@@ -101,125 +101,125 @@ class Reconciler:
         former = [
             child
             for kind, owned in self._owned.items()
-            for child in surplus(self._children[kind].owned(primary), primary.wanted, owned)
+            for child in surplus(self._children[kind].owned(owner), owner.wanted, owned)
         ]
-        await _each(self._child(primary, w) for w in primary.wanted if not self._missing(w))
-        await _each(self._remove(primary, child) for child in former if not self._missing(child))
-        wanted = ((w.kind, w.key) for w in primary.wanted)
+        await _each(self._child(owner, w) for w in owner.wanted if not self._missing(w))
+        await _each(self._remove(owner, child) for child in former if not self._missing(child))
+        wanted = ((w.kind, w.key) for w in owner.wanted)
         left = ((child.kind, child.key) for child in former)
-        grandchildren = ((kind, (primary.key[0], "")) for kind in self._watched)
+        grandchildren = ((kind, (owner.key[0], "")) for kind in self._watched)
         for kind, (namespace, name) in (*wanted, *left, *grandchildren):
             if why := self._why_missing(kind, namespace):
-                if namespace != primary.key[0]:
+                if namespace != owner.key[0]:
                     raise troubles.unserved(kind, name, namespace, why)
                 raise troubles.missing(kind, why)
 
     def _missing(self, child: Wanted | Child) -> bool:
         return bool(self._why_missing(child.kind, child.key[0]))
 
-    def _serving(self, primary: Primary, kind: Kind, key: Key) -> AbstractContextManager[None]:
+    def _serving(self, owner: Owner, kind: Kind, key: Key) -> AbstractContextManager[None]:
         """Allow writes to a child in another namespace only while that namespace is served."""
         namespace, name = key
-        self._progress(primary.key)
-        if namespace == primary.key[0]:
+        self._progress(owner.key)
+        if namespace == owner.key[0]:
             return nullcontext()
         if why := self._why_unserved(namespace):
             raise troubles.unserved(kind, name, namespace, why)
         return only_while(lambda: not self._why_unserved(namespace))
 
-    async def _remove(self, primary: Primary, child: Child) -> None:
+    async def _remove(self, owner: Owner, child: Child) -> None:
         why = Plan(Step.DELETE, why=f"the {self._word} does not want it any more")
-        with self._serving(primary, child.kind, child.key):
-            await self._applier.verify(primary)
-            await self._applier.delete(primary, child, why, self._owned[child.kind].update)
+        with self._serving(owner, child.kind, child.key):
+            await self._applier.verify(owner)
+            await self._applier.delete(owner, child, why, self._owned[child.kind].update)
 
-    async def _child(self, primary: Primary, wanted: Wanted) -> None:
-        with self._serving(primary, wanted.kind, wanted.key):
-            await self._step(primary, wanted)
+    async def _child(self, owner: Owner, wanted: Wanted) -> None:
+        with self._serving(owner, wanted.kind, wanted.key):
+            await self._step(owner, wanted)
 
-    async def _step(self, primary: Primary, wanted: Wanted) -> None:
+    async def _step(self, owner: Owner, wanted: Wanted) -> None:
         """Take the next step for one child."""
-        child = await self._find(primary, wanted)
+        child = await self._find(owner, wanted)
         if child is None:
-            if await self._make(primary, wanted):
+            if await self._make(owner, wanted):
                 return
             if (child := await self._applier.look(wanted)) is None:
                 text = f"The API server says that {wanted} exists, but does not find it."
                 raise troubles.contradicted("AlreadyExists", text)
         owned = self._owned[wanted.kind]
         step = plan(
-            primary, wanted, child, owned, self._lives, self._word,
+            owner, wanted, child, owned, self._lives, self._word,
             as_admitted=self._applier.as_admitted(wanted, child, owned.update),
         )  # fmt: skip
         match step.step:
             case Step.KEEP:
                 self._applier.settled(wanted)
             case Step.DELETE:
-                await self._replace(primary, wanted, child, step)
+                await self._replace(owner, wanted, child, step)
             case Step.APPLY:
-                await self._apply(primary, wanted, child, step)
+                await self._apply(owner, wanted, child, step)
             case Step.WAIT:
-                self._wait_for(wanted.kind, child, primary)
+                self._wait_for(wanted.kind, child, owner)
             case Step.CONFLICT:
                 raise troubles.conflict(wanted, self._word)
             case Step.ADMISSION:
-                self._check(primary, wanted, child)
+                self._check(owner, wanted, child)
 
-    async def _find(self, primary: Primary, wanted: Wanted) -> Child | None:
+    async def _find(self, owner: Owner, wanted: Wanted) -> Child | None:
         """Return the object that has a child's name; read it if the cache does not suffice."""
         child = self._children[wanted.kind].cache.get(wanted.key)
         if child is not None:
             known = child.altered is not None
         else:  # we watch only our own objects
             in_place = self._owned[wanted.kind].update is Update.APPLY
-            known = not in_place and not self._teller.in_trouble(primary.key)
+            known = not in_place and not self._reporter.in_trouble(owner.key)
         return child if known else await self._applier.look(wanted)
 
-    async def _apply(self, primary: Primary, wanted: Wanted, child: Child, step: Plan) -> None:
+    async def _apply(self, owner: Owner, wanted: Wanted, child: Child, step: Plan) -> None:
         """Change a child in place."""
         if step.verify:
-            await self._applier.verify(primary)
-        applying = self._applier.apply(primary, wanted, child)
-        applied = await self._teller.patiently(primary, wanted, applying)
-        self._check(primary, wanted, applied)
-        self._teller.changed(primary, wanted, step)
+            await self._applier.verify(owner)
+        applying = self._applier.apply(owner, wanted, child)
+        applied = await self._reporter.report_if_slow(owner, wanted, applying)
+        self._check(owner, wanted, applied)
+        self._reporter.child_changed(owner, wanted, step)
 
-    async def _replace(self, primary: Primary, wanted: Wanted, child: Child, step: Plan) -> None:
+    async def _replace(self, owner: Owner, wanted: Wanted, child: Child, step: Plan) -> None:
         """Delete a child, and create the next one if it is gone at once."""
         self._pause(self._pace.wait(child, step, self._client.now()), wanted, step)
-        await self._applier.verify(primary)
+        await self._applier.verify(owner)
         update = self._owned[wanted.kind].update
-        deleting = self._applier.delete(primary, child, step, update)
-        left = await self._teller.patiently(primary, wanted, deleting)
+        deleting = self._applier.delete(owner, child, step, update)
+        left = await self._reporter.report_if_slow(owner, wanted, deleting)
         if left is not None:
-            self._wait_for(wanted.kind, left, primary)
-        elif not await self._make(primary, wanted):
+            self._wait_for(wanted.kind, left, owner)
+        elif not await self._make(owner, wanted):
             raise RetryError(f"somebody else made {wanted}")
 
-    def _wait_for(self, kind: Kind, child: Child, primary: Primary) -> None:
+    def _wait_for(self, kind: Kind, child: Child, owner: Owner) -> None:
         """Requeue because of a child that is being deleted, unless a watch reports its end."""
-        if child.owner != primary.uid:
+        if child.owner != owner.uid:
             text = f"The former {self._word}'s {kind.kind} is about to go."
             raise troubles.terminating(kind, text, troubles.CONFLICT)
         if not child.watched:
             raise troubles.terminating(kind, f"The former {kind.kind} is about to end.", SETTLE)
 
-    async def _make(self, primary: Primary, wanted: Wanted) -> bool:
+    async def _make(self, owner: Owner, wanted: Wanted) -> bool:
         """Create a child; return False if an object of its name exists already."""
-        former = self._pace.former(wanted, primary.uid)
+        former = self._pace.former(wanted, owner.uid)
         if former is not None:
             self._pause(former.until - self._client.now(), wanted, former.cause)
-        making = self._applier.create(primary, wanted, self._owned[wanted.kind].update)
-        child = await self._teller.patiently(primary, wanted, making)
+        making = self._applier.create(owner, wanted, self._owned[wanted.kind].update)
+        child = await self._reporter.report_if_slow(owner, wanted, making)
         if child is None:
             return False
-        self._teller.made(primary, wanted, former.cause if former is not None else None)
-        self._check(primary, wanted, child)
+        self._reporter.child_created(owner, wanted, former.cause if former is not None else None)
+        self._check(owner, wanted, child)
         return True
 
-    def _check(self, primary: Primary, wanted: Wanted, child: Child) -> None:
+    def _check(self, owner: Owner, wanted: Wanted, child: Child) -> None:
         """Raise `StopError` if admission has removed marks from a child."""
-        if lost := stripped(primary, child):
+        if lost := stripped(owner, child):
             raise troubles.changed_by_admission(wanted, lost, self._owned[wanted.kind].update)
 
     def _pause(self, seconds: float, wanted: Wanted, step: Plan) -> None:
@@ -228,7 +228,7 @@ class Reconciler:
             raise troubles.back_off(wanted, step.why, seconds)
 
     def _lives(self, uid: str) -> bool:
-        return any(one.uid == uid for one in self._primaries.cache)
+        return any(one.uid == uid for one in self._owners.cache)
 
 
 async def _each(steps: Iterable[Awaitable[None]]) -> None:

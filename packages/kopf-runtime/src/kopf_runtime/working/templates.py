@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from kopf_runtime.declaring.kinds import Key, Kind
-from kopf_runtime.declaring.objects import Meta, Object
+from kopf_runtime.declaring.objects import Object, ObjectMeta
 from kopf_runtime.declaring.parsers import DNS_LABEL
 from kopf_runtime.declaring.records import MANAGED_BY, Owned, PlanError, Update, Wanted
 from kopf_runtime.working import fields
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 #: Those of larger or older objects are made again from a GET.
 KEPT, KEPT_FOR = 4 * 1024 * 1024, 60.0
 #: Children that one object may have.
-MOST = 1000
+MAX_CHILDREN = 1000
 
 #: Returns the manifests of the children that an object should have, given what `sync` returned.
 Desired = Callable[[Any, Any], Iterable[dict[str, Any]]]
@@ -51,7 +51,7 @@ class Marks:
         self.replaced = f"{kind.group}/replacements"
         #: The annotation of a grandchild with the name of the object that it belongs to.
         self.name = f"{kind.group}/{word}-name"
-        #: The finalizer of an object whose `cleanup` has not been called yet.
+        #: The finalizer of an object whose `finalize` has not been called yet.
         self.finalizer = f"{kind.group}/{manager}"
 
     @property
@@ -98,14 +98,17 @@ class Templates:
             one.shape()
         meta = thing.metadata
         try:
-            manifests = list(islice(self._desired(thing, outcome), MOST + 1))  # may be endless
+            desired = self._desired(thing, outcome)  # may be endless
+            manifests = list(islice(desired, MAX_CHILDREN + 1))
         except PlanError:
             raise
         except Exception as error:
             logger.exception("The plan for %s/%s failed", *meta.key)
             raise PlanError(f"the plan failed: {type(error).__name__}: {error}"[:500]) from error
-        if len(manifests) > MOST:
-            raise PlanError(f"the plan has more than {MOST} children, the most that is allowed")
+        if len(manifests) > MAX_CHILDREN:
+            raise PlanError(
+                f"the plan has more than {MAX_CHILDREN} children, the most that is allowed"
+            )
         wanted: dict[tuple[Kind, Key], Wanted] = {}
         for manifest in manifests:
             child, body = self._child(meta, manifest)
@@ -137,7 +140,7 @@ class Templates:
             del self._kept[oldest]
             self._size -= len(former)
 
-    def _child(self, meta: Meta, manifest: Any) -> tuple[Wanted, bytes]:
+    def _child(self, meta: ObjectMeta, manifest: Any) -> tuple[Wanted, bytes]:
         kind, key = self._check(meta, manifest)
         marks = self._marks
         if self._pass_on:
@@ -171,7 +174,7 @@ class Templates:
         shape = fields.LateShape(whole, applied=applied)
         return Wanted(kind, key, template, shape), msgspec.json.encode(whole)
 
-    def _passing_on(self, meta: Meta, manifest: dict[str, Any]) -> dict[str, Any]:
+    def _passing_on(self, meta: ObjectMeta, manifest: dict[str, Any]) -> dict[str, Any]:
         """Return a manifest whose `spec.template`, if it has one, has the marks."""
         match manifest:
             case {"spec": {"template": dict(template), **spec}, **rest}:
@@ -187,7 +190,7 @@ class Templates:
                 return {**rest, "spec": {**spec, "template": {**template, "metadata": metadata}}}
         return manifest
 
-    def _check(self, meta: Meta, manifest: Any) -> tuple[Kind, Key]:
+    def _check(self, meta: ObjectMeta, manifest: Any) -> tuple[Kind, Key]:
         """Return a manifest's kind and key; raise `PlanError` if it cannot be a child."""
         if not isinstance(manifest, dict) or not isinstance(manifest.get("metadata"), dict):
             raise PlanError(f"the plan has a {type(manifest).__name__} that is not a manifest")
@@ -208,7 +211,7 @@ class Templates:
         return kind, (_namespace(meta, kind, given), name)
 
 
-def _namespace(meta: Meta, kind: Kind, given: dict[str, Any]) -> str:
+def _namespace(meta: ObjectMeta, kind: Kind, given: dict[str, Any]) -> str:
     """Return the namespace of a child; raise `PlanError` if it cannot have the one it names."""
     child, namespace = f"{kind.kind} {given['name']}", given.get("namespace") or meta.namespace
     if not kind.namespaced:
