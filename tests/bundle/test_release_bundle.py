@@ -185,7 +185,7 @@ def test_a_fix_of_an_older_minor_goes_into_the_channel_of_its_minor_alone(
             "9.9.9",
             IMAGES,
             f"VERSION=9.9.9, but what is checked out is {__version__}: check out the "
-            "release, or raise it (make bump VERSION=9.9.9)",
+            "release, or raise it (`kopf-kit bump 9.9.9`)",
         ),
         (__version__, {}, "IMG is missing: say IMG=registry/name@sha256:…"),
         (

@@ -105,7 +105,7 @@ def test_all_verbs_can_be_repeated_in_any_order(
     wait_until("the Pod to be gone", message.pod, lambda pod: pod is None)
 
     make("deploy")
-    assert "make undeploy" in make("uninstall")
+    assert "kopf-kit undeploy" in make("uninstall")
     make("deploy")
     namespace.create("again", "again").wait_until_ready()
     make("undeploy", "uninstall")
@@ -264,9 +264,9 @@ def test_img_names_the_image_that_is_built_pushed_and_deployed(
     repository = f"{registry.ADDRESS}/of-a-user/operator"
     image = f"IMG={repository}:{secrets.token_hex(4)}"
 
-    assert f"make docker-build docker-push {image}" in make.refused("deploy", image)
+    assert f"with {image}, put an image" in make.refused("deploy", image)
     assert "write it in full" in make.refused("deploy", "IMG=operator:latest")
-    assert f"make docker-build {image}" in make.refused("docker-push", image)
+    assert f"{image} kopf-kit image build" in make.refused("docker-push", image)
     make("docker-build", image)
     make("docker-push", image)
     make("deploy", image)
@@ -287,7 +287,7 @@ def test_an_existing_cluster_is_used_as_it_is(
     )
 
     existing("install")
-    assert "make uninstall" in existing.refused("e2e")
+    assert "kopf-kit uninstall" in existing.refused("e2e")
     existing("deploy")
     assert operators_image(kube) == published.image
     for words in (["cluster-down"], ["olm"], ["olm", "ARGS=down"]):

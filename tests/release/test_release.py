@@ -189,7 +189,7 @@ def test_missing_keys_are_told_with_what_makes_them(clone: Clone, tmp_path: Path
     sentence = clone.refused(__version__, KEYS=str(tmp_path / "none"))
 
     assert (
-        "lacks cosign.key, cosign.pub, charts.key, charts.gpg; `make release ARGS=keys`" in sentence
+        "lacks cosign.key, cosign.pub, charts.key, charts.gpg; `kopf-kit release keys`" in sentence
     )
 
 

@@ -53,8 +53,9 @@ def test_an_image_that_is_given_and_not_there_is_refused_with_what_puts_it_there
         looked_up(given, "IMG")
 
     assert str(error.value) == (
-        f"IMG={given} is not in the local registry; `make docker-build docker-push IMG={given}` "
-        "puts an image of the operator there, and without IMG the image is built here"
+        f"IMG={given} is not in the local registry; `kopf-kit image build` and `image push`, "
+        f"with IMG={given}, put an image of the operator there, and without IMG the image is "
+        "built here"
     )
 
 
@@ -70,7 +71,7 @@ def test_a_registry_that_does_not_answer_is_told_with_what_to_do(
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         monkeypatch.setattr(registry, "PORT", server.server_port)
 
-    with pytest.raises(HackError, match=r"does not answer \(.*refused.*\); `make cluster`"):
+    with pytest.raises(HackError, match=r"does not answer \(.*refused.*\); `kopf-kit cluster up`"):
         pinned(f"{registry.ADDRESS}/known:1.0")
 
 

@@ -236,7 +236,7 @@ def released(tiers: Tiers, monkeypatch: pytest.MonkeyPatch) -> Tiers:
 
 def test_a_release_is_refused_with_what_has_not_passed(released: Tiers) -> None:
     with pytest.raises(
-        HackError, match=r"have not passed for this commit: b\. Run `make test-all`"
+        HackError, match=r"have not passed for this commit: b\. Run `kopf-kit test-all`"
     ):
         release._check_tested()
 

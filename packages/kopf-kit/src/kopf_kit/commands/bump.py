@@ -91,9 +91,9 @@ def write_changelog() -> None:
     if PROJECT.version in history.tagged(PROJECT.root):
         raise HackError(
             f"v{PROJECT.version} is tagged, and what is said of a release stays as it is; raise "
-            "the version first (make bump VERSION=…)"
+            "the version first (`kopf-kit bump X.Y.Z`)"
         )
     section = changelog.section(PROJECT.version)
     changelog.FILE.write_text(changelog.updated(changelog.current(), section))
     say(f"{changelog.FILE.relative_to(PROJECT.root)} written: edit the section for users, then")
-    say("run `make generate`, which has Artifact Hub show the same")
+    say("run `kopf-kit generate`, which has Artifact Hub show the same")

@@ -60,7 +60,7 @@ def uninstall() -> None:
     for operator in operators.operators(cluster):
         say(
             f"note: the operator {operator} still runs and waits for the CRD; "
-            "`make undeploy` removes it."
+            "`kopf-kit undeploy` removes it."
         )
 
 

@@ -64,9 +64,9 @@ def undeploy() -> None:
     with step("The operator's release: uninstall") as work:
         work.run(_helm_uninstall(cluster), timeout=240)
     for other in operators.others(cluster):
-        say(f"note: the operator {other} still runs; `make deploy` did not install it.")
+        say(f"note: the operator {other} still runs; `kopf-kit deploy` did not install it.")
     if crd.is_there(cluster):
-        say(f"The {PROJECT.many} and their CRD are still there; `make uninstall` deletes them all.")
+        say(f"The {PROJECT.many} and their CRD are still there; `kopf-kit uninstall` deletes all.")
 
 
 # --- Helm -------------------------------------------------------------------------------------

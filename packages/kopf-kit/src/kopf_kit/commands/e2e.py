@@ -61,7 +61,7 @@ def _refuse_users_crd(cluster: Cluster) -> None:
     raise HackError(
         f"the cluster already has the CRD {crd.NAMES}, {origin}. The tests install an operator of "
         f"their own, which would act on your {PROJECT.many}: use a cluster without the CRD, or "
-        "delete it with all of them (make uninstall CLUSTER=existing)."
+        "delete it with all of them (CLUSTER=existing kopf-kit uninstall)."
     )
 
 

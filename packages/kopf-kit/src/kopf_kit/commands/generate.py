@@ -56,9 +56,9 @@ def problems() -> Iterator[str]:
     if (PROJECT.root / "olm").is_dir():
         yield from rules.problems(bundle.BUNDLE, catalog.CATALOG)
     for file in catalog.unreleased():
-        yield f"{_name(file)} is of a version that was never released: run `make generate`"
+        yield f"{_name(file)} is of a version that was never released: run `kopf-kit generate`"
     for file in generated.stale(generated.files()):
-        yield f"{_name(file)} differs from what it is generated from: run `make generate`"
+        yield f"{_name(file)} differs from what it is generated from: run `kopf-kit generate`"
 
 
 def _name(file: Path) -> Path:

@@ -52,7 +52,7 @@ def push_catalog() -> str:
     if "@" not in release.bundle_image:
         raise HackError(
             f"{release.bundle_image} was not pushed from here; "
-            f"`make push ARGS=catalog REGISTRY={destination}{PROJECT.option}` pushes both"
+            f"`REGISTRY={destination}{PROJECT.option} kopf-kit push catalog` pushes both"
         )
     ref = f"{destination}/{NAME}-catalog:v{PROJECT.version}"
     pushed = olm_images.push_catalog(ref, olm_images.catalog_with(release))
@@ -60,8 +60,7 @@ def push_catalog() -> str:
     if not registry.is_local(destination):
         say(
             "If this is a release, record it, so that the next one replaces it: "
-            f"make release ARGS=bundle VERSION={PROJECT.version} "
-            f"REGISTRY={destination}{PROJECT.option}"
+            f"REGISTRY={destination}{PROJECT.option} kopf-kit release bundle {PROJECT.version}"
         )
     return pushed
 
@@ -89,7 +88,7 @@ def _check_not_released(destination: str) -> None:
         raise HackError(
             f"{PROJECT.version} is released to {destination} "
             f"({catalog.file(PROJECT.version)} in catalog/ records it), and releases stay as they "
-            "are: raise the version (make bump VERSION=…), or push to another REGISTRY"
+            "are: raise the version (`kopf-kit bump X.Y.Z`), or push to another REGISTRY"
         )
 
 

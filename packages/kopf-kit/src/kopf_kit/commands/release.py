@@ -176,7 +176,7 @@ def _check_tested() -> None:
     parts = min((test.missing(tree) for tree in source.trees()), key=len)
     if parts:
         raise HackError(
-            f"these have not passed for this commit: {', '.join(parts)}. Run `make test-all`, "
+            f"these have not passed for this commit: {', '.join(parts)}. Run `kopf-kit test-all`, "
             "which goes on where it stopped, or say UNTESTED=yes to release it all the same"
         )
 

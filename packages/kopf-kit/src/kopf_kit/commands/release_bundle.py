@@ -63,7 +63,7 @@ def _release(version: str) -> Release:
     if version != PROJECT.version:
         raise HackError(
             f"VERSION={version}, but what is checked out is {PROJECT.version}: check out the "
-            f"release, or raise it (make bump VERSION={version})"
+            f"release, or raise it (`kopf-kit bump {version}`)"
         )
     catalog.check_records(version)
     if os.environ.get("REGISTRY"):

@@ -64,7 +64,7 @@ def _files(version: str) -> list[Path]:
     if not version or not all(folder.is_dir() for folder in folders):
         raise HackError(
             f"VERSION={version}: {FOLDER} does not have the files of that release; "
-            "`make release` writes them"
+            "`kopf-kit release` writes them"
         )
     return sorted(file for folder in folders for file in folder.iterdir() if file.is_file())
 

@@ -31,7 +31,7 @@ from kopf_kit.tiers.tier import Set, Tier
 
 _OURS = paths.CHECKOUT / "tests" / "tiers.toml"
 TIERS = _OURS if _OURS.is_file() else tier.DEFAULT
-_COMMANDS = {"check": "make check", "test": "make test", "all": "make test-all"}
+_COMMANDS = {"check": "kopf-kit check", "test": "kopf-kit test", "all": "kopf-kit test-all"}
 
 
 def _of_a_set(wanted: Set, text: str) -> click.Command:
@@ -65,7 +65,7 @@ def faults(rest: tuple[str, ...]) -> int:
 def slowest() -> None:  # noqa: D103 (the program has its help)
     lines = reports.slowest(paths.BUILD / "test")
     if not lines:
-        raise HackError("there is no report of a run in build/test; `make test` writes one")
+        raise HackError("there is no report of a run in build/test; `kopf-kit test` writes one")
     print("\n".join(lines))
 
 
@@ -141,7 +141,9 @@ def _run(tiers: list[Tier], options: Sequence[str], build: Path, content: str) -
     failed = [result for result in results if result.code]
     print("\n" + "\n".join(map(str, results)), flush=True)
     took = elapsed(time.monotonic() - began)
-    print(f"{len(failed)} of {len(results)} tiers failed, in {took}; `make slowest`", flush=True)
+    print(
+        f"{len(failed)} of {len(results)} tiers failed, in {took}; `kopf-kit slowest`", flush=True
+    )
     if len(tiers) > 1:
         for result in failed:
             print(lanes.last_words(result), flush=True)

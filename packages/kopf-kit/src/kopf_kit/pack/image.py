@@ -62,7 +62,7 @@ def push(ref: str | None = None) -> str:
     for image in list(platforms.images(ref, names).values()) or [ref]:
         if not engine.has_image(image):
             how = f"IMG={ref}" + (f" PLATFORMS={','.join(names)}" if names else "")
-            raise HackError(f"{image} is not built here; `make docker-build {how}` builds it")
+            raise HackError(f"{image} is not built here; `{how} kopf-kit image build` builds it")
     if registry.is_local(ref):
         registry.up()
     with step(f"Push {ref}") as work:

@@ -62,8 +62,8 @@ def with_samples(text: str) -> str:
     made, places = _SAMPLES.subn(lambda _: textwrap.indent(samples.listed(), "    "), text)
     if not places:
         raise HackError(
-            f"{_WRITTEN}: `make generate` finds no place for the samples; write, in `annotations`, "
-            f"`{_EXAMPLES}: |` and, four spaces into the next line, `# the samples`"
+            f"{_WRITTEN}: `kopf-kit generate` finds no place for the samples; write, in "
+            f"`annotations`, `{_EXAMPLES}: |` and, four spaces into the next line, `# the samples`"
         )
     return made
 

@@ -108,9 +108,9 @@ def looked_up(ref: str, variable: str) -> str:
         if found := _local(ref):
             return found
         raise HackError(
-            f"{variable}={ref} is not in the local registry; `make docker-build docker-push "
-            f"IMG={ref}` puts an image of the operator there, and without {variable} the image is "
-            "built here"
+            f"{variable}={ref} is not in the local registry; `kopf-kit image build` and "
+            f"`image push`, with IMG={ref}, put an image of the operator there, and "
+            f"without {variable} the image is built here"
         )
     try:
         printed = engine.docker("pull", ref, timeout=600)

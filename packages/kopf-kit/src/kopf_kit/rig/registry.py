@@ -129,8 +129,8 @@ def digest(image: str) -> str | None:
         ) from error
     except OSError as error:
         raise HackError(
-            f"the registry on {ADDRESS} does not answer ({error}); `make cluster` starts it, and "
-            f"`docker logs {NAME}` shows why it stopped"
+            f"the registry on {ADDRESS} does not answer ({error}); `kopf-kit cluster up` starts "
+            f"it, and `docker logs {NAME}` shows why it stopped"
         ) from error
 
 

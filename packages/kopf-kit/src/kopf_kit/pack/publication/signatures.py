@@ -118,7 +118,7 @@ class Keys:
         every = (self.private, self.cosign_public, self.charts_private, self.charts_public)
         if missing := [file.name for file in every if not file.is_file()]:
             raise HackError(
-                f"{self.folder} lacks {', '.join(missing)}; `make release ARGS=keys` makes them, "
+                f"{self.folder} lacks {', '.join(missing)}; `kopf-kit release keys` makes them, "
                 "and KEYS= names the folder that has yours"
             )
         passphrase = {PASSPHRASE: os.environ.get(PASSPHRASE, "")}
