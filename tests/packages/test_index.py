@@ -105,7 +105,7 @@ def test_a_new_repository_pins_the_index_s_packages_and_is_green_at_once(author:
     author.types("uvx", "kopf-kit", "new", "cache-operator", *named)
     author.home /= "cache-operator"
 
-    author.types("uv", "run", "kopf-kit", "check")
+    author.types("uv", "run", "kopf-kit", "check", "--tier=lint,types,unit")
 
     lock = tomllib.loads((author.home / "uv.lock").read_text())
     sources = {package["name"]: package["source"] for package in lock["package"]}
