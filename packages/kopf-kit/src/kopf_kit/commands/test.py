@@ -58,7 +58,7 @@ test_all = _of_a_set("all", "Run all tiers, from where the last run stopped.")
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST'S OPTIONS]")
 def faults(rest: tuple[str, ...]) -> int:
     """Run the tier `faults`: the operator is killed, and its requests fail, at every write."""
-    return run("all", rest, names=["faults"])
+    return run("test", rest, names=["faults"])
 
 
 @click.command()
