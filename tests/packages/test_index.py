@@ -27,9 +27,13 @@ _KEPT = (
 )
 
 
+#: A version to which the packages are raised.
+_NEXT = "9.8.7"
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An index to which the distributions were published, by its address."""
+    """An index with the distributions of this version and of a later one, by its address."""
     scratch = tmp_path_factory.mktemp("index")
     with (
         package_index.serving(scratch / "packages") as address,
@@ -38,8 +42,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         patch.setenv("INDEX", address)
         for name, value in package_index.ANYBODY.items():
             patch.setenv(name, value)
-        (scratch / "built").mkdir()
-        index.publish(packages.build(scratch / "built"))
+        raised = shutil.copytree(packages.PACKAGES, scratch / "raised" / "packages")
+        for file, text in packages.raised(_NEXT, raised).items():
+            file.write_text(text)
+        for folder in (packages.PACKAGES, raised):
+            (scratch / folder.parent.name).mkdir(exist_ok=True)
+            index.publish(packages.build(scratch / folder.parent.name, folder))
         yield address
 
 
@@ -63,7 +71,12 @@ class Author:
         }
 
     def types(self, *command: str) -> str:
-        done = subprocess.run(
+        done = self.runs(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def runs(self, *command: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
             command,
             cwd=self.home,
             env=self.environment,
@@ -72,8 +85,6 @@ class Author:
             check=False,
             timeout=600,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
 
 
 @pytest.fixture
@@ -81,10 +92,25 @@ def author(tmp_path: Path, served: str) -> Author:
     return Author(tmp_path, served)
 
 
-def test_uvx_runs_the_kit_of_the_index(author: Author) -> None:
-    said = author.types("uvx", "kopf-kit", "--version")
+@pytest.mark.parametrize(
+    ("asked", "version"),
+    [("kopf-kit", _NEXT), (f"kopf-kit@{__version__}", __version__)],
+    ids=["newest", "this"],
+)
+def test_uvx_runs_the_kit_of_the_index(author: Author, asked: str, version: str) -> None:
+    assert author.types("uvx", asked, "--version") == f"kopf-kit, version {version}\n"
 
-    assert said == f"kopf-kit, version {__version__}\n"
+
+def test_two_versions_cannot_meet(author: Author) -> None:
+    author.types("uv", "venv", "--quiet", "venv")
+    mixed = (f"kopf-kit=={__version__}", f"kopf-runtime=={_NEXT}")
+
+    done = author.runs("uv", "pip", "install", "--python=venv", *mixed)
+
+    assert done.returncode != 0
+    said = "".join(done.stderr.split())  # uv breaks lines as it likes
+    assert f"yourequirekopf-runtime=={_NEXT}," in said
+    assert f"dependsonkopf-runtime=={__version__}" in said
 
 
 def test_pip_installs_the_runtime_and_nothing_that_it_does_not_need(author: Author) -> None:
@@ -102,7 +128,7 @@ def test_pip_installs_the_runtime_and_nothing_that_it_does_not_need(author: Auth
 
 def test_a_new_repository_pins_the_index_s_packages_and_is_green_at_once(author: Author) -> None:
     named = ("--kind=Cache", "--group=cache.example.com")
-    author.types("uvx", "kopf-kit", "new", "cache-operator", *named)
+    author.types("uvx", f"kopf-kit@{__version__}", "new", "cache-operator", *named)
     author.home /= "cache-operator"
 
     author.types("uv", "run", "kopf-kit", "check", "--tier=lint,types,unit")
