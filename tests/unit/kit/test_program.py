@@ -75,8 +75,9 @@ def test_a_wrong_use_is_one_sentence(words: list[str], said: str, tmp_path: Path
     assert run.stderr.count("\n") == 1
 
 
-def test_help_of_a_command_needs_no_project(tmp_path: Path) -> None:
-    run = kit("deploy", "--help", at=tmp_path)
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_of_a_command_needs_no_project(option: str, tmp_path: Path) -> None:
+    run = kit("deploy", option, at=tmp_path)
 
     assert (run.returncode, run.stderr) == (0, "")
     assert PROGRAM.entries["deploy"].help in run.stdout

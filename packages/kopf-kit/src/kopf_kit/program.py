@@ -31,7 +31,8 @@ class Program(click.Group):
 
     def __init__(self, name: str, entries: Mapping[str, Entry], **attributes: Any) -> None:
         """Take the commands in the order in which they are listed."""
-        super().__init__(name, no_args_is_help=True, **attributes)
+        settings = {"help_option_names": ["-h", "--help"]}
+        super().__init__(name, no_args_is_help=True, context_settings=settings, **attributes)
         self.entries = entries
 
     def list_commands(self, _: click.Context) -> list[str]:
