@@ -29,8 +29,8 @@ WELL = {
     "up": "1x240",  # of whatever else is scraped of the Pod
     "message_operator_build_info": "1x240",
     "message_operator_leader": "1x240",
-    'message_operator_reconciles_total{result="success"}': "0+60x240",
-    "message_operator_queue_depth": "0x240",
+    'controller_runtime_reconcile_total{result="success"}': "0+60x240",
+    "workqueue_depth": "0x240",
     'message_operator_api_requests_total{code="200"}': "0+60x240",
     "process_start_time_seconds": "1000x240",
     "message_operator_last_sweep_timestamp_seconds": "0+60x240",
@@ -44,11 +44,11 @@ TROUBLE: dict[str, dict[str, str]] = {
     "MessageOperatorRestarting": {"process_start_time_seconds": "0+60x120 7200x120"},
     "MessageOperatorNoLeader": {"message_operator_leader": "0x120 1x120"},
     "MessageOperatorReconcileErrors": {
-        'message_operator_reconciles_total{result="error"}': "0+1x120 120x120"
+        'controller_runtime_reconcile_total{result="error"}': "0+1x120 120x120"
     },
     "MessageOperatorQueueStuck": {
-        "message_operator_queue_depth": "5x120 0x120",
-        'message_operator_reconciles_total{result="success"}': "7x120 7+60x120",
+        "workqueue_depth": "5x120 0x120",
+        'controller_runtime_reconcile_total{result="success"}': "7x120 7+60x120",
     },
     "MessageOperatorApiErrors": {
         'message_operator_api_requests_total{code="503"}': "0+60x120 7200x120"

@@ -64,7 +64,7 @@ def test_the_operator_s_own_pod_is_restricted_and_answers_and_its_log_is_discree
     assert (operator.get(8081, "healthz"), operator.get(8081, "readyz")) == ("ok", "ok")
     metrics = operator.get(8080, "metrics")
     assert "message_operator_leader 1.0" in metrics
-    assert 'message_operator_reconciles_total{kind="messages",result="success"}' in metrics
+    assert 'controller_runtime_reconcile_total{controller="messages",result="success"}' in metrics
     processed = 'message_operator_messages{phase="Processed"}'
     (line,) = (line for line in metrics.splitlines() if line.startswith(processed))
     assert float(line.split()[-1]) >= 1

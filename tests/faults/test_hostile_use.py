@@ -193,14 +193,16 @@ async def test_namespaces_that_come_and_go_leave_nothing(own_world: World, count
     after, late = await _metrics(port), here.proxy.calls[asked:]
     assert [call.path for call in late if call.writes or {*call.path.split("/")} & {*names}] == []
     phases = {"Pending": 0, "Processed": 1, "Failed": 0}
-    assert _of(after, "messages") == {f'{{phase="{phase}"}}': n for phase, n in phases.items()}
-    assert _of(after, "queue_depth") == {'{kind="messages"}': 0}
-    assert set(_of(after, "unserved").values()) == {0}
+    assert _of(after, "message_operator_messages") == {
+        f'{{phase="{phase}"}}': n for phase, n in phases.items()
+    }
+    assert _of(after, "workqueue_depth") == {'{name="messages"}': 0}
+    assert set(_of(after, "message_operator_unserved").values()) == {0}
     assert [series for series in after if any(name in series for name in names)] == []
     # Whatever failed or waited is forgotten: only sweeps have an object reconciled, successfully.
-    results = _of(before, "reconciles_total"), _of(after, "reconciles_total")
+    results = [_of(one, "controller_runtime_reconcile_total") for one in (before, after)]
     more = {key for key, count in results[1].items() if count != results[0].get(key)}
-    assert more == {'{kind="messages",result="success"}'}
+    assert more == {'{controller="messages",result="success"}'}
     assert here.operator.exits == []
     assert not [write for write in here.relevant() if write.status == 0]
 
@@ -232,7 +234,7 @@ async def _metrics(port: int) -> dict[str, float]:
 
 def _of(metrics: dict[str, float], name: str) -> dict[str, float]:
     """Return the values of a metric of the operator, by their labels."""
-    prefix = f"message_operator_{name}{{"
+    prefix = f"{name}{{"
     found = {f"{{{k.removeprefix(prefix)}": v for k, v in metrics.items() if k.startswith(prefix)}
     assert found, f"there is no {name}"
     return found

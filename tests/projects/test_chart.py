@@ -237,7 +237,7 @@ def test_alerts_and_dashboard_ask_for_metrics_of_this_operator(project: Project)
     expressions = json.dumps([rule["spec"], dashboard["data"]])
 
     assert all(alert.startswith(project.alerts) for alert in alerts)
-    assert f"{project.metrics}queue_depth" in expressions
+    assert "workqueue_depth" in expressions
     assert set(re.findall(r"\b(\w+_operator)_leader", expressions)) == {project.metrics.rstrip("_")}
 
 

@@ -116,7 +116,12 @@ async def test_a_status_that_fails_does_not_hide_how_long_to_wait(server: ApiSer
     async with operating(server, one) as operator:
         await until(lambda: told(server).get("reason") == "InvalidStatus")
         await until(
-            lambda: operator.metric("reconciles_total", kind="widgets", result="requeue") >= 1
+            lambda: (
+                operator.metric(
+                    "controller_runtime_reconcile_total", controller="widgets", result="requeue"
+                )
+                >= 1
+            )
         )
         for number in range(5):
             server.edit(WIDGET, KEY, edit(f"{number}"))

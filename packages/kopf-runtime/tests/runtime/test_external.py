@@ -303,7 +303,11 @@ async def test_a_replica_that_no_longer_leads_makes_nothing_outside(
         one = operator.controllers[0]
         operator.client.may_write = lambda: False
         server.put(TICKET, ticket(finalizers=[FINALIZER]))
-        await until(lambda: operator.metric("reconciles_total", kind="tickets", result="requeue"))
+        await until(
+            lambda: operator.metric(
+                "controller_runtime_reconcile_total", controller="tickets", result="requeue"
+            )
+        )
 
         assert one.owners.cache.get(KEY) is not None
         assert service.calls == []
@@ -320,7 +324,11 @@ async def test_who_stops_leading_while_it_connects_makes_nothing_outside(
         operator.client.may_write = lambda: not connection.end.is_set()
         await connection.begun.wait()
         connection.end.set()
-        await until(lambda: operator.metric("reconciles_total", kind="tickets", result="requeue"))
+        await until(
+            lambda: operator.metric(
+                "controller_runtime_reconcile_total", controller="tickets", result="requeue"
+            )
+        )
 
         assert service.calls == []
 

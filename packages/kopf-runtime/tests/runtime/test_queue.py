@@ -115,6 +115,32 @@ def test_what_fails_is_tried_again_until_it_succeeds(error: Exception) -> None:
 
 
 @in_virtual_time
+async def test_what_is_measured_has_the_names_of_controller_runtime_and_client_go() -> None:
+    metrics, errors = Metrics("test"), [RetryError("not yet"), ValueError("unforeseen")]
+
+    async def reconcile(_: Key) -> None:
+        if errors:
+            raise errors.pop()
+
+    queue = WorkQueue("things", reconcile, 1, metrics, clock=now)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(queue.run(lambda: [A]))
+        value = metrics.registry.get_sample_value
+        done = {"controller": "things", "result": "success"}
+        await until(lambda: value("controller_runtime_reconcile_total", done))
+        running.cancel()
+
+    kind, queued = {"controller": "things"}, {"name": "things"}
+    assert value("controller_runtime_reconcile_errors_total", kind) == 1
+    assert value("controller_runtime_reconcile_time_seconds_count", kind) == 3
+    assert value("workqueue_retries_total", queued) == 2
+    assert value("workqueue_adds_total", queued) == 3
+    assert value("workqueue_depth", queued) == 0
+    assert value("workqueue_queue_duration_seconds_count", queued) == 3
+    assert value("workqueue_work_duration_seconds_count", queued) == 3
+
+
+@in_virtual_time
 async def test_each_failure_in_a_row_makes_the_pause_longer_and_a_success_ends_that() -> None:
     times: list[float] = []
 

@@ -435,8 +435,8 @@ async def test_a_status_function_that_fails_holds_up_no_other(server: ApiServer)
         await until(lambda: ready(server.get(WIDGET, ("ns", "other"))).get("status") == "True")
         await until(lambda: server.get(CONFIG_MAP, CHILD))
 
-        errors = {"kind": "widgets", "result": "error"}
-        await until(lambda: operator.metric("reconciles_total", **errors) >= 1)
+        errors = "controller_runtime_reconcile_errors_total"
+        await until(lambda: operator.metric(errors, controller="widgets") >= 1)
         assert ready(server.get(WIDGET, KEY))["reason"] == "InvalidStatus"
 
 

@@ -69,15 +69,15 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Reconciles by result",
             "error: the operator failed; requeue: something refused, and it will be tried again.",
-            (("{{result}}", _rate("OWN_reconciles_total", "result")),),
+            (("{{result}}", _rate("controller_runtime_reconcile_total", "result")),),
             unit="ops",
         ),
         Panel(
             "Duration of a reconcile",
             "Mostly the API server's share: one that has nothing to do takes under a millisecond.",
             (
-                ("p50", _quantile(0.5, "OWN_reconcile_duration_seconds")),
-                ("p99", _quantile(0.99, "OWN_reconcile_duration_seconds")),
+                ("p50", _quantile(0.5, "controller_runtime_reconcile_time_seconds")),
+                ("p99", _quantile(0.99, "controller_runtime_reconcile_time_seconds")),
             ),
             unit="s",
         ),
@@ -85,8 +85,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Wait in the queue",
             "How long a change waits until a worker takes it up.",
             (
-                ("p50", _quantile(0.5, "OWN_queue_latency_seconds")),
-                ("p99", _quantile(0.99, "OWN_queue_latency_seconds")),
+                ("p50", _quantile(0.5, "workqueue_queue_duration_seconds")),
+                ("p99", _quantile(0.99, "workqueue_queue_duration_seconds")),
             ),
             unit="s",
         ),
@@ -94,12 +94,12 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Queue",
             f"{PROJECT.many} that wait. The leader's empties by itself; standbys keep theirs for "
             "the day.",
-            (("{{pod}}", "sum by (pod) (OWN_queue_depth{OURS})"),),
+            (("{{pod}}", "sum by (pod) (workqueue_depth{OURS})"),),
         ),
         Panel(
             "Put into the queue",
             "Changes seen, retries and sweeps.",
-            (("{{pod}}", _rate("OWN_queue_adds_total", "pod")),),
+            (("{{pod}}", _rate("workqueue_adds_total", "pod")),),
             unit="ops",
         ),
         Panel(

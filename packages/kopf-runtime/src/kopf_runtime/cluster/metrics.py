@@ -1,4 +1,4 @@
-"""Prometheus metrics, with the usual names and units of operators.
+"""Prometheus metrics, with the names and units that controller-runtime and client-go use.
 
 `Manager` creates one `Metrics` for the process and passes it to the other parts; `web` serves it.
 """
@@ -20,7 +20,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 
 class Metrics:
-    """The metrics of an operator; their names begin with the operator's name."""
+    """The metrics of an operator; its name precedes those that the field has no name for."""
 
     def __init__(self, name: str, version: str = "") -> None:
         self.prefix = name.replace("-", "_")
@@ -29,16 +29,35 @@ class Metrics:
             collector(registry=self.registry)
         self.gauge("build_info", "Always 1.", "version").labels(version).set(1)
         self.reconciles = self.counter(
-            "reconciles", "Reconciles, by kind and by how they ended.", "kind", "result"
-        )
+            "controller_runtime_reconcile", "Reconciles, by kind and by how they ended.",
+            "controller", "result", shared=True,
+        )  # fmt: skip
+        self.reconcile_errors = self.counter(
+            "controller_runtime_reconcile_errors", "Reconciles that ended in an unexpected error.",
+            "controller", shared=True,
+        )  # fmt: skip
         self.reconcile_time = self.histogram(
-            "reconcile_duration_seconds", "How long a reconcile took.", "kind"
+            "controller_runtime_reconcile_time_seconds", "How long a reconcile took.",
+            "controller", shared=True,
+        )  # fmt: skip
+        self.queue_adds = self.counter(
+            "workqueue_adds", "Keys put into the work queue.", "name", shared=True
         )
-        self.queue_adds = self.counter("queue_adds", "Keys put into the work queue.", "kind")
-        self.queue_depth = self.gauge("queue_depth", "Keys that wait in the work queue.", "kind")
-        self.queue_latency = self.histogram(
-            "queue_latency_seconds", "How long a key waited in the work queue.", "kind"
+        self.queue_depth = self.gauge(
+            "workqueue_depth", "Keys that wait in the work queue.", "name", shared=True
         )
+        self.queue_time = self.histogram(
+            "workqueue_queue_duration_seconds", "How long a key waited in the work queue.",
+            "name", shared=True,
+        )  # fmt: skip
+        self.work_time = self.histogram(
+            "workqueue_work_duration_seconds", "How long a key from the work queue was worked on.",
+            "name", shared=True,
+        )  # fmt: skip
+        self.retries = self.counter(
+            "workqueue_retries", "Keys put into the work queue again after a failure.",
+            "name", shared=True,
+        )  # fmt: skip
         self.api_requests = self.counter(
             "api_requests", "Requests to the API server; code 0: no answer.", "verb", "code"
         )
@@ -76,16 +95,22 @@ class Metrics:
         )
         self.leader = self.gauge("leader", "1 while this replica leads.")
 
-    def counter(self, name: str, text: str, *labels: str) -> Counter:
-        """Return a new counter; an operator adds its own metrics with these methods too."""
-        return Counter(f"{self.prefix}_{name}", text, labels, registry=self.registry)
+    def counter(self, name: str, text: str, *labels: str, shared: bool = False) -> Counter:
+        """Return a new counter; an operator adds its own metrics with these methods too.
 
-    def gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        A shared metric has the same name in all operators, as in controller-runtime and client-go.
+        """
+        return Counter(self.full(name, shared=shared), text, labels, registry=self.registry)
+
+    def gauge(self, name: str, text: str, *labels: str, shared: bool = False) -> Gauge:
         """Return a new gauge."""
-        return Gauge(f"{self.prefix}_{name}", text, labels, registry=self.registry)
+        return Gauge(self.full(name, shared=shared), text, labels, registry=self.registry)
 
-    def histogram(self, name: str, text: str, *labels: str) -> Histogram:
+    def histogram(self, name: str, text: str, *labels: str, shared: bool = False) -> Histogram:
         """Return a new histogram of durations in seconds."""
-        return Histogram(
-            f"{self.prefix}_{name}", text, labels, buckets=_SECONDS, registry=self.registry
-        )
+        full = self.full(name, shared=shared)
+        return Histogram(full, text, labels, buckets=_SECONDS, registry=self.registry)
+
+    def full(self, name: str, *, shared: bool) -> str:
+        """Return the full name of a metric."""
+        return name if shared else f"{self.prefix}_{name}"

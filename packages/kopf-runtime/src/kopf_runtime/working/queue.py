@@ -108,7 +108,10 @@ class WorkQueue:
         self._reconciles = metrics.reconciles
         self._time = metrics.reconcile_time.labels(kind)
         self._adds = metrics.queue_adds.labels(kind)
-        self._latency = metrics.queue_latency.labels(kind)
+        self._queue_time = metrics.queue_time.labels(kind)
+        self._work_time = metrics.work_time.labels(kind)
+        self._errors = metrics.reconcile_errors.labels(kind)
+        self._retries = metrics.retries.labels(kind)
         self._kind = kind
         metrics.queue_depth.labels(kind).set_function(lambda: len(self._waiting))
 
@@ -226,7 +229,7 @@ class WorkQueue:
     def _start(self, key: Key) -> None:
         assert self._group is not None
         now = self._clock()
-        self._latency.observe(now - self._waiting.pop(key))
+        self._queue_time.observe(now - self._waiting.pop(key))
         self._busy[key] = self._progress[key] = now
         self._group.create_task(
             self._work(key), name=f"{self._kind} {key[0]}/{key[1]}", context=self._context.copy()
@@ -288,19 +291,22 @@ class WorkQueue:
             logger.log(logging.DEBUG if error.told else logging.INFO, "%s", error)
         except Exception:
             result = "error"
+            self._errors.inc()
             self._retry(key)
             logger.exception("The reconcile failed; it will be tried again")
         finally:
             del self._busy[key], self._progress[key]
             self._is_over(key)
             self._reconciles.labels(self._kind, result).inc()
-            self._time.observe(self._clock() - began)
+            self._time.observe(took := self._clock() - began)
+            self._work_time.observe(took)
         if key in self._again:
             self._again.discard(key)
             self.add(key)
         self._pump()
 
     def _retry(self, key: Key, after: float = 0.0, pause: float = 0.0) -> None:
+        self._retries.inc()
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         backoff = min(self._cap, self._base * 2 ** min(failures, 32))
         if after:
