@@ -7,6 +7,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,10 @@ class Author:
             "UV_INDEX": index,
             "UV_SYSTEM_CERTS": "1",
         }
+
+    @property
+    def lock(self) -> dict[str, Any]:
+        return tomllib.loads((self.home / "uv.lock").read_text())
 
     def types(self, *command: str) -> str:
         done = self.runs(*command)
@@ -133,8 +138,14 @@ def test_a_new_repository_pins_the_index_s_packages_and_is_green_at_once(author:
 
     author.types("uv", "run", "kopf-kit", "check", "--tier=lint,types,unit")
 
-    lock = tomllib.loads((author.home / "uv.lock").read_text())
-    sources = {package["name"]: package["source"] for package in lock["package"]}
+    sources = {package["name"]: package["source"] for package in author.lock["package"]}
     index = author.environment["UV_INDEX"].rstrip("/")
     for name in ("kopf-runtime", "kopf-kit"):
         assert sources[name]["registry"].rstrip("/") == index
+    code = "from kopf_kit.pack.publication import files as f; print(f.locked_parts()[%r])"
+    materials = {
+        part: author.types("uv", "run", "python", "-c", code % part) for part in ("operator", "dev")
+    }
+    assert f"\nkopf-runtime=={__version__} \\\n    --hash=sha256:" in materials["operator"]
+    assert "\nkopf-kit" not in materials["operator"]
+    assert f"\nkopf-kit=={__version__} \\\n    --hash=sha256:" in materials["dev"]

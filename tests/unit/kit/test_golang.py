@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.rig import compiler, golang, versions
+from kopf_kit.rig import compiler, golang, paths, versions
 from kopf_kit.rig.run import HackError
 
 
@@ -115,3 +115,14 @@ def test_a_build_that_fails_leaves_no_program(
     golang.program("kind")
 
     assert len(runs) == 2
+
+
+def test_a_machine_without_go_where_no_lock_has_one_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(paths, "LOCK", tmp_path / "requirements.txt")
+    golang.go.cache_clear()
+
+    with pytest.raises(HackError, match=r"nor is Go 1\.\d+\.\d+ or newer.* install them, or Go"):
+        golang.go()

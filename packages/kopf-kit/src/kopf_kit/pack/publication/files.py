@@ -9,6 +9,7 @@ gets them where there is a registry alone. The same commit makes the same files.
 import hashlib
 import importlib
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -21,6 +22,7 @@ from kopf_kit.pack.references import image_parts
 from kopf_kit.pack.release import NAME, Release
 from kopf_kit.pack.rendered import template
 from kopf_kit.rig import locked, oci, paths
+from kopf_kit.rig.run import output
 
 CHECKSUMS = "checksums.txt"
 #: What the operator is made of, and what it is tested with: who asks for them in the lock.
@@ -96,7 +98,8 @@ def install(release: Release) -> str:
 
 def provenance(version: str, commit: str, date: datetime) -> str:
     """Return what a release states of where it comes from."""
-    locks = {paths.LOCK.name: hashlib.sha256(paths.LOCK.read_bytes()).hexdigest()}
+    lock = _lock()
+    locks = {lock.name: hashlib.sha256(lock.read_bytes()).hexdigest()}
     return statements.provenance(version, commit, date, locks)
 
 
@@ -134,10 +137,24 @@ def _of_lock(release: Release, date: datetime) -> Mapping[str, str]:
     home = statements.home().removeprefix("https://github.com/")
     purl = f"pkg:github/{home}" if home.count("/") == 1 else f"pkg:generic/{NAME}"
     subject = materials.subject(NAME, release.version, f"{purl}@v{release.version}")
-    lock = paths.LOCK.read_text()
+    return {name: materials.of_lock(part, subject, date) for name, part in locked_parts().items()}
+
+
+def _lock() -> Path:
+    """Return the lock: this repository's, or uv's, which all others have."""
+    return paths.LOCK if paths.LOCK.is_file() else paths.CHECKOUT / "uv.lock"
+
+
+def locked_parts() -> dict[str, str]:
+    """Return the packages of the operator, and of all that it is tested with, with their hashes."""
+    if (lock := _lock()) == paths.LOCK:
+        return {name: locked.part(lock.read_text(), *askers) for name, askers in LOCKED.items()}
+    uv = Path(sys.executable).with_name("uv")
+    options = ("--quiet", "--frozen", "--offline", "--no-header", "--no-annotate")
+    parts = {"operator": "--no-default-groups", "dev": "--all-groups"}
     return {
-        name: materials.of_lock(locked.part(lock, *askers), subject, date)
-        for name, askers in LOCKED.items()
+        name: output([uv, "export", *options, "--no-emit-project", groups], cwd=lock.parent)
+        for name, groups in parts.items()
     }
 
 
