@@ -16,7 +16,7 @@ platforms         the platforms that images are built for
 debian            root file systems from Debian packages
 archive           writes images without an engine
 oci               reads and pushes a registry's content without an engine
-tools, prometheus kind, kubectl, helm; Prometheus and promtool
+tools, prometheus kind, kubectl, helm, crane, cosign; Prometheus and promtool
 pythons           virtual environments with packages that the development environment lacks
 control_plane     a control plane of plain processes, for tests that need no node
 preflight         what a machine must have, and how to install it

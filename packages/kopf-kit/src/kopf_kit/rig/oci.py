@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from kopf_kit.rig import golang
+from kopf_kit.rig import tools
 from kopf_kit.rig.run import Argument, HackError, output
 
 _ABSENT = re.compile(r"MANIFEST_UNKNOWN|NAME_UNKNOWN|status code 404")
@@ -220,4 +220,4 @@ def archive(files: Mapping[str, bytes], date: datetime, programs: Collection[str
 
 def crane(*arguments: Argument) -> str:
     """Return what crane prints."""
-    return output([golang.program("crane"), *arguments], timeout=_SECONDS)
+    return output([tools.path("crane"), *arguments], timeout=_SECONDS)

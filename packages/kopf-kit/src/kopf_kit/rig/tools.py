@@ -1,4 +1,4 @@
-"""kind, kubectl and helm: from the PATH if their version fits, otherwise built in a pinned version.
+"""Programs from the PATH if their version fits, otherwise built in a pinned version.
 
 Both Helm 3 and Helm 4 can serve as `helm`; code that depends on one asks for `helm3` or `helm4`.
 Used by `kopf_kit.rig.cluster`, by the tests, and by people as `python -m kopf_kit tool helm`.
@@ -22,6 +22,8 @@ _VERSION = {
     "helm": _HELM_VERSION,
     "helm3": _HELM_VERSION,
     "helm4": _HELM_VERSION,
+    "crane": ["version"],
+    "cosign": ["version"],
 }
 #: Other names of a tool on the PATH.
 _ALIASES = {"helm3": ("helm",), "helm4": ("helm",)}
@@ -50,6 +52,6 @@ def _found(name: str) -> Path | None:
 
 def fits(name: str, said: str | None) -> bool:
     """Return whether a tool with this output of its version command can be used."""
-    match = re.search(r"v(\d+)\.(\d+)\.\d", said or "")
+    match = re.search(r"v?(\d+)\.(\d+)\.\d", said or "")
     least, below = versions.FITTING[name]
     return match is not None and least <= (int(match[1]), int(match[2])) < below

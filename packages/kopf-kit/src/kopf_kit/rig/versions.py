@@ -96,4 +96,7 @@ FITTING = {
     "helm": ((3, 18), (5, 0)),
     "helm3": ((3, 18), (4, 0)),
     "helm4": ((4, 0), (5, 0)),
+    # crane and cosign: those that are pinned here, and newer ones; older ones were not tried.
+    "crane": ((0, 22), (1, 0)),
+    "cosign": ((3, 1), (4, 0)),
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kopf_kit.pack.project import PROJECT
-from kopf_kit.rig import golang, oci
+from kopf_kit.rig import golang, oci, tools
 from kopf_kit.rig.run import Argument, HackError, output
 
 #: The variable that has the passphrase of both keys; cosign reads it itself.
@@ -194,4 +194,4 @@ def _is_refusal(said: str) -> bool:
 
 
 def _cosign(*arguments: Argument, env: dict[str, str] | None = None) -> str:
-    return output([golang.program("cosign"), *arguments], timeout=_SECONDS, env=env)
+    return output([tools.path("cosign"), *arguments], timeout=_SECONDS, env=env)
