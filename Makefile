@@ -130,7 +130,7 @@ PIP := $(PY) -m pip install -q --disable-pip-version-check
 UV := $(VENV)/bin/uv pip install -q --system-certs --python $(PY)
 WORKSPACE := $(wildcard packages/*)
 LOCKED := $(PY) packages/kopf-kit/src/kopf_kit/rig/locked.py
-$(READY): requirements.txt
+$(READY): requirements.txt $(addsuffix /pyproject.toml,$(WORKSPACE))
 	@test ! -L $(VENV) || { \
 	  echo "make: $(VENV) is a link to another checkout's and older than requirements.txt; run make there, it would be emptied from here" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kopf_kit.rig import prometheus
-from tests.support.faults.process import free_port
+from kopf_kit.testing.process import free_port
 
 
 @contextlib.contextmanager

@@ -10,10 +10,10 @@ import pytest
 
 from kopf_kit.pack import chart_dashboard
 from kopf_kit.rig import paths
+from kopf_kit.testing.process import free_port
 from tests.chart import fake_cluster, prometheus_server
 from tests.chart.helm import CHECKOUT, FULLNAME, NAMESPACE
 from tests.chart.monitored import ALERTS, OURS, POD, rule_file
-from tests.support.faults.process import free_port
 
 
 @pytest.fixture(scope="module")

@@ -21,14 +21,14 @@ from kopf_kit.pack import chart_dashboard
 from kopf_kit.pack.chart_panels import ROWS
 from kopf_kit.rig import paths, pythons
 from kopf_kit.rig.run import output
+from kopf_kit.testing import calls
+from kopf_kit.testing.process import Operator, free_port
+from kopf_kit.testing.world import ELECT, World
 from tests.chart import prometheus_server
 from tests.chart.prometheus_server import Prometheus
-from tests.faults.conftest import cluster, here, plane, subject
-from tests.support.faults import calls
-from tests.support.faults.process import Operator, free_port
-from tests.support.faults.world import ELECT, World
+from tests.faults.conftest import cluster, subject, subjects
 
-__all__ = ["cluster", "here", "plane", "subject"]
+__all__ = ["cluster", "subject", "subjects"]
 
 PICTURE = paths.CHECKOUT / "docs" / "dashboard.png"
 MESSAGES = 150

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN
-from tests.support.faults.world import World
+from kopf_kit.testing.world import World
 from tests.support.plugin import Plugin, Said
 
 

@@ -1,6 +1,4 @@
-import asyncio
-import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -9,11 +7,11 @@ import yaml
 from kopf_kit.rig import paths, versions
 from kopf_kit.rig.control_plane import ControlPlane, chosen
 from kopf_kit.rig.run import HackError
+from kopf_kit.testing.cluster import Cluster, connected
+from kopf_kit.testing.subject import Subject, prepare
+from kopf_kit.testing.world import World, world
 from tests.faults.subjects import SUBJECTS
-from tests.support.faults import control_plane
-from tests.support.faults.cluster import Cluster, connected
-from tests.support.faults.subject import Subject, prepare
-from tests.support.faults.world import World, world
+from tests.support import control_plane
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,37 +73,26 @@ def pytest_report_header() -> str:
 
 
 @pytest.fixture(scope="session")
-def plane() -> Iterator[ControlPlane]:
+def subjects() -> Sequence[Subject]:
+    """Have the kinds of all operators from the start: the garbage collector looks for them then."""
+    return SUBJECTS
+
+
+@pytest.fixture(scope="session")
+def plane(api_server: ControlPlane) -> ControlPlane:
     """Have one control plane for all tests that only need a namespace of it."""
-    logging.getLogger("aiohttp.access").setLevel(logging.CRITICAL)
-    with control_plane.running() as one:
-        asyncio.run(_prepare(one))
-        one.start_controllers(*control_plane.CONTROLLERS)
-        yield one
-
-
-async def _prepare(plane: ControlPlane) -> None:
-    async with connected(plane) as one:
-        await prepare(one, *SUBJECTS)
+    return api_server
 
 
 @pytest.fixture
-async def cluster(plane: ControlPlane) -> AsyncIterator[Cluster]:
-    async with connected(plane) as one:
-        yield one
+def cluster(api: Cluster) -> Cluster:
+    return api
 
 
 @pytest.fixture
 def subject() -> Subject:
-    """The operator under faults: the first one, unless the test is one of `each.on_each`."""
+    """The operator under faults: the first one, unless the test names another."""
     return SUBJECTS[0]
-
-
-@pytest.fixture
-async def here(cluster: Cluster, subject: Subject) -> AsyncIterator[World]:
-    """Have a namespace of one's own, and no operator yet."""
-    async with world(cluster, subject) as one:
-        yield one
 
 
 @pytest.fixture

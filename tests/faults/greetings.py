@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from examples.greeting import greetings
-from tests.support.faults.cluster import Raw
-from tests.support.faults.subject import Parent
+from kopf_kit.testing.cluster import Raw
+from kopf_kit.testing.subject import Parent
 
 _CHECKOUT = Path(__file__).parents[2]
 
@@ -24,6 +24,7 @@ class Greetings(Parent):
     program = ("-c", listing())
     manager = greetings.manager
     quick = ("edit",)
+    thorough = False
 
     def spec(self, text: str) -> Raw:
         return {"name": text}

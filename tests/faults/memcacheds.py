@@ -3,8 +3,8 @@
 from typing import Any, ClassVar
 
 from examples.memcached import memcacheds
-from tests.support.faults.cluster import Raw
-from tests.support.faults.subject import Parent
+from kopf_kit.testing.cluster import Raw
+from kopf_kit.testing.subject import Parent
 
 #: What a text of the suite's stands for.
 _SIZES = {"하나": 1, "둘": 2, "셋": 3, "넷": 4}
@@ -18,6 +18,7 @@ class Memcacheds(Parent):
     well = "Scaled"
     wrong_status: ClassVar = {"nodes": ["other"], "replicas": 9}
     quick = ()  # a child that is applied, as a Greeting's; its Pods have tests of their own
+    thorough = False
 
     def spec(self, text: str) -> Raw:
         return {"size": _SIZES.get(text, 5)}

@@ -4,10 +4,11 @@ import copy
 import functools
 from typing import Any, ClassVar
 
+from kopf_kit.testing.cluster import Cluster, Raw
+from kopf_kit.testing.subject import Parent, lose
 from message_operator import operator
 from tests.chart import helm
-from tests.support.faults.cluster import Cluster, Raw
-from tests.support.faults.subject import Parent, lose
+from tests.support.control_plane import OPERATOR
 
 #: What Pod Security asks of a container in the tests' namespaces.
 STRICT = {
@@ -47,6 +48,8 @@ class Messages(Parent):
     program = ("-m", "message_operator")
     manager = operator.manager
     well = "PodRunning"
+    user = OPERATOR
+    lease = helm.FULLNAME
     wrong_status: ClassVar = {"phase": "Failed", "podName": "other", "observedGeneration": 0}
     breaks: ClassVar = {"heal": lose, "evict": evict, "alter": alter}
     writes: ClassVar = {

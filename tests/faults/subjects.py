@@ -1,9 +1,9 @@
 """The operators under faults."""
 
+from kopf_kit.testing.subject import Parent
 from tests.faults.greetings import Greetings
 from tests.faults.memcacheds import Memcacheds
 from tests.faults.messages import Messages
-from tests.support.faults.subject import Parent
 
 MESSAGE, MEMCACHED = Messages(), Memcacheds()
 #: The tier `faults` tries the whole suite on the first, and the quick part of it on the others;

@@ -6,10 +6,10 @@ from signal import Signals
 
 import pytest
 
-from tests.support.faults import control_plane
-from tests.support.faults.cluster import RefusedError
-from tests.support.faults.subject import prepare
-from tests.support.faults.world import World
+from kopf_kit.testing.cluster import RefusedError
+from kopf_kit.testing.subject import prepare
+from kopf_kit.testing.world import World
+from tests.support import control_plane
 
 
 async def test_the_api_server_is_restarted(own_world: World) -> None:

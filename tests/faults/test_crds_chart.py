@@ -10,9 +10,9 @@ import pytest
 
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane
+from kopf_kit.testing.kubectl import kubectl
 from tests.chart.helm import CHART, CRDS_CHART, PROGRAMS, HelmError, Manifest, helm
-from tests.support.faults import control_plane
-from tests.support.faults.kubectl import kubectl
+from tests.support import control_plane
 from tests.support.plugin import Plugin
 
 CRD = "messages.myorg.dev"

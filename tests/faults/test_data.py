@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from kopf_kit.testing import calls
+from kopf_kit.testing.cluster import Cluster, Raw
+from kopf_kit.testing.subject import Subject, prepare
+from kopf_kit.testing.world import World
 from kopf_runtime.declaring.kinds import SECRET, STATEFUL_SET, Kind
 from tests.faults import stores
-from tests.support.faults import calls
-from tests.support.faults.cluster import Cluster, Raw
-from tests.support.faults.subject import Subject, prepare
-from tests.support.faults.world import World
 
 pytestmark = pytest.mark.api
 

@@ -11,8 +11,8 @@ from msgspec import Meta
 
 import kopf_runtime as kr
 from kopf_kit.pack.crds import definition
+from kopf_kit.testing.cluster import Cluster, RefusedError
 from kopf_runtime.declaring.declaration import declared
-from tests.support.faults.cluster import Cluster, RefusedError
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"

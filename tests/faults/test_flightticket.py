@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 from examples.flightticket import flighttickets
+from kopf_kit.testing import calls
+from kopf_kit.testing.calls import Call, Forward
+from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
+from kopf_kit.testing.conformance.every_write import FAULTS
+from kopf_kit.testing.process import Operator
+from kopf_kit.testing.subject import Subject
+from kopf_kit.testing.world import ELECT, World
 from kopf_runtime.declaring.kinds import Kind
-from tests.faults.test_every_write import FAULTS
 from tests.support.booking_service import TOKEN, BookingService, booking_service
-from tests.support.faults import calls
-from tests.support.faults.calls import Call, Forward
-from tests.support.faults.cluster import Cluster, Raw, RefusedError
-from tests.support.faults.process import Operator
-from tests.support.faults.subject import Subject
-from tests.support.faults.world import ELECT, World
 
 
 class FlightTickets(Subject):

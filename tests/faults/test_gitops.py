@@ -12,11 +12,11 @@ import yaml
 
 from kopf_kit.pack import manifests
 from kopf_kit.rig.control_plane import ControlPlane
+from kopf_kit.testing.kubectl import kubectl
 from tests.chart import foreign_kinds
 from tests.chart.helm import CRDS_CHART, Manifest, Values, render
 from tests.chart.scenarios import SCENARIOS
-from tests.support.faults import control_plane
-from tests.support.faults.kubectl import kubectl
+from tests.support import control_plane
 
 pytestmark = pytest.mark.api
 

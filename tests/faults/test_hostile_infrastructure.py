@@ -9,13 +9,14 @@ from signal import Signals
 
 import pytest
 
+from kopf_kit.testing import calls
+from kopf_kit.testing.cluster import Cluster, RefusedError, connected
+from kopf_kit.testing.subject import prepare
+from kopf_kit.testing.world import ELECT, World, world
 from kopf_runtime.declaring.kinds import POD, Kind
 from tests.faults.subjects import MESSAGE
-from tests.support.faults import calls, control_plane
-from tests.support.faults.cluster import Cluster, RefusedError, connected
-from tests.support.faults.control_plane import OPERATOR
-from tests.support.faults.subject import prepare
-from tests.support.faults.world import ELECT, World, world
+from tests.support import control_plane
+from tests.support.control_plane import OPERATOR
 
 
 async def test_m4_a_token_that_stays_refused_makes_no_hot_loop(here: World) -> None:
@@ -181,7 +182,7 @@ async def test_rights_that_flap_leave_nothing_wrong(here: World) -> None:
     for turn in range(6):
         rules = role["rules"] if turn % 2 else []
         await here.cluster.patch(f"{roles}/demo-message-operator", {"rules": rules})
-        await here.cluster.until_allowed("create", POD, here.namespace, now=bool(turn % 2))
+        await here.until_allowed("create", POD, here.namespace, now=bool(turn % 2))
         wanted[f"m{turn}"] = "하나"
         await here.create("하나", f"m{turn}")
 

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
+from kopf_kit.testing.calls import Call, delay
+from kopf_kit.testing.kubelet import Trouble
+from kopf_kit.testing.proxy import Proxy
+from kopf_kit.testing.world import World
 from tests.faults.messages import alter, foreign_pod
-from tests.support.faults.calls import Call, delay
-from tests.support.faults.kubelet import Trouble
-from tests.support.faults.proxy import Proxy
-from tests.support.faults.world import World
 
 MIRROR = "mirror.example.com/busybox:1.37"
 

@@ -4,10 +4,10 @@ import asyncio
 import itertools
 import json
 
+from kopf_kit.testing.cluster import Raw, RefusedError
+from kopf_kit.testing.world import World
 from tests.faults.asking import why
 from tests.faults.messages import STRICT
-from tests.support.faults.cluster import Raw, RefusedError
-from tests.support.faults.world import World
 
 
 def poisoned(name: str, annotations: dict[str, str]) -> Raw:

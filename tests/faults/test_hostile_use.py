@@ -6,12 +6,12 @@ import time
 import aiohttp
 import pytest
 
+from kopf_kit.testing.cluster import Raw
+from kopf_kit.testing.kubelet import Kubelet
+from kopf_kit.testing.process import free_port
+from kopf_kit.testing.world import World
 from kopf_runtime.declaring.kinds import POD, Kind
-from tests.support.faults import control_plane
-from tests.support.faults.cluster import Raw
-from tests.support.faults.kubelet import Kubelet
-from tests.support.faults.process import free_port
-from tests.support.faults.world import World
+from tests.support import control_plane
 
 _ALL = "/api/v1/namespaces"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces"

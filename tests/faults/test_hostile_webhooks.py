@@ -3,11 +3,11 @@
 import asyncio
 import random
 
+from kopf_kit.testing.cluster import Raw
+from kopf_kit.testing.kubelet import Trouble
+from kopf_kit.testing.webhook import admits, registered, webhook
+from kopf_kit.testing.world import World
 from tests.faults.asking import why
-from tests.support.faults.cluster import Raw
-from tests.support.faults.kubelet import Trouble
-from tests.support.faults.webhook import admits, registered, webhook
-from tests.support.faults.world import World
 
 MIRROR = "mirror.example.com/busybox:1.37"
 

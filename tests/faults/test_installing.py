@@ -8,9 +8,9 @@ import yaml
 
 from kopf_kit.rig import versions
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane, chosen
+from kopf_kit.testing.kubectl import kubectl
 from tests.chart.helm import CHART, NAMESPACE, PROGRAMS, RELEASE, Manifest, helm, render
-from tests.support.faults import control_plane
-from tests.support.faults.kubectl import kubectl
+from tests.support import control_plane
 
 pytestmark = pytest.mark.api
 

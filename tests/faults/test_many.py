@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from kopf_kit.rig import paths
+from kopf_kit.testing.cluster import Raw, connected
+from kopf_kit.testing.subject import prepare
+from kopf_kit.testing.world import World, world
 from tests.faults.subjects import MESSAGE
-from tests.support.faults import control_plane
-from tests.support.faults.cluster import Raw, connected
-from tests.support.faults.subject import prepare
-from tests.support.faults.world import World, world
+from tests.support import control_plane
 
 NUMBER = int(os.environ.get("NUMBER", "10000"))
 PATIENCE = 60 + NUMBER * 0.06  # seconds

@@ -8,10 +8,10 @@ import asyncio
 
 import pytest
 
+from kopf_kit.testing.cluster import Raw, RefusedError
+from kopf_kit.testing.subject import Subject
+from kopf_kit.testing.world import World
 from tests.faults.subjects import MEMCACHED
-from tests.support.faults.cluster import Raw, RefusedError
-from tests.support.faults.subject import Subject
-from tests.support.faults.world import World
 
 APPLY = "application/apply-patch+yaml"
 

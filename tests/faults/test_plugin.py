@@ -13,10 +13,10 @@ import pytest
 
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN
+from kopf_kit.testing.cluster import Raw, RefusedError
+from kopf_kit.testing.webhook import webhook
+from kopf_kit.testing.world import World
 from tests.faults.messages import foreign_pod
-from tests.support.faults.cluster import Raw, RefusedError
-from tests.support.faults.webhook import webhook
-from tests.support.faults.world import World
 from tests.support.listener import listening
 from tests.support.plugin import Plugin, Said
 

@@ -6,8 +6,8 @@ from signal import Signals
 
 import pytest
 
-from tests.support.faults import calls, proxy
-from tests.support.faults.world import ELECT, World
+from kopf_kit.testing import calls, proxy
+from kopf_kit.testing.world import ELECT, World
 
 
 @pytest.mark.parametrize("number", [Signals.SIGTERM, Signals.SIGINT])

@@ -16,14 +16,14 @@ from signal import Signals
 import pytest
 
 from kopf_kit.pack import chart_dashboard
+from kopf_kit.testing import calls
+from kopf_kit.testing.process import free_port
+from kopf_kit.testing.world import ELECT, PATIENCE, World
 from tests.chart import prometheus_server
 from tests.chart.helm import FULLNAME, NAMESPACE
 from tests.chart.monitored import POD, rules
 from tests.chart.prometheus_server import Prometheus
 from tests.faults.test_rights import GRANTED, without
-from tests.support.faults import calls
-from tests.support.faults.process import free_port
-from tests.support.faults.world import ELECT, PATIENCE, World
 
 pytestmark = pytest.mark.long
 

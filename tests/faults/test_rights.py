@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from kopf_kit.testing.cluster import Raw
+from kopf_kit.testing.world import ELECT, PATIENCE, World
 from tests.faults.messages import foreign_pod
-from tests.support.faults.cluster import Raw
-from tests.support.faults.control_plane import OPERATOR
-from tests.support.faults.world import ELECT, PATIENCE, World
+from tests.support.control_plane import OPERATOR
 from tests.support.rights import REVIEWS, Right, bound_roles, granted, review, rights, told
 
 pytestmark = pytest.mark.api

@@ -15,11 +15,11 @@ import yaml
 
 from kopf_kit.pack import bundle
 from kopf_kit.rig import golang
+from kopf_kit.testing import calls
+from kopf_kit.testing.cluster import Raw, RefusedError
+from kopf_kit.testing.world import World
 from tests.faults.asking import why
 from tests.support import policies
-from tests.support.faults import calls
-from tests.support.faults.cluster import Raw, RefusedError
-from tests.support.faults.world import World
 
 #: All but the last: the scheduler is not built of each Kubernetes that is proved.
 api = pytest.mark.api

@@ -6,11 +6,11 @@ from pathlib import Path
 import aiohttp
 import trustme
 
+from kopf_kit.testing.cluster import Cluster
+from kopf_kit.testing.process import free_port
+from kopf_kit.testing.world import World
 from tests.chart import helm
 from tests.support.certificates import trust_in, write_certificate
-from tests.support.faults.cluster import Cluster
-from tests.support.faults.process import free_port
-from tests.support.faults.world import World
 
 SECURE = {"metrics": {"secure": {"enabled": True, "secretName": "certificate"}}}
 

@@ -7,12 +7,12 @@ from urllib.parse import quote
 
 import pytest
 
+from kopf_kit.testing.cluster import Cluster, RefusedError
+from kopf_kit.testing.process import Operator
+from kopf_kit.testing.world import ELECT, QUIET, World
 from kopf_runtime.declaring.kinds import NAMESPACE
 from tests.chart import helm
 from tests.support import labels
-from tests.support.faults.cluster import Cluster, RefusedError
-from tests.support.faults.process import Operator
-from tests.support.faults.world import ELECT, QUIET, World
 
 NAME = "demo-message-operator-selecting"
 ROLE = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{NAME}"
@@ -31,7 +31,7 @@ async def allow(here: World) -> None:
             if "roleRef" in manifest:
                 manifest["roleRef"]["name"] = NAME
     await here.grant(rights)
-    await here.cluster.until_allowed("watch", NAMESPACE, "")
+    await here.until_allowed("watch", NAMESPACE, "")
 
 
 async def start(here: World, *flags: str) -> Operator:

@@ -5,12 +5,12 @@ from typing import ClassVar
 
 import pytest
 
-from tests.faults import test_every_write as every_write
+from kopf_kit.testing.cluster import Cluster, Raw
+from kopf_kit.testing.conformance import every_write
+from kopf_kit.testing.subject import Break, Parent, lose, prepare
+from kopf_kit.testing.world import World
 from tests.faults import trios
 from tests.faults.messages import alter
-from tests.support.faults.cluster import Cluster, Raw
-from tests.support.faults.subject import Break, Parent, lose, prepare
-from tests.support.faults.world import World
 
 
 async def lose_another(cluster: Cluster, pod: str) -> None:

@@ -13,9 +13,9 @@ import time
 
 import pytest
 
-from tests.faults.test_replicas import two
-from tests.support.faults.process import Operator
-from tests.support.faults.world import World
+from kopf_kit.testing.conformance.replicas import two
+from kopf_kit.testing.process import Operator
+from kopf_kit.testing.world import World
 
 MINUTES = float(os.environ.get("MINUTES", "60"))
 MESSAGES = 200

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
+from kopf_kit.testing import calls
+from kopf_kit.testing.cluster import Raw, RefusedError
+from kopf_kit.testing.kubelet import Trouble
+from kopf_kit.testing.scenarios import a_foreign_child
+from kopf_kit.testing.world import World
 from kopf_runtime.declaring.kinds import POD
 from tests.faults.asking import why
 from tests.faults.messages import foreign_pod
-from tests.support.faults import calls
-from tests.support.faults.cluster import Raw, RefusedError
-from tests.support.faults.kubelet import Trouble
-from tests.support.faults.scenarios import a_foreign_child
-from tests.support.faults.world import World
 
 pytestmark = pytest.mark.api
 
@@ -215,7 +215,7 @@ async def test_a_right_that_is_taken_away_is_told_and_given_back(here: World) ->
         for rule in role["rules"]
     ]  # fmt: skip
     await here.cluster.patch(f"{roles}/demo-message-operator", {"rules": fewer})
-    await here.cluster.until_allowed("create", POD, here.namespace, now=False)
+    await here.until_allowed("create", POD, here.namespace, now=False)
     await here.create("하나")
     told = await here.until_reason("Forbidden")
     assert "cannot create resource" in told["message"]

@@ -15,10 +15,10 @@ from typing import Any
 
 import trustme
 
+from kopf_kit.testing.process import free_port
 from tests.chart import prometheus_server
 from tests.e2e.messages import Namespace
 from tests.e2e.release import Operator
-from tests.support.faults.process import free_port
 
 TOKEN_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 

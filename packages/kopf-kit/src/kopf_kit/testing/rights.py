@@ -3,9 +3,8 @@
 from typing import Any
 
 from kopf_kit.pack import rights
+from kopf_kit.testing.cluster import Raw
 from kopf_runtime import Manager
-from tests.support.faults.cluster import Raw
-from tests.support.faults.control_plane import OPERATOR
 
 _API = "rbac.authorization.k8s.io"
 _LEASES = {
@@ -14,8 +13,8 @@ _LEASES = {
 }  # fmt: skip
 
 
-def granted(operator: Manager[Any], namespace: str | None) -> list[Raw]:
-    """Return role and binding for one namespace and its Lease, or for all if it is None."""
+def granted(operator: Manager[Any], user: str, namespace: str | None) -> list[Raw]:
+    """Return a user's role and binding for a namespace and its Lease, or for all if it is None."""
     prefix = "" if namespace else "Cluster"
     name = operator.program.name
     meta = {"name": name} | ({"namespace": namespace} if namespace else {})
@@ -25,6 +24,6 @@ def granted(operator: Manager[Any], namespace: str | None) -> list[Raw]:
         {
             "apiVersion": f"{_API}/v1", "kind": f"{prefix}RoleBinding", "metadata": meta,
             "roleRef": {"apiGroup": _API, "kind": f"{prefix}Role", "name": name},
-            "subjects": [{"apiGroup": _API, "kind": "User", "name": OPERATOR}],
+            "subjects": [{"apiGroup": _API, "kind": "User", "name": user}],
         },
     ]  # fmt: skip

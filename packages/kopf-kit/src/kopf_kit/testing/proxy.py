@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import aiohttp
 from aiohttp import web
 
-from tests.support.faults.calls import Answer, Call, Cut, EventMatch, Fault, Harm, Match, Write
+from kopf_kit.testing.calls import Answer, Call, Cut, EventMatch, Fault, Harm, Match, Write
 
 M = TypeVar("M")
 F = TypeVar("F")

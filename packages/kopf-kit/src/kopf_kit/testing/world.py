@@ -14,21 +14,20 @@ from typing import Any
 
 import pytest
 
+from kopf_kit.testing import manifests
+from kopf_kit.testing.calls import Write
+from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
+from kopf_kit.testing.kubelet import Kubelet
+from kopf_kit.testing.process import Operator
+from kopf_kit.testing.proxy import Armed, Proxy, proxying
+from kopf_kit.testing.subject import Parent, Subject
 from kopf_runtime.declaring.kinds import Kind
-from tests.support.faults import manifests
-from tests.support.faults.calls import Write
-from tests.support.faults.cluster import Cluster, Raw, RefusedError
-from tests.support.faults.kubelet import Kubelet
-from tests.support.faults.process import Operator
-from tests.support.faults.proxy import Armed, Proxy, proxying
-from tests.support.faults.subject import Parent, Subject
 
 LEASE = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 PATIENCE = 120.0  # timeout in seconds for convergence
 QUIET = 1.3  # seconds without a write; a transient state is written after one second
 ELECT = (
-    "--leader-elect", "--lease-name=demo-message-operator", "--lease-duration=3",
-    "--lease-renew-deadline=2", "--lease-retry-period=0.3",
+    "--leader-elect", "--lease-duration=3", "--lease-renew-deadline=2", "--lease-retry-period=0.3",
 )  # fmt: skip
 
 
@@ -97,7 +96,8 @@ class World:
         harm(proxy)
         scope = "--all-namespaces" if everywhere else f"--namespace={self.namespace}"
         operator = Operator(
-            self.subject.program, proxy.url, scope, f"--lease-namespace={self.namespace}",
+            self.subject.program, self.subject.user, proxy.url, scope,
+            f"--lease-namespace={self.namespace}", f"--lease-name={self.subject.lease}",
             "--sweep-period=300", "--log-level=debug", *flags, log_to=log_to,
         )  # fmt: skip
         self.operators.append(operator)
@@ -118,9 +118,13 @@ class World:
     async def allow(self, namespace: str | None) -> None:
         """Grant the operator its rights in a namespace, or in all, and those of the election."""
         await self.grant(self.subject.rights(namespace))
-        await self.cluster.until_allowed("create", self.subject.creates, namespace or "default")
+        await self.until_allowed("create", self.subject.creates, namespace or "default")
         if namespace is not None:
-            await self.cluster.until_allowed("create", LEASE, namespace)
+            await self.until_allowed("create", LEASE, namespace)
+
+    async def until_allowed(self, verb: str, kind: Kind, namespace: str, now: bool = True) -> None:
+        """Wait until the API server applies a new or removed right of the operator."""
+        await self.cluster.until_allowed(self.subject.user, verb, kind, namespace, now)
 
     async def grant(self, manifests: Iterable[Raw]) -> None:
         """Create roles and bindings; cluster-wide ones are deleted at the end of the test."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.support.faults.cluster import Cluster, Raw, RefusedError
+from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
 
 _ROOT = "/apis/admissionregistration.k8s.io/v1"
 

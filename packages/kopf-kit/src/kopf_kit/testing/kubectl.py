@@ -6,10 +6,10 @@ import subprocess
 
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane
-from tests.chart.helm import Manifest
+from kopf_kit.testing.cluster import Raw
 
 
-def kubectl(plane: ControlPlane, *arguments: str, stdin: list[Manifest] | None = None) -> str:
+def kubectl(plane: ControlPlane, *arguments: str, stdin: list[Raw] | None = None) -> str:
     """Run kubectl with all rights, with these objects as its input; return its output."""
     done = subprocess.run(
         [

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from tests.support.faults.subject import Parent
-from tests.support.faults.world import World
+from kopf_kit.testing.subject import Parent
+from kopf_kit.testing.world import World
 
 Act = Callable[[World, str], Awaitable[None]]
 

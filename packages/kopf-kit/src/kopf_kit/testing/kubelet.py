@@ -9,7 +9,7 @@ from enum import Enum
 
 import aiohttp
 
-from tests.support.faults.cluster import NODE, Cluster, Raw, RefusedError
+from kopf_kit.testing.cluster import NODE, Cluster, Raw, RefusedError
 
 
 class Trouble(Enum):

@@ -1,13 +1,13 @@
-"""The control plane of the fault tests; `kubelet` simulates the kubelet and the scheduler."""
+"""A control plane of plain processes, for tests; `kubelet` simulates what runs its Pods."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kopf_kit.rig.control_plane import GARBAGE, ControlPlane, chosen
 
-#: The user of the operator that tests.chart.helm installs.
-OPERATOR = "system:serviceaccount:operators:demo-message-operator"
-_USERS = {OPERATOR: "system:serviceaccounts"}
+#: The user that an operator is, unless its subject names another; its token is its name.
+OPERATOR = "system:serviceaccount:operators:operator"
+_GROUP = "system:serviceaccounts"
 _FLAGS = (
     "--enable-priority-and-fairness=false",
     "--max-requests-inflight=0", "--max-mutating-requests-inflight=0",
@@ -28,11 +28,14 @@ CONTROLLERS = (
 
 
 @contextlib.contextmanager
-def running(*flags: str) -> Iterator[ControlPlane]:
-    """Run a control plane during the block, without its controllers."""
+def running(*flags: str, users: Iterable[str] = (OPERATOR,)) -> Iterator[ControlPlane]:
+    """Run a control plane during the block, without its controllers.
+
+    `flags` are further flags of the API server, and `users` those that operators run as.
+    """
     kubernetes = chosen()
     flags = (*_FLAGS, *_BETA.get(kubernetes, ()), *flags)
-    plane = ControlPlane(_USERS, flags, kubernetes, _ROOMY)
+    plane = ControlPlane(dict.fromkeys(users, _GROUP), flags, kubernetes, _ROOMY)
     try:
         plane.start()
         plane.wait()

@@ -13,14 +13,15 @@ from typing import Any, ClassVar
 import msgspec
 
 from kopf_kit.pack import crds
+from kopf_kit.testing import manifests
+from kopf_kit.testing.api_server import OPERATOR
+from kopf_kit.testing.cluster import Cluster, Raw
+from kopf_kit.testing.rights import granted
 from kopf_runtime import Controller, Manager, Settings
 from kopf_runtime.declaring import settings
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.reporting import readiness
-from tests.support.faults import manifests
-from tests.support.faults.cluster import Cluster, Raw
-from tests.support.faults.rights import granted
 
 #: A function that breaks the child at a path.
 Break = Callable[[Cluster, str], Awaitable[None]]
@@ -40,6 +41,13 @@ class Subject(ABC):
     manager: Manager[Any]
     #: The Ready condition's reason of a healthy object.
     well = "Reconciled"
+    #: The user that it runs as, and the Lease by which its replicas elect a leader.
+    user = OPERATOR
+    lease = "operator"
+    #: Whether the suite tries replicas, walks and all of the watches without `-m long`.
+    thorough = True
+    #: Tests of the suite that it is known to fail, as pytest names them, with the reason.
+    fails: ClassVar[Mapping[str, str]] = {}
 
     def __str__(self) -> str:
         return self.kind.kind
@@ -64,7 +72,7 @@ class Subject(ABC):
 
     def rights(self, namespace: str | None) -> list[Raw]:
         """Return the roles and bindings for one namespace and its Lease, or for all."""
-        return granted(self.manager, namespace)
+        return granted(self.manager, self.user, namespace)
 
     @abstractmethod
     def spec(self, text: str) -> Raw:
@@ -126,7 +134,7 @@ class Parent(Subject):
 
     @property
     def quick(self) -> Collection[str]:
-        """The scenarios whose every write the tier `faults` tests; `faults-long` tests all."""
+        """The scenarios whose every write is tested without `-m long`."""
         return self.writes
 
     @functools.cached_property

@@ -14,18 +14,22 @@ from signal import Signals
 import aiohttp
 
 from kopf_kit.rig.control_plane import kubeconfig
-from tests.support.faults import forks
-from tests.support.faults.control_plane import OPERATOR
+from kopf_kit.testing import forks
 
 
 class Operator:
     """One replica, which is restarted whenever it ends, until it is stopped."""
 
     def __init__(
-        self, program: Sequence[str], server: str, *flags: str, log_to: Path | None = None
+        self,
+        program: Sequence[str],
+        user: str,
+        server: str,
+        *flags: str,
+        log_to: Path | None = None,
     ) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="message-operator-process-"))
-        (self._folder / "kubeconfig").write_text(kubeconfig(server, OPERATOR))
+        self._folder = Path(tempfile.mkdtemp(prefix="kopf-kit-operator-"))
+        (self._folder / "kubeconfig").write_text(kubeconfig(server, user))
         self.port = free_port()
         self._program = program
         self.flags = (

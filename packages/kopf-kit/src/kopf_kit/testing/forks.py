@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-_IMAGE = "tests.support.faults.as_in_image"
+_IMAGE = "kopf_kit.testing.preloaded"
 _PR_SET_PDEATHSIG = 1
 
 

@@ -12,7 +12,6 @@ import aiohttp
 
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane
 from kopf_runtime.declaring.kinds import Kind
-from tests.support.faults.control_plane import OPERATOR
 
 Raw = dict[str, Any]
 
@@ -137,14 +136,16 @@ class Cluster:
             while await self.find(kind.path()) is None:
                 await asyncio.sleep(0.05)
 
-    async def until_allowed(self, verb: str, kind: Kind, namespace: str, now: bool = True) -> None:
-        """Wait until the API server applies a new or removed right of the operator."""
+    async def until_allowed(
+        self, user: str, verb: str, kind: Kind, namespace: str, now: bool = True
+    ) -> None:
+        """Wait until the API server applies a new or removed right of a user."""
         wanted = {
             "verb": verb, "group": kind.group, "resource": kind.plural, "namespace": namespace
         }  # fmt: skip
         review = {
             "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-            "spec": {"user": OPERATOR, "resourceAttributes": wanted},
+            "spec": {"user": user, "resourceAttributes": wanted},
         }  # fmt: skip
         async with asyncio.timeout(60):
             while (await self.ask("POST", REVIEWS, review))["status"]["allowed"] is not now:

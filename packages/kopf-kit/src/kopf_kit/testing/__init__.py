@@ -1,0 +1,32 @@
+"""Tests operators against a real API server: a pytest plugin and a conformance suite.
+
+Install it with `pip install "kopf-kit[testing]"`; pytest loads the plugin by itself. An operator is
+described once, by a subclass of `Parent` for a kind whose objects have children, otherwise of
+`Subject`. The fixtures of `kopf_kit.testing.plugin` start it, and the suite in
+`kopf_kit.testing.conformance` kills it and disturbs its requests.
+
+Importing this package loads nothing: each name below is imported when it is used.
+"""
+
+import importlib
+from typing import Any
+
+_NAMES = {
+    "ApiServer": "cluster:Cluster",
+    "Faults": "proxy:Proxy",
+    "Operator": "process:Operator",
+    "Parent": "subject:Parent",
+    "Subject": "subject:Subject",
+    "World": "world:World",
+    "calls": "calls:",
+}
+__all__ = list(_NAMES)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is used first."""
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, attribute = _NAMES[name].partition(":")
+    found = importlib.import_module(f"{__name__}.{module}")
+    return getattr(found, attribute) if attribute else found

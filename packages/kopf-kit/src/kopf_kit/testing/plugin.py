@@ -1,0 +1,177 @@
+"""The pytest plugin: fixtures for tests of operators, and the conformance suite's parameters.
+
+pytest loads it in every run of an environment that has `kopf-kit[testing]`, so it imports nothing
+until a fixture is used. A fixture of the same name in a conftest replaces one of these.
+
+api_server   a real etcd and API server, for the session
+api          a client of it with all rights
+subject      the operator under test: define it, or the module's SUBJECTS
+here         a namespace of one's own, with a kubelet, users and replicas: a `World`
+operator     the subject's process in that namespace, ready
+faults       the proxy between the operator and the API server
+cluster      a kind cluster, for the session
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_kind import KindCluster
+
+    from kopf_kit.rig.control_plane import ControlPlane
+    from kopf_kit.testing.cluster import Cluster
+    from kopf_kit.testing.process import Operator
+    from kopf_kit.testing.proxy import Proxy
+    from kopf_kit.testing.subject import Subject
+    from kopf_kit.testing.world import World
+
+pytest.register_assert_rewrite("kopf_kit.testing.conformance")
+_SUITE = "kopf_kit.testing.conformance."
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Describe the mark that the suite's slow tests have."""
+    config.addinivalue_line("markers", "long: takes minutes; leave out with -m 'not long'")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test of the suite with every subject in the module's SUBJECTS."""
+    if not metafunc.function.__module__.startswith(_SUITE):
+        return
+    subjects: Sequence[Any] | None = getattr(metafunc.module, "SUBJECTS", None)
+    if subjects is None:
+        message = f"{metafunc.module.__file__} runs the suite, but has no SUBJECTS = (…,)"
+        raise pytest.UsageError(message)
+    essential = getattr(metafunc.function, "essential", False)
+    if "scenario" not in metafunc.fixturenames:
+        quick = [essential or subject.thorough for subject in subjects]
+        params = [
+            pytest.param(subject, id=str(subject), marks=() if soon else pytest.mark.long)
+            for subject, soon in zip(subjects, quick, strict=True)
+        ]
+        metafunc.parametrize("subject", params)
+        return
+    left_out, least = metafunc.function.scenarios
+    metafunc.parametrize(
+        ("subject", "scenario"),
+        [
+            pytest.param(
+                subject, name, id=f"{subject}-{name}",
+                marks=() if name in {*subject.quick} - {*left_out} else pytest.mark.long,
+            )
+            for subject in subjects for name, writes in subject.writes.items() if writes >= least
+        ],
+    )  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Expect the failures that a subject knows of."""
+    for item in items:
+        subject = _subject_of(item)
+        fails = getattr(subject, "fails", None)
+        if fails and item.function.__module__.startswith(_SUITE):  # type: ignore[attr-defined]
+            why = fails.get(item.name) or fails.get(item.originalname)  # type: ignore[attr-defined]
+            if why:
+                item.add_marker(pytest.mark.xfail(reason=why, strict=True))
+
+
+def _subject_of(item: pytest.Item) -> Any:
+    return getattr(getattr(item, "callspec", None), "params", {}).get("subject")
+
+
+@pytest.fixture(scope="session")
+def subjects(request: pytest.FixtureRequest) -> Sequence[Subject]:
+    """Return the operators whose kinds are served from the start: those of the collected tests."""
+    found = [_subject_of(item) for item in request.session.items]
+    return [*dict.fromkeys(subject for subject in found if subject is not None)]
+
+
+@pytest.fixture(scope="session")
+def api_server(subjects: Sequence[Subject]) -> Iterator[ControlPlane]:
+    """Run etcd, the API server and some controllers; each xdist worker has its own.
+
+    Its `server` is the URL, and `kubeconfig("admin")` writes a kubeconfig with all rights.
+    """
+    import logging
+
+    from kopf_kit.testing import api_server, cluster, subject
+
+    async def prepare(plane: ControlPlane) -> None:
+        async with cluster.connected(plane) as client:
+            await subject.prepare(client, *subjects)
+
+    logging.getLogger("aiohttp.access").setLevel(logging.CRITICAL)
+    users = {api_server.OPERATOR, *(one.user for one in subjects)}
+    with api_server.running(users=users) as plane:
+        asyncio.run(prepare(plane))
+        plane.start_controllers(*api_server.CONTROLLERS)
+        yield plane
+
+
+@pytest.fixture
+async def api(api_server: ControlPlane) -> AsyncIterator[Cluster]:
+    """Return a client of the API server with all rights."""
+    from kopf_kit.testing.cluster import connected
+
+    async with connected(api_server) as client:
+        yield client
+
+
+@pytest.fixture
+def subject(request: pytest.FixtureRequest) -> Subject:
+    """Return the operator under test: the first of the module's SUBJECTS."""
+    subjects = getattr(request.module, "SUBJECTS", ())
+    if not subjects:
+        pytest.fail("define SUBJECTS in this module, or a fixture `subject`", pytrace=False)
+    first: Subject = subjects[0]
+    return first
+
+
+@pytest.fixture
+async def here(
+    api: Cluster, subject: Subject, subjects: Sequence[Subject]
+) -> AsyncIterator[World]:  # fmt: skip
+    """Have a namespace of one's own, and no operator yet."""
+    from kopf_kit.testing.subject import prepare
+    from kopf_kit.testing.world import world
+
+    if subject not in subjects:
+        await prepare(api, subject)
+    async with world(api, subject) as one:
+        yield one
+
+
+@pytest.fixture
+async def operator(here: World) -> Operator:
+    """Return the operator as a process that is ready; it is restarted whenever it ends."""
+    return await here.start()
+
+
+@pytest.fixture
+def faults(here: World, operator: Operator) -> Proxy:
+    """Return the proxy in front of the operator: `arm` faults of `kopf_kit.testing.calls` in it."""
+    return here.proxy
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KindCluster]:
+    """Create a kind cluster, and delete it after the session; it needs an engine such as Docker."""
+    from pytest_kind import KindCluster
+
+    from kopf_kit.rig import tools
+
+    kubeconfig = tmp_path_factory.mktemp("cluster") / "kubeconfig"
+    kind = KindCluster(
+        "kopf-kit-testing", kubeconfig,
+        kind_path=tools.path("kind"), kubectl_path=tools.path("kubectl"),
+    )  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        stack.callback(kind.delete)
+        kind.create()
+        yield kind
