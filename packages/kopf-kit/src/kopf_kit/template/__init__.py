@@ -1,7 +1,10 @@
-"""A new operator's repository, as `kopf-kit new` writes it.
+"""A new operator's repository, as `kopf-kit new` writes it, and what a newer kit changes in it.
 
 answers     what the author says of the operator, checked
 repository  writes it: complete, or not at all
+record      what the repository says of how it was written
+additions   a further kind, or OLM, in an existing repository
+update      merges what a newer template changes
 templates   its files: NAME and PACKAGE in their paths, and `@@{…}` in their texts, are filled
             in, and the last `.in` of their names is left out
 kind        what a further kind adds

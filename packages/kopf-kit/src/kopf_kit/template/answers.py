@@ -18,7 +18,8 @@ _LONGEST_KIND = 52
 _LONGEST_ROLE = 253
 #: What the operator's module has beside the kind, what the folders of the repository are called,
 #: and what follows `kopf-kit new` with another meaning.
-_CLASSES = ("Annotated", "Any", "Iterable", "Settings", "Spec")
+#: Style has no class I or O, which look like digits.
+_CLASSES = ("Annotated", "Any", "I", "Iterable", "O", "Settings", "Spec")
 _FOLDERS = ("charts", "examples", "olm", "tests")
 _SUBCOMMANDS = ("kind", "olm")
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"

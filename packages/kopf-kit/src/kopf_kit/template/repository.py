@@ -49,11 +49,18 @@ def compatible(version: str) -> str:
 def files(answers: Answers) -> dict[Path, str]:
     """Return the texts of the repository's files, by their paths in it."""
     templates = sorted(file for file in _REPOSITORY.rglob("*.in") if file.is_file())
-    return {
+    texts = {
         path: fill(file, answers)
         for file in templates
         if (path := _path(file, answers)).parts[0] != OLM or answers.olm
     }
+    return {**texts, Path("LICENSE"): _license()}
+
+
+def _license() -> str:
+    """Return the kit's licence, which the texts of the templates are under."""
+    packed = importlib.metadata.distribution("kopf-kit").read_text("licenses/LICENSE")
+    return packed or (_FOLDER.parents[2] / "LICENSE").read_text()  # of a checkout
 
 
 def fill(template: str | Path, answers: Answers) -> str:
@@ -111,13 +118,13 @@ def lay_out(texts: dict[Path, str], folder: Path) -> None:
         (folder / name).write_text(text)
 
 
-def write_lock(folder: Path, called: Path) -> str:
+def write_lock(folder: Path, called: Path, *options: str) -> str:
     """Have uv write its lock; return a sentence if it cannot. `called` is the folder for people."""
     later = f"uv.lock is not written; run `uv lock` in {called} where a package index is reached"
     if shutil.which("uv") is None:
         return f"{later} and uv is installed (https://docs.astral.sh/uv/)"
     try:
-        output(["uv", "lock", "--quiet"], cwd=folder, timeout=120)
+        output(["uv", "lock", "--quiet", *options], cwd=folder, timeout=120)
     except HackError as error:
         return f"{later}. uv says: {error.reason}"
     return ""

@@ -1,0 +1,154 @@
+"""What is added to a repository later: a further kind, or the files of OLM."""
+
+import ast
+import re
+from pathlib import Path
+
+import yaml
+
+from kopf_kit.rig.run import HackError
+from kopf_kit.template import record, repository
+from kopf_kit.template.answers import Answers
+from kopf_kit.template.record import Record
+
+_CSV = Path(repository.OLM, "csv.yaml")
+_CHART = "charts/{}/Chart.yaml"
+#: What the code of a kind uses of the operator's module.
+_USED = ("Annotated", "Any", "Iterable", "Settings", "kr", "manager", "msgspec")
+_SAMPLES = re.compile(r"^    samples:\n(?:      .*\n)+", re.MULTILINE)
+_RESOURCES = re.compile(r"^resources:\n(?:[ -].*\n)+", re.MULTILINE)
+_CRDS = re.compile(r"^  artifacthub\.io/crds: \|\n(?:    .*\n)+", re.MULTILINE)
+
+
+def kind(folder: Path, kind: str, group: str | None = None) -> list[Path]:
+    """Add a kind, by default of the first one's group; return the files that are written.
+
+    Raise HackError if it cannot be added; nothing is written then.
+    """
+    before = record.read(folder)
+    first = before.kinds[0]
+    answers = Answers(first.name, kind, group or first.group, olm=first.olm)
+    if taken := [each.kind for each in before.kinds if each.singular == answers.singular]:
+        raise HackError(f"PROJECT has the kind {taken[0]} already; choose another one")
+    texts = _code(before, answers) | _descriptions(before, answers)
+    repository.lay_out(texts, folder)
+    return sorted(texts)
+
+
+def olm(folder: Path) -> list[Path]:
+    """Add the files of OLM; return those that are written. Raise HackError if there are some."""
+    before = record.read(folder)
+    if (folder / repository.OLM).exists():
+        raise HackError(f"{folder / repository.OLM} exists already; OLM is a way to install it")
+    first, *others = (Answers(each.name, each.kind, each.group, olm=True) for each in before.kinds)
+    files = repository.files(first)
+    texts = {path: text for path, text in files.items() if path.parts[0] == repository.OLM}
+    for each in others:
+        texts[_CSV] += _described(each)
+    repository.lay_out(texts, folder)
+    return sorted(texts)
+
+
+def _code(before: Record, answers: Answers) -> dict[Path, str]:
+    """Return the texts of the operator's module, of the kind's test, and of its sample."""
+    module = _text(before, before.module)
+    names = _names(module)
+    if missing := [name for name in _USED if name not in names]:
+        raise HackError(
+            f"{before.module} has no {missing[0]}, which the code of a kind uses; import it there"
+        )
+    for name in (answers.kind, f"{answers.kind}Spec", f"desired_{answers.singular}"):
+        if name in names:
+            raise HackError(f"{before.module} has a {name} already; choose another kind")
+    sample = repository.fill("templates/examples/sample.yaml.in", answers)
+    # Of the same name, the objects of both kinds would want the same ConfigMap.
+    sample = sample.replace("name: sample\n", f"name: {answers.singular}-sample\n")
+    new = {
+        Path("tests", "unit", f"test_{answers.singular}.py"): "kind/test.py.in",
+        _sample(answers): "",
+    }
+    for path in new:
+        if (before.folder / path).exists():
+            raise HackError(f"{path} exists already; choose another kind, or rename the file")
+    texts = {path: repository.fill(name, answers) if name else sample for path, name in new.items()}
+    code = repository.fill("kind/operator.py.in", answers)
+    return {**texts, before.module: module.rstrip("\n") + "\n" + code}
+
+
+def _descriptions(before: Record, answers: Answers) -> dict[Path, str]:
+    """Return the texts of the files in YAML that list the kinds."""
+    files = repository.files(answers)
+    project, chart = Path("PROJECT"), Path(_CHART.format(answers.name))
+    sample = f"      {answers.kind}: {_sample(answers).as_posix()}\n"
+    text = _text(before, project)
+    text = _inserted(text, _SAMPLES, sample, project)
+    text = _inserted(text, _RESOURCES, _lines(files[project], _RESOURCES), project)
+    texts = {project: text}
+    if [each["kind"] for each in yaml.safe_load(text)["resources"]] != [
+        *(each.kind for each in before.kinds), answers.kind,
+    ]:  # fmt: skip
+        raise HackError(f"{project}: add the kind {answers.kind} to `resources` by hand")
+    if (before.folder / chart).is_file() and _CRDS.search(_text(before, chart)):
+        crds = _lines(files[chart], _CRDS)
+        texts[chart] = _inserted(_text(before, chart), _CRDS, crds, chart)
+    if answers.olm:
+        text = _text(before, _CSV).rstrip("\n") + "\n" + _described(answers)
+        if answers.kind not in (yaml.safe_load(text).get("kinds") or {}):
+            raise HackError(f"{_CSV}: `kinds` must be its last section; move it to the end")
+        texts[_CSV] = text
+    return texts
+
+
+def _described(answers: Answers) -> str:
+    """Return what olm/csv.yaml says of a kind."""
+    return repository.files(answers)[_CSV].partition("\nkinds:\n")[2]
+
+
+def _sample(answers: Answers) -> Path:
+    return Path("examples", f"{answers.singular}.yaml")
+
+
+def _lines(text: str, pattern: re.Pattern[str]) -> str:
+    """Return the lines below the first one of what a pattern finds."""
+    match = pattern.search(text)
+    assert match is not None, pattern
+    return match[0].partition("\n")[2]
+
+
+def _inserted(text: str, after: re.Pattern[str], lines: str, path: Path) -> str:
+    match = after.search(text)
+    if match is None:
+        raise HackError(
+            f"{path} has no section as `kopf-kit new` writes it in which to insert this; write it "
+            f"there, and `{after.pattern[1:-4].split(chr(92))[0].strip()}` before it: {lines!r}"
+        )
+    return text[: match.end()] + lines + text[match.end() :]
+
+
+def _text(before: Record, path: Path) -> str:
+    try:
+        return (before.folder / path).read_text()
+    except OSError as error:
+        raise HackError(f"{before.folder / path}: {error.strerror}") from error
+
+
+def _names(code: str) -> set[str]:
+    """Return what a module's code gives a name to, at its top."""
+    try:
+        tree = ast.parse(code)
+    except SyntaxError as error:
+        raise HackError(f"the operator's module is not valid Python: {error}") from error
+    names = set[str]()
+    for node in tree.body:
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                names |= {alias.asname or alias.name for alias in node.names}
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                names.add(node.name)
+            case _:
+                names |= {
+                    each.id
+                    for each in ast.walk(node)
+                    if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+                }
+    return names

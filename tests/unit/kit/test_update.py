@@ -1,0 +1,324 @@
+"""`kopf-kit new kind`, `kopf-kit new olm`, `kopf-kit update`: what comes to a repository later."""
+
+import io
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kopf_kit.pack import project
+from kopf_kit.rig.run import HackError
+from kopf_kit.template import additions, repository, update
+from kopf_kit.template.answers import Answers
+from kopf_kit.template.record import Record
+
+CHECKOUT = Path(__file__).parents[3]
+CACHE = Answers("cache-operator", "Cache", "cache.example.com")
+#: Commits whose kit wrote another template; a release is one, too.
+EARLIER = ["90e7021b2d5af25d9afd410d22b208161b18ad36"]
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ["-c", "user.name=An Author", "-c", "user.email=author@example.com"]
+    return subprocess.run(
+        ["git", *identity, *arguments], cwd=folder, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "--message=Work")
+
+
+def style(folder: Path) -> str:
+    """Return what ruff finds."""
+    run = "ruff check --no-cache . && ruff format --no-cache --diff ."
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    result = subprocess.run(
+        ["sh", "-c", run],
+        cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return result.stdout + result.stderr if result.returncode else ""
+
+
+def edit(file: Path, before: str, after: str) -> None:
+    text = file.read_text()
+    assert text.count(before) == 1, (file, before)
+    file.write_text(text.replace(before, after))
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """Have a new repository, with its first commit."""
+    folder = tmp_path / "cache-operator"
+    repository.write(CACHE, folder, lock=False)
+    commit(folder)
+    return folder
+
+
+# --- a further kind -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["Bucket", "A", "B" * 52])
+def test_a_further_kind_is_served_described_and_tested(written: Path, kind: str) -> None:
+    files = additions.kind(written, kind)
+
+    assert style(written) == ""
+    made = project.load(written)
+    assert [each.kind for each in made.kinds] == ["Cache", kind]
+    assert made.kinds[1].qualified_group == "cache.example.com"
+    chart = yaml.safe_load((written / "charts/cache-operator/Chart.yaml").read_text())
+    crds = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
+    assert [each["kind"] for each in crds] == ["Cache", kind]
+    assert list(yaml.safe_load((written / "olm/csv.yaml").read_text())["kinds"]) == ["Cache", kind]
+    changed = git(written, "status", "--porcelain", "--untracked-files=all").splitlines()
+    assert {line[3:] for line in changed} == {file.as_posix() for file in files}
+    tests = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=written, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert "3 passed" in tests.stdout, tests.stdout
+
+
+def test_kinds_may_follow_one_another_in_other_groups(written: Path) -> None:
+    additions.kind(written, "Bucket", "storage.example.com")
+    additions.kind(written, "Proxy", "example.org")
+
+    groups = [each.qualified_group for each in project.load(written).kinds]
+    assert groups == ["cache.example.com", "storage.example.com", "example.org"]
+    assert style(written) == ""
+
+
+@pytest.mark.parametrize(
+    ("break_it", "kind", "sentence"),
+    [
+        (lambda _: None, "CACHE", "PROJECT has the kind Cache already"),
+        (lambda _: None, "My-Kind", "`My-Kind` is not a valid kind"),
+        (lambda _: None, "Spec", "another meaning for Spec"),
+        (
+            lambda folder: (folder / "examples/bucket.yaml").touch(),
+            "Bucket",
+            "examples/bucket.yaml exists already; choose another kind, or rename the file",
+        ),
+        (
+            lambda folder: (folder / "operator/cache_operator/operator.py").write_text("x = 1"),
+            "Bucket",
+            "operator.py has no Annotated, which the code of a kind uses; import it there",
+        ),
+        (
+            lambda folder: (folder / "operator/cache_operator/operator.py").unlink(),
+            "Bucket",
+            "operator/cache_operator/operator.py: No such file or directory",
+        ),
+        (
+            lambda folder: edit(folder / "PROJECT", "    samples:\n", "    samples: # mine\n"),
+            "Bucket",
+            "PROJECT has no section",
+        ),
+        (
+            lambda folder: (folder / "PROJECT").write_text("projectName: cache-operator\n"),
+            "Bucket",
+            "PROJECT is not as `kopf-kit new` writes it",
+        ),
+    ],
+)
+def test_a_kind_that_cannot_be_added_changes_nothing(
+    written: Path, break_it: Callable[[Path], object], kind: str, sentence: str
+) -> None:
+    break_it(written)
+    before = git(written, "status", "--porcelain")
+
+    with pytest.raises(HackError, match=sentence) as refusal:
+        additions.kind(written, kind)
+
+    assert "\n" not in str(refusal.value)
+    assert git(written, "status", "--porcelain") == before
+
+
+# --- OLM ------------------------------------------------------------------------------------------
+
+
+def test_olm_comes_later_for_all_kinds(tmp_path: Path) -> None:
+    folder = tmp_path / "cache-operator"
+    repository.write(
+        Answers("cache-operator", "Cache", "example.com", olm=False), folder, lock=False
+    )
+    additions.kind(folder, "Bucket")
+    assert not (folder / "olm").exists()
+
+    files = additions.olm(folder)
+
+    assert [file.as_posix() for file in files] == ["olm/csv.yaml", "olm/description.md"]
+    assert list(yaml.safe_load((folder / "olm/csv.yaml").read_text())["kinds"]) == [
+        "Cache",
+        "Bucket",
+    ]
+    with pytest.raises(HackError, match="olm exists already"):
+        additions.olm(folder)
+
+
+# --- a newer kit ----------------------------------------------------------------------------------
+
+
+def of_commit(revision: str) -> update.Earlier:
+    """Return what writes a repository as the kit of a commit does."""
+
+    def write(before: Record, folder: Path) -> None:
+        sources = folder.with_name("kit")
+        archive = subprocess.run(
+            ["git", "archive", revision, "packages"], cwd=CHECKOUT, capture_output=True, check=True
+        ).stdout
+        with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
+            packed.extractall(sources, filter="data")
+        search = os.pathsep.join(map(str, (sources / "packages").glob("*/src")))
+        first = before.kinds[0]
+        subprocess.run(
+            [sys.executable, "-m", "kopf_kit", "new", first.name, folder, "--no-lock",
+             "--kind", first.kind, "--group", first.group],
+            cwd=sources, env={**os.environ, "PYTHONPATH": search}, check=True, timeout=60,
+        )  # fmt: skip
+
+    return write
+
+
+@pytest.fixture
+def newer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have this kit be of a version that follows all others."""
+    monkeypatch.setattr(repository, "version", lambda: "0.99.0")
+
+
+@pytest.mark.usefixtures("newer")
+@pytest.mark.parametrize("revision", EARLIER)
+def test_an_author_s_edits_stay_and_the_newer_template_comes(revision: str, tmp_path: Path) -> None:
+    folder, write = tmp_path / "cache-operator", of_commit(revision)
+    write(Record(folder, "", (CACHE,), ""), folder)
+    code, pyproject = folder / "operator/cache_operator/operator.py", folder / "pyproject.toml"
+    code.write_text(code.read_text() + "\n\nLIMIT = 10\n")
+    edit(pyproject, "dependencies = [\n", 'dependencies = [\n    "httpx>=0.28",\n')
+    (folder / "README.ko.md").unlink()
+    commit(folder)
+
+    changes = update.update(folder, write)
+
+    assert changes.conflicts == []
+    assert "LIMIT = 10" in code.read_text()
+    assert '"httpx>=0.28",' in pyproject.read_text()
+    assert not (folder / "README.ko.md").exists()
+    assert style(folder) == ""
+    assert repository.pins()["kit_pin"] in pyproject.read_text()
+    assert "cliVersion: 0.99.0" in (folder / "PROJECT").read_text()
+    assert {"PROJECT updated", "pyproject.toml updated"} <= set(changes.said)
+    # But for the edits, it is what this kit writes.
+    for path, text in repository.files(CACHE).items():
+        if path.name not in ("operator.py", "pyproject.toml", "README.ko.md"):
+            assert (folder / path).read_text() == text, path
+
+
+def changed(**texts: tuple[str, str]) -> update.Earlier:
+    """Return what writes a repository as now, but with other texts in some files."""
+
+    def write(before: Record, folder: Path) -> None:
+        repository.lay_out(repository.files(before.kinds[0]), folder)
+        edit(folder / "PROJECT", f"cliVersion: {repository.version()}", "cliVersion: 0.1.0")
+        for name, (now, then) in texts.items():
+            edit(folder / {"makefile": "Makefile", "readme": "README.md"}[name], now, then)
+
+    return write
+
+
+@pytest.mark.usefixtures("newer")
+def test_what_both_changed_is_marked_and_named(tmp_path: Path) -> None:
+    folder, write = tmp_path / "cache-operator", changed(makefile=("deploy release", "deploy"))
+    write(Record(folder, "", (CACHE,), ""), folder)
+    edit(folder / "Makefile", "run deploy", "run mine deploy")
+    git(folder, "init", "--quiet")
+    commit(folder)
+
+    changes = update.update(folder, write)
+
+    assert changes.conflicts == ["Makefile"]
+    text = (folder / "Makefile").read_text()
+    assert text.index("<<<<<<< yours") < text.index("run mine deploy") < text.index(">>>>>>> newer")
+
+
+@pytest.mark.usefixtures("newer")
+def test_files_that_only_one_template_has_come_and_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, write = tmp_path / "cache-operator", changed()
+    write(Record(folder, "", (CACHE,), ""), folder)
+    git(folder, "init", "--quiet")
+    commit(folder)
+    texts = dict(repository.files(CACHE))
+    del texts[Path("Makefile")], texts[Path("README.md")]
+    edit(folder / "README.md", "## Develop", "## Work")
+    commit(folder)
+    monkeypatch.setattr(update, "_write_newer", lambda _, target: repository.lay_out(
+        {**texts, Path("justfile"): "check:\n"}, target
+    ))  # fmt: skip
+
+    changes = update.update(folder, write)
+
+    assert {"Makefile removed", "justfile added"} <= set(changes.said)
+    assert "README.md stays, because you changed it; the kit needs it no more" in changes.said
+    assert (folder / "justfile").is_file()
+    assert not (folder / "Makefile").exists()
+
+
+def refuse(before: Record, folder: Path) -> None:
+    raise AssertionError((before, folder))
+
+
+def test_a_repository_of_this_kit_stays_as_it_is(written: Path) -> None:
+    changes = update.update(written, refuse)
+
+    assert "`uvx kopf-kit@latest update` takes the newest" in changes.said[0]
+    assert git(written, "status", "--porcelain") == ""
+
+
+@pytest.mark.usefixtures("newer")
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ("cliVersion: 0.1.0\n", "cliVersion: 0.1.0 # mine\n", "has uncommitted changes; commit"),
+        ("cliVersion: 0.1.0\n", "", "has no cliVersion, which says what kit wrote this"),
+        ("cliVersion: 0.1.0\n", "cliVersion: 1.0.0\n", "is of kopf-kit 1.0.0, and this is the old"),
+        ("cliVersion: 0.1.0\n", "cliVersion: new\n", "`new` is not a version"),
+    ],
+)
+def test_what_cannot_be_updated_is_refused(
+    tmp_path: Path, before: str, after: str, sentence: str
+) -> None:
+    folder = tmp_path / "cache-operator"
+    changed()(Record(folder, "", (CACHE,), ""), folder)
+    git(folder, "init", "--quiet")
+    commit(folder)
+    edit(folder / "PROJECT", before, after)
+
+    with pytest.raises(HackError, match=sentence):
+        update.update(folder, refuse)
+
+
+@pytest.mark.usefixtures("newer")
+def test_an_index_that_is_not_reached_is_told_and_nothing_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "cache-operator"
+    changed()(Record(folder, "", (CACHE,), ""), folder)
+    git(folder, "init", "--quiet")
+    commit(folder)
+    uv = tmp_path / "bin" / "uv"
+    uv.parent.mkdir()
+    uv.write_text("#!/bin/sh\necho 'error: Could not connect' >&2\nexit 2\n")
+    uv.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{uv.parent}{os.pathsep}{os.environ['PATH']}")
+
+    with pytest.raises(HackError, match=r"nothing was changed\. uv says: error: Could"):
+        update.update(folder)
+
+    assert git(folder, "status", "--porcelain") == ""
