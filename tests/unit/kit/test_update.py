@@ -322,3 +322,21 @@ def test_an_index_that_is_not_reached_is_told_and_nothing_is_changed(
         update.update(folder)
 
     assert git(folder, "status", "--porcelain") == ""
+
+
+# --- the commands ---------------------------------------------------------------------------------
+
+
+def test_the_commands_work_below_the_repository_and_nowhere_else(written: Path) -> None:
+    def kit(*arguments: str, folder: Path) -> tuple[int, str]:
+        run = subprocess.run(
+            [sys.executable, "-m", "kopf_kit", *arguments],
+            cwd=folder, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        return run.returncode, " ".join(run.stderr.split())
+
+    assert kit("update", folder=written / "tests")[0] == 0
+    assert "tests/unit/test_bucket.py written" in kit("new", "kind", "Bucket", folder=written)[1]
+    code, said = kit("new", "olm", folder=written.parent)
+    assert (code, "is in no operator's repository" in said) == (1, True)
+    assert "olm exists already" in kit("new", "olm", folder=written / "tests")[1]

@@ -1,4 +1,4 @@
-"""`kopf-kit new`: writes the repository of a new operator."""
+"""`kopf-kit new`: writes the repository of a new operator, or adds to it a kind, or OLM."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ from rich.prompt import Prompt
 
 from kopf_kit.rig.run import HackError
 from kopf_kit.rig.steps import say
-from kopf_kit.template import repository
+from kopf_kit.template import additions, record, repository
 from kopf_kit.template.answers import Answers
 
 _EXAMPLE = "kopf-kit new cache-operator --kind Cache --group cache.example.com"
@@ -32,8 +32,12 @@ def command(
 ) -> None:
     """Write the repository of a new operator into DIR, by default ./NAME.
 
-    What the options do not say is asked on a terminal.
+    What the options do not say is asked on a terminal. In a repository, `new kind KIND` adds a
+    further kind, and `new olm` what OLM needs.
     """
+    if name in ("kind", "olm"):
+        _add(name, kind or (str(folder) if folder else None), group)
+        return
     answers = Answers(
         _answer(name, "NAME", "The operator's name", "cache-operator"),
         _answer(kind, "--kind", "The kind that it serves", "Cache"),
@@ -45,6 +49,18 @@ def command(
     say(f"{folder} has the operator {answers.name}; README.md says how to go on")
     if missing:
         say(missing)
+
+
+def _add(what: str, kind: str | None, group: str | None) -> None:
+    """Add a kind, or OLM, to the repository that this is in."""
+    folder = record.find(Path.cwd())
+    if what == "olm":
+        files = additions.olm(folder)
+    else:
+        wanted = _answer(kind, "KIND", "The further kind", "Bucket")
+        files = additions.kind(folder, wanted, group)
+    for file in files:
+        say(f"{file} written")
 
 
 def _answer(given: str | None, option: str, question: str, example: str) -> str:

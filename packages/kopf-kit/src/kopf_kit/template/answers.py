@@ -103,9 +103,9 @@ class Answers:
             "desired": _signature("desired", self.kind),
             "desired_of_kind": _signature(f"desired_{self.singular}", self.kind),
             "decorator": f"@{self.singular}_controller.desired",
-            "spec": _fitting(f"    spec: {self.kind}Spec = ", f"{self.kind}Spec()", "    "),
-            "controller": _fitting(
-                f"{self.singular}_controller = ", f"manager.controller_for({self.kind})"
+            "spec": _broken(f"    spec: {self.kind}Spec = ", f"{self.kind}Spec()", around="()"),
+            "controller": _broken(
+                f"{self.singular}_controller = manager.controller_for(", self.kind, ")"
             ),
         }
 
@@ -119,14 +119,18 @@ _WIDTH = 100
 
 
 def _signature(name: str, kind: str) -> str:
-    parameters, returns = f"obj: {kind}, _: Settings", "-> Iterable[dict[str, Any]]:"
-    line = f"def {name}({parameters}) {returns}"
-    return line if len(line) <= _WIDTH else f"def {name}(\n    {parameters}\n) {returns}"
+    returns = ") -> Iterable[dict[str, Any]]:"
+    return _broken(f"def {name}(", f"obj: {kind}, _: Settings", returns)
 
 
-def _fitting(left: str, right: str, indent: str = "") -> str:
-    line = left + right
-    return line if len(line) <= _WIDTH else f"{left}(\n{indent}    {right}\n{indent})"
+def _broken(left: str, inner: str, right: str = "", around: str = "  ") -> str:
+    """Return one line, or three if it is too long; `around` are then parentheses to add."""
+    line = left + inner + right
+    if len(line) <= _WIDTH:
+        return line
+    indent = " " * (len(left) - len(left.lstrip()))
+    opened, closed = (each.strip() for each in around)
+    return f"{left}{opened}\n{indent}    {inner}\n{indent}{closed}{right}"
 
 
 def _package(name: str) -> str:
