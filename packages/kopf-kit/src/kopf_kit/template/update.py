@@ -138,7 +138,7 @@ def _merge(
     elif ours is None:
         changes.said.append(f"{path} stays away, as you removed it; the kit has changed it")
     else:
-        text, conflicts = _merged(*(_followed(each, newer) for each in (ours, former)), newer)
+        text, conflicts = _merged(_followed(ours, newer), _followed(former, newer), newer)
         file.write_text(text)
         changes.said.append(f"{path} updated")
         if conflicts:
