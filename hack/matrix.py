@@ -11,7 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from kopf_kit.commands import pytest_runs
-from kopf_kit.pack.project import PROJECT, REFERENCE
+from kopf_kit.pack.project import PROJECT
 from kopf_kit.program import passing_on
 from kopf_kit.rig import control_plane, golang, paths, tools, versions
 from kopf_kit.rig.run import elapsed
@@ -50,7 +50,7 @@ def _build(minor: str) -> None:
 def _pytest(minor: str, report: Path, arguments: list[str]) -> int:
     report.unlink(missing_ok=True)
     project = PROJECT.root.relative_to(paths.CHECKOUT)
-    ours = PROJECT.root == REFERENCE.root
+    ours = PROJECT.is_the_checkouts
     chosen = (
         ("-m", "api and not soak")
         if ours

@@ -53,7 +53,6 @@ SHOWN = """\
       displayName: Letter
       description: An address
 """
-ARGUMENT = "            - --quill-image=quill:1\n"
 VALUES = """
 quillPod:
   image:
@@ -88,8 +87,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     operator.write_text(operator.read_text() + LETTER)
     chart = folder / "charts" / "message-operator"
     insert(chart / "Chart.yaml", SHOWN, before="  artifacthub.io/crdsExamples")
-    insert(chart / "templates/deployment.yaml", ARGUMENT, before="          env:\n")
-    (chart / "values.yaml").write_text((chart / "values.yaml").read_text() + VALUES)
+    own_values = chart / "values.own.yaml"
+    own_values.write_text(own_values.read_text() + VALUES)
     (folder / "examples" / "letter.yaml").write_text(SAMPLE)
     edit(folder / "PROJECT", paths.CHECKOUT / "PROJECT", add_to_project)
     edit(folder / "olm" / "csv.yaml", folder / "olm" / "csv.yaml", add_to_csv)

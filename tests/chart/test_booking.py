@@ -5,12 +5,11 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from kopf_kit.pack.project import REFERENCE
 from kopf_kit.rig import versions
 from tests.chart import helm, pod_security
 from tests.chart.helm import Manifest
 
-CHART = REFERENCE.root / "examples" / "flightticket" / "booking" / "chart"
+CHART = helm.CHECKOUT / "examples" / "flightticket" / "booking" / "chart"
 IMAGE = "registry.example.com/booking:1"
 
 

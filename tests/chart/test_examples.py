@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from kopf_kit.pack.project import REFERENCE
+from kopf_kit.pack.project import load
 from tests.chart.helm import CHECKOUT, Manifest, kind_schema
 from tests.projects import kubeconform
 
@@ -39,7 +39,7 @@ def test_it_fits_the_schema(file: Path) -> None:
 
 
 def test_kubeconform_takes_them_all() -> None:
-    assert kubeconform.findings(REFERENCE, *EXAMPLES) == ""
+    assert kubeconform.findings(load(CHECKOUT), *EXAMPLES) == ""
 
 
 def test_the_schema_is_a_schema() -> None:

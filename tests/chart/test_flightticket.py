@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from kopf_kit.pack import nested
-from kopf_kit.pack.project import REFERENCE, load
+from kopf_kit.pack.project import load
 from kopf_runtime.declaring import settings
 from tests.chart import helm
 from tests.chart.helm import Manifest
 
-PROJECT = nested.ensure(load(REFERENCE.root / "examples" / "flightticket"))
+PROJECT = nested.ensure(load(helm.CHECKOUT / "examples" / "flightticket"))
 
 
 def rendered(**values: Any) -> list[Manifest]:

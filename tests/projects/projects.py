@@ -3,15 +3,16 @@
 import pytest
 
 from kopf_kit.pack import nested
-from kopf_kit.pack.project import PROJECT, REFERENCE, Project, load
+from kopf_kit.pack.project import PROJECT, Project, load
+from kopf_kit.rig import paths
 
 
 def projects() -> list[Project]:
     """Return the projects that are asked for: the one that PROJECT names, or all."""
-    if PROJECT.root != REFERENCE.root:
+    if not PROJECT.is_the_checkouts:
         return [nested.ensure(PROJECT)]
-    examples = sorted(file.parent for file in REFERENCE.root.glob("examples/*/PROJECT"))
-    return [REFERENCE, *(nested.ensure(load(example)) for example in examples)]
+    examples = sorted(file.parent for file in paths.CHECKOUT.glob("examples/*/PROJECT"))
+    return [PROJECT, *(nested.ensure(load(example)) for example in examples)]
 
 
 every_project = pytest.mark.parametrize("project", projects(), ids=lambda project: project.name)

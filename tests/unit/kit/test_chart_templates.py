@@ -1,33 +1,37 @@
-"""kopf_kit.pack.chart_templates: the reference's texts with another operator's names in them."""
+"""kopf_kit.pack.shared and chart_templates: the reference's texts with an operator's own names."""
 
 import msgspec
 import pytest
 
-from kopf_kit.pack import chart_templates
-from kopf_kit.pack.project import REFERENCE, load
+from kopf_kit.pack import chart_templates, shared
+from kopf_kit.pack.project import load
+from kopf_kit.rig import paths
 
 
 def test_a_name_in_another_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    kind = load(REFERENCE.root / "examples" / "memcached").kinds[0]
-    text = "Messages of message-operator: messages.myorg.dev, message pods, MESSAGES, messaging"
+    memcached = load(paths.CHECKOUT / "examples" / "memcached")
+    text = "Widgets of widget-operator: widgets.acme.example, widget pods, WIDGETS, widgeting"
 
-    monkeypatch.setattr(chart_templates, "PROJECT", load(REFERENCE.root / "examples/memcached"))
+    monkeypatch.setattr(shared, "PROJECT", memcached)
 
-    assert chart_templates.renamed(text, kind) == (
-        "Memcacheds of memcached-operator: memcacheds.cache.example.com, memcached pods, MESSAGES, "
-        "messaging"
+    assert shared.renamed(text, memcached.kinds[0]) == (
+        "Memcacheds of memcached-operator: memcacheds.cache.example.com, memcached pods, WIDGETS, "
+        "widgeting"
     )
 
 
 def test_whoever_removes_everything_is_told_to_remove_every_kind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    memcached = load(REFERENCE.root / "examples" / "memcached")
+    memcached = load(paths.CHECKOUT / "examples" / "memcached")
     letter = msgspec.structs.replace(memcached.kinds[0], kind="Letter", plural="letters")
     project = msgspec.structs.replace(memcached, kinds=(*memcached.kinds, letter))
-    monkeypatch.setattr(chart_templates, "PROJECT", project)
+    for module in (chart_templates, shared):
+        monkeypatch.setattr(module, "PROJECT", project)
 
     written = chart_templates.files()
+    readme = shared.FOLDER / "crds-chart" / "README.md.in"
+    written[project.crds_chart / readme.name] = shared.text(readme)
 
     crds = "memcacheds.cache.example.com letters.cache.example.com"
     for file, before in (

@@ -8,7 +8,7 @@ mark `long` are left out unless an option of pytest, `-m`, says otherwise.
 from pathlib import Path
 
 from kopf_kit.commands import crd, pytest_runs
-from kopf_kit.pack.project import PROJECT, REFERENCE
+from kopf_kit.pack.project import PROJECT
 from kopf_kit.program import passing_on
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import olm, paths
@@ -29,7 +29,7 @@ def run(arguments: list[str]) -> int:
     cluster = clusters.up(clusters.TEST_NAME)
     if cluster.existing:
         _refuse_users_crd(cluster)
-    if PROJECT.root != REFERENCE.root:
+    if not PROJECT.is_the_checkouts:
         return _pytest(PROJECT.root / "tests" / "e2e", cluster, arguments)
     e2e = _TESTS / "e2e"
     alone = [folder for folder in (e2e / "chart", e2e / "alone") if folder.is_dir()]
@@ -45,7 +45,7 @@ def run(arguments: list[str]) -> int:
 def run_olm(arguments: list[str]) -> int:
     """Run only the tests of OLM."""
     cluster = olm.up(clusters.TEST_NAME)
-    if PROJECT.root == REFERENCE.root:
+    if PROJECT.is_the_checkouts:
         return _pytest(_TESTS / "olm", cluster, arguments)
     shared, own = _TESTS / "projects" / "test_olm.py", PROJECT.root / "tests" / "e2e"
     codes = [_pytest(tests, cluster, arguments, INSTALLED_BY="olm") for tests in (shared, own)]

@@ -9,7 +9,8 @@ dockerfile          the Dockerfile of another operator, from the reference's
 image, artifacts    the operator's image; images and charts in a registry
 chart_package       packages the charts with a registry's images, and pushes them
 olm_images          the bundle's and catalog's images, pushed to a registry
-chart_templates     the parts of a chart that all operators share
+shared              the files that all operators share, with a project's own names
+chart_templates     writes those of a chart, the runbooks and OLM's settings
 pod_images          what a chart has of the images of the operator's Pods
 samples             the objects that users are shown, in the chart and in the bundle
 chart_docs          a chart's README and values.schema.json, from its values.yaml

@@ -3,7 +3,8 @@
 import re
 from typing import Any
 
-from kopf_kit.pack.project import PROJECT, REFERENCE
+from kopf_kit.pack import shared
+from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig.run import HackError
 
 Schema = dict[str, Any]
@@ -84,15 +85,14 @@ _TLS: dict[str, Schema] = {
 
 def _alerts() -> list[str]:
     """Return the names of the chart's alerts: those that all operators share, and its own."""
-    rule = REFERENCE.chart / "templates" / "monitoring" / "prometheusrule.yaml"
-    common = rule.read_text().replace(REFERENCE.alerts, PROJECT.alerts)
     own = PROJECT.written_chart / "templates" / "_operator.tpl"
     if not own.is_file():
         raise HackError(
             f"{own} is missing: it has the flags, the checks and the alerts that only "
-            f"{PROJECT.name} has, as {REFERENCE.chart / 'templates' / own.name} has its own"
+            f"{PROJECT.name} has"
         )
-    return re.findall(r"^- alert: (\w+)", common + own.read_text(), re.MULTILINE)
+    alerts = shared.text(shared.ALERTS) + own.read_text()
+    return re.findall(r"^- alert: (\w+)", alerts, re.MULTILINE)
 
 
 #: The schema of each kind that `# @schema <kind>` can select.
@@ -152,8 +152,8 @@ KINDS: dict[str, Schema] = {
         "not": {"pattern": _LONG_PREFIX},
     },
     "objects": _OBJECTS,
-    # The API server checks the message Pods' fields only once a Message exists, so they are listed
-    # here. runAsUser is a value of its own.
+    # The API server checks the fields of an operator's Pods only once there is one, so they are
+    # listed here. runAsUser is a value of its own.
     "podSecurityContext": closed(
         appArmorProfile=OBJECT,
         fsGroup={"type": "integer"},

@@ -11,25 +11,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from kopf_kit.pack.project import PROJECT, REFERENCE, Project
+import kopf_runtime
+from kopf_kit.pack.project import PROJECT, Project
 from kopf_kit.rig import cache, paths, tools
 from kopf_kit.rig.run import output
 
 #: The folders in which generated files and those that people write are side by side.
 _SHARED = ("charts", "olm", "catalog")
-#: What the files of all operators are generated from, beside the kit.
-_OF_THE_REFERENCE = (
-    *(
-        "charts",
-        "olm",
-        "docs/runbooks",
-        "docs/icon.svg",
-        "operator",
-        "packages/kopf-runtime/src",
-        "Dockerfile",
-        "PROJECT",
-    ),
-)
 #: The file that says from which sources the others were generated.
 _STAMP = ".generated-from"
 
@@ -95,5 +83,5 @@ def leftovers(generated: set[Path]) -> list[Path]:
 
 def _sources(project: Project) -> str:
     """Return a hash of everything that the files of a nested project are generated from."""
-    common = (REFERENCE.root / name for name in _OF_THE_REFERENCE)
-    return cache.digest(paths.KIT, *common, project.root)
+    runtime = Path(kopf_runtime.__file__).parent
+    return cache.digest(paths.KIT, runtime, paths.CHECKOUT / "Dockerfile", project.root)

@@ -16,11 +16,8 @@ from typing import Annotated
 import msgspec
 
 from kopf_kit.rig import names, paths
-from kopf_kit.rig.names import Label
+from kopf_kit.rig.names import PLUGIN, Label
 from kopf_kit.rig.run import HackError
-
-#: Our key in `plugins`, which is also the value of `layout`.
-PLUGIN = "kopf-runtime.myorg.dev/v1"
 
 # The API server's limits: a DNS subdomain, the name of a kind, a version of an API.
 _Domain = Annotated[
@@ -103,13 +100,15 @@ class Panel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     query: str
 
 
-class _Plugin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Plugin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     package: _Module
     samples: dict[_KindName, str | _Paths]
     manager: _Values = ""
     images: tuple[Image, ...] = ()
     panels: tuple[Panel, ...] = ()
     extension: _Values = ""
+    #: Read by `kopf_kit.rig.names`.
+    registry_port: int = 0
 
 
 class _Plugins(msgspec.Struct, frozen=True):
@@ -153,7 +152,7 @@ class Project(msgspec.Struct, frozen=True):
         It is the project's own folder. But a project in another's repository has it below build/:
         `kopf_kit.pack.nested` says why, and what else is there.
         """
-        if self.root == names.REFERENCE or paths.CHECKOUT not in self.root.parents:
+        if self.root == paths.CHECKOUT or paths.CHECKOUT not in self.root.parents:
             return self.root
         return paths.BUILD / self.root.relative_to(paths.CHECKOUT)
 
@@ -174,9 +173,9 @@ class Project(msgspec.Struct, frozen=True):
 
     @property
     def icon(self) -> Path:
-        """The picture that catalogs show: the project's own, or else the checkout's."""
-        icon = Path("docs", "icon.svg")
-        return self.root / icon if (self.root / icon).is_file() else paths.CHECKOUT / icon
+        """The picture that catalogs show: the project's own, or else the one of all operators."""
+        icon = self.root / "docs" / "icon.svg"
+        return icon if icon.is_file() else Path(__file__).parent / "reference" / "icon.svg"
 
     @property
     def crds_chart(self) -> Path:
@@ -213,9 +212,14 @@ class Project(msgspec.Struct, frozen=True):
         return importlib.import_module(name)
 
     @property
+    def is_the_checkouts(self) -> bool:
+        """Whether it is the operator of the repository itself, not of a folder of it."""
+        return self.root == paths.CHECKOUT
+
+    @property
     def option(self) -> str:
         """What a command of `make` says more to be about it: nothing for the checkout's own."""
-        if self.root == paths.CHECKOUT:
+        if self.is_the_checkouts:
             return ""
         return f" PROJECT={self.root.relative_to(paths.CHECKOUT)}"
 
@@ -247,16 +251,9 @@ class Project(msgspec.Struct, frozen=True):
 
 def load(root: Path) -> Project:
     """Return what the file PROJECT in a folder says; raise HackError with what is wrong in it."""
-    project = _read(root)
-    _check(project, root / "PROJECT")
-    return project
-
-
-def _read(root: Path) -> Project:
-    """Return what the file PROJECT in a folder says, whether its code is there or not."""
     file = names.read(root, _File)
     plugin = file.plugins.own
-    return Project(
+    project = Project(
         root=root,
         name=file.project_name,
         domain=file.domain,
@@ -271,6 +268,8 @@ def _read(root: Path) -> Project:
         panels=plugin.panels,
         extension=plugin.extension,
     )
+    _check(project, root / "PROJECT")
+    return project
 
 
 def _check(project: Project, path: Path) -> None:
@@ -290,7 +289,5 @@ def _check(project: Project, path: Path) -> None:
             raise HackError(f"{path}: the sample {sample} does not exist; `samples` names files")
 
 
-#: The charts of all other projects have their common templates of this one's.
-REFERENCE = _read(names.REFERENCE)
 #: The one that is worked on: the checkout's own, or that of the folder which the variable names.
 PROJECT = load(paths.CHECKOUT / os.environ.get("PROJECT", ""))

@@ -23,16 +23,25 @@ def _checkout() -> Path:
 
 
 CHECKOUT = _checkout()
-#: The operator of whose chart and Dockerfile those of all others are made.
-REFERENCE = CHECKOUT
 
 #: A DNS label, as the API server defines it.
 Label = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 _Content = TypeVar("_Content")
+#: Our key in `plugins`, which is also the value of `layout`.
+PLUGIN = "kopf-runtime.myorg.dev/v1"
+
+
+class _Plugin(msgspec.Struct, frozen=True, rename="camel"):
+    registry_port: int = 0
+
+
+class _Plugins(msgspec.Struct, frozen=True):
+    own: _Plugin = msgspec.field(name=PLUGIN, default=_Plugin())
 
 
 class _File(msgspec.Struct, frozen=True, rename="camel"):
     project_name: Label
+    plugins: _Plugins = _Plugins()
 
 
 def has_project() -> bool:
@@ -46,10 +55,9 @@ def prefix() -> str:
     return read(CHECKOUT, _File).project_name
 
 
-@functools.cache
-def kit() -> str:
-    """Return the name of the kit, which all operators made with it share."""
-    return read(REFERENCE, _File).project_name
+def registry_port() -> int:
+    """Return the port that PROJECT chooses for the registry, or zero."""
+    return read(CHECKOUT, _File).plugins.own.registry_port
 
 
 def registry() -> str:

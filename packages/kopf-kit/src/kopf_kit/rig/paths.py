@@ -1,5 +1,6 @@
 """Paths of folders and files; used by every module of the kit."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -23,10 +24,14 @@ KIT = RECIPES.parent
 def cache() -> Path:
     """Return the folder of the parts shared by all checkouts; create it if it is missing.
 
-    Operators that have the same kit share it, too: a part is named after its recipe.
+    All operators share it: a part is named after its recipe.
     """
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / names.kit()
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = base / "kopf-kit"
+    # Before 0.1.0 it had the checkout's name; to build all parts again would take minutes.
+    if (base / names.prefix()).is_dir() and not folder.exists():
+        with contextlib.suppress(FileExistsError):  # another process has just done it
+            folder.symlink_to(names.prefix())
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

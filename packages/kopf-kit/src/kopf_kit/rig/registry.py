@@ -18,16 +18,16 @@ from kopf_kit.rig.run import HackError, answer, tail
 from kopf_kit.rig.steps import step
 
 
-def port(operator: str, kit: str) -> int:
-    """Return the port of an operator's registry: 5001 for the kit's own operator.
+def port(operator: str) -> int:
+    """Return the port of an operator's registry, unless its PROJECT says `registryPort`.
 
-    Other operators have ports of their own, so that their registries can run on one machine.
+    Each has a port of its own, so that the registries of several can run on one machine.
     """
-    return 5001 if operator == kit else 5100 + zlib.crc32(operator.encode()) % 900
+    return 5100 + zlib.crc32(operator.encode()) % 900
 
 
 NAME = names.registry()
-PORT = port(names.prefix(), names.kit())
+PORT = names.registry_port() or port(names.prefix())
 ADDRESS = f"localhost:{PORT}"
 _NETWORK = "kind"
 

@@ -1,0 +1,216 @@
+{{/* Combinations of values that cannot work; values.schema.json refuses what is wrong by itself.
+Each stops the installation with one sentence that says what is wrong and what to do. */}}
+{{- define "widget-operator.validate" -}}
+{{- $replicas := int .Values.replicaCount }}
+{{- $lease := .Values.leaderElection }}
+{{- if not $lease.enabled }}
+{{- if gt $replicas 1 }}
+{{- fail (printf "replicaCount is %d, but leaderElection.enabled is false: several operators would work on the same Widgets. Enable leader election, or set replicaCount to 1." $replicas) }}
+{{- end }}
+{{- if ne (default "Recreate" (default dict .Values.strategy).type) "Recreate" }}
+{{- fail (printf "strategy.type is %s, but leaderElection.enabled is false: during a rollout two operators would work on the same Widgets. Enable leader election, or leave strategy empty." .Values.strategy.type) }}
+{{- end }}
+{{- end }}
+{{- if not (and (lt (int $lease.retryPeriodSeconds) (int $lease.renewDeadlineSeconds)) (lt (int $lease.renewDeadlineSeconds) (int $lease.leaseDurationSeconds))) }}
+{{- fail (printf "leaderElection: retryPeriodSeconds (%d) must be less than renewDeadlineSeconds (%d), and that less than leaseDurationSeconds (%d)." (int $lease.retryPeriodSeconds) (int $lease.renewDeadlineSeconds) (int $lease.leaseDurationSeconds)) }}
+{{- end }}
+{{- if and .Values.watchNamespaces .Values.watchNamespaceSelector }}
+{{- fail "watchNamespaces and watchNamespaceSelector are both set: one lists the namespaces, the other finds them by their labels. Leave one of them empty." }}
+{{- end }}
+{{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
+{{- fail "serviceAccount.create is false, so serviceAccount.name must say which existing ServiceAccount the operator uses." }}
+{{- end }}
+{{- include "widget-operator.validateDisruptionBudget" . }}
+{{- include "widget-operator.validateMetrics" . }}
+{{- include "widget-operator.validateRollout" . }}
+{{- include "widget-operator.validateNames" (dict "value" "extraEnv" "items" .Values.extraEnv "ours" (list "POD_NAME" "POD_NAMESPACE")) }}
+{{- range .Values.extraEnv }}
+{{- if hasPrefix "WIDGET_OPERATOR_" .name }}
+{{- fail (printf "extraEnv has %s, but the chart's arguments prevail over the environment. Use the chart's value for it, or extraArgs." .name) }}
+{{- end }}
+{{- end }}
+{{- include "widget-operator.validateNames" (dict "value" "extraVolumes" "items" .Values.extraVolumes "ours" (ternary (list "metrics-certificate") list .Values.metrics.secure.enabled)) }}
+{{- include "widget-operator.validateNames" (dict "value" "extraContainers and initContainers" "items" (concat (default list .Values.initContainers) (default list .Values.extraContainers)) "ours" (list "operator")) }}
+{{- include "widget-operator.validatePod" . }}
+{{- include "widget-operator.validateTolerations" (dict "value" "tolerations" "items" .Values.tolerations) }}
+{{- include "widget-operator.validateImage" (dict "value" "image" "image" .Values.image "root" .) }}
+{{- include "widget-operator.validateImages" . }}
+{{- include "widget-operator.validateOwn" . }}
+{{- end }}
+
+{{/* From (dict "value" <which value> "image" <values> "root" $). The global registry goes before the
+image's own, so it counts here, too. */}}
+{{- define "widget-operator.validateImage" -}}
+{{- $value := .value }}
+{{- $repository := .image.repository }}
+{{- $registry := default .image.registry (default dict .root.Values.global).imageRegistry }}
+{{- if contains "://" (default "" $registry) }}
+{{- fail (printf "The registry of %s is %s, but a registry has no scheme. Set %s.registry, or global.imageRegistry, to %s." $value $registry $value (regexReplaceAll "^.*://" $registry "")) }}
+{{- end }}
+{{- if regexMatch "[:@][^/]*$" $repository }}
+{{- fail (printf "%s.repository is %s, but a repository has no tag and no digest. Leave it out, and set %s.tag or %s.digest." $value $repository $value $value) }}
+{{- end }}
+{{- if and $registry (regexMatch "^([^/]*[.:][^/]*|localhost)/" $repository) }}
+{{- fail (printf "%s.repository is %s, which names a registry, but so does %s. Leave it out of the repository, and set %s.registry instead." $value $repository $registry $value) }}
+{{- end }}
+{{- /* As Kubernetes reads one: github.com/distribution/reference. The host may have upper case. */}}
+{{- $path := regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $repository "" }}
+{{- if $registry }}
+{{- $path = regexReplaceAll "^[^/]*/" (printf "%s/%s" (trimSuffix "/" $registry) $repository) "" }}
+{{- end }}
+{{- $part := "[a-z0-9]+(([.]|__?|-+)[a-z0-9]+)*" }}
+{{- if not (regexMatch (printf "^%s(/%s)*$" $part $part) $path) }}
+{{- fail (printf "%s has the path %s, but the path of an image has lower case letters and digits, and between them \".\", \"_\", \"-\" or \"/\". Correct %s.repository, or the path of the registry." $value $path $value) }}
+{{- end }}
+{{- end }}
+
+{{- define "widget-operator.validatePod" -}}
+{{- $volumes := list }}
+{{- range .Values.extraVolumes }}{{ $volumes = append $volumes .name }}{{ end }}
+{{- range .Values.extraVolumeMounts }}
+{{- if not (has .name $volumes) }}
+{{- fail (printf "extraVolumeMounts has %s, but no volume of extraVolumes is called so. Add the volume, or leave the mount out." .name) }}
+{{- end }}
+{{- end }}
+{{- if not (or .Values.serviceAccount.automountToken .Values.extraVolumeMounts) }}
+{{- fail "serviceAccount.automountToken is false, and extraVolumeMounts bring no other token: the operator could not log in. Set it to true, or mount a token." }}
+{{- end }}
+{{- if and (eq (default "" .Values.dnsPolicy) "None") (not (default dict .Values.dnsConfig).nameservers) }}
+{{- fail "dnsPolicy is None, but dnsConfig.nameservers is empty: Kubernetes refuses such a Pod. Name a server, or leave dnsPolicy empty." }}
+{{- end }}
+{{- end }}
+
+{{/* What the API server would say of tolerations; for those of widget Pods it would say so late.
+From (dict "value" <which value> "items" <tolerations>). */}}
+{{- define "widget-operator.validateTolerations" -}}
+{{- $value := .value }}
+{{- range .items }}
+{{- if and .value (eq (default "Equal" .operator) "Exists") }}
+{{- fail (printf "%s has the value %s beside the operator Exists, which holds for any. Leave the value out, or take the operator Equal." $value .value) }}
+{{- end }}
+{{- if and (not .key) (ne (default "Equal" .operator) "Exists") }}
+{{- fail (printf "%s has no key beside the operator %s. Name the key, or take the operator Exists, which then holds for all taints." $value (default "Equal" .operator)) }}
+{{- end }}
+{{- if and (hasKey . "tolerationSeconds") (ne (default "" .effect) "NoExecute") }}
+{{- fail (printf "%s has tolerationSeconds beside another effect than NoExecute: only that one evicts. Set the effect, or leave the seconds out." $value) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "widget-operator.validateRollout" -}}
+{{- $strategy := default dict .Values.strategy }}
+{{- $rolling := default dict $strategy.rollingUpdate }}
+{{- if and $rolling (or (eq (default "" $strategy.type) "Recreate") (not .Values.leaderElection.enabled)) }}
+{{- fail "strategy.rollingUpdate is set, but the rollout is a Recreate, because of strategy.type or because leaderElection.enabled is false. Leave rollingUpdate out, or change those." }}
+{{- end }}
+{{- $none := list "0" "0%" }}
+{{- if and (has (toString $rolling.maxSurge) $none) (has (toString $rolling.maxUnavailable) $none) }}
+{{- fail "strategy.rollingUpdate.maxSurge and strategy.rollingUpdate.maxUnavailable are both 0: no operator could ever be replaced. Raise one of them." }}
+{{- end }}
+{{- end }}
+
+{{/* From (dict "value" <which value> "items" <objects with names> "ours" <names that are taken>). */}}
+{{- define "widget-operator.validateNames" -}}
+{{- $value := .value }}
+{{- $seen := list }}
+{{- $ours := default list .ours }}
+{{- range .items }}
+{{- if has .name $ours }}
+{{- fail (printf "%s has %s, which the chart sets itself: Kubernetes takes each name once. Leave it out, or name it otherwise." $value .name) }}
+{{- end }}
+{{- if has .name $seen }}
+{{- fail (printf "%s has %s twice: Kubernetes takes each name once. Leave one of them out." $value .name) }}
+{{- end }}
+{{- $seen = append $seen .name }}
+{{- end }}
+{{- end }}
+
+{{- define "widget-operator.validateDisruptionBudget" -}}
+{{- $minimum := include "widget-operator.text" .Values.podDisruptionBudget.minAvailable }}
+{{- $maximum := include "widget-operator.text" .Values.podDisruptionBudget.maxUnavailable }}
+{{- if and $minimum $maximum }}
+{{- fail "podDisruptionBudget.minAvailable and podDisruptionBudget.maxUnavailable are both set: Kubernetes takes only one of them. Set the other to \"\"." }}
+{{- end }}
+{{- if include "widget-operator.hasDisruptionBudget" . }}
+{{- $replicas := int .Values.replicaCount }}
+{{- if has $maximum (list "0" "0%") }}
+{{- fail (printf "podDisruptionBudget.maxUnavailable is %s: no node that runs an operator could ever be drained. Set it to 1." $maximum) }}
+{{- end }}
+{{- if $minimum }}
+{{- $stay := int (trimSuffix "%" $minimum) }}
+{{- if hasSuffix "%" $minimum }}
+{{- /* Kubernetes rounds up. */}}
+{{- $stay = div (add (mul $stay $replicas) 99) 100 | int }}
+{{- end }}
+{{- if ge $stay $replicas }}
+{{- fail (printf "podDisruptionBudget.minAvailable is %s, which is all of the %d replicas: no node that runs one could ever be drained. Lower it, or raise replicaCount." $minimum $replicas) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "widget-operator.validateMetrics" -}}
+{{- include "widget-operator.validateSecureMetrics" . }}
+{{- $metrics := .Values.metrics }}
+{{- if not $metrics.enabled }}
+{{- range list "secure" "serviceMonitor" "podMonitor" "prometheusRule" "dashboard" }}
+{{- if (get $metrics .).enabled }}
+{{- fail (printf "metrics.%s.enabled is true, but metrics.enabled is false: there is nothing to be scraped. Enable the metrics, or disable metrics.%s." . .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if and $metrics.serviceMonitor.enabled $metrics.podMonitor.enabled }}
+{{- fail "metrics.serviceMonitor.enabled and metrics.podMonitor.enabled are both true: every operator would be scraped twice. Disable one of them." }}
+{{- end }}
+{{- if and $metrics.serviceMonitor.enabled (not $metrics.service.enabled) }}
+{{- fail "metrics.serviceMonitor.enabled is true, but metrics.service.enabled is false: there is no Service to be scraped. Enable it, or use metrics.podMonitor." }}
+{{- end }}
+{{- range $name := list "serviceMonitor" "podMonitor" }}
+{{- $monitor := get $metrics $name }}
+{{- $interval := include "widget-operator.milliseconds" $monitor.interval | int64 }}
+{{- if and $interval (gt (include "widget-operator.milliseconds" $monitor.scrapeTimeout | int64) $interval) }}
+{{- fail (printf "metrics.%s.scrapeTimeout is %s, which is more than its interval of %s: Prometheus refuses that. Lower it." $name $monitor.scrapeTimeout $monitor.interval) }}
+{{- end }}
+{{- end }}
+{{- if eq (int $metrics.service.port) (int $metrics.service.healthPort) }}
+{{- fail (printf "metrics.service.port and metrics.service.healthPort are both %d: a Service has each port once. Change one of them." (int $metrics.service.port)) }}
+{{- end }}
+{{- end }}
+
+{{- define "widget-operator.validateSecureMetrics" -}}
+{{- $metrics := .Values.metrics }}
+{{- $secure := $metrics.secure }}
+{{- $certificate := or $secure.secretName $secure.certManager.enabled }}
+{{- if and $certificate (not $secure.enabled) }}
+{{- fail "metrics.secure names a certificate, but metrics.secure.enabled is false: the metrics would be plain, and everyone who reaches the Pod could read them. Set it to true, or leave the certificate out." }}
+{{- end }}
+{{- if and $secure.enabled (not $certificate) }}
+{{- fail "metrics.secure.enabled is true, but there is no certificate. Name a Secret that has one in metrics.secure.secretName, or enable metrics.secure.certManager." }}
+{{- end }}
+{{- range $name := list "serviceMonitor" "podMonitor" }}
+{{- $monitor := get $metrics $name }}
+{{- if and $secure.enabled $monitor.enabled }}
+{{- if eq (default "" $monitor.scheme) "http" }}
+{{- fail (printf "metrics.%s.scheme is http, but metrics.secure.enabled is true: nothing answers there. Leave the scheme empty." $name) }}
+{{- end }}
+{{- $home := include "widget-operator.namespace" $ }}
+{{- if and (not $monitor.tlsConfig) (ne $home (default $home $monitor.namespace)) }}
+{{- fail (printf "metrics.%s.tlsConfig is empty, and the Secret that it would name is not in the monitor's namespace, %s. Say there how Prometheus trusts the certificate, or leave metrics.%s.namespace empty." $name $monitor.namespace $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if and $secure.enabled $metrics.podMonitor.enabled (not $metrics.podMonitor.authorization) }}
+{{- fail "metrics.podMonitor.authorization is empty, but metrics.secure.enabled is true: a PodMonitor cannot tell Prometheus to send its own token. Name a Secret with a token there, or use metrics.serviceMonitor." }}
+{{- end }}
+{{- end }}
+
+{{/* The length of a Prometheus duration such as 1m30s. */}}
+{{- define "widget-operator.milliseconds" -}}
+{{- $units := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000 "w" 604800000 "y" 31536000000 }}
+{{- $sum := 0 }}
+{{- range regexFindAll "[0-9]+(ms|[smhdwy])" (default "" .) -1 }}
+{{- $number := regexFind "^[0-9]+" . }}
+{{- $sum = add $sum (mul (int64 $number) (int64 (get $units (trimPrefix $number .)))) }}
+{{- end }}
+{{- $sum }}
+{{- end }}

@@ -1,0 +1,67 @@
+"""The files of `reference/`, which all operators share, with a project's own names in them.
+
+The reference is written for an operator that does not exist: widget-operator serves the kind
+`Widget`. A project gets these files with its own names in place of these: the templates and the
+values of its charts, its runbooks, OLM's settings, its Dockerfile. `kopf_kit.pack.chart_templates`
+and `kopf_kit.pack.dockerfile` write them.
+"""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from kopf_kit.pack.project import PROJECT, Kind
+
+FOLDER = Path(__file__).parent / "reference"
+#: The template of the alerts that all operators have, each of which has a runbook of its name.
+ALERTS = FOLDER / "chart" / "templates" / "monitoring" / "prometheusrule.yaml"
+#: All spellings of the reference's name, after the owner of its images.
+_NAMES = ("acme/", "widget-operator", "WIDGET_OPERATOR_", "widget_operator_", "WidgetOperator")
+#: All spellings of its kind's name, the longest first, as one may contain another.
+_WORDS = ("widgets.acme.example", "acme.example", "Widgets", "Widget", "widgets", "widget")
+#: Files whose commands concern all kinds, such as those that remove everything.
+_OF_ALL_KINDS = ("NOTES.txt", "README.md.in")
+_COMMAND = re.compile(r"^(?:\$ )?kubectl .*$", re.MULTILINE)
+
+
+def renamed(text: str, kind: Kind) -> str:
+    """Return a text of the reference with the names of the project and of a kind."""
+    ours = f"{_owner()}/", PROJECT.name, PROJECT.variables, PROJECT.metrics, PROJECT.alerts
+    names = dict(zip(_NAMES, ours, strict=True))
+    kinds = kind.crd, kind.qualified_group, kind.many, kind.kind, kind.plural, kind.kind.lower()
+    words = dict(zip(_WORDS, kinds, strict=True))
+    # A single pass, so that no replacement is replaced again.
+    parts = [*map(re.escape, names), *(rf"\b{re.escape(word)}\b" for word in words)]
+    return re.sub("|".join(parts), lambda match: (names | words)[match[0]], text)
+
+
+def text(file: Path) -> str:
+    """Return the text of a file of the reference with the names of the project and its kinds."""
+    renamed_text = renamed(file.read_text(), PROJECT.kinds[0])
+    if file.name not in _OF_ALL_KINDS:
+        return renamed_text
+    return _COMMAND.sub(lambda command: _of_all_kinds(command[0]), renamed_text)
+
+
+def source(file: Path) -> str:
+    """Return how a generated file names the file that it is generated from."""
+    return f"kopf_kit/pack/{file.relative_to(FOLDER.parent)}"
+
+
+def _owner() -> str:
+    """Return the owner of the chart's home, such as myorg for https://github.com/myorg/…."""
+    home: str = yaml.safe_load((PROJECT.written_chart / "Chart.yaml").read_text())["home"]
+    return home.split("/")[3]
+
+
+def _of_all_kinds(command: str) -> str:
+    """Return a command about the first kind as one about all."""
+    first = PROJECT.kinds[0]
+    words = command.split(" ")
+    for index, word in enumerate(words):
+        if word == first.plural:
+            words[index] = ",".join(kind.plural for kind in PROJECT.kinds)
+        elif first.crd in word:
+            words[index] = " ".join(word.replace(first.crd, kind.crd) for kind in PROJECT.kinds)
+    return " ".join(words)
