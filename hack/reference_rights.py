@@ -73,7 +73,8 @@ _ROLES = {
 
 def roles(say: Say) -> Iterator[str]:
     """Yield a section for each role."""
-    found = dict(_rendered())
+    others = tuple(f"{kind.crd}-" for kind in PROJECT.kinds[1:])  # whose roles are the same
+    found = {name: rules for name, rules in _rendered() if not name.startswith(others)}
     if odd := found.keys() ^ _ROLES.keys():
         raise HackError(
             f"hack/reference_rights.py and the chart have different roles: {', '.join(odd)}"
