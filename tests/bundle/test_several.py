@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from kopf_kit.pack.project import PLUGIN
 from kopf_kit.pack.rules import problems
 from kopf_kit.rig import paths
+from kopf_kit.rig.names import PLUGIN
 
 #: What the operator has beside the Message.
 LETTER = '''

@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from kopf_kit.pack import nested, project
-from kopf_kit.pack.project import PLUGIN, PROJECT
+from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import names, paths, registry
+from kopf_kit.rig.names import PLUGIN
 from kopf_kit.rig.run import HackError
 from message_operator.settings import PROGRAM
 
