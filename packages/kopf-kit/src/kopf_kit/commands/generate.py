@@ -53,7 +53,7 @@ def verify() -> int:
 
 def problems() -> Iterator[str]:
     """Yield a sentence for each mistake in the files in git."""
-    if (PROJECT.root / "olm").is_dir():
+    if PROJECT.has_olm:
         yield from rules.problems(bundle.BUNDLE, catalog.CATALOG)
     for file in catalog.unreleased():
         yield f"{_name(file)} is of a version that was never released: run `kopf-kit generate`"

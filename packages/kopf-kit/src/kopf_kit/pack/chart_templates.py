@@ -29,7 +29,7 @@ def files() -> dict[Path, str]:
     folders = {
         "chart": PROJECT.chart,
         "crds-chart": PROJECT.crds_chart,
-        "olm": PROJECT.olm,
+        **({"olm": PROJECT.olm} if PROJECT.has_olm else {}),
         "runbooks": PROJECT.built / _RUNBOOKS,
     }
     return {

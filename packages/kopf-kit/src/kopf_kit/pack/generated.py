@@ -33,7 +33,7 @@ def _of_the_chart_s_sources() -> dict[Path, str]:
 
 def _of_the_charts() -> dict[Path, str]:
     made = {**chart_docs.files(crds_chart.CHART)}
-    if (PROJECT.root / "olm").is_dir():
+    if PROJECT.has_olm:
         made |= {**bundle.files(), **catalog.files(), **manifests.files()}
     own = extension.load()
     return made if own is None else {**made, **own.files()}

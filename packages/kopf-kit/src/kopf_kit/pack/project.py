@@ -172,6 +172,11 @@ class Project(msgspec.Struct, frozen=True):
         return self.built / "olm"
 
     @property
+    def has_olm(self) -> bool:
+        """Whether it is packed for OLM, too."""
+        return (self.root / "olm" / "csv.yaml").is_file()
+
+    @property
     def icon(self) -> Path:
         """The picture that catalogs show: the project's own, or else the one of all operators."""
         icon = self.root / "docs" / "icon.svg"
