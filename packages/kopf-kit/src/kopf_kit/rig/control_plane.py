@@ -22,7 +22,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kopf_kit.rig import golang, names, versions
+from kopf_kit.rig import golang, versions
 from kopf_kit.rig.run import HackError, tail
 
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager")
@@ -41,7 +41,8 @@ class ControlPlane:
 
     `users` maps the name of each further user to a group; the name is also the user's token.
     `flags` are further flags of the API server. `kubernetes` is one of `versions.PROVED`.
-    `variables` are added to the environment of the components.
+    `variables` are added to the environment of the components. With `installed`, programs of this
+    machine are preferred to built ones.
     """
 
     def __init__(
@@ -50,13 +51,16 @@ class ControlPlane:
         flags: Sequence[str] = (),
         kubernetes: str = versions.NEWEST,
         variables: Mapping[str, str] | None = None,
+        *,
+        installed: bool = False,
     ) -> None:
         memory = _MEMORY if _MEMORY.is_dir() else None
-        self.folder = Path(tempfile.mkdtemp(prefix=f"{names.prefix()}-", dir=memory))
+        self.folder = Path(tempfile.mkdtemp(prefix="kopf-kit-", dir=memory))
         #: The folder that etcd keeps its data in.
         self.data = self.folder / "etcd"
         self.kubernetes = kubernetes
         self._flags = tuple(flags)
+        self._installed = installed
         self._variables = dict(variables or {})
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._etcd, self._peer, self._secure = _free_ports(3)
@@ -74,7 +78,7 @@ class ControlPlane:
         """Start etcd with the existing data."""
         client, peer = (f"http://127.0.0.1:{port}" for port in (self._etcd, self._peer))
         self.run(
-            "etcd", golang.program("etcd"),
+            "etcd", self._program("etcd"),
             f"--data-dir={self.data}", "--unsafe-no-fsync", "--log-level=error",
             f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
             f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
@@ -83,9 +87,8 @@ class ControlPlane:
 
     def start_api_server(self) -> None:
         """Start the API server; `wait` until it is ready."""
-        [program] = golang.kubernetes(self.kubernetes, "kube-apiserver")
         self.run(
-            "kube-apiserver", program,
+            "kube-apiserver", self._program("kube-apiserver"),
             f"--etcd-servers=http://127.0.0.1:{self._etcd}",
             "--bind-address=127.0.0.1", f"--secure-port={self._secure}",
             f"--cert-dir={self.certificates}",
@@ -105,13 +108,20 @@ class ControlPlane:
         The garbage collector looks for new kinds only every 30 s. `flags` are further flags of
         their manager.
         """
-        [program] = golang.kubernetes(self.kubernetes, "kube-controller-manager")
         self.run(
-            "kube-controller-manager", program,
+            "kube-controller-manager", self._program("kube-controller-manager"),
             f"--kubeconfig={self.kubeconfig('controllers')}", "--leader-elect=false",
             "--secure-port=0", f"--controllers={','.join(names)}",
             "--kube-api-qps=500", "--kube-api-burst=500", *flags,
         )  # fmt: skip
+
+    def _program(self, name: str) -> Path:
+        found = installed_program(name) if self._installed else None
+        if found is not None:
+            return found
+        if name == "etcd":
+            return golang.program(name)
+        return golang.kubernetes(self.kubernetes, name)[0]
 
     @property
     def certificates(self) -> Path:
@@ -181,6 +191,18 @@ class ControlPlane:
                         f"its log ends:\n{tail(self.log('kube-apiserver'))}"
                     ) from error
                 time.sleep(0.1)
+
+
+def installed_program(name: str) -> Path | None:
+    """Return a program of envtest's folder, or of the PATH; None if there is none, or KUBERNETES.
+
+    The variable KUBEBUILDER_ASSETS names the folder that `setup-envtest use -p path` prints. It has
+    no kube-controller-manager. The variable KUBERNETES asks for a version that is built.
+    """
+    if os.environ.get("KUBERNETES"):
+        return None
+    found = shutil.which(name, path=os.environ.get("KUBEBUILDER_ASSETS")) or shutil.which(name)
+    return Path(found) if found else None
 
 
 def chosen() -> str:

@@ -31,11 +31,12 @@ CONTROLLERS = (
 def running(*flags: str, users: Iterable[str] = (OPERATOR,)) -> Iterator[ControlPlane]:
     """Run a control plane during the block, without its controllers.
 
-    `flags` are further flags of the API server, and `users` those that operators run as.
+    Its programs are envtest's (KUBEBUILDER_ASSETS), the PATH's, or built. `flags` are further
+    flags of the API server, and `users` those that operators run as.
     """
     kubernetes = chosen()
     flags = (*_FLAGS, *_BETA.get(kubernetes, ()), *flags)
-    plane = ControlPlane(dict.fromkeys(users, _GROUP), flags, kubernetes, _ROOMY)
+    plane = ControlPlane(dict.fromkeys(users, _GROUP), flags, kubernetes, _ROOMY, installed=True)
     try:
         plane.start()
         plane.wait()
