@@ -29,7 +29,7 @@ def cache() -> Path:
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = base / "kopf-kit"
     # Before 0.1.0 it had the checkout's name; to build all parts again would take minutes.
-    if (base / names.prefix()).is_dir() and not folder.exists():
+    if names.has_project() and (base / names.prefix()).is_dir() and not folder.exists():
         with contextlib.suppress(FileExistsError):  # another process has just done it
             folder.symlink_to(names.prefix())
     folder.mkdir(parents=True, exist_ok=True)
