@@ -72,6 +72,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
     for part in (
         "packages",
+        "hack",
         "kubectl_message",
         "operator",
         "charts",

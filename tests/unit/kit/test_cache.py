@@ -13,7 +13,7 @@ from kopf_kit.rig.run import HackError
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path / "message-operator"
+    return tmp_path / "kopf-kit"
 
 
 def test_a_part_is_made_once_and_found_again() -> None:

@@ -26,8 +26,8 @@ from message_operator import __version__
 CHECKOUT = Path(__file__).parents[3]
 FOLDERS = sorted(file.parent for file in packages.PACKAGES.glob("*/pyproject.toml"))
 HOME = "https://github.com/myorg/message-operator/"
-#: Distributions that are run as programs.
-PROGRAMS = {"git-cliff", "uv"}
+#: Distributions that are run as programs, or are plugins that pytest loads.
+PROGRAMS = {"git-cliff", "uv", "pytest-asyncio", "pytest-timeout"}
 #: What of the kit still knows the plugin of this repository's operator, which no index has.
 UNPACKED = {"kubectl_message"}
 
@@ -180,6 +180,10 @@ def test_every_module_can_be_imported_with_what_it_asks_for_alone(
     if not extras:
         sentence = failed.pop("kopf_kit.pack.publication.materials", None)
         assert sentence is None or sentence.endswith("install kopf-kit[release]")
+        library = {name for name in failed if name.startswith("kopf_kit.testing")}
+        assert {failed.pop(name) for name in library} <= {
+            f"No module named '{name}'" for name in ("pytest", "hypothesis", "aiohttp")
+        }
     assert failed == {}
 
 
