@@ -1,9 +1,8 @@
-"""The generated files of an operator in another's repository, such as examples/memcached.
+"""The generated files of an operator that git does not have, as in examples/memcached.
 
-An author's own repository has its generated files in git, where its users look for them. Only the
-commands and the tests read those of an example, so they are below build/, in `Project.built`, with
-copies of what people wrote for the same folders. `make generate` writes them, and each command and
-test that reads them calls `ensure` first.
+Only the commands and the tests read them, unless PROJECT says `generated: .`. So they are below
+build/, in `Project.built`, with copies of what people wrote for the same folders. `generate` writes
+them, and each command and test that reads them calls `ensure` first.
 """
 
 import contextlib

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -107,6 +107,8 @@ class _Plugin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     images: tuple[Image, ...] = ()
     panels: tuple[Panel, ...] = ()
     extension: _Values = ""
+    #: The folder of the generated files, if git has them.
+    generated: Literal["", "."] = ""
     #: Read by `kopf_kit.rig.names`.
     registry_port: int = 0
 
@@ -144,17 +146,20 @@ class Project(msgspec.Struct, frozen=True):
     panels: tuple[Panel, ...] = ()
     #: The module of what the repository adds itself: `kopf_kit.pack.extension`.
     extension: str = ""
+    #: `.` if git has the generated files.
+    generated: str = ""
 
     @property
     def built(self) -> Path:
         """The folder of the charts, the bundle and all else that is generated.
 
-        It is the project's own folder. But a project in another's repository has it below build/:
-        `kopf_kit.pack.nested` says why, and what else is there.
+        It is the project's own folder if PROJECT says `generated: .`: then git has these files.
+        Else it is below build/: `kopf_kit.pack.nested` says what else is there.
         """
-        if self.root == paths.CHECKOUT or paths.CHECKOUT not in self.root.parents:
+        if self.generated or paths.CHECKOUT not in (self.root, *self.root.parents):
             return self.root
-        return paths.BUILD / self.root.relative_to(paths.CHECKOUT)
+        folder = self.root.relative_to(paths.CHECKOUT)
+        return paths.BUILD / (folder if folder.parts else "generated")
 
     @property
     def chart(self) -> Path:
@@ -272,6 +277,7 @@ def load(root: Path) -> Project:
         manager=plugin.manager or plugin.package,
         panels=plugin.panels,
         extension=plugin.extension,
+        generated=plugin.generated,
     )
     _check(project, root / "PROJECT")
     return project

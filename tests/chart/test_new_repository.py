@@ -1,0 +1,32 @@
+"""What `kopf-kit new` writes is packed at once, and git has nothing that is generated."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from kopf_kit.rig import tools
+
+KIT = (sys.executable, "-m", "kopf_kit")
+
+
+def test_a_new_repository_is_generated_below_build_and_has_no_mistakes(tmp_path: Path) -> None:
+    tools.path("helm3")
+    folder = tmp_path / "cache"
+    name = ("cache-operator", "--kind=Cache", "--group=cache.example.com", "--no-lock")
+    subprocess.run([*KIT, "new", *name, str(folder)], check=True, timeout=60, cwd=tmp_path)
+    written = {file for file in folder.rglob("*") if file.is_file() and ".git" not in file.parts}
+
+    for command in ("generate", "verify"):
+        done = subprocess.run(
+            [*KIT, command], cwd=folder, capture_output=True, text=True, check=False, timeout=300
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    there = {file for file in folder.rglob("*") if file.is_file() and ".git" not in file.parts}
+    added = {
+        file.relative_to(folder)
+        for file in there - written
+        if not {"__pycache__", "build"} & set(file.relative_to(folder).parts)
+    }
+    assert added == set()
+    assert (folder / "build/generated/charts/cache-operator/values.yaml").is_file()
