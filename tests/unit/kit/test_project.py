@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kopf_kit.pack import nested, project
+from kopf_kit.pack import project
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import names, paths, registry
 from kopf_kit.rig.names import PLUGIN
@@ -91,18 +91,6 @@ def test_one_sample_need_not_be_in_a_list(tmp_path: Path, given: str | list[str]
     write(tmp_path, lambda p: p["plugins"][PLUGIN].update(samples={"Message": given}))
 
     assert project.load(tmp_path).samples == {"Message": (tmp_path / "examples" / "hello.yaml",)}
-
-
-@pytest.mark.parametrize("folder", [".", "examples/memcached", "examples/flightticket"])
-def test_the_image_has_the_operator_s_code_and_starts_it(folder: str) -> None:
-    operator = nested.ensure(project.load(CHECKOUT / folder))
-    dockerfile = (operator.built / "Dockerfile").read_text()
-    code = operator.code.relative_to(CHECKOUT)
-
-    assert f"COPY {code} /source/operator/{operator.code.name}\n" in dockerfile
-    assert f"!{code}" in (CHECKOUT / ".dockerignore").read_text().splitlines()
-    assert dockerfile.endswith(f'ENTRYPOINT ["python3", "-m", "{operator.package}"]\n')
-    assert f'image.title="{operator.name}"' in dockerfile
 
 
 def test_a_group_stands_before_the_domain(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ generated           writes or checks all generated files
 nested              where those of a project in another's repository are
 references          image names, and their digests
 bytecode            compiles what the image holds, in its Dockerfile
-dockerfile          the Dockerfile of another operator, from the reference's
+dockerfile          what the operator's image is built from
 image, artifacts    the operator's image; images and charts in a registry
 chart_package       packages the charts with a registry's images, and pushes them
 olm_images          the bundle's and catalog's images, pushed to a registry

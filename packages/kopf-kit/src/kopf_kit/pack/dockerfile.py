@@ -1,39 +1,84 @@
-"""Generates the Dockerfile of an operator from the reference's, with the operator's own code.
+"""What the operator's image is built from: a Dockerfile, and the folder that is its context.
 
-Its build context is the checkout, because it copies the runtime from there.
+A repository may have a Dockerfile of its own, with the checkout as its context. Without one, the
+image is built from the kit's, in a folder below build/ that is laid out here: what the lock says
+that the operator needs, its code, and those of its distributions that no index has, such as the
+runtime in its own workspace.
 """
 
 import re
+import shutil
+import sys
 from pathlib import Path
 
 import yaml
 
+import kopf_runtime
 from kopf_kit.pack import documents
-from kopf_kit.pack.project import PROJECT, load
-from kopf_kit.rig import paths
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig import locked, paths
+from kopf_kit.rig.run import HackError, output
 
-FILE = PROJECT.built / "Dockerfile"
-#: The Dockerfile from which it is generated.
-FORMER = paths.CHECKOUT / "Dockerfile"
-
-
-def files() -> dict[Path, str]:
-    """Return the text of the Dockerfile, by path; nothing for the checkout's own."""
-    return {} if PROJECT.is_the_checkouts else {FILE: _dockerfile()}
+#: Written for the operator that `kopf_kit.pack.shared` names.
+SHARED = Path(__file__).parent / "reference" / "Dockerfile"
+_OWN = PROJECT.root / "Dockerfile"
+_CONTEXT = paths.BUILD / "image" / PROJECT.name
+_BYTECODE = Path(__file__).with_name("bytecode.py")
 
 
-def _dockerfile() -> str:
-    text = FORMER.read_text()
-    chart = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())
-    theirs = load(paths.CHECKOUT)
-    code, former = PROJECT.code.relative_to(paths.CHECKOUT), theirs.code.name
-    text = text.replace(
-        f"COPY operator/{former} /source/operator/{former}\n",
-        f"COPY {code} /source/operator/{code.name}\n",
+def file() -> Path:
+    """Return the Dockerfile by which the image is built."""
+    return _OWN if _OWN.is_file() else _CONTEXT / "Dockerfile"
+
+
+def context() -> Path:
+    """Return the folder from which the image is built; lay it out, unless it is the checkout."""
+    if _OWN.is_file():
+        return paths.CHECKOUT
+    requirements = _requirements()
+    shutil.rmtree(_CONTEXT, ignore_errors=True)
+    (_CONTEXT / "app").mkdir(parents=True)
+    (_CONTEXT / "requirements.txt").write_text(requirements)
+    (_CONTEXT / "Dockerfile").write_text(text())
+    shutil.copy(_BYTECODE, _CONTEXT)
+    _copy(PROJECT.code)
+    if not re.search(r"^kopf-runtime==", requirements, re.MULTILINE):
+        _copy(Path(kopf_runtime.__file__).parent)
+    return _CONTEXT
+
+
+def text() -> str:
+    """Return the kit's Dockerfile for this operator."""
+    chart = yaml.safe_load((PROJECT.written_chart / "Chart.yaml").read_text())
+    words = {
+        "PACKAGE": PROJECT.package,
+        "NAME": PROJECT.name,
+        "DESCRIPTION": chart["description"],
+        "SOURCE": chart["home"],
+    }
+    filled = re.sub(r"@(\w+)@", lambda word: words[word[1]], SHARED.read_text())
+    return f"{documents.header('kopf_kit/pack/dockerfile.py')}{filled}"
+
+
+def _copy(code: Path) -> None:
+    """Copy a package or a module into the context."""
+    target = _CONTEXT / "app" / code.name
+    if code.is_file():
+        shutil.copy(code, target)
+    else:
+        shutil.copytree(code, target, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def _requirements() -> str:
+    """Return what the operator needs, with hashes; raise HackError where nothing locks it."""
+    for folder in (paths.CHECKOUT, *paths.CHECKOUT.parents):
+        if (lock := folder / paths.LOCK.name).is_file():
+            return locked.part(lock.read_text(), "kopf-runtime")
+        if (folder / "uv.lock").is_file():
+            options = ("--frozen", "--no-dev", "--no-emit-project", "--no-emit-local")
+            uv = shutil.which("uv", path=Path(sys.executable).parent) or "uv"
+            return output([uv, "export", "--quiet", *options], cwd=paths.CHECKOUT, timeout=120)
+    raise HackError(
+        f"{paths.CHECKOUT}: there is no uv.lock, which says what the image installs; `uv lock` "
+        "writes it"
     )
-    text = text.replace(f'"{former}"]', f'"{PROJECT.package}"]')
-    text = text.replace(f'image.title="{theirs.name}"', f'image.title="{PROJECT.name}"')
-    text = re.sub(r'(image\.source)=".*"', rf'\1="{chart["home"]}"', text)
-    text = re.sub(r'(image\.description)=".*"', rf'\1="{chart["description"]}"', text)
-    by = f"kopf_kit/pack/dockerfile.py of {FORMER.relative_to(paths.CHECKOUT)}"
-    return f"{documents.header(by)}{text}"

@@ -13,7 +13,6 @@ from kopf_kit.pack import (
     chart_templates,
     crds_chart,
     declared,
-    dockerfile,
     extension,
     manifests,
     nested,
@@ -25,7 +24,6 @@ from kopf_kit.pack.project import PROJECT
 def _of_the_chart_s_sources() -> dict[Path, str]:
     return {
         **declared.files(),
-        **dockerfile.files(),
         **chart_docs.files(chart_docs.CHART),
         chart_dashboard.FILE: chart_dashboard.dashboard(),
     }

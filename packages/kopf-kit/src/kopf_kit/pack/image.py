@@ -31,10 +31,8 @@ def reference() -> str:
     return check_form(given, "IMG") if given else default
 
 
-def build(
-    ref: str | None = None, file: Path = dockerfile.FILE, *, revision: str | None = None
-) -> str:
-    """Build the image, or that of another Dockerfile, and return its name.
+def build(ref: str | None = None, file: Path | None = None, *, revision: str | None = None) -> str:
+    """Build the image, or that of another Dockerfile of the checkout, and return its name.
 
     Its label has the revision, by default the commit that is checked out.
     """
@@ -42,6 +40,8 @@ def build(
     names = platforms.requested()
     public_images.choice()
     engine.up()
+    context = paths.CHECKOUT if file else dockerfile.context()
+    file = file or dockerfile.file()
     arguments = {"VERSION": PROJECT.version, "REVISION": revision or _revision()}
     if public_images.are_in_reach():
         for base in public_bases(file):
@@ -49,7 +49,7 @@ def build(
     else:
         arguments["BUILD_BASE"], arguments["RUNTIME_BASE"] = base_images.python(names)
     with step(f"Image {ref}") as work:
-        dockerfiles.build(work, ref, paths.CHECKOUT, file, names, **arguments)
+        dockerfiles.build(work, ref, context, file, names, **arguments)
     return ref
 
 
@@ -70,8 +70,8 @@ def push(ref: str | None = None) -> str:
     return ref
 
 
-def public_bases(file: Path = dockerfile.FILE) -> list[str]:
-    """Return the Dockerfile's default base images."""
+def public_bases(file: Path = dockerfile.SHARED) -> list[str]:
+    """Return a Dockerfile's default base images."""
     text = file.read_text()
     return re.findall(r"^ARG \w+_BASE=(\S+)$", text, re.MULTILINE)
 

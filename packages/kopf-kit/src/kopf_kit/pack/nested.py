@@ -83,4 +83,4 @@ def leftovers(generated: set[Path]) -> list[Path]:
 def _sources(project: Project) -> str:
     """Return a hash of everything that the files of a nested project are generated from."""
     runtime = Path(kopf_runtime.__file__).parent
-    return cache.digest(paths.KIT, runtime, paths.CHECKOUT / "Dockerfile", project.root)
+    return cache.digest(paths.KIT, runtime, project.root)

@@ -1,0 +1,73 @@
+"""What an operator's image is built from, with a Dockerfile of its own and without one."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kopf_kit.pack import dockerfile, project
+from kopf_kit.rig import paths
+from kopf_kit.rig.run import HackError
+
+OWN = paths.CHECKOUT / "Dockerfile"
+MEMCACHED = paths.CHECKOUT / "examples" / "memcached"
+#: Lines that have to differ: the context of our own is the checkout.
+DIFFERENT = re.compile(
+    r"^#|^COPY |locked\.py|requirement=|^RUN for app|bytecode\.py|opencontainers|^ENTRYPOINT|set -e"
+    r"|^ *for arch"
+)
+
+
+@pytest.fixture
+def memcached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder from which the example's image is built, which has no Dockerfile of its own."""
+    monkeypatch.setattr(dockerfile, "PROJECT", project.load(MEMCACHED))
+    monkeypatch.setattr(dockerfile, "_OWN", MEMCACHED / "Dockerfile")
+    monkeypatch.setattr(dockerfile, "_CONTEXT", tmp_path / "image")
+    return tmp_path / "image"
+
+
+def test_the_repositorys_own_dockerfile_takes_the_checkout() -> None:
+    assert dockerfile.file() == OWN
+    assert dockerfile.context() == paths.CHECKOUT
+    ignored = (paths.CHECKOUT / ".dockerignore").read_text().splitlines()
+    copied = re.findall(r"^COPY (?!--)(.+) \S+$", OWN.read_text(), re.MULTILINE)
+    assert {path for line in copied for path in line.split()} <= {
+        line.removeprefix("!") for line in ignored
+    }
+
+
+def test_it_differs_from_the_kits_where_it_must() -> None:
+    ours, kits = (
+        [line for line in file.read_text().splitlines() if line and not DIFFERENT.search(line)]
+        for file in (OWN, dockerfile.SHARED)
+    )
+
+    assert ours == kits
+    assert len(ours) > 25
+
+
+def test_without_one_the_folder_has_all_that_the_image_needs(memcached: Path) -> None:
+    assert dockerfile.context() == memcached
+
+    text = dockerfile.file().read_text()
+    assert 'ENTRYPOINT ["python3", "-m", "memcacheds"]' in text
+    assert not re.search(r"@\w+@", text)
+    assert 'image.title="memcached-operator"' in text
+    assert (memcached / "app" / "memcacheds.py").is_file()
+    assert (memcached / "app" / "kopf_runtime" / "__init__.py").is_file()
+    assert not list(memcached.rglob("__pycache__"))
+    assert (memcached / "bytecode.py").is_file()
+    requirements = (memcached / "requirements.txt").read_text()
+    assert re.search(r"^kopf==\S+ \\\n    --hash=sha256:", requirements, re.MULTILINE)
+    assert "pytest" not in requirements
+
+
+def test_an_operator_that_nothing_locks_is_refused(
+    memcached: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "CHECKOUT", tmp_path)
+
+    with pytest.raises(HackError, match=r"there is no uv\.lock, .* `uv lock` writes it"):
+        dockerfile.context()
+    assert not memcached.exists()
