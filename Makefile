@@ -130,9 +130,14 @@ PIP := $(PY) -m pip install -q --disable-pip-version-check
 UV := $(VENV)/bin/uv pip install -q --system-certs --python $(PY)
 WORKSPACE := $(wildcard packages/*)
 LOCKED := $(PY) packages/kopf-kit/src/kopf_kit/rig/locked.py
-$(READY): requirements.txt $(addsuffix /pyproject.toml,$(WORKSPACE))
-	@test ! -L $(VENV) || { \
-	  echo "make: $(VENV) is a link to another checkout's and older than requirements.txt; run make there, it would be emptied from here" >&2; exit 1; }
+NO_LINK = test ! -L $(VENV) || { \
+	  echo "make: $(VENV) is a link to another checkout's and older than $<; run make there, it would be changed from here" >&2; exit 1; }
+$(READY): $(addsuffix /pyproject.toml,$(WORKSPACE)) $(VENV)/.locked
+	@$(NO_LINK)
+	@$(UV) --no-deps --no-build-isolation $(addprefix -e ,. $(WORKSPACE))
+	@touch $@
+$(VENV)/.locked: requirements.txt
+	@$(NO_LINK)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "make: $(PYTHON) is missing or older than 3.11; install Python 3.11+ or say PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
@@ -144,5 +149,4 @@ $(READY): requirements.txt $(addsuffix /pyproject.toml,$(WORKSPACE))
 	@$(LOCKED) kopf-runtime kopf-kit pyproject.toml:dev <requirements.txt >$(VENV)/dev.txt
 	@$(PIP) --no-compile --require-hashes -r $(VENV)/uv.txt
 	@$(UV) --require-hashes -r $(VENV)/dev.txt || $(PIP) --no-compile --require-hashes -r $(VENV)/dev.txt
-	@$(UV) --no-deps --no-build-isolation $(addprefix -e ,. $(WORKSPACE))
 	@touch $@

@@ -12,6 +12,7 @@ class Make:
 
     def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder
+        self.options: tuple[str, ...] = ()
         self.environment = {**os.environ, "CLUSTER": "kind", "IMG": "", **environment}
 
     def __call__(self, *arguments: str, timeout: float = 600) -> str:
@@ -36,7 +37,7 @@ class Make:
         """Start `make` in a process group of its own, as a shell does; its output goes to a log."""
         with log.open("wb") as out:
             return subprocess.Popen(
-                ["make", *arguments],
+                ["make", *self.options, *arguments],
                 cwd=self.folder,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
@@ -49,7 +50,7 @@ class Make:
         self, arguments: tuple[str, ...], timeout: float
     ) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            ["make", *arguments],
+            ["make", *self.options, *arguments],
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,
