@@ -2,7 +2,7 @@
 
 Install it with `pip install "kopf-kit[testing]"`; pytest loads the plugin by itself. An operator is
 described once, by a subclass of `Parent` for a kind whose objects have children, otherwise of
-`Subject`. The fixtures of `kopf_kit.testing.plugin` start it, and the suite in
+`Subject`; by one of `Plain` if it is a plain kopf operator. The fixtures of `kopf_kit.testing.plugin` start it, and the suite in
 `kopf_kit.testing.conformance` kills it and disturbs its requests.
 
 Importing this package loads nothing: each name below is imported when it is used.
@@ -16,6 +16,7 @@ _NAMES = {
     "Faults": "proxy:Proxy",
     "Operator": "process:Operator",
     "Parent": "subject:Parent",
+    "Plain": "plain:Plain",
     "Subject": "subject:Subject",
     "World": "world:World",
     "calls": "calls:",
