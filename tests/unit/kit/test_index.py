@@ -105,7 +105,7 @@ def test_an_index_that_is_not_reached_is_told(
     ("address", "upload"),
     [
         ("http://127.0.0.1:8080/simple/", "http://127.0.0.1:8080/"),
-        ("https://devpi.example.com/root/stable/+simple", "https://devpi.example.com/root/stable/"),
+        ("https://devpi.example.com/team/stable/+simple", "https://devpi.example.com/team/stable/"),
         ("https://packages.example.com/of/us", "https://packages.example.com/of/us"),
     ],
 )

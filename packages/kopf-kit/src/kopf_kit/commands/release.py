@@ -125,7 +125,7 @@ def release(version: str) -> None:
 
 
 def _publish_packages(version: str) -> None:
-    """Upload the Python packages of a release; raise HackError where there is none."""
+    """Upload the Python packages of a release; raise HackError if it has none."""
     built = packages.files(FOLDER / version) if version else []
     if not built:
         raise HackError(

@@ -194,7 +194,7 @@ class ControlPlane:
 
 
 def installed_program(name: str) -> Path | None:
-    """Return a program of envtest's folder, or of the PATH; None if there is none, or KUBERNETES.
+    """Return a program from envtest's folder or the PATH, or None.
 
     The variable KUBEBUILDER_ASSETS names the folder that `setup-envtest use -p path` prints. It has
     no kube-controller-manager. The variable KUBERNETES asks for a version that is built.

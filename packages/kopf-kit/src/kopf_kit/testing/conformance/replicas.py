@@ -109,7 +109,7 @@ def _nth(number: int) -> calls.Match:
 async def test_the_leader_is_frozen_and_thawed(here: World) -> None:
     """SIGSTOP for longer than the Lease lasts; it wakes with work in hand, and changes nothing.
 
-    A request may have been on its way when it froze: such a one is sent, and must be refused.
+    A request that was already on its way when it froze is sent later, and must be refused.
     """
     leader, _ = await two(here)
     names = [f"m{number}" for number in range(8)]
