@@ -15,6 +15,7 @@ pod_images          what a chart has of the images of the operator's Pods
 samples             the objects that users are shown, in the chart and in the bundle
 chart_docs          a chart's README and values.schema.json, from its values.yaml
 crds_chart          the chart with only the CRD, from the operator's chart
+chart_metadata      what Chart.yaml says, for the other chart and the bundle
 chart_kinds         the kinds of values that values.yaml may name
 chart_dashboard     the Grafana dashboard, from chart_panels
 chart_panels        the dashboard's rows of panels, and their queries

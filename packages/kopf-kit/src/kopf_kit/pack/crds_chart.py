@@ -11,11 +11,8 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-from kopf_kit.pack import chart_docs, documents
+from kopf_kit.pack import chart_docs, chart_metadata, documents
 from kopf_kit.pack.chart_docs import Value
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import paths
@@ -41,7 +38,7 @@ def files() -> dict[Path, str]:
 
 def _metadata() -> str:
     """Return Chart.yaml, with version, Kubernetes, links and kinds of the operator's chart."""
-    metadata: dict[str, Any] = yaml.safe_load((_OPERATOR_S / "Chart.yaml").read_text())
+    metadata = chart_metadata.read()
     own = {
         "name": CHART.name,
         "description": f"The CustomResourceDefinition of {PROJECT.name} and its users' roles, "

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from kopf_kit.pack import samples
+from kopf_kit.pack import chart_metadata, samples
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.release import Release
 from kopf_kit.pack.rendered import Manifest, arguments, find
@@ -180,7 +180,7 @@ def _description() -> str:
 
 def csv(release: Release) -> Manifest:
     """Return the ClusterServiceVersion."""
-    chart = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())
+    chart = chart_metadata.read()
     written = yaml.safe_load((WRITTEN / "csv.yaml").read_text())
     definitions = crds(release)
     _check_kinds(written["kinds"], definitions)
