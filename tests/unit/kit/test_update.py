@@ -13,7 +13,7 @@ import yaml
 
 from kopf_kit.pack import project
 from kopf_kit.rig.run import HackError
-from kopf_kit.template import additions, repository, update
+from kopf_kit.template import additions, record, repository, update
 from kopf_kit.template.answers import Answers
 from kopf_kit.template.record import Record
 
@@ -150,6 +150,8 @@ def test_olm_comes_later_for_all_kinds(tmp_path: Path) -> None:
     )
     additions.kind(folder, "Bucket")
     assert not (folder / "olm").exists()
+    (folder / "olm").mkdir()  # what is generated for OLM is there, too
+    assert not record.read(folder).kinds[0].olm
 
     files = additions.olm(folder)
 
@@ -158,7 +160,7 @@ def test_olm_comes_later_for_all_kinds(tmp_path: Path) -> None:
         "Cache",
         "Bucket",
     ]
-    with pytest.raises(HackError, match="olm exists already"):
+    with pytest.raises(HackError, match=r"olm/csv\.yaml exists already"):
         additions.olm(folder)
 
 
@@ -339,4 +341,4 @@ def test_the_commands_work_below_the_repository_and_nowhere_else(written: Path) 
     assert "tests/unit/test_bucket.py written" in kit("new", "kind", "Bucket", folder=written)[1]
     code, said = kit("new", "olm", folder=written.parent)
     assert (code, "is in no operator's repository" in said) == (1, True)
-    assert "olm exists already" in kit("new", "olm", folder=written / "tests")[1]
+    assert "olm/csv.yaml exists already" in kit("new", "olm", folder=written / "tests")[1]

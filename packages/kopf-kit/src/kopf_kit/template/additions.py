@@ -38,11 +38,11 @@ def kind(folder: Path, kind: str, group: str | None = None) -> list[Path]:
 def olm(folder: Path) -> list[Path]:
     """Add the files of OLM; return those that are written. Raise HackError if there are some."""
     before = record.read(folder)
-    if (folder / repository.OLM).exists():
-        raise HackError(f"{folder / repository.OLM} exists already; OLM is a way to install it")
     first, *others = (Answers(each.name, each.kind, each.group, olm=True) for each in before.kinds)
     files = repository.files(first)
     texts = {path: text for path, text in files.items() if path.parts[0] == repository.OLM}
+    if there := [folder / path for path in texts if (folder / path).exists()]:
+        raise HackError(f"{there[0]} exists already; OLM is a way to install it")
     for each in others:
         texts[_CSV] += _described(each)
     repository.lay_out(texts, folder)

@@ -49,7 +49,7 @@ def read(folder: Path) -> Record:
 
 def _record(folder: Path, file: dict[str, Any]) -> Record:
     plugin = next(iter(file["plugins"].values()))
-    olm = (folder / "olm").is_dir()
+    olm = (folder / "olm" / "csv.yaml").is_file()  # generated files are in this folder, too
     kinds = tuple(
         Answers(
             file["projectName"],
