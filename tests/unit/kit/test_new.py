@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kopf_kit.pack import project
+from kopf_kit.rig import golang
 from kopf_kit.rig.run import HackError
 from kopf_kit.template import repository
 from kopf_kit.template.answers import Answers
@@ -194,6 +195,16 @@ def test_its_actions_are_those_of_this_repository() -> None:
     actions = re.findall(r"uses: (\S+@\w+ # v[\d.]+)", theirs)
     assert actions
     assert [action for action in actions if action not in ours] == []
+
+
+def test_its_workflows_are_safe_and_right(written: Path) -> None:
+    workflows = written / ".github" / "workflows"
+    zizmor = (Path(sys.executable).with_name("zizmor"), "--offline", "--pedantic", "--no-progress")
+    actionlint = golang.program("actionlint")
+
+    for tool in ((*zizmor, workflows), (actionlint, *sorted(workflows.iterdir()))):
+        run = subprocess.run(tool, capture_output=True, text=True, timeout=120, check=False)
+        assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_its_kit_and_its_runtime_are_pinned_to_what_is_compatible() -> None:
