@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 
 from bench import peers
-from kopf_kit.rig import golang, tools, versions
+from kopf_kit.rig import golang, pinned, pins, tools, versions
 from kopf_kit.rig.run import HackError
 
 _GO = Path(golang.__file__).parent / "go"
+
+
+def test_the_table_has_what_the_modules_require() -> None:
+    assert Path(pinned.__file__).read_text() == pins.table(), "`make generate` writes it"
 
 
 @pytest.mark.parametrize("minor", versions.PROVED)

@@ -6,6 +6,7 @@ run               runs programs and reports their failures
 locked            a part of requirements.txt; runs before anything is installed
 pruned            removes hashes that nobody needs from requirements.txt
 names             the names of what is created on a machine
+pinned, pins      the versions that go.mod files pin, and what writes them down
 environment       removes variables that a user has set for other programs
 paths, versions   the project's folders, and the pinned versions
 steps             named steps that show their progress

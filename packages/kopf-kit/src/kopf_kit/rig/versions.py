@@ -1,26 +1,13 @@
 """Every version that the project pins for its cluster, in one place.
 
-Versions of Go programs are read from kopf_kit/rig/go/go.mod, which pins them with all their
-dependencies. To change one, run `go get -tool <package>@<version> && go mod tidy` there. To change
-Kubernetes, first replace its version and that of its libraries (v1.37.2 and v0.37.2) in the file.
-Each older supported Kubernetes has a module of its own, kopf_kit/rig/kubernetes/<minor>.
+Versions of Go programs are pinned in go.mod files, with all their dependencies: `make generate`
+writes them from there into `kopf_kit.rig.pinned`. To change one, run `go get -tool
+<package>@<version> && go mod tidy` in kopf_kit/rig/go. To change Kubernetes, first replace its
+version and that of its libraries (v1.37.2 and v0.37.2) in the file. Each older supported Kubernetes
+has a module of its own, kopf_kit/rig/kubernetes/<minor>.
 """
 
-import re
-from pathlib import Path
-
-_GO_MOD = Path(__file__).parent / "go" / "go.mod"
-_OLDER = Path(__file__).parent / "kubernetes"
-_SIGNING = Path(__file__).parent / "signing" / "go.mod"
-_KUBECONFORM = Path(__file__).parent / "kubeconform" / "go.mod"
-
-
-def _module(name: str, file: Path = _GO_MOD) -> str:
-    """Return the version of a Go module that a go.mod requires."""
-    match = re.search(rf"^\s+{re.escape(name)} (\S+)", file.read_text(), re.MULTILINE)
-    if match is None:
-        raise LookupError(f"{file} requires no module {name}")
-    return match[1]
+from kopf_kit.rig.pinned import MODULES, OLDER
 
 
 def minor(version: str) -> str:
@@ -30,18 +17,12 @@ def minor(version: str) -> str:
 
 #: The cluster's Kubernetes if the node image is built here. Otherwise kind chooses it, unless the
 #: variable KUBERNETES does.
-KUBERNETES = _module("k8s.io/kubernetes")
+KUBERNETES = MODULES["k8s.io/kubernetes"]
 #: The Kubernetes versions that the operator is proved on: those that upstream supports, by their
 #: minor version, the oldest first. Charts, bundles and tests take their range from here.
-PROVED = {
-    **{
-        file.parent.name: _module("k8s.io/kubernetes", file)
-        for file in sorted(_OLDER.glob("*/go.mod"))
-    },
-    minor(KUBERNETES): KUBERNETES,
-}
+PROVED = {**OLDER, minor(KUBERNETES): KUBERNETES}
 OLDEST, *_, NEWEST = PROVED
-KIND = _module("sigs.k8s.io/kind")
+KIND = MODULES["sigs.k8s.io/kind"]
 #: kind's node image of each of them, from the notes of that release of kind.
 NODES = {
     "1.35": "docker.io/kindest/node:v1.35.8@sha256:"
@@ -51,26 +32,26 @@ NODES = {
     "1.37": "docker.io/kindest/node:v1.37.0@sha256:"
     "a1ed56cfb0e7b93589bdf97c8cd566405a265939e3620fc4f5de89adff580ae5",
 }
-HELM = _module("helm.sh/helm/v3")
-HELM4 = _module("helm.sh/helm/v4")
-ETCD = _module("go.etcd.io/etcd/server/v3")
-COREDNS = _module("github.com/coredns/coredns")
-KWOK = _module("sigs.k8s.io/kwok")
+HELM = MODULES["helm.sh/helm/v3"]
+HELM4 = MODULES["helm.sh/helm/v4"]
+ETCD = MODULES["go.etcd.io/etcd/server/v3"]
+COREDNS = MODULES["github.com/coredns/coredns"]
+KWOK = MODULES["sigs.k8s.io/kwok"]
 #: The Operator Lifecycle Manager, its `opm`, the probe for its catalogs, and OLM v1's catalogd.
-OLM = _module("github.com/operator-framework/operator-lifecycle-manager")
-OPM = _module("github.com/operator-framework/operator-registry")
-GRPC_HEALTH_PROBE = _module("github.com/grpc-ecosystem/grpc-health-probe")
-CATALOGD = _module("github.com/operator-framework/operator-controller")
+OLM = MODULES["github.com/operator-framework/operator-lifecycle-manager"]
+OPM = MODULES["github.com/operator-framework/operator-registry"]
+GRPC_HEALTH_PROBE = MODULES["github.com/grpc-ecosystem/grpc-health-probe"]
+CATALOGD = MODULES["github.com/operator-framework/operator-controller"]
 #: The validators of OLM's bundles, and the scorecard's tests.
-OPERATOR_API = _module("github.com/operator-framework/api")
-SCORECARD = _module("github.com/operator-framework/operator-sdk")
+OPERATOR_API = MODULES["github.com/operator-framework/api"]
+SCORECARD = MODULES["github.com/operator-framework/operator-sdk"]
 #: The linter of GitHub's workflows.
-ACTIONLINT = _module("github.com/rhysd/actionlint")
+ACTIONLINT = MODULES["github.com/rhysd/actionlint"]
 #: What signs releases, and what copies and reads what registries hold.
-COSIGN = _module("github.com/sigstore/cosign/v3", _SIGNING)
-CRANE = _module("github.com/google/go-containerregistry", _SIGNING)
+COSIGN = MODULES["github.com/sigstore/cosign/v3"]
+CRANE = MODULES["github.com/google/go-containerregistry"]
 #: What holds manifests against the kinds' schemas, as users do.
-KUBECONFORM = _module("github.com/yannh/kubeconform", _KUBECONFORM)
+KUBECONFORM = MODULES["github.com/yannh/kubeconform"]
 
 #: The oldest usable Go on the PATH; if it is older, the one in requirements.txt is used.
 GO_MINIMUM = (1, 26, 3)
