@@ -40,7 +40,7 @@ class _Plan:
     stuck: int = 100  # Messages of a neighbour whose webhook hangs
     beside: int = 60  # creates before it hangs, and while it does
     writes: int = 100
-    idle: float = 330.0  # contains one of our sweeps, which come every 300 s
+    idle: float = 330.0  # contains one of our resyncs, which come every 300 s
     failovers: int = 3
     churn: float = 3.0  # minutes
     memcacheds: int = 1000

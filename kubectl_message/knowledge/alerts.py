@@ -108,14 +108,14 @@ ALERTS = (
         ),
     ),
     Alert(
-        "MessageOperatorSweepsFail",
+        "MessageOperatorResyncsFail",
         Text(
             "The operator cannot compare its watches with full lists",
             "감시(watch)한 내용을 전체 목록과 대조하지 못합니다",
         ),
         Text(
-            "The log says why: look for `The sweep of … failed`.",
-            "이유는 로그에 있습니다. `The sweep of … failed`를 찾으십시오.",
+            "The log says why: look for `The resync of … failed`.",
+            "이유는 로그에 있습니다. `The resync of … failed`를 찾으십시오.",
         ),
     ),
     Alert(

@@ -33,7 +33,7 @@ WELL = {
     "workqueue_depth": "0x240",
     'message_operator_api_requests_total{code="200"}': "0+60x240",
     "process_start_time_seconds": "1000x240",
-    "message_operator_last_sweep_timestamp_seconds": "0+60x240",
+    "message_operator_last_resync_timestamp_seconds": "0+60x240",
     'message_operator_unserved{resource="pods",watched_namespace="team"}': "0x240",
     'message_operator_unreadable_objects{resource="pods"}': "0x240",
     'message_operator_messages{phase="Failed"}': "0x240",
@@ -57,10 +57,10 @@ TROUBLE: dict[str, dict[str, str]] = {
         'message_operator_api_requests_total{code="403"}': "0+1x120 120x120"
     },
     "MessageOperatorWatchMisses": {
-        'message_operator_sweep_repairs_total{resource="pods"}': "0+1x120 120x120"
+        'message_operator_resync_repairs_total{resource="pods"}': "0+1x120 120x120"
     },
-    "MessageOperatorSweepsFail": {
-        "message_operator_last_sweep_timestamp_seconds": "60x120 7260+60x119"
+    "MessageOperatorResyncsFail": {
+        "message_operator_last_resync_timestamp_seconds": "60x120 7260+60x119"
     },
     "MessageOperatorUnserved": {
         'message_operator_unserved{resource="pods",watched_namespace="team"}': "1x120 0x120"
@@ -149,11 +149,11 @@ def test_what_is_not_served_is_told_in_words(tmp_path: Path, labels: str, text: 
     expect(tmp_path, [test], Release())
 
 
-def test_what_was_never_served_is_no_sweep_that_failed(tmp_path: Path) -> None:
-    unserved = {"message_operator_last_sweep_timestamp_seconds": "0x240"}
+def test_what_was_never_served_is_no_resync_that_failed(tmp_path: Path) -> None:
+    unserved = {"message_operator_last_resync_timestamp_seconds": "0x240"}
     test = {
         "input_series": [series(Release(), *item) for item in {**WELL, **unserved}.items()],
-        "promql_expr_test": [firing("MessageOperatorSweepsFail", minute) for minute in (30, 235)],
+        "promql_expr_test": [firing("MessageOperatorResyncsFail", minute) for minute in (30, 235)],
     }
 
     expect(tmp_path, [test], Release())

@@ -31,7 +31,7 @@ def test_by_default_the_operator_serves_all_namespaces() -> None:
         "--message-pull-policy=IfNotPresent",
         "--message-user=auto",
         "--workers=16",
-        "--sweep-period=300",
+        "--resync-period=300",
         "--request-timeout=10",
         "--leader-elect",
         f"--lease-name={FULLNAME}",

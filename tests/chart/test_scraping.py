@@ -36,7 +36,7 @@ def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus_se
         stack.enter_context(
             prometheus_server.process(
                 folder / "operator.log",
-                *(sys.executable, "-m", "message_operator", "--leader-elect", "--sweep-period=1"),
+                *(sys.executable, "-m", "message_operator", "--leader-elect", "--resync-period=1"),
                 *(f"--metrics-bind-address=127.0.0.1:{operator_port}",),
                 "--health-probe-bind-address=0",
                 KUBECONFIG=str(folder / "kubeconfig"),
@@ -45,7 +45,7 @@ def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus_se
         )
         found = stack.enter_context(prometheus_server.running(folder, config))
         # Until the operator has swept again, and there is enough for a rate.
-        found.wait_for("rate(message_operator_sweep_repairs_total[10s]) >= 0")
+        found.wait_for("rate(message_operator_resync_repairs_total[10s]) >= 0")
         found.wait_for('message_operator_api_requests_total{code="403"}')
         yield found
 

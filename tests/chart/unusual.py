@@ -75,7 +75,7 @@ UNUSUAL: dict[str, Any] = {
         "podSecurityContext": {"fsGroup": 1000690000},
         "securityContext": {"runAsGroup": 1000700000},
     },
-    "controller": {"workers": 31, "sweepPeriodSeconds": 32, "requestTimeoutSeconds": 33},
+    "controller": {"workers": 31, "resyncPeriodSeconds": 32, "requestTimeoutSeconds": 33},
     "logging": {"level": "warning", "format": "text"},
     "image": {
         "registry": "u-registry",

@@ -39,7 +39,7 @@ PART, PAUSE, STEP = 60.0, 0.3, 3
 async def test_the_dashboard_is_drawn_from_a_run_under_faults(here: World, tmp_path: Path) -> None:
     ports = [free_port(), free_port()]
     leader, _ = [
-        await here.start(*ELECT, f"--metrics-bind-address=127.0.0.1:{port}", "--sweep-period=90")
+        await here.start(*ELECT, f"--metrics-bind-address=127.0.0.1:{port}", "--resync-period=90")
         for port in ports
     ]
     began = time.time()

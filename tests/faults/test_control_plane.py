@@ -61,7 +61,7 @@ async def _has_etcd(here: World) -> bool:
 async def test_etcd_is_restored_from_a_backup(own_world: World) -> None:
     """Versions go backwards: the operator must not be deaf until they have caught up."""
     here, plane = own_world, own_world.cluster.plane
-    await here.start("--sweep-period=2")
+    await here.start("--resync-period=2")
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
     backup = plane.data.with_name("backup")

@@ -57,7 +57,7 @@ async def test_etcd_that_forgets_each_second_is_no_trouble() -> None:
                 async with _watches_cut_until_forgotten(here):
                     for name, text in wanted.items():
                         await here.create(text, name)
-                await here.converges(wanted)  # there is no sweep meanwhile
+                await here.converges(wanted)  # there is no resync meanwhile
 
                 async with _watches_cut_until_forgotten(here):
                     await here.edit("둘", "m00")
@@ -216,7 +216,7 @@ async def a_login_page(_: calls.Call, __: calls.Forward) -> calls.Answer:
 
 
 async def test_a_login_page_in_place_of_the_api_server_is_no_news(here: World) -> None:
-    await here.start("--sweep-period=1")
+    await here.start("--resync-period=1")
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
     uid = (await here.cluster.ask("GET", here.child()))["metadata"]["uid"]

@@ -25,7 +25,7 @@ def poisoned(name: str, annotations: dict[str, str]) -> Raw:
 
 
 async def test_c1_an_annotation_of_5000_digits_stops_nobody(here: World) -> None:
-    await here.start("--sweep-period=1")
+    await here.start("--resync-period=1")
     many = {
         "myorg.dev/message-generation": "9" * 5000,
         "myorg.dev/replacements": "9" * 5000,
@@ -34,7 +34,7 @@ async def test_c1_an_annotation_of_5000_digits_stops_nobody(here: World) -> None
     await here.cluster.ask("POST", here.children, poisoned("msg-hello", many))
     await here.cluster.ask("POST", here.children, poisoned("other", many))
     seen = here.lists("pods")
-    async with here.within(120, "two more sweeps"):
+    async with here.within(120, "two more resyncs"):
         while here.lists("pods") < seen + 2:
             await asyncio.sleep(0.1)
 
@@ -284,7 +284,7 @@ async def test_l8_without_its_status_subresource_the_pod_still_comes_back(
 
 async def test_neighbours_of_the_largest_size_cost_no_memory(here: World) -> None:
     """Pods that look like ours, and Messages, with all the annotations that are allowed."""
-    await here.start("--sweep-period=1")
+    await here.start("--resync-period=1")
     await here.create("하나", "well")
     await here.is_right("well", "하나")
     before = here.operator.memory()
@@ -296,7 +296,7 @@ async def test_neighbours_of_the_largest_size_cost_no_memory(here: World) -> Non
     await here.cluster.ask("POST", here.objects, large)
     await here.is_right("large", "둘")
     seen = here.lists("pods")
-    async with here.within(120, "two more sweeps"):
+    async with here.within(120, "two more resyncs"):
         while here.lists("pods") < seen + 2:
             await asyncio.sleep(0.1)
 

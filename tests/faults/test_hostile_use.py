@@ -19,7 +19,7 @@ _RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces"
 
 async def test_c2_a_namespace_that_is_deleted_stops_no_other(here: World) -> None:
     other = await here.another_namespace()
-    await here.start(f"--namespace={other}", "--sweep-period=1")
+    await here.start(f"--namespace={other}", "--resync-period=1")
     await here.create("하나")
     await here.create_in(other, "둘")
     await here.is_ready()
@@ -54,7 +54,7 @@ async def test_c2_a_namespace_that_is_deleted_stops_no_other(here: World) -> Non
 
 async def test_c2_rights_that_come_and_go_in_one_namespace_stop_no_other(here: World) -> None:
     other = await here.another_namespace()
-    await here.start(f"--namespace={other}", "--sweep-period=1")
+    await here.start(f"--namespace={other}", "--resync-period=1")
     binding = f"{_RBAC}/{other}/rolebindings/demo-message-operator"
     kept = await here.cluster.ask("GET", binding)
     fresh = {
@@ -163,7 +163,7 @@ async def test_namespaces_that_come_and_go_leave_nothing(own_world: World, count
     plane = here.cluster.plane
     plane.stop("kube-controller-manager")  # by default it ends ten namespaces at a time
     plane.start_controllers(*control_plane.CONTROLLERS, flags=("--concurrent-namespace-syncs=100",))
-    flags = "--sweep-period=1", f"--metrics-bind-address=127.0.0.1:{port}"
+    flags = "--resync-period=1", f"--metrics-bind-address=127.0.0.1:{port}"
     await here.start(*flags, everywhere=True)
     await here.create("하나")
     async with Kubelet(here.cluster, None).running():
@@ -187,9 +187,9 @@ async def test_namespaces_that_come_and_go_leave_nothing(own_world: World, count
     # Nothing is left, neither in the cluster nor in what the operator remembers.
     for kind in (here.subject.kind, POD):
         assert await _namespaces_of(here, kind) == {here.namespace}
-    await _sweeps(here, 2)
+    await _resyncs(here, 2)
     asked, before = len(here.proxy.calls), await _metrics(port)
-    await _sweeps(here, 2)
+    await _resyncs(here, 2)
     after, late = await _metrics(port), here.proxy.calls[asked:]
     assert [call.path for call in late if call.writes or {*call.path.split("/")} & {*names}] == []
     phases = {"Pending": 0, "Processed": 1, "Failed": 0}
@@ -199,7 +199,7 @@ async def test_namespaces_that_come_and_go_leave_nothing(own_world: World, count
     assert _of(after, "workqueue_depth") == {'{name="messages"}': 0}
     assert set(_of(after, "message_operator_unserved").values()) == {0}
     assert [series for series in after if any(name in series for name in names)] == []
-    # Whatever failed or waited is forgotten: only sweeps have an object reconciled, successfully.
+    # Whatever failed or waited is forgotten: only resyncs have an object reconciled, successfully.
     results = [_of(one, "controller_runtime_reconcile_total") for one in (before, after)]
     more = {key for key, count in results[1].items() if count != results[0].get(key)}
     assert more == {'{controller="messages",result="success"}'}
@@ -212,11 +212,11 @@ async def _namespaces_of(here: World, kind: Kind) -> set[str]:
     return {one["metadata"]["namespace"] for one in await here.cluster.items(kind.path())}
 
 
-async def _sweeps(here: World, count: int) -> None:
-    """Wait until the operator has begun that many more sweeps of each kind."""
+async def _resyncs(here: World, count: int) -> None:
+    """Wait until the operator has begun that many more resyncs of each kind."""
     plurals = here.subject.kind.plural, POD.plural
     until = {plural: here.lists(plural) + count for plural in plurals}
-    async with here.within(60, "it sweeps"):
+    async with here.within(60, "it resyncs"):
         while any(here.lists(plural) < lists for plural, lists in until.items()):
             await asyncio.sleep(0.05)
 

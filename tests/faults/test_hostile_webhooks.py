@@ -131,12 +131,12 @@ async def test_l6_a_webhook_that_takes_our_label_away_is_told_and_the_pod_left(
         return [replace("/metadata/labels/app.kubernetes.io~1managed-by", "mesh")]
 
     async with webhook(here.cluster, here.namespace, relabels) as hook:
-        await here.start("--sweep-period=1")
+        await here.start("--resync-period=1")
         await here.create("하나")
         told = await here.until_reason("AdmissionChanged")
         assert "app.kubernetes.io/managed-by" in told["message"]
         before = await uid_of_pod(here)
-        async with here.within(120, "three more sweeps"):
+        async with here.within(120, "three more resyncs"):
             seen = here.lists("pods")
             while here.lists("pods") < seen + 3:
                 await asyncio.sleep(0.1)
@@ -221,12 +221,12 @@ async def test_a_webhook_that_disowns_our_pods_does_not_make_it_spin(here: World
         return [{"op": "remove", "path": "/metadata/ownerReferences"}]
 
     async with webhook(here.cluster, here.namespace, disowns) as hook:
-        await here.start("--sweep-period=1")
+        await here.start("--resync-period=1")
         await here.create("하나")
         told = await here.until_reason("AdmissionChanged")
         assert "owner reference" in told["message"]
         seen = here.lists("pods")
-        async with here.within(120, "three more sweeps"):
+        async with here.within(120, "three more resyncs"):
             while here.lists("pods") < seen + 3:
                 await asyncio.sleep(0.1)
 

@@ -35,7 +35,7 @@ SOON = "10s"
 async def monitored(here: World, folder: Path) -> AsyncIterator[Prometheus]:
     """Start the operator, and have a Prometheus scrape it as it would a Pod of a release."""
     port = free_port()
-    await here.start(*ELECT, f"--metrics-bind-address=127.0.0.1:{port}", "--sweep-period=2")
+    await here.start(*ELECT, f"--metrics-bind-address=127.0.0.1:{port}", "--resync-period=2")
     soon = [
         {**rule, "for": "0s", "expr": re.sub(r"\[\d+[mh]\]", f"[{SOON}]", rule["expr"])}
         for rule in rules()
@@ -125,7 +125,7 @@ ONLY_BY_PROMTOOL = {
     "MessageOperatorReconcileErrors",
     "MessageOperatorQueueStuck",
     "MessageOperatorWatchMisses",
-    "MessageOperatorSweepsFail",
+    "MessageOperatorResyncsFail",
     "MessageOperatorUnreadableObjects",
 }
 

@@ -255,7 +255,7 @@ async def test_an_edit_does_not_wait_for_a_count_that_a_hand_wrote(server: ApiSe
 @both
 async def test_steady_state_writes_nothing(server: ApiServer, how: Any) -> None:
     server.put(WIDGET, widget())
-    settings = kr.Settings(sweep_period=0.05)
+    settings = kr.Settings(resync_period=0.05)
     async with operating(server, widgets.controller(how), settings=settings):
         await until(lambda: told(server).get("status") == "True")
         await quiet(server)
@@ -270,7 +270,7 @@ async def test_steady_state_writes_nothing(server: ApiServer, how: Any) -> None:
 async def test_a_kind_without_a_class_of_its_own_is_written_to_once(server: ApiServer) -> None:
     one = Controller(WIDGET, kr.Resource, lambda _: None)
     server.put(WIDGET, widget())
-    settings = kr.Settings(sweep_period=0.05)
+    settings = kr.Settings(resync_period=0.05)
 
     async with operating(server, one, settings=settings):
         await until(lambda: told(server).get("status") == "True")

@@ -106,7 +106,7 @@ async def test_a_poisoned_object_is_told_though_its_status_could_not_be_written_
 
 async def test_a_poisoned_object_is_told_once(server: ApiServer) -> None:
     server.put(WIDGET, widget() | {"spec": {"text": 7}})
-    async with operating(server, widgets.controller(), settings=kr.Settings(sweep_period=0.1)):
+    async with operating(server, widgets.controller(), settings=kr.Settings(resync_period=0.1)):
         await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
         await widgets.swept(server)
         assert len(server.writes) == 1
@@ -124,7 +124,7 @@ async def test_a_poisoned_object_keeps_the_conditions_of_others_and_is_told_once
         await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
     told = (server.get(WIDGET, ("ns", "one")) or {})["status"]
 
-    settings = kr.Settings(sweep_period=0.1)
+    settings = kr.Settings(resync_period=0.1)
     async with operating(server, widgets.controller(), settings=settings):  # a restart
         await widgets.swept(server)
 

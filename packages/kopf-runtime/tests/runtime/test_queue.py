@@ -257,7 +257,7 @@ async def test_minor_1_a_new_leader_does_not_work_on_what_is_long_gone() -> None
     assert list(slow.done) == [A]
 
 
-async def test_minor_2_a_sweep_leaves_time_for_other_tasks() -> None:
+async def test_minor_2_a_resync_leaves_time_for_other_tasks() -> None:
     turns = 0
     seen: list[int] = []
 
@@ -466,7 +466,7 @@ async def test_d14_a_key_costs_the_same_however_many_are_held() -> None:
 
 
 @in_virtual_time
-async def test_d23_what_has_changed_goes_before_what_a_sweep_brings() -> None:
+async def test_d23_what_has_changed_goes_before_what_a_resync_brings() -> None:
     order: list[Key] = []
 
     async def reconcile(key: Key) -> None:
@@ -484,7 +484,7 @@ async def test_d23_what_has_changed_goes_before_what_a_sweep_brings() -> None:
 
 
 @in_virtual_time
-async def test_d23_what_a_sweep_brings_gets_its_turns_while_there_are_always_changes() -> None:
+async def test_d23_what_a_resync_brings_gets_its_turns_while_there_are_always_changes() -> None:
     order: list[Key] = []
 
     async def reconcile(key: Key) -> None:

@@ -72,7 +72,7 @@ async def test_c2_a_namespace_that_cannot_be_listed_holds_up_no_other(
         assert one.unserved() == ([], 2)
 
 
-async def test_c2_a_namespace_that_was_never_listed_does_not_say_that_sweeps_fail(
+async def test_c2_a_namespace_that_was_never_listed_does_not_say_that_resyncs_fail(
     server: ApiServer,
 ) -> None:
     put_both(server)
@@ -80,10 +80,10 @@ async def test_c2_a_namespace_that_was_never_listed_does_not_say_that_sweeps_fai
     began = time.time()
 
     async with operating(server, one := widgets.controller(), settings=BOTH):
-        assert one.last_sweep() == 0  # nothing is served yet
+        assert one.last_resync() == 0  # nothing is served yet
         await until(lambda: one.unserved()[1] == 1)
 
-        assert one.last_sweep() >= began
+        assert one.last_resync() >= began
 
 
 async def test_c2_nothing_is_ready_before_each_namespace_was_tried(server: ApiServer) -> None:
@@ -218,7 +218,7 @@ async def test_a_watch_that_fails_as_the_operator_ends_does_not_outlive_it(
         monkeypatch.setattr(client, "lines", lines)
         following = reflector.Reflector(
             client, Metrics("test"), _Nowhere(), WIDGET.path(), resource="widgets",
-            namespace=None, selector="", sweep_period=300.0, changed=lambda: None,
+            namespace=None, selector="", resync_period=300.0, changed=lambda: None,
         )  # fmt: skip
         task = asyncio.create_task(following.run())
         await watching.wait()
@@ -231,7 +231,7 @@ async def test_a_watch_that_fails_as_the_operator_ends_does_not_outlive_it(
         assert done, "it has forgotten that it was cancelled"
 
 
-async def test_sweeps_that_fail_are_told_though_watches_go_on(server: ApiServer) -> None:
+async def test_resyncs_that_fail_are_told_though_watches_go_on(server: ApiServer) -> None:
     server.put(WIDGET, widget())
     refused: list[str] = []
 
@@ -241,17 +241,17 @@ async def test_sweeps_that_fail_are_told_though_watches_go_on(server: ApiServer)
         refused.append(request.path)
         return RefusedError(429, "TooManyRequests").response()
 
-    settings = kr.Settings(sweep_period=0.2)
+    settings = kr.Settings(resync_period=0.2)
     async with operating(server, one := widgets.controller(), settings=settings) as operator:
         await until(lambda: operator.synced and server.watching == 2)
         server.answers.append(refuse_lists)
         await until(lambda: len(set(refused)) == 2)
-        before, asked = one.last_sweep(), len(refused)
+        before, asked = one.last_resync(), len(refused)
         await until(lambda: len(refused) > asked + 2)
         server.edit(WIDGET, ("ns", "one"), edit("seen by the watch"))
 
         await until(lambda: text(server, ("ns", "w-one")) == "seen by the watch")
-        assert one.last_sweep() == before
+        assert one.last_resync() == before
         assert one.unserved()[0] == []
 
 
@@ -360,7 +360,7 @@ async def test_minor_3_a_page_that_fails_is_asked_for_again_and_not_the_first(
     assert asked == [None, "5", "5", "5", "5", "10"]
 
 
-@pytest.mark.parametrize("which", ["the first page", "another page", "a sweep"])
+@pytest.mark.parametrize("which", ["the first page", "another page", "a resync"])
 async def test_minor_3_a_list_waits_as_long_as_it_is_told(
     server: ApiServer, which: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -378,14 +378,14 @@ async def test_minor_3_a_list_waits_as_long_as_it_is_told(
         if ("continue" in request.query) != (which == "another page"):
             return None
         first += 1
-        if which == "a sweep" and first == 1:
+        if which == "a resync" and first == 1:
             return None
         times.append(time.monotonic())
         busy = RefusedError(429, "TooManyRequests", "come back later", after=1)
         return busy.response() if len(times) == 1 else None
 
     server.answers.append(busy)
-    settings = kr.Settings(sweep_period=0.02)
+    settings = kr.Settings(resync_period=0.02)
     async with operating(server, widgets.controller(), settings=settings, working=False):
         await until(lambda: len(times) > 1)
 
@@ -427,7 +427,7 @@ async def test_lists_that_expire_again_and_again_are_told(server: ApiServer) -> 
         await until(lambda: one.unserved()[1] == 1)
 
 
-async def test_sweeps_go_on_though_each_watch_fails(server: ApiServer) -> None:
+async def test_resyncs_go_on_though_each_watch_fails(server: ApiServer) -> None:
     """As behind a load balancer that cuts each watch: what it loses is found all the same."""
 
     async def cut(request: web.Request) -> web.Response | None:
@@ -437,7 +437,7 @@ async def test_sweeps_go_on_though_each_watch_fails(server: ApiServer) -> None:
 
     server.answers.append(cut)
     server.put(WIDGET, widget())
-    settings = kr.Settings(sweep_period=1.0)
+    settings = kr.Settings(resync_period=1.0)
     async with operating(server, widgets.controller(), settings=settings) as operator:
         await until(lambda: operator.synced and text(server, ("ns", "w-one")) == "hello")
         server.edit(WIDGET, ("ns", "one"), edit("edited"))
@@ -578,7 +578,7 @@ async def test_a_list_that_ends_early_leaves_no_request_behind(
 async def test_a_long_page_leaves_time_for_other_tasks(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sweep's page has up to 2 MB: meanwhile an edit is waiting."""
+    """A resync's page has up to 2 MB: meanwhile an edit is waiting."""
     monkeypatch.setattr(listing, "PAGE", 500)
     turns = 0
     taken: list[int] = []
@@ -606,12 +606,12 @@ async def test_a_long_page_leaves_time_for_other_tasks(
     assert max(Counter(taken[:300]).values()) <= 100
 
 
-async def test_a_missed_event_is_made_good_by_the_next_sweep_and_counted(
+async def test_a_missed_event_is_made_good_by_the_next_resync_and_counted(
     server: ApiServer,
 ) -> None:
     server.put(WIDGET, widget())
     async with operating(
-        server, widgets.controller(), settings=kr.Settings(sweep_period=0.3)
+        server, widgets.controller(), settings=kr.Settings(resync_period=0.3)
     ) as operator:
         await until(lambda: text(server, ("ns", "w-one")) and server.watching == 2)
         server.mute = True
@@ -621,7 +621,7 @@ async def test_a_missed_event_is_made_good_by_the_next_sweep_and_counted(
         server.bookmark()  # the watch believes that it has seen it
 
         await until(lambda: text(server, ("ns", "w-one")) == "missed")
-        await until(lambda: operator.metric("sweep_repairs_total", resource="widgets") == 1)
+        await until(lambda: operator.metric("resync_repairs_total", resource="widgets") == 1)
 
 
 async def test_minor_10_changes_in_flight_are_no_repairs(server: ApiServer) -> None:
@@ -639,7 +639,7 @@ async def test_minor_10_changes_in_flight_are_no_repairs(server: ApiServer) -> N
 
     server.answers.append(one_by_one)
     async with operating(
-        server, one := widgets.controller(), settings=kr.Settings(sweep_period=0.02), working=False
+        server, one := widgets.controller(), settings=kr.Settings(resync_period=0.02), working=False
     ) as operator:
         await until(lambda: operator.synced and server.watching == 2 and len(asking) == 2)
         watches, server.watches, told = server.watches, {}, len(server.history)
@@ -647,7 +647,7 @@ async def test_minor_10_changes_in_flight_are_no_repairs(server: ApiServer) -> N
         server.put(WIDGET, widget("new"))
         server.remove(WIDGET, ("ns", "short"))
         allowed = 2
-        await until(lambda: len(asking) == 3)  # a sweep came before the events
+        await until(lambda: len(asking) == 3)  # a resync came before the events
         assert {record.key[1] for record in one.owners.cache} == {"one", "new"}
 
         server.watches = watches
@@ -660,7 +660,7 @@ async def test_minor_10_changes_in_flight_are_no_repairs(server: ApiServer) -> N
         allowed = 3
         await until(lambda: len(asking) == 4)
 
-        assert operator.metric("sweep_repairs_total", resource="widgets") == 0
+        assert operator.metric("resync_repairs_total", resource="widgets") == 0
 
 
 async def test_minor_1_a_standby_watches_and_writes_nothing(server: ApiServer) -> None:
@@ -677,7 +677,7 @@ async def test_minor_1_a_standby_watches_and_writes_nothing(server: ApiServer) -
 
 
 async def test_a_page_that_is_older_than_an_event_takes_nothing_back(server: ApiServer) -> None:
-    """A sweep's pages show what was there when it began; a mended object may have come since."""
+    """A resync's pages show what was there when it began; a mended object may have come since."""
     server.put(WIDGET, widget())
     async with operating(server, one := widgets.controller()) as operator:
         await until(lambda: text(server, ("ns", "w-one")) == "hello")

@@ -71,7 +71,7 @@ async def test_a_status_of_any_shape_is_written_once(
     server: ApiServer, fields: Any, stored: Any
 ) -> None:
     server.put(WIDGET, widget())
-    settings = kr.Settings(sweep_period=0.1)
+    settings = kr.Settings(resync_period=0.1)
     async with operating(server, telling(fields), settings=settings):
         assert await status_of(server, 1) == stored
         await swept(server)
@@ -157,7 +157,7 @@ async def test_a_status_that_is_not_kept_is_not_written_again_and_again(
     if webhook is None:
         server.refuse("PATCH", "/status$", RefusedError(404, "NotFound"), float("inf"))
     server.put(WIDGET, widget())
-    settings = kr.Settings(sweep_period=0.1)
+    settings = kr.Settings(resync_period=0.1)
     one = telling({"count": 2, "extra": 3}, {"count": 3, "extra": 4})
     async with operating(server, one, settings=settings):
         await until(writes)
@@ -187,11 +187,11 @@ async def test_a_new_transient_state_settles_however_long_the_former_one_took(
     def status(observed: kr.Observed) -> kr.Status:
         nonlocal clock, seen
         if (seen := observed.object.generation) == 2 and not clock:
-            clock = 100.0  # only now: a sweep may look at the first state at any moment
+            clock = 100.0  # only now: a resync may look at the first state at any moment
         return kr.Status(False, f"Step{'AB'[seen - 1]}", "It is under way.", transient=True)
 
     server.put(WIDGET, widget())
-    async with operating(server, one, settings=kr.Settings(sweep_period=0.1)):
+    async with operating(server, one, settings=kr.Settings(resync_period=0.1)):
         await until(lambda: seen == 1)
         server.edit(WIDGET, KEY, edit("edited"))
         await until(lambda: seen == 2)
@@ -214,7 +214,7 @@ async def test_a_status_that_was_not_kept_is_written_again_after_a_pause(
 
     server.admission = prune
     server.put(WIDGET, widget())
-    settings = kr.Settings(sweep_period=0.1)
+    settings = kr.Settings(resync_period=0.1)
     async with operating(server, telling({"count": 2, "extra": 3}), settings=settings):
         assert await status_of(server, 1) == {"count": 2}
         server.admission = lambda *_: None  # the CRD has the field by now

@@ -224,7 +224,7 @@ async def test_l6_a_webhook_that_takes_our_marks_away_is_told_and_the_child_live
     caplog.set_level(logging.INFO)
     server.admission = stripping(POD, lost)
     server.put(WIDGET, widget())
-    settings = kr.Settings(sweep_period=0.1)
+    settings = kr.Settings(resync_period=0.1)
     async with operating(server, widgets.controller(widgets.pod), settings=settings):
         await until(lambda: told(server).get("reason") == "AdmissionChanged")
         uid = (server.get(POD, CHILD) or {})["metadata"]["uid"]
@@ -233,7 +233,7 @@ async def test_l6_a_webhook_that_takes_our_marks_away_is_told_and_the_child_live
         assert (server.get(POD, CHILD) or {})["metadata"]["uid"] == uid
     assert f"dmission removed or changed {MARKS[lost]}" in told(server)["message"]
     assert len(warnings(server)) == 1
-    assert caplog.text.count("dmission removed or changed") == 1  # not at each sweep
+    assert caplog.text.count("dmission removed or changed") == 1  # not at each resync
 
 
 @pytest.mark.parametrize("lost", MARKS)
@@ -271,7 +271,7 @@ async def test_l6_a_restart_replaces_no_child_without_our_labels(
         await until(lambda: told(server).get("reason") == "AdmissionChanged")
     uid, before = (server.get(POD, CHILD) or {})["metadata"]["uid"], len(server.requests)
 
-    settings = kr.Settings(sweep_period=0.1)
+    settings = kr.Settings(resync_period=0.1)
     async with operating(server, widgets.controller(widgets.pod), settings=settings):
         await until(lambda: f"GET {POD.at(CHILD)}" in map(str, server.requests[before:]))
         await swept(server)

@@ -93,7 +93,7 @@ def edit(text: str) -> Callable[[Raw], None]:
 
 
 async def swept(server: ApiServer, kind: kr.Kind = WIDGET, times: int = 5) -> None:
-    """Wait until a kind was listed so many times more: what sweeps do by mistake is done then."""
+    """Wait until a kind was listed so many times more: what resyncs do by mistake is done then."""
 
     def lists() -> int:
         return sum(

@@ -98,27 +98,27 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Put into the queue",
-            "Changes seen, retries and sweeps.",
+            "Changes seen, retries and resyncs.",
             (("{{pod}}", _rate("workqueue_adds_total", "pod")),),
             unit="ops",
         ),
         Panel(
-            "Found by a sweep only",
+            "Found by a resync only",
             "What a watch has missed: mostly nothing.",
             (
                 (
                     "{{resource}}",
-                    "sum by (resource) (increase(OWN_sweep_repairs_total{OURS}[1h]))",
+                    "sum by (resource) (increase(OWN_resync_repairs_total{OURS}[1h]))",
                 ),
             ),
         ),
         Panel(
-            "Since the last sweep",
-            "Grows to controller.sweepPeriodSeconds, then falls to 0.",
+            "Since the last resync",
+            "Grows to controller.resyncPeriodSeconds, then falls to 0.",
             (
                 (
                     "{{pod}}",
-                    "time() - max by (pod) (OWN_last_sweep_timestamp_seconds{OURS})",
+                    "time() - max by (pod) (OWN_last_resync_timestamp_seconds{OURS})",
                 ),
             ),
             unit="s",

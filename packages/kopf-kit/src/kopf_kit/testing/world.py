@@ -98,7 +98,7 @@ class World:
         operator = Operator(
             self.subject.program, self.subject.user, proxy.url, scope,
             f"--lease-namespace={self.namespace}", f"--lease-name={self.subject.lease}",
-            "--sweep-period=300", "--log-level=debug", *flags, log_to=log_to,
+            "--resync-period=300", "--log-level=debug", *flags, log_to=log_to,
         )  # fmt: skip
         self.operators.append(operator)
         self._stack.push_async_callback(operator.close)

@@ -64,8 +64,8 @@ class Metrics:
         self.api_time = self.histogram(
             "api_request_duration_seconds", "How long the API server took to answer.", "verb"
         )
-        self.sweep_repairs = self.counter(
-            "sweep_repairs", "Cached objects that a full list showed to be wrong.", "resource"
+        self.resync_repairs = self.counter(
+            "resync_repairs", "Cached objects that a full list showed to be wrong.", "resource"
         )
         self.watch_restarts = self.counter(
             "watch_restarts", "Watches that were opened again.", "resource"
@@ -82,8 +82,8 @@ class Metrics:
         self.events_dropped = self.counter(
             "events_dropped", "Events not posted: too many at once, or refused."
         )
-        self.last_sweep = self.gauge(
-            "last_sweep_timestamp_seconds",
+        self.last_resync = self.gauge(
+            "last_resync_timestamp_seconds",
             "Since when all that is served was compared with full lists, in Unix time; 0: not yet.",
         )
         self.lease_renewed = self.gauge(

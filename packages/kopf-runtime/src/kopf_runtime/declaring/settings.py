@@ -44,7 +44,7 @@ class Settings:
         "`kubectl get namespaces -l`; empty: all", parsers.selector, "SELECTOR",
     )  # fmt: skip
     workers: int = flag("16", "reconciles that run at once", at_least(1, int, most=1000), "N")
-    sweep_period: float = flag(
+    resync_period: float = flag(
         "300", "seconds between two comparisons with full lists", at_least(1), "SECONDS"
     )
     request_timeout: float = flag(

@@ -217,7 +217,7 @@ class Controller(Behavior):
             scope = namespace if source.kind.namespaced else None
             if scope not in source.reflectors:  # else it is of no namespace, and reflected already
                 changed = functools.partial(self._synced, scope)
-                reflectors.append(source.reflect(scope, self.settings.sweep_period, changed))
+                reflectors.append(source.reflect(scope, self.settings.resync_period, changed))
         # Children come after what owns them: only then can be told whether they were altered.
         owners = self.owners.reflectors.get(namespace) or self.owners.reflectors[None]
         return [one.run(owners.tried if one is not owners else None) for one in reflectors]
@@ -253,7 +253,7 @@ class Controller(Behavior):
         missing = [bool(source.why_missing(namespace)) for source in self.children.values()]
         return not self.why_unserved(namespace) and not (missing and all(missing))
 
-    def last_sweep(self) -> float:
+    def last_resync(self) -> float:
         """Return the Unix time since which every served path was compared with a full list.
 
         0 means that nothing is served; `unserved` returns the paths that are not.

@@ -131,8 +131,8 @@ class Manager(Generic[S]):
         self._recorder = Recorder(self.client, configured.identity, self.metrics)
         for controller in self.controllers:
             controller.set_up(self.client, configured, self.metrics, self._recorder)
-        self.metrics.last_sweep.set_function(
-            lambda: min(filter(None, (one.last_sweep() for one in self.controllers)), default=0.0)
+        self.metrics.last_resync.set_function(
+            lambda: min(filter(None, (one.last_resync() for one in self.controllers)), default=0.0)
         )
         try:
             await self._server.start(configured, self.client, self._healthy, self._ready)

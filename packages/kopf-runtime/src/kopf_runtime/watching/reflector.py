@@ -43,13 +43,13 @@ class Reflector:
 
     def __init__(
         self, client: Client, metrics: Metrics, sink: Sink, path: str, *,
-        resource: str, namespace: str | None, selector: str, sweep_period: float,
+        resource: str, namespace: str | None, selector: str, resync_period: float,
         changed: Callable[[], object],
     ) -> None:  # fmt: skip
         self._client, self._metrics, self._sink = client, metrics, sink
         self.path, self._resource, self._namespace = path, resource, namespace
         self._lister = Lister(client, path, selector)
-        self._sweep_period, self._changed = sweep_period, changed
+        self._resync_period, self._changed = resync_period, changed
         self._position = 0  # the resource version up to which the cache is complete
         self._listed = False  # whether the next watch follows a full list
         self._unconfirmed: set[Key] = set()  # deleted objects for which no event has arrived yet
@@ -59,7 +59,7 @@ class Reflector:
         self.synced = False
         self._missing_since = 0.0  # by `time.monotonic`; 0 while it is served
         self.listed_at = 0.0  # when the last full list was complete, in Unix time
-        self._sweep_at = 0.0  # when the next sweep is due, by `time.monotonic`
+        self._resync_at = 0.0  # when the next resync is due, by `time.monotonic`
         #: Set once the first attempt has ended.
         self.tried = asyncio.Event()
 
@@ -74,9 +74,9 @@ class Reflector:
                 if not self.synced:
                     await self._list()
                     stale = False
-                elif time.monotonic() > self._sweep_at:  # interrupted each time, as watches fail
-                    self._put_off_sweep()
-                    await self._list(sweep=True)
+                elif time.monotonic() > self._resync_at:  # interrupted each time, as watches fail
+                    self._put_off_resync()
+                    await self._list(resync=True)
                 self._well()
                 await self._follow()
             except HistoryError as error:
@@ -137,7 +137,7 @@ class Reflector:
 
     # --- lists --------------------------------------------------------------------------------
 
-    async def _list(self, *, sweep: bool = False) -> None:
+    async def _list(self, *, resync: bool = False) -> None:
         """Store all objects, page by page."""
         before, version = self._position, 0
         seen: dict[Key, int] = {}
@@ -153,16 +153,17 @@ class Reflector:
                         seen[key] = at
                         repairs += news and at <= before
         ghosts = self._sink.replace(seen, version, self._namespace)
-        if sweep:
+        if resync:
             # The event of a recent deletion may still be on its way: a deletion was missed only if
-            # no event has arrived by the next sweep.
-            self._metrics.sweep_repairs.labels(self._resource).inc(repairs + len(self._unconfirmed))
+            # no event has arrived by the next resync.
+            missed = repairs + len(self._unconfirmed)
+            self._metrics.resync_repairs.labels(self._resource).inc(missed)
             self._unconfirmed = set(ghosts)
         else:
             self._position, self._listed = version, True
         self.synced = True
         self.listed_at = time.time()
-        self._put_off_sweep()
+        self._put_off_resync()
         self._changed()
 
     def _check_history(self, version: int, before: int) -> None:
@@ -170,20 +171,20 @@ class Reflector:
         if version < before:
             raise HistoryError(f"{self.path} is at {version}, and was at {before} before")
 
-    def _put_off_sweep(self, at_least: float = 0.0) -> None:
-        period = self._sweep_period * random.uniform(0.9, 1.0)  # noqa: S311
-        self._sweep_at = time.monotonic() + max(period, at_least)
+    def _put_off_resync(self, at_least: float = 0.0) -> None:
+        period = self._resync_period * random.uniform(0.9, 1.0)  # noqa: S311
+        self._resync_at = time.monotonic() + max(period, at_least)
 
-    async def _sweep(self) -> None:
+    async def _resync(self) -> None:
         while True:
-            await asyncio.sleep(self._sweep_at - time.monotonic())
+            await asyncio.sleep(self._resync_at - time.monotonic())
             try:
-                await self._list(sweep=True)
+                await self._list(resync=True)
             except ApiError as error:
                 if error.status in LOST:
                     raise
-                self._put_off_sweep(error.after)
-                logger.warning("The sweep of %s failed: %s", self.path, error)
+                self._put_off_resync(error.after)
+                logger.warning("The resync of %s failed: %s", self.path, error)
 
     # --- watches ------------------------------------------------------------------------------
 
@@ -191,7 +192,7 @@ class Reflector:
         """Watch until an error occurs, and regularly compare the cache with full lists."""
         # No TaskGroup: before Python 3.13 it loses its cancellation if a task fails at the same
         # moment, and the reflector would continue forever while the operator waits for its end.
-        tasks = [asyncio.ensure_future(one) for one in (self._sweep(), self._watch_on())]
+        tasks = [asyncio.ensure_future(one) for one in (self._resync(), self._watch_on())]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:

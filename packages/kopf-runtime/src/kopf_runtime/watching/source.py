@@ -74,13 +74,13 @@ class Source(Generic[R]):
         return [one for one in self.cache.owned(owner.uid) if namespace in ("", one.key[0])]
 
     def reflect(
-        self, namespace: str | None, sweep_period: float, changed: Callable[[], object]
+        self, namespace: str | None, resync_period: float, changed: Callable[[], object]
     ) -> Reflector:
         """Return a reflector that fills the cache with the objects of a namespace, or of all."""
         reflector = self.reflectors[namespace] = Reflector(
             self._client, self._metrics, self, self.kind.path(namespace),
             resource=self.kind.plural, namespace=namespace, selector=self._selector,
-            sweep_period=sweep_period, changed=changed,
+            resync_period=resync_period, changed=changed,
         )  # fmt: skip
         return reflector
 

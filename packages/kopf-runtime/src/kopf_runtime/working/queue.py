@@ -1,12 +1,13 @@
 """The work queue: it holds a key at most once, reconciles it in one task at a time, and is fair.
 
-Sources, sweeps and the queue itself add keys; `controller` runs the queue while this replica leads.
+Sources, resyncs and the queue itself add keys; `controller` runs the queue while this replica
+leads.
 It works like client-go's rate-limiting work queue with its backoff per item, and adds jitter,
 Retry-After, and fairness:
 
 - Namespaces take turns, so a thousand keys of one do not delay the only key of another. An object
   without a namespace counts as one of its own.
-- What has changed goes before what a list or a sweep brings: a new object does not wait for a
+- What has changed goes before what a list or a resync brings: a new object does not wait for a
   hundred thousand old ones. Every eighth turn is theirs all the same.
 - A reconcile that takes longer than a second no longer occupies a worker, as long as there are not
   too many of them. It counts against its namespace, whose number of simultaneous reconciles is then

@@ -58,7 +58,7 @@ async def test_a_watch_breaks_in_mid_event(
     assert len(here.operator.exits) <= 1  # its supervisor may start it again
 
 
-async def test_410_hides_a_deletion_and_the_sweep_finds_the_ghost(here: World) -> None:
+async def test_410_hides_a_deletion_and_the_resync_finds_the_ghost(here: World) -> None:
     await here.start()
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
@@ -71,8 +71,8 @@ async def test_410_hides_a_deletion_and_the_sweep_finds_the_ghost(here: World) -
     assert here.operator.exits == []
 
 
-async def test_events_that_never_come_are_found_by_the_sweep(here: World) -> None:
-    await here.start("--sweep-period=2")
+async def test_events_that_never_come_are_found_by_the_resync(here: World) -> None:
+    await here.start("--resync-period=2")
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
 
