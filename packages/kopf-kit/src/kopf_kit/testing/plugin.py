@@ -10,6 +10,13 @@ here         a namespace of one's own, with a kubelet, users and replicas: a `Wo
 operator     the subject's process in that namespace, ready
 faults       the proxy between the operator and the API server
 cluster      a kind cluster, for the session
+
+In a repository with PROJECT, for `kopf-kit e2e`:
+
+e2e_cluster  the tests' cluster, which stays; the operator is not in it yet
+helm_options with which Helm installs the operator: define your own
+installed    the operator in that cluster, for the session
+kubectl      kubectl in an empty namespace of it
 """
 
 from __future__ import annotations
@@ -24,8 +31,10 @@ import pytest
 if TYPE_CHECKING:
     from pytest_kind import KindCluster
 
+    from kopf_kit.rig.cluster import Cluster as E2eCluster
     from kopf_kit.rig.control_plane import ControlPlane
     from kopf_kit.testing.cluster import Cluster
+    from kopf_kit.testing.installed import Installed, Kubectl
     from kopf_kit.testing.process import Operator
     from kopf_kit.testing.proxy import Proxy
     from kopf_kit.testing.subject import Subject
@@ -175,3 +184,35 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KindCluster]:
         stack.callback(kind.delete)
         kind.create()
         yield kind
+
+
+@pytest.fixture(scope="session")
+def e2e_cluster() -> E2eCluster:
+    """Return the cluster of `kopf-kit e2e`; what the operator needs there is for you to add."""
+    from kopf_kit.rig import cluster
+
+    return cluster.up(cluster.TEST_NAME)
+
+
+@pytest.fixture(scope="session")
+def helm_options() -> Sequence[str]:
+    """Return the options with which Helm installs the operator, such as `--set=replicas=2`."""
+    return ()
+
+
+@pytest.fixture(scope="session")
+def installed(e2e_cluster: E2eCluster, helm_options: Sequence[str]) -> Iterator[Installed]:
+    """Install the operator; remove it after the session, with its kinds and their objects."""
+    from kopf_kit.testing import installed
+
+    with installed.by_helm(e2e_cluster, helm_options) as operator:
+        yield operator
+
+
+@pytest.fixture(scope="session")
+def kubectl(installed: Installed) -> Iterator[Kubectl]:
+    """Return kubectl in an empty namespace, which is deleted after the session."""
+    from kopf_kit.testing.installed import namespace
+
+    with namespace(installed) as kubectl:
+        yield kubectl

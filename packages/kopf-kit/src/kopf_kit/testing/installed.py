@@ -1,0 +1,99 @@
+"""The operator of a repository in a cluster, and kubectl, as its end-to-end tests use them."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from kopf_kit.commands import crd, deploy, operators
+from kopf_kit.pack import nested
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.rig.cluster import Cluster
+from kopf_kit.rig.run import CommandError, output
+
+#: Seconds that a command may take; kubectl's own waits are shorter.
+TIMEOUT = 400.0
+#: The namespace of the tests' objects.
+HOME = f"{PROJECT.name}-tests"
+
+
+@dataclass(frozen=True)
+class Kubectl:
+    """kubectl in a namespace of a cluster."""
+
+    cluster: Cluster
+    namespace: str
+
+    def __call__(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl, and return what it prints; raise `CommandError` with its error."""
+        given = None if stdin is None else stdin.encode()
+        return output(self.command(*arguments), stdin=given, timeout=TIMEOUT)
+
+    def get(self, *arguments: str) -> Any:
+        """Return what `kubectl get` finds: an object, or a list with `items`."""
+        return json.loads(self("get", *arguments, "--output=json"))
+
+    def refusal(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl, which must fail; return its error."""
+        try:
+            printed = self(*arguments, stdin=stdin)
+        except CommandError as error:
+            return str(error)
+        raise AssertionError(f"kubectl {' '.join(arguments)} was not refused: {printed}")
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return the command, for a process of one's own, such as `port-forward`."""
+        kubeconfig = ("--kubeconfig", str(self.cluster.kubeconfig))
+        return [str(self.cluster.kubectl), *kubeconfig, "--namespace", self.namespace, *arguments]
+
+
+@dataclass(frozen=True)
+class Installed:
+    """The operator in a cluster."""
+
+    #: In the operator's own namespace.
+    kubectl: Kubectl
+
+    @property
+    def namespace(self) -> str:
+        """The operator's namespace."""
+        return self.kubectl.namespace
+
+    def helm(self, *arguments: str) -> str:
+        """Run Helm in the operator's namespace, and return what it prints."""
+        command = [*self.kubectl.cluster.helm_command, "--namespace", self.namespace, *arguments]
+        return output(command, timeout=TIMEOUT)
+
+    def pods(self) -> list[Any]:
+        """Return the operator's Pods, except those that are being deleted."""
+        found = self.kubectl.get("pods", f"--selector=app.kubernetes.io/name={PROJECT.name}")
+        return [pod for pod in found["items"] if "deletionTimestamp" not in pod["metadata"]]
+
+    def log(self) -> str:
+        """Return the log of the operator's Pods."""
+        selector = f"--selector=app.kubernetes.io/name={PROJECT.name}"
+        return self.kubectl("logs", selector, "--tail=-1", "--ignore-errors")
+
+
+@contextmanager
+def by_helm(cluster: Cluster, options: Sequence[str]) -> Iterator[Installed]:
+    """Install the operator by Helm with these options; remove it with its kinds at the end."""
+    nested.ensure(PROJECT)
+    deploy.install(cluster, *options)
+    installed = Installed(Kubectl(cluster, operators.NAMESPACE))
+    yield installed
+    crd.delete(cluster)
+    installed.helm("uninstall", operators.RELEASE, "--wait", "--timeout=3m")
+    installed.kubectl("delete", "namespace", installed.namespace, "--timeout=120s")
+
+
+@contextmanager
+def namespace(installed: Installed, name: str = HOME) -> Iterator[Kubectl]:
+    """Have an empty namespace, and kubectl in it; delete it at the end."""
+    kubectl = Kubectl(installed.kubectl.cluster, name)
+    delete = ("delete", "namespace", name, "--ignore-not-found", "--timeout=300s")
+    kubectl(*delete)
+    kubectl("create", "namespace", name)
+    yield kubectl
+    kubectl(*delete)

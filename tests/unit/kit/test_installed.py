@@ -1,0 +1,41 @@
+"""kubectl, as an author's end-to-end tests have it."""
+
+from pathlib import Path
+
+import pytest
+
+from kopf_kit.rig.cluster import Cluster
+from kopf_kit.rig.run import CommandError
+from kopf_kit.testing.installed import Kubectl
+
+#: Prints its arguments as JSON; fails with `no` for what is deleted.
+_KUBECTL = """#!/usr/bin/env python3
+import json, sys
+if "delete" in sys.argv:
+    sys.exit("no")
+print(json.dumps({"arguments": sys.argv[1:], "stdin": sys.stdin.read()}))
+"""
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path) -> Kubectl:
+    program = tmp_path / "kubectl"
+    program.write_text(_KUBECTL)
+    program.chmod(0o755)
+    made = Cluster("a", tmp_path / "kubeconfig", None, program, program, None, existing=True)
+    return Kubectl(made, "home")
+
+
+def test_it_asks_its_cluster_in_its_namespace(kubectl: Kubectl) -> None:
+    to_it = ["--kubeconfig", str(kubectl.cluster.kubeconfig), "--namespace", "home"]
+
+    assert kubectl.get("pods")["arguments"] == [*to_it, "get", "pods", "--output=json"]
+    assert '"stdin": "text"' in kubectl("apply", "-f", "-", stdin="text")
+
+
+def test_a_refusal_is_an_error_unless_it_is_expected(kubectl: Kubectl) -> None:
+    with pytest.raises(CommandError, match="no"):
+        kubectl("delete", "pod", "a")
+    assert kubectl.refusal("delete", "pod", "a").endswith("no")
+    with pytest.raises(AssertionError, match="get pods was not refused"):
+        kubectl.refusal("get", "pods")
