@@ -1,5 +1,6 @@
 """What may hold data is neither deleted nor taken over; one missing kind holds up nothing else."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
@@ -7,7 +8,8 @@ import pytest
 from aiohttp import web
 
 import kopf_runtime as kr
-from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
+from kopf_runtime.declaring.kinds import CONFIG_MAP, POD, SECRET
+from kopf_runtime.declaring.records import Update
 from kopf_runtime.process.controller import Controller
 from kopf_runtime.watching import reflector
 from runtime import widgets
@@ -234,6 +236,51 @@ async def test_d3_a_stale_view_of_an_annotation_replaces_no_child(server: ApiSer
     assert stored(server, POD, CLAIM) == pod
 
 
+# --- D4 -----------------------------------------------------------------------------------------
+
+
+def with_folder(thing: Widget, _: object) -> Iterable[Raw]:
+    """A Pod with a field more before the edit."""
+    (pod,) = widgets.pod(thing)
+    if thing.spec.text == "old":
+        pod["spec"]["containers"][0]["workingDir"] = "/srv"
+    yield pod
+
+
+def replaced(desired: widgets.Desired) -> Controller:
+    one = Controller(WIDGET, Widget, lambda _: None)
+    one.owns(POD, update=kr.RECREATE, unready=lambda _: "")
+    one.desired(desired)
+    return one
+
+
+async def test_d4_a_standby_that_saw_the_child_before_the_edit_replaces_no_child(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget(text="old"))
+    async with operating(server, replaced(with_folder)):
+        await until(lambda: is_ready(server))
+    async with operating(server, one := replaced(with_folder), working=False) as standby:
+        await until(lambda: standby.synced)
+        server.mute = True
+        server.edit(WIDGET, KEY, edit("new"))
+        async with operating(server, replaced(with_folder)):
+            await until(lambda: is_ready(server) and told(server)["observedGeneration"] == 2)
+        server.mute = False
+        server.edit(POD, CLAIM, lambda raw: raw["metadata"]["labels"].update(team="blue"))
+        await until(lambda: one.children[POD].cache.get(CLAIM).template  # type: ignore[union-attr]
+                    == stored(server, POD, CLAIM)["metadata"]["annotations"][TEMPLATE])  # fmt: skip
+        server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(labels={"team": "blue"}))
+        await until(lambda: one.owners.cache.get(KEY).generation == 2)  # type: ignore[union-attr]
+        written = len(server.writes)
+        work = asyncio.create_task(one.work())
+        await until(lambda: one.queue.running and not len(one.queue))
+        await asyncio.sleep(0.2)
+        work.cancel()
+
+    assert server.writes[written:] == []
+
+
 # --- D7 -----------------------------------------------------------------------------------------
 
 
@@ -256,6 +303,59 @@ async def test_d7_an_object_that_appears_before_the_create_is_not_taken_over(
     assert found["data"] == {"users": "data"}
     assert "ownerReferences" not in found["metadata"]
     assert "labels" not in found["metadata"]
+
+
+# --- D8, D9 -------------------------------------------------------------------------------------
+
+
+def dated(thing: Widget, _: object) -> Iterable[Raw]:
+    """A Pod with a field that the API server sets, so that nobody owns it."""
+    for pod in widgets.pod(thing):
+        pod["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z"
+        yield pod
+
+
+@pytest.mark.parametrize("update", [kr.APPLY, kr.RECREATE], ids=str)
+async def test_d8_a_field_that_the_api_server_does_not_keep_is_not_sent_again_and_again(
+    server: ApiServer, update: Update
+) -> None:
+    one = Controller(WIDGET, Widget, lambda _: None)
+    one.owns(POD, update=update, unready=lambda _: "")
+    one.desired(dated)
+    server.put(WIDGET, widget())
+    async with operating(server, one, settings=kr.Settings(resync_period=0.05)):
+        await until(lambda: is_ready(server))
+        writes = len(server.writes)
+        await widgets.swept(server)
+        assert server.writes[writes:] == []
+
+        def alter(raw: Raw) -> None:
+            raw["spec"]["containers"][0]["env"][0]["value"] = "altered"
+
+        server.edit(POD, CLAIM, alter)  # which is told nevertheless
+        await until(lambda: "hello" in str(server.get(POD, CLAIM)))
+
+
+def secret(thing: Widget, _: object) -> Iterable[Raw]:
+    metadata = {"name": f"w-{thing.metadata.name}"}
+    texts = {"password": thing.spec.text}
+    yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": texts}
+
+
+async def test_d9_the_text_of_a_secret_is_put_right_like_its_data() -> None:
+    async with ApiServer(WIDGET, SECRET).running() as served:
+
+        def password() -> str:
+            return str((served.get(SECRET, CLAIM) or {"data": {}})["data"].get("password"))
+
+        one = Controller(WIDGET, Widget, lambda _: None)
+        one.owns(SECRET)
+        one.desired(secret)
+        served.put(WIDGET, widget())
+        async with operating(served, one):
+            await until(lambda: password() == "aGVsbG8=")
+            served.edit(SECRET, CLAIM, lambda raw: raw["data"].update(password="b3RoZXI="))
+            await until(lambda: password() == "aGVsbG8=")
 
 
 # --- D6 -----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kopf_runtime.declaring.objects import ManagedFields
-from kopf_runtime.working.fields import Ownership, shape
+from kopf_runtime.working.fields import Ownership, covers, shape
 from tests.support.ownership import Owners
 
 Raw = dict[str, Any]
@@ -198,6 +198,55 @@ def test_c1_fields_that_are_no_fields_are_not_the_operators(fields: bytes) -> No
     entries = [ManagedFields(OURS, "", msgspec.Raw(fields))]
 
     assert not Ownership(OURS).intact(entries, UID, shape(manifest()))
+
+
+def covered(owned: Raw, items: list[Raw]) -> bool:
+    """Tell whether the members of a custom resource, which have keys of their own, are owned."""
+    return covers(owned, msgspec.json.decode(shape({"metadata": {}, "spec": {"members": items}})))
+
+
+def members(*fields: list[str]) -> Raw:
+    entries: Raw = {
+        f'k:{{"id":"{number}"}}': {".": {}, **{f"f:{name}": {} for name in names}}
+        for number, names in enumerate(fields)
+    }
+    return {"f:metadata": {}, "f:spec": {"f:members": entries}}
+
+
+A, B = {"id": "0", "role": "leader"}, {"id": "1", "role": "follower", "zone": "z"}
+
+
+@pytest.mark.parametrize("items", [[A, B], [B, A]])
+def test_d8_the_items_of_a_list_may_have_keys_of_their_own(items: list[Raw]) -> None:
+    assert covered(members(["id", "role"], ["id", "role", "zone"]), items)
+
+
+@pytest.mark.parametrize(
+    "owned", [members(["id", "role", "zone"]), members(["id", "role"], ["id", "role"])]
+)
+def test_d8_each_of_them_is_missed(owned: Raw) -> None:
+    assert not covered(owned, [A, B])
+
+
+def test_d8_ports_of_one_number_are_told_apart_by_a_default() -> None:
+    entries: Raw = {
+        'k:{"port":53,"protocol":"TCP"}': {"f:port": {}, "f:name": {}},
+        'k:{"port":53,"protocol":"UDP"}': {"f:port": {}, "f:protocol": {}},
+    }
+    owned = {"f:metadata": {}, "f:spec": {"f:members": entries}}
+
+    assert covered(owned, [{"port": 53, "protocol": "UDP"}, {"port": 53, "name": "dns"}])
+
+
+def test_r3_fields_that_the_api_server_merged_with_those_of_others_are_the_operators() -> None:
+    """It keeps the entries of ten managers, and merges the oldest ones."""
+    fields = msgspec.Raw(b'{"f:metadata":{"f:labels":{"f:app":{}}}}')
+    wanted = shape({"metadata": {"labels": {"app": "x"}}})
+
+    merged = [ManagedFields("ancient-changes", fields_v1=fields)]
+    assert Ownership(OURS).intact(merged, UID, wanted)
+    ours = ManagedFields(OURS, fields_v1=msgspec.Raw(b'{"f:metadata":{"f:name":{}}}'))
+    assert not Ownership(OURS).intact([*merged, ours], UID, wanted)
 
 
 def test_m3_a_manifest_with_endless_keys_is_not_remembered() -> None:

@@ -12,7 +12,7 @@ import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
 from kopf_runtime.declaring.objects import ObjectMeta
 from kopf_runtime.declaring.records import Owned, PlanError, Update, Wanted
-from kopf_runtime.working.templates import KEPT, KEPT_FOR, Marks, Templates
+from kopf_runtime.working.templates import KEPT, KEPT_FOR, Marks, Templates, _encoded
 from runtime import widgets
 from runtime.widgets import WIDGET, Raw, Widget, widget
 from tests.support.api_server import ApiServer
@@ -212,3 +212,16 @@ async def test_a_bad_plan_is_a_condition_and_holds_up_no_other(server: ApiServer
         await until(lambda: ("Warning", "InvalidPlan") in kinds_of_events())
 
     assert (told["status"], told["reason"]) == ("False", "InvalidPlan")
+
+
+def test_d15_the_next_version_of_the_api_replaces_no_child() -> None:
+    (before,), (after,) = make([child()]), make([child()], WIDGET._replace(version="v2"))
+
+    assert before.template == after.template
+
+
+@pytest.mark.parametrize("texts", [None, [], {"a": 1}, {"a": "\ud800"}, "text"])
+def test_d9_texts_of_a_secret_that_are_none_are_left_to_be_refused(texts: Any) -> None:
+    secret = {"metadata": {"name": "s"}, "stringData": texts, "data": {"b": "Yg=="}}
+
+    assert _encoded(secret) == secret

@@ -126,8 +126,8 @@ class Child(Struct, frozen=True):
     replaced: int
     #: The labels set on every child that this one lacks, or has with other values.
     unlabelled: tuple[str, ...]
-    #: Whether the operator no longer owns a field that it set; None if that is not decided yet,
-    #: because the wanted child was unknown.
+    #: Whether the operator no longer owns a field of its template; None if that is not decided yet,
+    #: because another one was wanted, or none was known.
     altered: bool | None
     #: Who else changed it, for an Event.
     editors: str
@@ -135,6 +135,8 @@ class Child(Struct, frozen=True):
     view: Any
     #: Why it is not ready; empty if it is.
     unready: str = ""
+    #: A digest of the fields that the operator owns, if it is altered; empty otherwise.
+    fields: bytes = b""
 
     @property
     def watched(self) -> bool:

@@ -5,6 +5,7 @@ a stale event cannot make us act twice.
 """
 
 import logging
+from typing import TypeVar
 from urllib.parse import urlencode
 
 import msgspec
@@ -20,13 +21,15 @@ from kopf_runtime.working.pace import Pace
 from kopf_runtime.working.plan import stripped
 from kopf_runtime.working.templates import Marks, Templates
 
+V = TypeVar("V")
+
 logger = logging.getLogger(__name__)
 
 #: A resource version that no object has: the API server's first write is later. An apply for it
 #: creates an object and changes none: the API server compares the version only with an existing
 #: object's, and refuses. Without it, an apply would merge into whatever exists by then.
 NEVER = "1"
-#: Children without our marks that are remembered, so that they are not replaced in vain.
+#: Children that are remembered, so that they are not written again in vain.
 REMEMBERED = 10_000
 
 
@@ -43,6 +46,8 @@ class Applier:
         self._query = urlencode({"fieldManager": client.manager, "fieldValidation": "Strict"})
         # The templates of children that lacked one of our marks when they were made, by uid.
         self._stripped: dict[str, str] = {}
+        # The fields that were ours right after a write, of children that looked altered by then.
+        self._as_made: dict[str, bytes] = {}
 
     async def create(self, owner: Owner, wanted: Wanted, update: Update) -> Child | None:
         """Create a child; return None if an object of its name exists."""
@@ -129,6 +134,13 @@ class Applier:
         template = self._stripped.get(child.uid)
         return template == wanted.template or (update is Update.APPLY and template is not None)
 
+    def is_as_made(self, child: Child) -> bool:
+        """Return whether a child that looks altered looked the same right after our last write.
+
+        Then nobody has altered it: the API server or admission keeps other fields than were sent.
+        """
+        return self._as_made.get(child.uid) == child.fields
+
     async def look(self, wanted: Wanted) -> Child | None:
         """Read the object that has a child's name, or return None without one."""
         fetched = await self._children[wanted.kind].fetch(wanted.key)
@@ -143,9 +155,9 @@ class Applier:
         self._pace.made(wanted.kind, child)
         logger.info("%s %s", verb, wanted)
         if stripped(owner, child):
-            self._stripped[child.uid] = wanted.template
-            if len(self._stripped) > REMEMBERED:
-                del self._stripped[next(iter(self._stripped))]
+            _remember(self._stripped, child.uid, wanted.template)
+        if child.altered:
+            _remember(self._as_made, child.uid, child.fields)
         return child
 
     async def _body(
@@ -176,3 +188,9 @@ class Applier:
                 "but the object, the settings and what sync returned"
             )
         raise RetryError(f"the {self._owners.kind.kind} was edited meanwhile")
+
+
+def _remember(known: dict[str, V], uid: str, value: V) -> None:
+    known[uid] = value
+    if len(known) > REMEMBERED:
+        del known[next(iter(known))]

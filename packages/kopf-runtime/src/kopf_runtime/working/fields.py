@@ -23,6 +23,8 @@ _REMEMBERED = 256
 
 #: Largest encoded shape in bytes; larger manifests are compared only by template hash and owner.
 _LARGEST = 16384
+#: The manager of the entries that the API server has merged.
+_MERGED = "ancient-changes"
 #: The fields that identify the items of Kubernetes' lists (`x-kubernetes-list-map-keys`).
 _KEYS = frozenset({
     "name", "type", "key", "ip", "uid", "port", "protocol", "containerPort", "mountPath",
@@ -107,25 +109,56 @@ def covers(owned: Any, wanted: Shape) -> bool:
             for name, part in wanted.items()
         )
     if isinstance(wanted, list):
-        keyed = [(name, part) for name, part in owned.items() if name[:2] in ("k:", "v:")]
-        return all(_covers_item(keyed, names, part) for names, part in wanted)
+        return _cover_items(owned, wanted)
     return True
 
 
-def _covers_item(keyed: list[tuple[str, Any]], names: Any, wanted: Shape) -> bool:
-    for key, owned in keyed:
-        kind = dict[str, Any] if key[0] == "k" else Any
-        named: Any = msgspec.json.decode(key[2:], type=kind)
-        if key.startswith("v:"):
-            if named == names:
-                return True
-        elif isinstance(names, dict) and all(
-            # The manifest may omit a key that has a default, such as a port's protocol.
-            names.get(k, v) == v
-            for k, v in named.items()
-        ):
-            return covers(owned, wanted)
-    return False
+def _cover_items(owned: dict[str, Any], wanted: list[tuple[Any, Shape]]) -> bool:
+    """Return whether each wanted item of a list is owned."""
+    entries = [
+        (msgspec.json.decode(name[2:], type=dict[str, Any] if name[0] == "k" else Any), part)
+        for name, part in owned.items()
+        if name[:2] in ("k:", "v:")
+    ]
+    vague = []
+    for names, item in wanted:
+        known = [part for named, part in entries if _names_exactly(names, named)]
+        if not known:
+            vague.append((names, item))
+        elif not covers(known[0], item):
+            return False
+    # Each of the others needs an entry of its own; the largest item has the fewest to choose from.
+    exact = [names for names, _ in wanted]
+    left = [one for one in entries if not any(_names_exactly(names, one[0]) for names in exact)]
+    left.sort(key=lambda one: _size(one[1]))
+    for names, item in sorted(vague, key=lambda one: _size(one[1]), reverse=True):
+        fits = (one for one in left if _may_name(names, one[0]) and covers(one[1], item))
+        if (entry := next(fits, None)) is None:
+            return False
+        left.remove(entry)
+    return True
+
+
+def _names_exactly(names: Any, named: Any) -> bool:
+    """Return whether what is known of a wanted item is all that identifies an owned one."""
+    if isinstance(names, dict) and isinstance(named, dict):
+        return named.items() <= names.items()
+    return bool(names == named)
+
+
+def _may_name(names: Any, named: Any) -> bool:
+    """Return whether a wanted item may be an owned one.
+
+    The manifest may omit a key that has a default, such as a port's protocol, and a custom resource
+    has keys of its own.
+    """
+    if not isinstance(names, dict) or not isinstance(named, dict):
+        return False
+    return all(names.get(key, value) == value for key, value in named.items())
+
+
+def _size(part: Any) -> int:
+    return len(msgspec.json.encode(part))
 
 
 class Ownership:
@@ -140,15 +173,8 @@ class Ownership:
 
         `owner` is the uid of the object's owner, which is part of the owned fields.
         """
-        mine = [
-            bytes(entry.fields_v1)
-            for entry in entries or ()
-            if entry.manager == self._manager and not entry.subresource
-        ]
-        total = hashlib.blake2b(digest_size=16)
-        for fields in mine:
-            total.update(fields.replace(owner.encode(), b"uid"))
-        mark = total.digest(), wanted
+        mine = self._mine(entries)
+        mark = _digest(mine, owner), wanted
         verdict = self._verdicts.pop(mark, None)
         if verdict is None:
             verdict = not wanted or _decide(mine, wanted)
@@ -157,10 +183,36 @@ class Ownership:
             self._verdicts.popitem(last=False)
         return verdict
 
+    def digest(self, entries: list[ManagedFields] | None, owner: str) -> bytes:
+        """Return a digest of the fields that the operator owns."""
+        return _digest(self._mine(entries), owner)
+
+    def _mine(self, entries: list[ManagedFields] | None) -> list[bytes]:
+        """Return the operator's fields.
+
+        The API server keeps ten entries of updates, and merges the oldest ones.
+        """
+        for manager in (self._manager, _MERGED):
+            mine = [
+                bytes(entry.fields_v1)
+                for entry in entries or ()
+                if entry.manager == manager and not entry.subresource
+            ]
+            if mine:
+                return mine
+        return []
+
     def others(self, entries: list[ManagedFields] | None) -> str:
         """Return the names of other managers that changed an object, for an Event."""
         names = {e.manager[:64] for e in entries or () if e.subresource != "status"}
         return ", ".join(sorted(names - {self._manager, ""})[:3])
+
+
+def _digest(mine: list[bytes], owner: str) -> bytes:
+    total = hashlib.blake2b(digest_size=16)
+    for fields in mine:
+        total.update(fields.replace(owner.encode(), b"uid"))
+    return total.digest()
 
 
 def _decide(mine: list[bytes], wanted: bytes) -> bool:

@@ -74,6 +74,8 @@ class Reader:
             labels, annotations = meta.labels or {}, meta.annotations or {}
             uid = owner.uid[:_LONGEST_UID] if owner is not None else ""
             view = owned.project(thing)
+            template = annotations.get(self._marks.template, "")[:64]
+            altered = self._altered(meta, owned.kind, parent, uid, template)
             return Child(
                 kind=owned.kind,
                 key=known.key if known is not None else meta.key,
@@ -86,11 +88,12 @@ class Reader:
                 deadline=seconds(meta.deletion_timestamp),
                 created=seconds(meta.creation_timestamp),
                 finalizers=self._finalizers(meta),
-                template=annotations.get(self._marks.template, "")[:64],
+                template=template,
                 generation=number(annotations.get(self._marks.generation), 0),
                 replaced=min(number(annotations.get(self._marks.replaced), 0), 99),
                 unlabelled=self._marks.missing(labels, uid or labels.get(self._marks.uid, "")),
-                altered=self._altered(meta, owned.kind, parent, uid),
+                altered=altered,
+                fields=self._ownership.digest(meta.managed_fields, uid) if altered else b"",
                 editors=self._ownership.others(meta.managed_fields),
                 view=view,
                 unready=owned.unready(view),
@@ -114,16 +117,19 @@ class Reader:
         ours = self._marks.finalizer
         return tuple(sorted(meta.finalizers or (), key=lambda one: one != ours)[:_MOST_FINALIZERS])
 
-    def _altered(self, meta: ObjectMeta, kind: Kind, parent: str, uid: str) -> bool | None:
+    def _altered(
+        self, meta: ObjectMeta, kind: Kind, parent: str, uid: str, template: str
+    ) -> bool | None:
         """Return whether the operator no longer owns a field that it set.
 
-        Return None if the wanted child is unknown.
+        Return None if the child's template is not the wanted one: the object may be a newer one
+        than is known, and says nothing about this child.
         """
         if not parent:
             return False
         namespace = meta.namespace if self._kind.namespaced else ""
         wanted = self._wanted((namespace, parent), kind, meta.key)
-        if wanted is None:
+        if wanted is None or wanted.template != template:
             return None
         return not self._ownership.intact(meta.managed_fields, uid, wanted.shape())
 

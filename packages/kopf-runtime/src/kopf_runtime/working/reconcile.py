@@ -7,6 +7,8 @@ state, so it is right no matter which events were missed, repeated or interrupte
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
+from msgspec.structs import replace
+
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.fence import only_while
 from kopf_runtime.declaring.errors import ApiError, RetryError
@@ -169,11 +171,15 @@ class Reconciler:
         """Return the object that has a child's name; read it if the cache does not suffice."""
         child = self._children[wanted.kind].cache.get(wanted.key)
         if child is not None:
-            known = child.altered is not None
+            known = child.altered is not None or child.template != wanted.template
         else:  # we watch only our own objects
             in_place = self._owned[wanted.kind].update is Update.APPLY
             known = not in_place and not self._reporter.in_trouble(owner.key)
-        return child if known else await self._applier.look(wanted)
+        if not known:
+            child = await self._applier.look(wanted)
+        if child is not None and child.altered and self._applier.is_as_made(child):
+            return replace(child, altered=False)
+        return child
 
     async def _apply(self, owner: Owner, wanted: Wanted, child: Child, step: Plan) -> None:
         """Change a child in place."""

@@ -8,6 +8,7 @@ import hashlib
 import logging
 import re
 import time
+from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
@@ -15,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from kopf_runtime.declaring.kinds import Key, Kind
+from kopf_runtime.declaring.kinds import SECRET, Key, Kind
 from kopf_runtime.declaring.objects import Object, ObjectMeta
 from kopf_runtime.declaring.parsers import DNS_LABEL
 from kopf_runtime.declaring.records import MANAGED_BY, Owned, PlanError, Update, Wanted
@@ -143,6 +144,8 @@ class Templates:
     def _child(self, meta: ObjectMeta, manifest: Any) -> tuple[Wanted, bytes]:
         kind, key = self._check(meta, manifest)
         marks = self._marks
+        if kind == SECRET:
+            manifest = _encoded(manifest)
         if self._pass_on:
             manifest = self._passing_on(meta, manifest)
         given = manifest["metadata"]
@@ -162,8 +165,10 @@ class Templates:
         if kind.namespaced:
             metadata["namespace"] = key[0]
         whole = {**manifest, "metadata": metadata}
+        # Without the owner reference, whose version of the API may change; the label has the uid.
+        hashed = {**whole, "metadata": {**metadata, "ownerReferences": None}}
         try:
-            template = _digest(msgspec.json.encode(whole, order="sorted"))
+            template = _digest(msgspec.json.encode(hashed, order="sorted"))
         except (TypeError, UnicodeError, msgspec.MsgspecError, RecursionError) as error:
             raise PlanError(f"{kind.kind} {key[1]} is not JSON: {error}") from error
         metadata["annotations"] = {
@@ -209,6 +214,19 @@ class Templates:
             if not isinstance(given.get(part) or {}, dict):
                 raise PlanError(f"the {part} of {kind.kind} {name} are not a mapping")
         return kind, (_namespace(meta, kind, given), name)
+
+
+def _encoded(secret: dict[str, Any]) -> dict[str, Any]:
+    """Return a Secret with its `stringData` as `data`, which is what the API server keeps.
+
+    Who owns a field of `stringData`, or has changed it, cannot be told.
+    """
+    texts, rest = secret.get("stringData"), {k: v for k, v in secret.items() if k != "stringData"}
+    try:
+        data = {name: b64encode(text.encode()).decode() for name, text in (texts or {}).items()}
+        return {**rest, "data": {**(secret.get("data") or {}), **data}} if data else secret
+    except (AttributeError, TypeError, UnicodeError):
+        return secret  # it is refused as it is
 
 
 def _namespace(meta: ObjectMeta, kind: Kind, given: dict[str, Any]) -> str:
