@@ -99,7 +99,7 @@ def desired(memcached: Memcached, settings: Settings) -> Iterable[dict[str, Any]
 
 @controller.status
 def status(seen: kr.Observed) -> kr.Status:
-    """Return how a Memcached fares."""
+    """Return the status of a Memcached."""
     size, pods = seen.object.view, seen.grandchildren[kr.kinds.POD]
     nodes = {pod.key[1]: pod.view for pod in pods if pod.view is not None and not pod.deleting}
     selector = ",".join(f"{label}={value}" for label, value in labels(seen.object.key[1]).items())

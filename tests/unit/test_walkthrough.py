@@ -15,11 +15,17 @@ OPERATOR = "operator/memcached_operator/operator.py"
 
 
 def code(text: str) -> list[str]:
-    """Return the statements, without what depends on where the module is."""
+    """Return the statements, with sorted imports, without what depends on the module's place."""
+    _docstring, *statements = ast.parse(text).body
+    imports = [one for one in statements if isinstance(one, ast.Import | ast.ImportFrom)]
+    lines = [
+        *sorted(map(ast.unparse, imports)),
+        *(ast.unparse(one) for one in statements if one not in imports),
+    ]
     return [
-        ast.unparse(statement)
-        for statement in ast.parse(text).body[1:]  # after the docstring
-        if "__version__ =" not in (line := ast.unparse(statement))
+        line
+        for line in lines
+        if "__version__ =" not in line
         and "import __version__" not in line
         and "__main__" not in line
     ]

@@ -1,0 +1,80 @@
+"""docs/write-your-own-operator.md, done as it says, with packages from an index; the tier `author`.
+
+The Korean page has the same commands and listings, which tests/unit/test_walkthrough.py compares.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kopf_kit.pack.publication import index, packages
+from tests.support import package_index
+from tests.support.console import Step
+from tests.support.walkthrough import Reader, steps
+
+PAGE = steps((Path(__file__).parents[2] / "docs" / "write-your-own-operator.md").read_text())
+#: The first command that needs a cluster.
+CLUSTER = next(
+    number
+    for number, step in enumerate(PAGE)
+    if isinstance(step, Step) and step.command == "make deploy"
+)
+_CHOSEN = ("CLUSTER", "IMG", "KIND_CLUSTER_NAME", "PROJECT", "VIRTUAL_ENV")
+
+
+@pytest.fixture(scope="module")
+def author(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    """Somebody who has uv and a package index, and has followed the page up to the cluster."""
+    scratch = tmp_path_factory.mktemp("author")
+    for folder in ("bin", "wheels", "empty"):
+        (scratch / folder).mkdir()
+    ours = Path(sys.executable).parent
+    uv = shutil.which("uv", path=f"{ours}:{os.environ['PATH']}")
+    assert uv
+    for name in ("uv", "uvx"):
+        (scratch / "bin" / name).symlink_to(Path(uv).with_name(name))
+    path = [at for at in os.environ["PATH"].split(":") if Path(at) != ours]
+    with (
+        package_index.serving(scratch / "packages") as address,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for name, value in {"INDEX": address, **package_index.ANYBODY}.items():
+            patch.setenv(name, value)
+        index.publish(packages.build(scratch / "wheels"))
+        environment = {
+            **{name: value for name, value in os.environ.items() if name not in _CHOSEN},
+            **{f"GIT_{who}_NAME": "Author" for who in ("AUTHOR", "COMMITTER")},
+            **{f"GIT_{who}_EMAIL": "author@example.com" for who in ("AUTHOR", "COMMITTER")},
+            "PATH": ":".join([str(scratch / "bin"), *path]),
+            "UV_CACHE_DIR": str(scratch / "uv"),
+            "UV_INDEX": address,
+            "UV_SYSTEM_CERTS": "1",
+        }
+        reader = Reader(scratch / "empty", environment)
+        reader.follow(PAGE[:CLUSTER])
+        yield reader
+
+
+@pytest.fixture
+def on_a_cluster(author: Reader) -> Iterator[Reader]:
+    """The same author, whose clusters go in any case."""
+    yield author
+    author.type("uv run kopf-kit cluster down")
+
+
+def test_the_author_has_written_what_the_page_lists_and_nothing_else(author: Reader) -> None:
+    changed = author.type("git status --short --untracked-files=all").split()
+
+    assert changed[::2] == ["M"] * 6
+    assert changed[1::2] == [
+        *("PROJECT", "examples/sample.yaml", "operator/memcached_operator/operator.py"),
+        *(f"tests/{kind}/test_operator.py" for kind in ("e2e", "faults", "unit")),
+    ]
+
+
+def test_the_operator_runs_heals_and_is_pushed_on_a_cluster(on_a_cluster: Reader) -> None:
+    on_a_cluster.follow(PAGE[CLUSTER:])
