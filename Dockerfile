@@ -1,5 +1,5 @@
 # The operator's image: its part of the hashed lock and the package, on a runtime with no shell.
-# Both bases may be replaced, for machines that reach no image registry (kopf_kit/rig/base_images.py).
+# Both bases may be replaced, for machines that reach no image registry (kopf_offline/images.py).
 ARG BUILD_BASE=docker.io/library/python:3.13-slim-trixie
 ARG RUNTIME_BASE=gcr.io/distroless/python3-debian13:nonroot
 

@@ -18,9 +18,10 @@ import yaml
 
 from bench import node
 from bench.api import NAMESPACE, PODS, Api, RefusedError
-from kopf_kit.rig import golang, paths, tools
+from kopf_kit.rig import paths, tools
 from kopf_kit.rig.control_plane import GARBAGE, ControlPlane
 from kopf_kit.rig.run import HackError, output
+from kopf_offline import golang
 
 Crd = dict[str, object]
 

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import environment, shipped
-from kopf_kit.rig import golang, paths
+from kopf_kit.rig import paths
 from kopf_kit.rig.control_plane import ControlPlane, kubeconfig
 from kopf_kit.rig.run import HackError, tail
+from kopf_offline import golang
 
 _HERE = Path(__file__).parent
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -27,8 +28,8 @@ LEASE = "message-operator"
 _MODULE = _HERE / "peers" / "controller-runtime"
 #: The peers in Go, all built from one module.
 IN_GO = {
-    "controller-runtime-peer": golang.Program(".", "v1", folder=_MODULE),
-    "memcached-peer": golang.Program("./memcached", "v1", folder=_MODULE),
+    "controller-runtime-peer": golang.Program(".", _MODULE),
+    "memcached-peer": golang.Program("./memcached", _MODULE),
 }
 
 #: The operators on our runtime: their modules, and the folders of those that our image has not.

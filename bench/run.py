@@ -19,9 +19,10 @@ from typing import Any
 
 from bench import bare, examples, measures, peers, report, shipped, stage, trouble
 from bench.peers import FLIGHTTICKET, MEMCACHEDS, OURS, PEERS, Peer
-from kopf_kit.rig import golang, paths, pythons, versions
+from kopf_kit.rig import paths, pythons, versions
 from kopf_kit.rig.run import output
 from kopf_kit.rig.steps import say, step
+from kopf_offline import golang
 from message_operator import __version__
 
 #: The data so far, in case the run is interrupted.

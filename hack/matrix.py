@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from kopf_kit.commands import pytest_runs
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.program import passing_on
-from kopf_kit.rig import control_plane, golang, paths, tools, versions
+from kopf_kit.rig import control_plane, paths, tools, versions
 from kopf_kit.rig.run import elapsed
 from kopf_kit.rig.steps import say
 
@@ -43,8 +43,8 @@ def _build(minor: str) -> None:
     """Build the programs that the tests run, so that this is shown as a separate step."""
     for name in _TOOLS:
         tools.path(name)
-    golang.program("etcd")
-    golang.kubernetes(minor, "kube-apiserver", "kube-controller-manager")
+    tools.built("etcd")
+    tools.kubernetes(minor, "kube-apiserver", "kube-controller-manager")
 
 
 def _pytest(minor: str, report: Path, arguments: list[str]) -> int:

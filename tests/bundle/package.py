@@ -15,7 +15,7 @@ from kopf_kit.pack import bundle, catalog
 from kopf_kit.pack.bundle import Release
 from kopf_kit.pack.catalog import CATALOG
 from kopf_kit.pack.project import PROJECT
-from kopf_kit.rig import golang
+from kopf_offline import golang
 
 Manifest = dict[str, Any]
 

@@ -5,7 +5,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from kopf_kit.rig import prometheus
+from kopf_offline import prometheus
 from tests.chart.helm import FULLNAME, NAMESPACE, RELEASE, Manifest, names, render
 
 POD = f"{FULLNAME}-5d7c9b-x2x4z"

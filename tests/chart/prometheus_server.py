@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kopf_kit.rig import prometheus
 from kopf_kit.testing.process import free_port
+from kopf_offline import prometheus
 
 
 @contextlib.contextmanager

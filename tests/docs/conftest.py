@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.rig import base_images, engine, golang, kind, oci, public_images, registry, tools
+from kopf_kit.rig import base_images, engine, kind, oci, public_images, registry, tools
 from kopf_kit.rig import cluster as hack_cluster
+from kopf_offline import golang
 from tests.docs.reader import CHECKOUT, Reader
 from tests.docs.readings import not_run
 from tests.e2e import release

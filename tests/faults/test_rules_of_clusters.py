@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from kopf_kit.pack import bundle
-from kopf_kit.rig import golang
+from kopf_kit.rig import tools
 from kopf_kit.testing import calls
 from kopf_kit.testing.cluster import Raw, RefusedError
 from kopf_kit.testing.world import World
@@ -278,7 +278,7 @@ async def test_pods_are_placed_on_linux_nodes_whose_taints_they_tolerate(own_wor
     await add_node(here, "windows", "windows")
     await add_node(here, "spot", "linux", {"key": "spot", "effect": "NoSchedule"})
     plane = here.cluster.plane
-    [scheduler] = golang.kubernetes(plane.kubernetes, "kube-scheduler")
+    [scheduler] = tools.kubernetes(plane.kubernetes, "kube-scheduler")
     plane.run(
         "kube-scheduler", scheduler,
         f"--kubeconfig={plane.kubeconfig('controllers')}", "--leader-elect=false",

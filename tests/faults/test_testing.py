@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.rig import control_plane, golang, paths
+from kopf_kit.rig import control_plane, paths
+from kopf_offline import golang
 
 PAGE = paths.KIT / "testing" / "README.md"
 #: The operator of the page's example, and the listings of the page that are tests.

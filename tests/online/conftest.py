@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kopf_kit.rig import base_images, cluster, engine, preflight, tools
+from kopf_kit.rig import cluster, engine, preflight, tools
+from kopf_offline import images
 from tests.online.machine import Machine
 from tests.online.public_registry import PublicRegistry
 
@@ -34,7 +35,7 @@ def machine(registry: PublicRegistry) -> Iterator[Machine]:
     """A machine with Docker, Python, make, kind, kubectl and Helm 4."""
     machine = Machine(f"{_NAME}-machine", registry.network)
     try:
-        machine.start(trusted=(base_images.certificates() or b"") + registry.certificate())
+        machine.start(trusted=(images.certificates() or b"") + registry.certificate())
         machine.clone()
         machine.install("kind", registry.kind)
         machine.install("kubectl", tools.path("kubectl"))

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from kopf_kit.rig import engine, paths, versions
-from kopf_kit.rig.debian import RootFs
 from kopf_kit.rig.run import output
+from kopf_offline.rootfs import RootFs
 
 USER = "ada"
 HOME = f"/home/{USER}"
@@ -51,7 +51,7 @@ ROOT = RootFs(
 
 def image() -> str:
     """Return the image of such a machine; it serves the test's registry as well."""
-    return engine.import_image("message-operator/online-machine", ROOT)
+    return ROOT.image("message-operator/online-machine")
 
 
 def write(container: str, path: str, content: bytes, mode: int = 0o644) -> None:

@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 
 from kopf_kit.pack import image
-from kopf_kit.rig import base_images, engine, golang, node_image, registry, versions
+from kopf_kit.rig import base_images, engine, registry, versions
 from kopf_kit.rig.run import HackError, answer, output
+from kopf_offline import golang, node_image
 from tests.online import machine
 
 #: Where the engine looks for docker.io, and the registry of the Dockerfile's other base.
@@ -130,7 +131,7 @@ def _node_image() -> str:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "entrypoint").write_bytes(entrypoint.read_bytes())
         (Path(folder) / "default-cni.yaml").write_text(_CNI)
-        (Path(folder) / "Dockerfile").write_text(_NODE.format(base=node_image.make()))
+        (Path(folder) / "Dockerfile").write_text(_NODE.format(base=node_image.make([])))
         output(
             [engine.builder(), "build", "--quiet", "--tag", _NODE_NAME, folder],
             timeout=300,

@@ -1,6 +1,7 @@
 """What an author has who has no checkout of this repository: uv, and a package index."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from kopf_kit.pack.publication import index, packages
-from kopf_kit.rig import golang
+from kopf_offline import golang
 from message_operator import __version__
 from tests.support import package_index
 
@@ -134,6 +135,27 @@ def test_pip_installs_the_runtime_and_nothing_that_it_does_not_need(author: Auth
     assert not names & {"kopf-kit", "rich", "pytest", "jsonschema", "kubernetes"}
     code = "import kopf_runtime; print(kopf_runtime.__file__)"
     assert str(author.home) in author.types("venv/bin/python", "-c", code)
+
+
+def test_the_kit_works_without_what_builds_and_says_what_would(author: Author) -> None:
+    author.types("uv", "venv", "--quiet", "venv")
+    author.types("uv", "pip", "install", "--quiet", "--python=venv", f"kopf-kit=={__version__}")
+    kit = str(author.home / "venv" / "bin" / "kopf-kit")
+
+    assert "generate" in author.types(kit, "--help")
+    author.types(kit, "new", "cache-operator", "--kind=Cache", "--group=cache.example.com")
+    author.home /= "cache-operator"
+    author.types(kit, "generate")
+    assert author.types(kit, "verify") == ""
+    done = author.runs(kit, "tool", "helm", "olm-validate")
+
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"\s*error: this needs olm-validate v\S+: install kopf-offline "
+        r"\(`pip install kopf-offline`\), which builds it with Go\s*",
+        done.stderr,
+    )
+    assert not list((author.home.parent / ".cache" / "kopf-kit").glob("go-*"))
 
 
 def test_a_new_repository_pins_the_index_s_packages_and_is_green_at_once(author: Author) -> None:

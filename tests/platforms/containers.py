@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 
 from kopf_kit.rig import cache, dockerfiles, engine, platforms, versions
-from kopf_kit.rig.debian import RootFs
 from kopf_kit.rig.run import output
+from kopf_offline.rootfs import RootFs
 
 _INSIDE = "/qemu"
 

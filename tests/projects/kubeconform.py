@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 from kopf_kit.pack.project import Project
-from kopf_kit.rig import golang
+from kopf_offline import golang
 
 
 def findings(project: Project, *manifests: Path) -> str:

@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 from kopf_kit.pack.publication.signatures import Keys
-from kopf_kit.rig import golang, tools
+from kopf_kit.rig import tools
+from kopf_offline import golang
 from message_operator import __version__
 from tests.support.console import commands
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from kopf_kit.rig import golang
+from kopf_offline import golang
 
 Manifest = dict[str, Any]
 

@@ -12,6 +12,7 @@ import yaml
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import paths, versions
 from kopf_kit.rig.paths import CHECKOUT
+from kopf_offline import golang
 
 HOME = yaml.safe_load((PROJECT.chart / "Chart.yaml").read_text())["home"]
 RAW = HOME.replace("https://github.com/", "https://raw.githubusercontent.com/") + "/main/"
@@ -238,7 +239,7 @@ RENOVATE = json.loads((CHECKOUT / ".github" / "renovate.json").read_text())
 
 @pytest.mark.parametrize("rule", RENOVATE["packageRules"], ids=lambda rule: rule["description"])
 def test_each_rule_of_renovate_is_about_files_or_packages_that_there_are(rule: Any) -> None:
-    modules = "".join(file.read_text() for file in paths.RECIPES.rglob("go.mod"))
+    modules = "".join(file.read_text() for file in golang.RECIPES.rglob("go.mod"))
 
     for pattern in rule.get("matchFileNames", []):
         assert list(CHECKOUT.glob(pattern)), pattern

@@ -1,4 +1,4 @@
-"""kopf_kit.rig.archive: what is written is what `docker load` and containerd read."""
+"""kopf_offline.archive: what is written is what `docker load` and containerd read."""
 
 import hashlib
 import io
@@ -6,7 +6,7 @@ import json
 import tarfile
 from pathlib import Path
 
-from kopf_kit.rig import archive
+from kopf_offline import archive
 
 
 def _content(archived: Path) -> dict[str, bytes]:

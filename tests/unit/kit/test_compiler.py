@@ -1,10 +1,10 @@
-"""kopf_kit.rig.compiler: how far it is follows the sizes of what it has begun."""
+"""kopf_offline.compiler: how far it is follows the sizes of what it has begun."""
 
 from pathlib import Path
 
 import pytest
 
-from kopf_kit.rig import compiler
+from kopf_offline import compiler
 
 
 def test_how_far_it_is_follows_the_sizes_of_the_packages(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""kopf_kit.rig.golang: what is missing is built together, once."""
+"""kopf_offline.golang: what is missing is built together, once."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.rig import compiler, golang, paths, versions
+from kopf_kit.rig import paths, tools, versions
 from kopf_kit.rig.run import HackError
+from kopf_offline import compiler, golang
 
 
 @pytest.fixture
@@ -70,10 +71,10 @@ def test_the_programs_of_a_node_are_one_file_under_several_names(runs: list[set[
 
 
 def test_an_older_kubernetes_is_built_beside_the_newest(runs: list[set[str]]) -> None:
-    newest, controllers = golang.kubernetes(
+    newest, controllers = tools.kubernetes(
         versions.NEWEST, "kube-apiserver", "kube-controller-manager"
     )
-    [older] = golang.kubernetes(versions.OLDEST, "kube-apiserver")
+    [older] = tools.kubernetes(versions.OLDEST, "kube-apiserver")
 
     assert newest.resolve() == controllers.resolve()
     assert (older.name, older.parent == newest.parent) == (

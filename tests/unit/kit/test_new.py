@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kopf_kit.pack import project
-from kopf_kit.rig import golang
 from kopf_kit.rig.run import HackError
 from kopf_kit.template import repository
 from kopf_kit.template.answers import Answers
+from kopf_offline import golang
 
 CHECKOUT = Path(__file__).parents[3]
 CACHE = Answers("cache-operator", "Cache", "cache.example.com")

@@ -15,6 +15,7 @@ from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import names, paths, registry
 from kopf_kit.rig.names import PLUGIN
 from kopf_kit.rig.run import HackError
+from kopf_offline import golang
 from message_operator.settings import PROGRAM
 
 CHECKOUT = Path(__file__).parents[3]
@@ -55,10 +56,11 @@ def test_the_rig_names_no_operator() -> None:
     for kind in PROJECT.kinds:
         words |= {kind.many, f"{kind.kind.lower()} Pod", f"{kind.kind}'s"}
     words |= {image.variable for image in PROJECT.images}
-    files = [file for file in paths.RECIPES.rglob("*") if file.suffix != ".pyc"]
+    folders = (paths.KIT / "rig", golang.RECIPES)
+    files = [file for folder in folders for file in folder.rglob("*") if file.suffix != ".pyc"]
     texts = {file: file.read_text() for file in files if file.is_file()}
 
-    assert "control_plane.py" in {file.name for file in texts}
+    assert {"control_plane.py", "node_image.py", "go.mod"} <= {file.name for file in texts}
     assert not {(file.name, word) for file, text in texts.items() for word in words if word in text}
 
 

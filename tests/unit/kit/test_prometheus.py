@@ -1,4 +1,4 @@
-"""kopf_kit.rig.prometheus: the tests have promtool without anybody who is root."""
+"""kopf_offline.prometheus: the tests have promtool without anybody who is root."""
 
 import os
 import platform
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.rig import preflight, prometheus
+from kopf_kit.rig import preflight
+from kopf_offline import prometheus
 
 APT_GET = """\
 #!/bin/sh

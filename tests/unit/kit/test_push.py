@@ -12,6 +12,7 @@ from kopf_kit.pack import bundle, catalog, chart_package, image, olm_images
 from kopf_kit.pack.references import image_parts, pinned, prefix
 from kopf_kit.rig import base_images, cluster, dockerfiles, engine, paths, public_images, registry
 from kopf_kit.rig.run import HackError
+from kopf_offline import entry
 from message_operator import __version__
 from tests.bundle.package import DIGEST, release, write_both
 
@@ -226,7 +227,7 @@ def test_the_message_pods_image_goes_to_another_registry_without_the_local_one(
     monkeypatch.setattr(registry, "up", lambda: pytest.fail("the local registry is started"))
     monkeypatch.setattr(public_images, "are_in_reach", lambda: in_reach)
     monkeypatch.setattr(public_images, "pull", lambda _: "public")
-    monkeypatch.setattr(engine, "import_image", lambda *_: "public")
+    monkeypatch.setattr(entry, "image", lambda *_: "public")
 
     base_images.copy(public_images.BUSYBOX, f"{YOURS}/busybox:1")
 

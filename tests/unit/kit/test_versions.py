@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from bench import peers
-from kopf_kit.rig import golang, pinned, pins, tools, versions
+from kopf_kit.rig import offline, pinned, tools, versions
 from kopf_kit.rig.run import HackError
-
-_GO = Path(golang.__file__).parent / "go"
+from kopf_offline import entry, golang, pins
 
 
 def test_the_table_has_what_the_modules_require() -> None:
@@ -120,11 +119,48 @@ def test_a_tool_that_does_not_fit_is_built(path: Path, monkeypatch: pytest.Monke
     helm = path / "helm"
     helm.write_text("#!/bin/sh\necho v2.17.0+gabc\n")
     helm.chmod(0o755)
+    monkeypatch.setattr(entry, "programs", lambda names: [Path(f"built/{each}") for each in names])
 
-    def build(name: str) -> Path:
-        raise HackError(f"would build {name}")
+    assert tools.paths("helm3", "crane", "opm") == [
+        Path("built/helm"),
+        Path("built/crane"),
+        Path("built/opm"),
+    ]
 
-    monkeypatch.setattr(golang, "program", build)
 
-    with pytest.raises(HackError, match="would build helm"):
-        tools.path("helm")
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (
+            ["helm"],
+            r"this needs helm 3\.18 or newer, below 5\.0 \(\S+/helm is v2\.17\.0\): put it on "
+            r"the PATH, or install kopf-offline \(`pip install kopf-offline`\), which builds it",
+        ),
+        (
+            ["kind", "helm"],
+            r"this needs kind 0\.31 or newer, below 1\.0 and helm .* PATH, or install",
+        ),
+        (["olm-validate"], r"this needs olm-validate v0\.\d+\.\d+: install kopf-offline \("),
+        (
+            ["kube-apiserver-1.35"],
+            r"this needs kube-apiserver-1\.35 v1\.35\.\d+: install",
+        ),
+    ],
+)
+def test_what_is_missing_is_told_in_a_sentence_where_nothing_builds_it(
+    path: Path, names: list[str], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helm = path / "helm"
+    helm.write_text("#!/bin/sh\necho v2.17.0+gabc\n")
+    helm.chmod(0o755)
+    monkeypatch.setattr(offline, "is_installed", lambda: False)
+
+    with pytest.raises(HackError, match=f"^{sentence}"):
+        tools.paths(*names)
+
+
+def test_what_builds_has_all_that_the_kit_asks_for() -> None:
+    asked: offline.Builder = entry  # for the type checker
+
+    assert offline.builder("nothing:") is asked
+    assert versions.PROGRAMS.keys() == {*golang.PROGRAMS, *golang.KUBERNETES}

@@ -5,7 +5,7 @@
 
 import click
 
-from kopf_kit.rig import cluster, engine, golang, olm, registry, tools
+from kopf_kit.rig import cluster, engine, olm, registry, tools, versions
 from kopf_kit.rig.steps import say
 
 
@@ -40,11 +40,10 @@ def olm_command(action: str) -> None:
     "programs",
     nargs=-1,
     required=True,
-    type=click.Choice(sorted({*tools.NAMES, *golang.PROGRAMS, *golang.KUBERNETES})),
+    type=click.Choice(sorted(versions.PROGRAMS)),
     metavar="NAME...",
 )
 def tool(programs: tuple[str, ...]) -> None:
     """Print the paths of programs, such as kubectl and helm; those that are missing are built."""
-    golang.programs([name for name in programs if name not in tools.NAMES])
-    for name in programs:
-        print(tools.path(name) if name in tools.NAMES else golang.program(name))
+    for path in tools.paths(*programs):
+        print(path)

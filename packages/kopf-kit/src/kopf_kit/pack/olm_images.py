@@ -11,7 +11,7 @@ from pathlib import Path
 from kopf_kit.pack import bundle, catalog
 from kopf_kit.pack.bundle import Release
 from kopf_kit.pack.references import pinned
-from kopf_kit.rig import dockerfiles, olm, opm, paths, platforms, public_images
+from kopf_kit.rig import dockerfiles, offline, olm, paths, platforms, public_images
 from kopf_kit.rig.steps import Step, step
 
 _BUILD = paths.BUILD / "olm"
@@ -59,7 +59,9 @@ def _opm_image() -> str:
     if public_images.are_in_reach():
         return public_images.pull(catalog.OPM_IMAGE)
     targets = platforms.requested()
-    return opm.image(targets) if targets else olm.image()
+    if not targets:
+        return olm.image()
+    return offline.builder("opm's image cannot be pulled:").image("opm", targets=targets)
 
 
 def _build(work: Step, ref: str, folder: Path, **arguments: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from kopf_kit.rig import debian, golang, registry, versions
+from kopf_kit.rig import debian, offline, registry, versions
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.run import answer, output
 from kopf_kit.rig.steps import Step, step
@@ -21,8 +21,13 @@ _CONTROLLER = "github.com/operator-framework/operator-controller"
 
 def extension_kind() -> Path:
     """Return the file with the CRD of OLM v1's ClusterExtension."""
-    folder = golang.module(_CONTROLLER) / "helm/olmv1/base/operator-controller/crd/standard"
+    folder = _module() / "helm/olmv1/base/operator-controller/crd/standard"
     return folder / "olm.operatorframework.io_clusterextensions.yaml"
+
+
+def _module() -> Path:
+    """Return the folder of catalogd's sources, with its chart."""
+    return offline.builder("catalogd's chart is in its Go module:").module(_CONTROLLER)
 
 
 def install(made: Cluster, ref: str) -> None:
@@ -55,7 +60,7 @@ def remove(made: Cluster) -> None:
 
 def _manifests(made: Cluster, ref: str) -> list[dict[str, Any]]:
     """Return catalogd's manifests, from its chart, for a cluster without cert-manager."""
-    chart = golang.module(_CONTROLLER) / "helm" / "olmv1"
+    chart = _module() / "helm" / "olmv1"
     settings = {
         "options.operatorController.enabled": "false",
         "options.certManager.enabled": "true",  # so the certificate is taken from a Secret

@@ -11,21 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kopf_kit.rig import (
-    base_images,
     cache,
     engine,
     existing,
-    golang,
     kind,
     names,
-    node_image,
-    preflight,
+    offline,
     public_images,
     registry,
     tools,
 )
 from kopf_kit.rig.run import HackError
-from kopf_kit.rig.steps import say, step, together
+from kopf_kit.rig.steps import say, step
 
 #: kind's own variable, so that several checkouts of the project can each have a cluster.
 NAME = os.environ.get("KIND_CLUSTER_NAME") or names.prefix()
@@ -151,29 +148,12 @@ def _prepare() -> None:
 
     The downloads include what the operator's image and the Pods need later.
     """
-    if public_images.are_in_reach():
-        if missing := tools.missing():
+    if not public_images.are_in_reach():
+        kind.built_image()
+    elif missing := tools.missing():
+        if offline.is_installed():
             say(
                 f"    {', '.join(missing)}: not on the PATH in a suitable version, so built from "
                 "source in a few minutes; to avoid that, interrupt this and install what is missing"
             )
-            golang.programs(missing)
-        return
-
-    def compile_programs() -> None:
-        golang.programs([*tools.missing(), *node_image.PROGRAMS])
-
-    def fetch_packages() -> None:
-        node_image.fetch_packages()
-        registry.fetch_packages()
-        base_images.fetch_packages()
-
-    if not engine.has_image(node_image.reference()):
-        preflight.check(preflight.ROOM)
-        say(
-            "    all images are built here instead, from Debian packages and Go modules: "
-            f"{public_images.BUILD_TIME} on two processors, once"
-        )
-        golang.go()
-        together(compile_programs, fetch_packages)
-        node_image.make()
+        tools.built(*missing)

@@ -22,7 +22,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kopf_kit.rig import golang, versions
+from kopf_kit.rig import tools, versions
 from kopf_kit.rig.run import HackError, tail
 
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager")
@@ -119,9 +119,8 @@ class ControlPlane:
         found = installed_program(name) if self._installed else None
         if found is not None:
             return found
-        if name == "etcd":
-            return golang.program(name)
-        return golang.kubernetes(self.kubernetes, name)[0]
+        [built] = tools.built(name) if name == "etcd" else tools.kubernetes(self.kubernetes, name)
+        return built
 
     @property
     def certificates(self) -> Path:

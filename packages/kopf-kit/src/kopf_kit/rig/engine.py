@@ -97,18 +97,6 @@ def container(name: str, form: str) -> str | None:
     return docker("container", "inspect", "-f", form, name).strip()
 
 
-def import_image(reference: str, root: debian.RootFs, *changes: str) -> str:
-    """Create an image from a root file system, named after its recipe; fast if it exists.
-
-    `changes` are lines of a Dockerfile that configure it, such as `ENV` and `CMD`.
-    """
-    name = f"{reference}:{root.suite}-{cache.digest(root.recipe, *changes)}"
-    if not has_image(name):
-        options = [option for change in changes for option in ("--change", change)]
-        docker("import", *options, root.tar(), name, timeout=300)
-    return name
-
-
 def remove_container(name: str) -> None:
     """Remove a container with its volumes, running or not; no error if it does not exist."""
     docker("rm", "-f", "-v", name)

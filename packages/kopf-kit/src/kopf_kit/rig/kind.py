@@ -9,7 +9,16 @@ from pathlib import Path
 
 import yaml
 
-from kopf_kit.rig import control_plane, engine, node_image, paths, public_images, tools, versions
+from kopf_kit.rig import (
+    control_plane,
+    engine,
+    names,
+    offline,
+    paths,
+    public_images,
+    tools,
+    versions,
+)
 from kopf_kit.rig.run import HackError, answer, output
 from kopf_kit.rig.steps import Step, say, step
 
@@ -72,7 +81,7 @@ def is_well(name: str) -> bool:
     if pause > timedelta(minutes=1):
         say(f"    the cluster {name} was stopped with its engine; it is created again")
         return False
-    if node_image.is_outdated(image) or _is_other_version(image):
+    if _is_other_version(image):
         say(f"    the cluster {name} runs {image}; it is created again")
         return False
     if not engine.docker("exec", node(name), "find", "/kind", "-path", _COMPLETE).strip():
@@ -91,6 +100,9 @@ def is_well(name: str) -> bool:
 
 def _is_other_version(image: str) -> bool:
     """Tell whether a node runs another Kubernetes than the variable KUBERNETES chooses."""
+    built = f"{names.prefix()}/node:"
+    if image.startswith(built):
+        return not image.startswith(f"{built}{versions.KUBERNETES}-")
     if os.environ.get("KUBERNETES"):
         return f":v{control_plane.chosen()}." not in image
     return image in versions.NODES.values()
@@ -181,7 +193,7 @@ def _configuration() -> dict[str, object]:
         networking["disableDefaultCNI"] = True  # the node image brings a simple one
         # The node's own resolver is Docker's, on a loopback address that no Pod can reach.
         kubelet["resolvConf"] = _RESOLV_CONF
-        node["image"] = node_image.make()
+        node["image"] = built_image()
         node["extraMounts"] = [{"hostPath": str(_resolv_conf()), "containerPath": _RESOLV_CONF}]
     return {
         "kind": "Cluster",
@@ -207,6 +219,11 @@ def _resolv_conf() -> Path:
     file = paths.BUILD / "resolv.conf"
     file.write_text("".join(f"{line}\n" for line in dict.fromkeys(lines)))
     return file
+
+
+def built_image() -> str:
+    """Return the name of a node's image that is built here, and build the missing tools with it."""
+    return offline.builder("the node's image cannot be pulled:").node(tools.missing())
 
 
 def delete(name: str, work: Step) -> None:

@@ -1,29 +1,17 @@
 """A real Operator Lifecycle Manager in the kind cluster: `python -m kopf_kit olm up|down`.
 
-Its programs are built from their Go modules into one image, and it is installed from the chart in
-its own module. `kopf_kit.rig.catalogd` runs beside it. Used by the end-to-end tests that install
-the operator with a Subscription.
+kopf-offline builds its programs into one image, and has the chart of its own module, by which it is
+installed. `kopf_kit.rig.catalogd` runs beside it. Used by the end-to-end tests that install the
+operator with a Subscription.
 """
 
-import os
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from kopf_kit.rig import (
-    base_images,
-    cache,
-    catalogd,
-    cluster,
-    dockerfiles,
-    golang,
-    paths,
-    registry,
-    versions,
-)
+from kopf_kit.rig import catalogd, cluster, offline, versions
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.run import HackError, answer, output
 from kopf_kit.rig.steps import Step, say, step, together
@@ -33,31 +21,9 @@ NAMESPACE = "olm"
 #: A namespace with an OperatorGroup for all namespaces; OLM's chart creates it.
 OPERATORS = "operators"
 
-_PROGRAMS = (
-    *("olm", "catalog", "package-server", "copy-content", "cpb", "opm"),
-    *("grpc_health_probe", "catalogd"),
-)
 _OLM = "github.com/operator-framework/operator-lifecycle-manager"
 _RELEASE, _RELEASE_NAMESPACE = "olm", "default"
 _CRDS = "operators.coreos.com"
-#: In a process of the cluster `localhost` is its own Pod: catalogd takes the registry from here.
-_REGISTRIES = f"""\
-[[registry]]
-prefix = "{registry.ADDRESS}"
-location = "{registry.NAME}:5000"
-insecure = true
-"""
-_POLICY = '{"default": [{"type": "insecureAcceptAnything"}]}\n'
-
-# BusyBox, for the Job that unpacks a bundle runs `cp`. The numeric user lets the kubelet verify
-# that it is not root. Without nsswitch.conf a Go program would not look into /etc/hosts.
-_DOCKERFILE = """\
-ARG BASE
-FROM ${BASE}
-COPY bin /bin
-COPY --chmod=755 etc /etc
-USER 1001
-"""
 
 
 def up(name: str = cluster.NAME) -> Cluster:
@@ -121,48 +87,9 @@ def _delete_crds(made: Cluster, work: Step) -> None:
         work.run([*made.kubectl_command, "delete", "--timeout=120s", "--", *ours], timeout=150)
 
 
-# --- the image --------------------------------------------------------------------------------
-
-
 def image() -> str:
     """Return the name of the image with all programs, in the local registry."""
-    base = base_images.busybox()
-    recipe = cache.digest(_DOCKERFILE, _REGISTRIES, _POLICY, *map(golang.recipe, _PROGRAMS))
-    name = f"olm:{versions.OLM}-{recipe}"
-    ref = f"{registry.ADDRESS}/{name}"
-    if registry.has(name):
-        return ref
-    programs = golang.programs(_PROGRAMS)
-    with (
-        cache.lock("olm-image"),
-        step("Image with OLM's programs") as work,
-        tempfile.TemporaryDirectory(dir=paths.cache(), prefix=".olm.") as folder,
-    ):
-        _fill(Path(folder), programs)
-        dockerfiles.build(work, ref, Path(folder), Path(folder, "Dockerfile"), BASE=base)
-        dockerfiles.push(work, ref)
-    return ref
-
-
-def _fill(folder: Path, programs: list[Path]) -> None:
-    """Write the files that the image is built from."""
-    (folder / "bin").mkdir()
-    for program in programs:
-        _link(program, folder / "bin" / program.name)
-    etc = folder / "etc"
-    (etc / "containers").mkdir(parents=True)
-    (etc / "nsswitch.conf").write_text("hosts: files dns\n")
-    (etc / "containers" / "registries.conf").write_text(_REGISTRIES)
-    (etc / "containers" / "policy.json").write_text(_POLICY)
-    (folder / "Dockerfile").write_text(_DOCKERFILE)
-
-
-def _link(source: Path, target: Path) -> None:
-    """Hard-link a file, or copy it if the file system cannot do that."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
+    return offline.builder("no image of OLM's programs can be pulled:").image("olm")
 
 
 # --- OLM --------------------------------------------------------------------------------------
@@ -194,7 +121,8 @@ def _install_olm(made: Cluster, ref: str) -> None:
         return
     if found:  # upgraded in place, OLM may wait for its own package server forever
         _remove_olm(made)
-    chart = golang.module(_OLM) / "deploy" / "chart"
+    builder = offline.builder("OLM's chart is in its Go module:")
+    chart = builder.module(_OLM) / "deploy" / "chart"
     with step(f"OLM {versions.OLM}") as work, tempfile.TemporaryDirectory() as folder:
         values = Path(folder) / "values.yaml"
         values.write_text(yaml.safe_dump(_values(ref)))

@@ -14,11 +14,8 @@ BUILD = CHECKOUT / "build"
 #: The Python packages of all that is here, each with its hashes; `kopf_kit.rig.locked` takes parts.
 LOCK = CHECKOUT / "requirements.txt"
 
-#: Recipes that are not in Python: Go modules, and the files of the kind node.
-RECIPES = Path(__file__).resolve().parent
-
 #: The kit itself.
-KIT = RECIPES.parent
+KIT = Path(__file__).resolve().parents[1]
 
 
 def cache() -> Path:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kopf_kit.rig import debian, paths
+from kopf_kit.rig import debian, offline, paths
 from kopf_kit.rig.run import HackError, answer, output
 
 #: Disk space in bytes for building everything: sources, compiler caches, programs and images.
@@ -208,6 +208,11 @@ def _has_subordinate_ids() -> bool:
 
 
 FROM_SOURCE = (
+    Need(
+        "kopf-offline, which builds images where none can be pulled",
+        offline.is_installed,
+        {"other": f"Install it with: pip install kopf-offline. {_PULL}"},
+    ),
     Need(
         "Debian's packages, of which images are built where none can be pulled",
         debian.is_debian,

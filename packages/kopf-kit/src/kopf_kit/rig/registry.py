@@ -12,8 +12,7 @@ import urllib.request
 import zlib
 from http.client import HTTPMessage
 
-from kopf_kit.rig import cache, engine, names, public_images, versions
-from kopf_kit.rig.debian import RootFs
+from kopf_kit.rig import cache, engine, names, offline, public_images, versions
 from kopf_kit.rig.run import HackError, answer, tail
 from kopf_kit.rig.steps import step
 
@@ -30,26 +29,6 @@ NAME = names.registry()
 PORT = names.registry_port() or port(names.prefix())
 ADDRESS = f"localhost:{PORT}"
 _NETWORK = "kind"
-
-_CONFIG = """\
-version: 0.1
-log: {level: warn}
-storage:
-  filesystem: {rootdirectory: /var/lib/registry}
-  delete: {enabled: true}
-http: {addr: ":5000"}
-"""
-
-# Debian's own configuration asks for a password.
-_ROOT = RootFs(
-    name="registry",
-    suite=versions.DEBIAN_IMAGES,
-    packages=("base-files", "docker-registry"),
-    hooks=(
-        f"printf %s '{_CONFIG}' >\"$1/etc/docker/registry/config.yml\"",
-        'install -d -m 1777 "$1/tmp"',
-    ),
-)
 
 # Tells containerd, in a node, where that address really is: Docker resolves the name.
 _HOSTS = f'[host."http://{NAME}:5000"]\n'
@@ -134,19 +113,11 @@ def digest(image: str) -> str | None:
         ) from error
 
 
-def fetch_packages() -> None:
-    """Build the substitute's root file system, which mostly waits for the Debian mirror."""
-    _ROOT.tar()
-
-
 def image() -> str:
     """Return the registry's image; pull or build it if it is missing."""
     if public_images.are_in_reach():
         return public_images.pull(f"docker.io/library/registry:{versions.REGISTRY}")
-    command = '["/usr/bin/docker-registry", "serve", "/etc/docker/registry/config.yml"]'
-    return engine.import_image(
-        f"{names.prefix()}/registry", _ROOT, f"CMD {command}", "VOLUME /var/lib/registry"
-    )
+    return offline.builder("the registry's image cannot be pulled:").image("registry")
 
 
 def _has_network() -> bool:

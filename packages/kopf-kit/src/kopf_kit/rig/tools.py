@@ -1,7 +1,8 @@
-"""Programs from the PATH if their version fits, otherwise built in a pinned version.
+"""Programs from the PATH if their version fits, otherwise built in a pinned one by kopf-offline.
 
 Both Helm 3 and Helm 4 can serve as `helm`; code that depends on one asks for `helm3` or `helm4`.
-Used by `kopf_kit.rig.cluster`, by the tests, and by people as `python -m kopf_kit tool helm`.
+Programs of which any version would not do are always built: their names are in `versions.PROGRAMS`
+alone. Used by all that runs a program, and by people as `python -m kopf_kit tool helm`.
 """
 
 import functools
@@ -9,7 +10,7 @@ import re
 import shutil
 from pathlib import Path
 
-from kopf_kit.rig import golang, versions
+from kopf_kit.rig import offline, versions
 from kopf_kit.rig.run import answer
 
 #: The tools that create and use a cluster.
@@ -32,8 +33,35 @@ _BUILT = {"helm3": "helm"}
 
 
 def path(name: str) -> Path:
-    """Return the path of a tool; if none fits, build it, which takes a minute."""
-    return _found(name) or golang.program(_BUILT.get(name, name))
+    """Return the path of a program; if none on the PATH fits, build it, which takes a minute."""
+    return paths(name)[0]
+
+
+def paths(*names: str) -> list[Path]:
+    """Return the paths of programs; build those together of which none on the PATH fits."""
+    found = {name: program for name in names if (program := _found(name))}
+    missing = [name for name in names if name not in found]
+    found |= dict(zip(missing, built(*missing), strict=True))
+    return [found[name] for name in names]
+
+
+def built(*names: str) -> list[Path]:
+    """Return the paths of programs in the pinned version; build those that are missing.
+
+    Raise HackError where kopf-offline is not there.
+    """
+    if not names:
+        return []
+    lacks = f"this needs {' and '.join(map(_wanted, names))}:"
+    if set(names) <= _VERSION.keys():
+        lacks += " put it on the PATH, or"
+    return offline.builder(lacks).programs([_BUILT.get(name, name) for name in names])
+
+
+def kubernetes(minor: str, *names: str) -> list[Path]:
+    """Return the paths of programs of a supported Kubernetes, in the pinned version."""
+    suffix = "" if minor == versions.NEWEST else f"-{minor}"
+    return built(*(name + suffix for name in names))
 
 
 def missing() -> list[str]:
@@ -43,15 +71,36 @@ def missing() -> list[str]:
 
 @functools.cache
 def _found(name: str) -> Path | None:
-    for candidate in (name, *_ALIASES.get(name, ())):
-        program = shutil.which(candidate)
-        if program and fits(name, answer([program, *_VERSION[name]])):
-            return Path(program)
+    for program in _on_path(name):
+        if fits(name, answer([program, *_VERSION[name]])):
+            return program
     return None
+
+
+def _on_path(name: str) -> list[Path]:
+    """Return the programs on the PATH that may be a tool."""
+    names = (name, *_ALIASES.get(name, ())) if name in _VERSION else ()
+    return [Path(program) for each in names if (program := shutil.which(each))]
+
+
+def _wanted(name: str) -> str:
+    """Return a program with the version that is needed, and the one that does not fit."""
+    if name not in versions.FITTING:
+        return f"{name} {versions.PROGRAMS[name]}"
+    least, below = (".".join(map(str, bound)) for bound in versions.FITTING[name])
+    wanted = f"{name} {least} or newer, below {below}"
+    for program in _on_path(name):
+        said = _version(answer([program, *_VERSION[name]]))
+        return f"{wanted} ({program} is {said[0] if said else 'no such program'})"
+    return wanted
 
 
 def fits(name: str, said: str | None) -> bool:
     """Return whether a tool with this output of its version command can be used."""
-    match = re.search(r"v?(\d+)\.(\d+)\.\d", said or "")
+    match = _version(said)
     least, below = versions.FITTING[name]
     return match is not None and least <= (int(match[1]), int(match[2])) < below
+
+
+def _version(said: str | None) -> re.Match[str] | None:
+    return re.search(r"v?(\d+)\.(\d+)\.\d+", said or "")

@@ -2,9 +2,9 @@
 
 Versions of Go programs are pinned in go.mod files, with all their dependencies: `make generate`
 writes them from there into `kopf_kit.rig.pinned`. To change one, run `go get -tool
-<package>@<version> && go mod tidy` in kopf_kit/rig/go. To change Kubernetes, first replace its
+<package>@<version> && go mod tidy` in kopf_offline/go. To change Kubernetes, first replace its
 version and that of its libraries (v1.37.2 and v0.37.2) in the file. Each older supported Kubernetes
-has a module of its own, kopf_kit/rig/kubernetes/<minor>.
+has a module of its own, kopf_offline/kubernetes/<minor>.
 """
 
 from kopf_kit.rig.pinned import MODULES, OLDER
@@ -22,6 +22,10 @@ KUBERNETES = MODULES["k8s.io/kubernetes"]
 #: minor version, the oldest first. Charts, bundles and tests take their range from here.
 PROVED = {**OLDER, minor(KUBERNETES): KUBERNETES}
 OLDEST, *_, NEWEST = PROVED
+#: Programs of Kubernetes that are built as one file, and those that are also built from an older
+#: Kubernetes, such as kube-apiserver-1.35.
+CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+IN_ONE_FILE = (*CONTROL_PLANE, "kube-proxy", "kubeadm", "kubelet")
 KIND = MODULES["sigs.k8s.io/kind"]
 #: kind's node image of each of them, from the notes of that release of kind.
 NODES = {
@@ -35,23 +39,37 @@ NODES = {
 HELM = MODULES["helm.sh/helm/v3"]
 HELM4 = MODULES["helm.sh/helm/v4"]
 ETCD = MODULES["go.etcd.io/etcd/server/v3"]
-COREDNS = MODULES["github.com/coredns/coredns"]
 KWOK = MODULES["sigs.k8s.io/kwok"]
-#: The Operator Lifecycle Manager, its `opm`, the probe for its catalogs, and OLM v1's catalogd.
+#: The Operator Lifecycle Manager, its `opm`, and OLM v1's catalogd.
 OLM = MODULES["github.com/operator-framework/operator-lifecycle-manager"]
 OPM = MODULES["github.com/operator-framework/operator-registry"]
-GRPC_HEALTH_PROBE = MODULES["github.com/grpc-ecosystem/grpc-health-probe"]
 CATALOGD = MODULES["github.com/operator-framework/operator-controller"]
-#: The validators of OLM's bundles, and the scorecard's tests.
-OPERATOR_API = MODULES["github.com/operator-framework/api"]
+#: The scorecard's tests.
 SCORECARD = MODULES["github.com/operator-framework/operator-sdk"]
-#: The linter of GitHub's workflows.
-ACTIONLINT = MODULES["github.com/rhysd/actionlint"]
-#: What signs releases, and what copies and reads what registries hold.
-COSIGN = MODULES["github.com/sigstore/cosign/v3"]
-CRANE = MODULES["github.com/google/go-containerregistry"]
-#: What holds manifests against the kinds' schemas, as users do.
-KUBECONFORM = MODULES["github.com/yannh/kubeconform"]
+
+#: Every program that kopf-offline builds, with its version.
+PROGRAMS = {
+    **dict.fromkeys(("kubernetes", "kubectl", *IN_ONE_FILE), KUBERNETES),
+    **{f"{name}-{old}": version for old, version in OLDER.items() for name in CONTROL_PLANE},
+    "kind": KIND,
+    "helm": HELM,
+    "helm4": HELM4,
+    "etcd": ETCD,
+    "coredns": MODULES["github.com/coredns/coredns"],
+    "pause": "v1",
+    "kwok": KWOK,
+    **dict.fromkeys(("olm", "catalog", "package-server", "copy-content", "cpb"), OLM),
+    "opm": OPM,
+    "olm-validate": MODULES["github.com/operator-framework/api"],
+    "scorecard-test": SCORECARD,
+    "grpc_health_probe": MODULES["github.com/grpc-ecosystem/grpc-health-probe"],
+    **dict.fromkeys(("olmv1-render", "catalogd"), CATALOGD),
+    "actionlint": MODULES["github.com/rhysd/actionlint"],
+    "cosign": MODULES["github.com/sigstore/cosign/v3"],
+    "crane": MODULES["github.com/google/go-containerregistry"],
+    "pgp-key": "v1",
+    "kubeconform": MODULES["github.com/yannh/kubeconform"],
+}
 
 #: The oldest usable Go on the PATH; if it is older, the one in requirements.txt is used.
 GO_MINIMUM = (1, 26, 3)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kopf_kit.pack.project import PROJECT
-from kopf_kit.rig import golang, oci, tools
+from kopf_kit.rig import oci, tools
 from kopf_kit.rig.run import Argument, HackError, output
 
 #: The variable that has the passphrase of both keys; cosign reads it itself.
@@ -108,7 +108,7 @@ class Keys:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         passphrase = {PASSPHRASE: os.environ.get(PASSPHRASE, "")}
-        cosign, pgp = golang.programs(["cosign", "pgp-key"])
+        cosign, pgp = tools.paths("cosign", "pgp-key")
         output([cosign, "generate-key-pair"], cwd=self.folder, env=passphrase)
         email = f"{PROJECT.name}@{PROJECT.domain}"
         output([pgp, self.owner, email, self.folder], env=passphrase)
@@ -136,7 +136,7 @@ class Keys:
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the charts' key, as Artifact Hub shows it."""
-        pgp = golang.program("pgp-key")
+        pgp = tools.path("pgp-key")
         return output([pgp, "--fingerprint", self.charts_public]).strip()
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kopf_kit.pack.rules import bundle, catalog, kinds
 from kopf_kit.pack.rules.package import RULES, Package
-from kopf_kit.rig import golang
+from kopf_kit.rig import tools
 from kopf_kit.rig.run import HackError, output
 
 __all__ = ["RULES", "bundle", "catalog", "findings", "kinds", "problems"]
@@ -37,8 +37,8 @@ def findings(bundle: Path, *container_tool: str, env: Mapping[str, str] | None =
     """Return a sentence for each error or warning of OLM's own validators about a bundle.
 
     The pipeline's rules `check_osdk_bundle_validate_operatorhub` and `…_operator_framework` are
-    these: `operator-sdk bundle validate` has no others (kopf_kit/rig/go/olm-validate). One of them
+    these: `operator-sdk bundle validate` has no others (kopf_offline/go/olm-validate). One of them
     inspects the images, and runs only with a container tool that pulls them.
     """
-    program = golang.program("olm-validate")
+    program = tools.path("olm-validate")
     return output([program, bundle, *container_tool], timeout=300, env=env).splitlines()

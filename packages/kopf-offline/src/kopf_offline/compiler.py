@@ -1,4 +1,4 @@
-"""A run of Go's compiler that reports its progress; used by `kopf_kit.rig.golang`."""
+"""A run of Go's compiler that reports its progress; used by `kopf_offline.golang`."""
 
 import os
 from collections.abc import Sequence

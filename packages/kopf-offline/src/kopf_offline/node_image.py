@@ -1,18 +1,19 @@
 """The kind node's image, made from Debian packages and Go modules.
 
-Used by `kopf_kit.rig.cluster` where no image registry is reached, to pull kind's own from. It is
-what kind expects of a node, and no more: systemd, containerd, the kubelet and kubeadm, and
-the images of the control plane already imported. The files in kopf_kit/rig/node/ are copied into
-it.
+It stands in for kind's own where no image registry is reached. It is what kind expects of a node,
+and no more: systemd, containerd, the kubelet and kubeadm, and the images of the control plane
+already imported. The files in kopf_offline/node/ are copied into it.
 """
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from kopf_kit.rig import archive, cache, engine, golang, names, paths, versions
-from kopf_kit.rig.debian import RootFs
+from kopf_kit.rig import cache, engine, names, paths, preflight, public_images, versions
 from kopf_kit.rig.run import HackError, answer, output
-from kopf_kit.rig.steps import Step, step
+from kopf_kit.rig.steps import Step, say, step, together
+from kopf_offline import archive, golang, images
+from kopf_offline.rootfs import RootFs
 
 _NAME = f"{names.prefix()}/node"
 
@@ -43,40 +44,46 @@ _PROXY_BASE = RootFs(
 PROGRAMS = ("kubernetes", "kubectl", "etcd", "coredns", "pause")
 
 
-def fetch_packages() -> None:
-    """Make the root file systems; mostly waits for the Debian mirror."""
-    _BASE.tar()
-    _PROXY_BASE.tar()
-
-
-def is_outdated(image: str) -> bool:
-    """Tell whether a node runs an image that was made here for another Kubernetes."""
-    return image.startswith(_NAME) and not image.startswith(f"{_NAME}:{versions.KUBERNETES}-")
-
-
 def reference() -> str:
     """Return the name of the image that belongs to the present recipe."""
     recipe = cache.digest(
         _BASE.recipe,
         _PROXY_BASE.recipe,
         golang.recipe("kubernetes"),
-        paths.RECIPES / "node",
+        golang.RECIPES / "node",
         Path(__file__),
         Path(archive.__file__),
     )
     return f"{_NAME}:{versions.KUBERNETES}-{recipe}"
 
 
-def make() -> str:
-    """Return the name of the node image, made where the engine does not have it."""
+def make(tools: Sequence[str]) -> str:
+    """Return the name of the node image, built where the engine does not have it.
+
+    Then the tools are built, too, at the same time as the programs of the node.
+    """
     name = reference()
     if engine.has_image(name):
         return name
+    preflight.check(preflight.ROOM)
+    say(
+        "    all images are built here instead, from Debian packages and Go modules: "
+        f"{public_images.BUILD_TIME} on two processors, once"
+    )
+    golang.go()
+    together(lambda: golang.programs([*tools, *PROGRAMS]), _fetch_packages)
     with cache.lock("node-image"):
         if not engine.has_image(name):
             _make(name)
             _remove_others(name)
     return name
+
+
+def _fetch_packages() -> None:
+    """Make the root file systems, those of the other images, too; waits for the Debian mirror."""
+    _BASE.tar()
+    _PROXY_BASE.tar()
+    images.fetch_packages()
 
 
 def _remove_others(name: str) -> None:
@@ -90,7 +97,7 @@ def _remove_others(name: str) -> None:
 def _make(name: str) -> None:
     """Make the image: fill a container, and keep it."""
     images = _control_plane(golang.program("kubeadm"))
-    base = engine.import_image(f"{_NAME}-base", _BASE)
+    base = _BASE.image(f"{_NAME}-base")
     container = f"{names.prefix()}-node-build"
     entrypoint = 'ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]'
     change = ("--change", "ENV container=docker", "--change", "CMD []", "--change", entrypoint)
@@ -111,7 +118,7 @@ def _fill(work: Step, container: str, images: list[archive.Image]) -> None:
     for name in ("kubernetes", "kubectl"):
         work.run(["docker", "cp", golang.program(name), f"{container}:/usr/bin/"], timeout=120)
     for part in ("etc", "kind", "usr"):
-        files = f"{paths.RECIPES}/node/{part}/."
+        files = f"{golang.RECIPES}/node/{part}/."
         work.run(["docker", "cp", files, f"{container}:/{part}"], timeout=60)
     pause = next(image.reference for image in images if image.program.name == "pause")
     settings = ("-e", f"PAUSE={pause}", "-e", f"KUBERNETES={versions.KUBERNETES}")
@@ -144,7 +151,7 @@ def _image(reference: str) -> archive.Image:
         )
     if program not in PROGRAMS:
         raise HackError(
-            f"kubeadm needs the image {reference}, which kopf_kit/rig/node_image.py does not "
+            f"kubeadm needs the image {reference}, which kopf_offline/node_image.py does not "
             "build; add it there"
         )
     return archive.Image(

