@@ -142,7 +142,7 @@ def _page(language: str) -> str:
         "",
         *_heads(*alerts),
         *(
-            _row(f"[{alert.name}](runbooks/{alert.name}{suffix})", alert, language)
+            _row(f"[{alert.name}](runbooks{suffix}#{alert.name.lower()})", alert, language)
             for alert in ALERTS
         ),
     ]

@@ -171,7 +171,8 @@ def metrics(say: Say) -> Iterator[str]:
         yield from table(*heads)
         for metric in listed:
             alerts = (
-                f"[{name}](../runbooks/{name}{say('', '.ko')}.md)" for name in _alerts(metric.name)
+                f"[{name}](../runbooks{say('', '.ko')}.md#{name.lower()})"
+                for name in _alerts(metric.name)
             )
             labels = ", ".join(f"`{label}`" for label in metric.labels)
             yield row(f"`{metric.name}`", metric.type, labels, metric.meaning, ", ".join(alerts))

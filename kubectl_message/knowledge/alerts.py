@@ -1,4 +1,4 @@
-"""The meaning of each alert of the chart, and the first thing to do; docs/runbooks has the rest.
+"""The meaning of each alert of the chart, and the first thing to do; docs/runbooks.md has the rest.
 
 A test ensures that each title is the same as the runbook's.
 """

@@ -34,5 +34,5 @@ def again(en: str, ko: str) -> Text:
 
 def url(alert: str, version: str) -> Text:
     """Return the URL of an alert's runbook, in each language."""
-    page = f"{HOME}/blob/v{version}/docs/runbooks/{alert}"
-    return Text(f"{page}.md", f"{page}.ko.md")
+    page = f"{HOME}/blob/v{version}/docs/runbooks"
+    return Text(f"{page}.md#{alert.lower()}", f"{page}.ko.md#{alert.lower()}")

@@ -20,7 +20,7 @@ from tests.chart.helm import (
 )
 from tests.chart.monitored import ALERTS, RELEASES, Release, rules
 
-RUNBOOKS = CHECKOUT / "docs" / "runbooks"
+RUNBOOKS = (CHECKOUT / "docs" / "runbooks.md").read_text()
 
 
 def test_nothing_of_the_prometheus_operator_is_made_unless_asked_for() -> None:
@@ -149,14 +149,14 @@ def test_every_alert_can_be_disabled_by_its_name() -> None:
 def test_every_alert_has_a_runbook(alert: str) -> None:
     url = ALERTS[alert]["annotations"]["runbook_url"]
 
-    assert url.endswith(f"/docs/runbooks/{alert}.md")
-    assert (RUNBOOKS / url.rpartition("/")[2]).is_file()
+    assert url.endswith(f"/docs/runbooks.md#{alert.lower()}")
+    assert f"\n## {alert}\n" in RUNBOOKS
 
 
 @pytest.mark.parametrize(
     ("ending", "severity", "headings"),
     [
-        (".md", "Severity", ["What it means", "What to look at", "What to do"]),
+        (".md", "severity", ["What it means", "What to look at", "What to do"]),
         (".ko.md", "심각도", ["의미", "확인할 것", "할 일"]),
     ],
 )
@@ -164,23 +164,22 @@ def test_every_alert_has_a_runbook(alert: str) -> None:
 def test_a_runbook_says_what_an_alert_means_and_what_to_do(
     alert: str, ending: str, severity: str, headings: list[str]
 ) -> None:
-    text = (RUNBOOKS / f"{alert}{ending}").read_text()
+    text = (CHECKOUT / "docs" / f"runbooks{ending}").read_text()
+    runbook = text.partition(f"\n## {alert}\n\n")[2].partition("\n## ")[0]
 
-    assert text.startswith(f"# {alert}: ")
-    assert f"\n{severity}: {ALERTS[alert]['labels']['severity']}\n" in text
-    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == headings
+    title, *_ = runbook.splitlines()
+    assert title.endswith(f" ({severity}: {ALERTS[alert]['labels']['severity']})")
+    assert re.findall(r"^\*\*(.+)\*\*$", runbook, re.MULTILINE) == headings
 
 
 def test_no_runbook_is_about_an_alert_that_is_gone() -> None:
-    named = {file.name.partition(".")[0] for file in RUNBOOKS.glob("Message*.md")}
-
-    assert named == ALERTS.keys()
+    assert re.findall(r"^## (.+)$", RUNBOOKS, re.MULTILINE) == list(ALERTS)
 
 
 def test_the_runbooks_are_those_of_the_version_that_is_installed() -> None:
     (first, *_) = rules()
 
-    tag = f"/blob/v{message_operator.__version__}/docs/runbooks/"
+    tag = f"/blob/v{message_operator.__version__}/docs/runbooks.md#"
     assert tag in first["annotations"]["runbook_url"]
 
 

@@ -1,20 +1,15 @@
 """The runbooks' commands fit what is installed, whatever the release is called."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.chart.helm import CHECKOUT, NAMESPACE, Manifest, render
 
-FOLDER = CHECKOUT / "docs" / "runbooks"
-RUNBOOKS = sorted(FOLDER.glob("Message*.md"))
+RUNBOOKS = (CHECKOUT / "docs" / "runbooks.md").read_text()
 #: One that is part of the objects' names, and one that is their name.
 RELEASES = ["prod", "message-operator"]
-
-each_runbook = pytest.mark.parametrize("runbook", RUNBOOKS, ids=lambda file: file.stem)
-each_release = pytest.mark.parametrize("release", RELEASES)
 
 
 class Installed:
@@ -45,17 +40,16 @@ class Installed:
         (found,) = (manifest for manifest in self.manifests if manifest["kind"] == kind)
         return found
 
-    def read(self, runbook: Path) -> str:
-        """Return a runbook with the words replaced."""
+    def read(self) -> str:
+        """Return the runbooks with the words replaced."""
         words = "|".join(self.words)
-        return re.sub(rf"\b({words})\b", lambda word: self.words[word[1]], runbook.read_text())
+        return re.sub(rf"\b({words})\b", lambda word: self.words[word[1]], RUNBOOKS)
 
 
-@each_release
-@each_runbook
-def test_what_a_command_names_is_there(runbook: Path, release: str) -> None:
+@pytest.mark.parametrize("release", RELEASES)
+def test_what_a_command_names_is_there(release: str) -> None:
     installed = Installed(release)
-    text = installed.read(runbook)
+    text = installed.read()
     named: list[tuple[Any, ...]] = [
         *re.findall(r"\b(deployment|lease|pods)[/ ]([a-z][-a-z0-9]+)(?= |`|$)", text, re.MULTILINE),
         *(("serviceaccount", name) for name in re.findall(rf":{NAMESPACE}:([-\w]+)", text)),
@@ -70,7 +64,7 @@ def test_what_a_command_looks_for_in_the_log_is_logged() -> None:
     runtime = CHECKOUT / "packages" / "kopf-runtime"
     logged = "".join(file.read_text() for file in runtime.rglob("*.py"))
     command = re.compile(r"logs .*\| grep (-i |-A \d+ )?('[^']+'|\w+)$", re.MULTILINE)
-    sought = [found for file in RUNBOOKS for found in command.findall(file.read_text())]
+    sought = command.findall(RUNBOOKS)
 
     assert len(sought) > 5
     for option, text in sought:
@@ -80,21 +74,18 @@ def test_what_a_command_looks_for_in_the_log_is_logged() -> None:
 
 def test_the_commands_name_all_that_is_checked() -> None:
     # Else the test above would check nothing.
-    text = "".join(file.read_text() for file in RUNBOOKS)
-
     for word in (
         "logs deployment/OPERATOR", "restart deployment/OPERATOR", "get lease OPERATOR",
         "update lease/OPERATOR", "system:serviceaccount:NAMESPACE:OPERATOR",
         "`OPERATOR-leader-election`", "describe pods OPERATOR",
     ):  # fmt: skip
-        assert word in text
+        assert word in RUNBOOKS
 
 
-@each_runbook
-def test_every_word_that_is_to_be_replaced_is_explained(runbook: Path) -> None:
-    explained = re.findall(r"^\| ([A-Z, ]+) \|", (FOLDER / "README.md").read_text(), re.MULTILINE)
+def test_every_word_that_is_to_be_replaced_is_explained() -> None:
+    explained = re.findall(r"^\| ([A-Z, ]+) \|", RUNBOOKS, re.MULTILINE)
     known = {word for words in explained for word in words.split(", ")}
-    commands = " ".join(re.findall(r"kubectl [^|#\n`]+", runbook.read_text()))
+    commands = " ".join(re.findall(r"kubectl [^|#\n`]+", RUNBOOKS))
 
     used = set(re.findall(r"\b[A-Z]{3,}\b", commands)) - {"HTTP"}
     assert used <= known

@@ -11,11 +11,14 @@ CHECKOUT = Path(__file__).parents[2]
 #: Korean pages have the same commands, and the examples' charts are of the same template.
 PAGES = sorted(
     str(page.relative_to(CHECKOUT))
-    for pattern in ("*.md", "docs/*.md", "docs/runbooks/*.md", "charts/*/*.md", "examples/*/*.md",
-                    "olm/*.md")
+    for pattern in ("*.md", "docs/*.md", "charts/*/*.md", "examples/*/*.md", "olm/*.md")
     for page in CHECKOUT.glob(pattern)
     if not page.name.endswith(".ko.md")
 )  # fmt: skip
+
+
+def _blocks(page: str) -> list[Block]:
+    return list(blocks((CHECKOUT / page).read_text()))
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ until kubectl -n message-operator logs deployment/message-operator --previous --
 do sleep 1; done
 kubectl -n message-operator rollout status deployment/message-operator --timeout=5m"""
 
-#: Of the runbooks, as their README explains them.
+#: Of the runbooks, as they explain them.
 _WORDS = {
     "NAMESPACE": "message-operator",
     "OPERATOR": "message-operator",
@@ -114,18 +117,22 @@ made=$(docker create message-operator:dev) \\
 _REGISTRY = {"registry.example.com": registry.ADDRESS}
 
 
-def _runbook(page: str) -> Reading:
-    match page.removeprefix("docs/runbooks/MessageOperator"):
-        case "Forbidden.md" | "MessagesFailed.md" | "Unserved.md":
-            return Reading(page, (), _WORDS, (_TEAM,), (_NO_TEAM,))
-        case "MessagesPending.md":
+_RUNBOOKS = "docs/runbooks.md"
+
+
+def _runbook(alert: str) -> Reading:
+    page, sections = _RUNBOOKS, (alert,)
+    match alert.removeprefix("MessageOperator"):
+        case "Forbidden" | "MessagesFailed" | "Unserved":
+            return Reading(page, sections, _WORDS, (_TEAM,), (_NO_TEAM,))
+        case "MessagesPending":
             return Reading(
-                page, (), {**_WORDS, "NAME": "hello-msg"}, (_CORDON,), (_UNCORDON, _NO_TEAM)
+                page, sections, {**_WORDS, "NAME": "hello-msg"}, (_CORDON,), (_UNCORDON, _NO_TEAM)
             )
-        case "Down.md" | "Restarting.md":
-            return Reading(page, (), _WORDS, (_RESTART,))
+        case "Down" | "Restarting":
+            return Reading(page, sections, _WORDS, (_RESTART,))
         case _:
-            return Reading(page, (), _WORDS)
+            return Reading(page, sections, _WORDS)
 
 
 #: On a cluster without the operator.
@@ -187,7 +194,7 @@ AFTER_DEMO = (
         (_TEAM, _USER, _KOREAN),
         (_NO_TEAM, _NO_USER),
     ),
-    *(_runbook(page) for page in PAGES if page.startswith("docs/runbooks/MessageOperator")),
+    *map(_runbook, dict.fromkeys(block.section for block in _blocks(_RUNBOOKS))),
     Reading(
         "olm/description.md", (), {"logs -f": "logs --tail=1"},
         ("kubectl apply -f examples/hello.yaml",),
@@ -211,7 +218,3 @@ def unread() -> list[str]:
         for block in _blocks(page)
         if not block.reason and (page, block.line) not in read
     ]
-
-
-def _blocks(page: str) -> list[Block]:
-    return list(blocks((CHECKOUT / page).read_text()))

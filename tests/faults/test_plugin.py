@@ -65,13 +65,13 @@ async def test_why_tells_what_is_in_the_way_and_what_to_do(
     assert taken.part("Reason").startswith("Conflict, for ")
     assert "does not belong to this Message" in taken.part("Details")
     assert f"`kubectl -n {here.namespace} delete pod msg-taken`" in taken.part("Do")
-    assert taken.part("More").endswith("/docs/runbooks/MessageOperatorMessagesFailed.md")
+    assert taken.part("More").endswith("/docs/runbooks.md#messageoperatormessagesfailed")
     korean = await run("why", "taken", LANG=KOREAN)
     assert korean.first == (
         "taken: 출력하지 못합니다. 이름이 msg-taken인 다른 파드가 이미 있습니다."
     )
     assert "그 파드를 삭제하거나" in korean.part("할 일")
-    assert korean.part("더 보기").endswith("/docs/runbooks/MessageOperatorMessagesFailed.ko.md")
+    assert korean.part("더 보기").endswith("/docs/runbooks.ko.md#messageoperatormessagesfailed")
 
     none = await quota(here)
     await here.create("둘", "no-room")

@@ -19,11 +19,17 @@ def files(released: Released) -> dict[str, bytes]:
 
 def test_it_has_all_that_the_page_of_releases_promises(files: dict[str, bytes]) -> None:
     schemas = {file.name for file in (CHECKOUT / "deploy").rglob("*.json")}
-    runbooks = {f"runbooks/{file.name}" for file in (CHECKOUT / "docs" / "runbooks").glob("*.md")}
 
     assert schemas
     assert files.keys() >= {
-        *("install.yaml", "crds.yaml", "monitoring.yaml", *schemas, *runbooks),
+        *(
+            "install.yaml",
+            "crds.yaml",
+            "monitoring.yaml",
+            "runbooks.md",
+            "runbooks.ko.md",
+            *schemas,
+        ),
         *(f"kopf_runtime-{__version__}-py3-none-any.whl", f"kopf_runtime-{__version__}.tar.gz"),
         *(f"kopf_kit-{__version__}-py3-none-any.whl", f"kopf_kit-{__version__}.tar.gz"),
         *(f"kopf_offline-{__version__}-py3-none-any.whl", f"kopf_offline-{__version__}.tar.gz"),

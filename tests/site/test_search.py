@@ -22,7 +22,7 @@ QUERIES = {
     "클러스터에서도": "namespaces/",
     "취약점을": "",
     "플러그인으로": "plugin/",
-    "로그까지": "runbooks/MessageOperatorNoLeader/",
+    "로그까지": "runbooks/",
     "알림마다": "reasons/",
     "테스트는": "development/",
     "간격으로만": "messages/",

@@ -72,7 +72,7 @@ def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for file in (
             f"{version}/install.yaml",
             f"{version}/checksums.txt",
-            f"{version}/runbooks/README.md",
+            f"{version}/runbooks.md",
             f"{version}-charts/message-operator-{version}.tgz",
             f"{version}-charts/charts/message-operator/Chart.yaml",
         ):
@@ -85,7 +85,7 @@ def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def files(folder: Path, version: str) -> list[str]:
-    names = ("checksums.txt", "install.yaml")
+    names = ("checksums.txt", "install.yaml", "runbooks.md")
     chart = folder / f"{version}-charts" / f"message-operator-{version}.tgz"
     return [*(str(folder / version / name) for name in names), str(chart)]
 

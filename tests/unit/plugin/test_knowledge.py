@@ -19,7 +19,6 @@ from tests.chart import helm
 from tests.support.rights import Right, bound_roles, granted
 
 CHECKOUT = Path(__file__).parents[3]
-RUNBOOKS = CHECKOUT / "docs" / "runbooks"
 RUNTIME = CHECKOUT / "packages" / "kopf-runtime" / "src" / "kopf_runtime"
 
 
@@ -129,7 +128,7 @@ def test_explain_names_what_is_nearest_to_an_unknown_word(
 
 def test_each_reason_that_a_document_names_has_an_entry() -> None:
     runbooks = "".join(
-        (RUNBOOKS / f"{name}.md").read_text().partition("## What to do")[2]
+        runbook(name).partition("**What to do**")[2]
         for name in ("MessageOperatorMessagesFailed", "MessageOperatorMessagesPending")
     )
     table = "".join(re.findall(r"^\| `(?:Failed|Pending)`, .*?\|", _messages_page(), re.MULTILINE))
@@ -143,8 +142,10 @@ def _messages_page() -> str:
     return (CHECKOUT / "docs" / "messages.md").read_text()
 
 
-def title(runbook: Path) -> str:
-    return runbook.read_text().partition("\n")[0].partition(": ")[2]
+def runbook(alert: str, ending: str = ".md") -> str:
+    """Return the section of an alert; empty if there is none."""
+    page = (CHECKOUT / "docs" / f"runbooks{ending}").read_text()
+    return page.partition(f"\n## {alert}\n\n")[2].partition("\n## ")[0]
 
 
 def test_each_alert_has_an_entry_with_its_runbooks_title() -> None:
@@ -157,8 +158,8 @@ def test_each_alert_has_an_entry_with_its_runbooks_title() -> None:
 
     assert set(BY_NAME) == alerts
     for alert in ALERTS:
-        assert title(RUNBOOKS / f"{alert.name}.md") == alert.says.en
-        assert title(RUNBOOKS / f"{alert.name}.ko.md") == alert.says.ko
+        assert runbook(alert.name).startswith(f"{alert.says.en} (severity: ")
+        assert runbook(alert.name, ".ko.md").startswith(f"{alert.says.ko} (심각도: ")
 
 
 def words(text: str) -> set[str]:
@@ -194,10 +195,10 @@ def test_everything_is_said_in_both_languages() -> None:
 def test_the_runbook_that_an_entry_names_is_there_in_both_languages() -> None:
     for entry in knowledge.ENTRIES:
         for language, link in url(entry.runbook, "0.1.0")._asdict().items():
-            runbook = RUNBOOKS / link.rpartition("/")[2]
+            ending = {"en": ".md", "ko": ".ko.md"}[language]
 
-            assert f"/docs/runbooks/{runbook.name}" in link
-            assert ("## 할 일" in runbook.read_text()) == (language == "ko")
+            assert link.endswith(f"/docs/runbooks{ending}#{entry.runbook.lower()}")
+            assert ("**할 일**" in runbook(entry.runbook, ending)) == (language == "ko")
 
 
 def test_its_home_is_the_charts() -> None:

@@ -71,9 +71,8 @@ def write(
     }
     for name, text in texts.items():
         (folder / name).write_text(text)
-    for page in sorted((paths.CHECKOUT / "docs" / "runbooks").glob("*.md")):
-        (folder / "runbooks").mkdir(exist_ok=True)
-        shutil.copy(page, folder / "runbooks")
+    for page in (paths.CHECKOUT / "docs").glob("runbooks*.md"):
+        shutil.copy(page, folder)
     for key in public_keys:
         shutil.copy(key, folder)
     (folder / CHECKSUMS).write_text(_checksums(folder))
