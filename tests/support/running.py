@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any
 
 import kopf
@@ -55,16 +55,18 @@ async def connected(server: ApiServer, metrics: Metrics | None = None) -> AsyncI
 
 @asynccontextmanager
 async def operating(
-    server: ApiServer, *controllers: Controller, settings: Settings | None = None,
+    server: ApiServer | Client, *controllers: Controller, settings: Settings | None = None,
     working: bool = True,
 ) -> AsyncIterator[Operator]:  # fmt: skip
     """Run controllers during the block; fail if one of their tasks ends by itself.
 
-    Without `working` the operator is a standby: it watches, but reconciles nothing.
+    Instead of a server, pass a client that is open. Without `working` the operator is a standby: it
+    watches, but reconciles nothing.
     """
     settings = settings or Settings()
     metrics = Metrics(NAME)
-    async with connected(server, metrics) as client:
+    connecting = nullcontext(server) if isinstance(server, Client) else connected(server, metrics)
+    async with connecting as client:
         recorder = Recorder(client, "replica-1", metrics)
         tasks: list[Any] = [recorder.run()]
         for controller in controllers:

@@ -31,11 +31,12 @@ from kopf_runtime.reporting.status import Observed, default_status
 from kopf_runtime.reporting.troubles import Trouble
 from kopf_runtime.working.templates import short_hash
 
-APPLY, RECREATE = Update.APPLY, Update.RECREATE
+APPLY, RECREATE, CREATE = Update.APPLY, Update.RECREATE, Update.CREATE
 
 __all__ = [
     "AGE",
     "APPLY",
+    "CREATE",
     "READY",
     "REASON",
     "RECREATE",

@@ -17,6 +17,12 @@ READ = ("get", "list", "watch")
 CHANGE = {
     Update.RECREATE: ("create", "delete"),
     Update.APPLY: ("create", "patch", "delete"),
+    Update.CREATE: ("create", "patch", "delete"),
+}
+HOW = {
+    Update.RECREATE: "replaced",
+    Update.APPLY: "changed in place",
+    Update.CREATE: "created once",
 }
 
 
@@ -39,7 +45,7 @@ def rules(controllers: Iterable[Controller]) -> list[tuple[str, Rule]]:
         why = f"How a {kind.kind} fares is reported."
         allow(kind.group, f"{kind.plural}/status", ("patch",), why)
         for child, owned in controller.owned.items():
-            how = "replaced" if owned.update is Update.RECREATE else "changed in place"
+            how = HOW[owned.update]
             why = f"A {kind.kind} owns {_all(child)}; they are {how}."
             allow(child.group, child.plural, (*READ, *CHANGE[owned.update]), why)
         for watched in controller.watched:

@@ -25,6 +25,8 @@ class Update(Enum):
     RECREATE = "recreate"
     #: Change it in place by server-side apply; fields that the manifest does not set stay.
     APPLY = "apply"
+    #: Create it once, and leave it as it is then, such as a password or a CA.
+    CREATE = "create"
 
 
 class Owned(Struct, frozen=True):

@@ -69,7 +69,7 @@ class Behavior:
         """
         self._check(kind, self.owned)
         if not isinstance(update, Update):
-            raise TypeError(f"update={update!r}: use kr.APPLY or kr.RECREATE")
+            raise TypeError(f"update={update!r}: use kr.APPLY, kr.RECREATE or kr.CREATE")
         if (type_, project, unready) == (None, None, None) and kind in readiness.UNREADY:
             type_, project, unready = readiness.Workload, readiness.UNREADY[kind], str
         self.owned[kind] = Owned(

@@ -43,7 +43,7 @@ class Applier:
         self._client, self._templates, self._marks = client, templates, marks
         self._owners, self._children, self._pace = owners, children, pace
         # Strict: a field that the API server drops would look as if somebody had taken it away.
-        self._query = urlencode({"fieldManager": client.manager, "fieldValidation": "Strict"})
+        self._query = urlencode({"fieldValidation": "Strict", "fieldManager": client.manager})
         # The templates of children that lacked one of our marks when they were made, by uid.
         self._stripped: dict[str, str] = {}
         # The fields that were ours right after a write, of children that looked altered by then.
@@ -66,13 +66,21 @@ class Applier:
             return None
         return self._made(owner, wanted, raw, "created")
 
-    async def apply(self, owner: Owner, wanted: Wanted, child: Child) -> Child:
-        """Change exactly this child in place by server-side apply."""
-        body = await self._body(owner, wanted, child, uid=child.uid)
-        return self._made(owner, wanted, await self._apply(wanted, body, force=True), "applied")
+    async def apply(self, owner: Owner, wanted: Wanted, child: Child, update: Update) -> Child:
+        """Change exactly this child in place by server-side apply.
 
-    async def _apply(self, wanted: Wanted, body: bytes, *, force: bool) -> bytes:
-        query = f"{self._query}&force={'true' if force else 'false'}"
+        One that is created once gets nothing but its owner and our marks.
+        """
+        body = await self._body(owner, wanted, child, uid=child.uid)
+        if update is Update.CREATE:
+            # By a manager of its own: what ours applied before, and omits now, would be removed.
+            raw = await self._apply(wanted, self._marks.only(body), force=True, role="-owner")
+        else:
+            raw = await self._apply(wanted, body, force=True)
+        return self._made(owner, wanted, raw, "applied")
+
+    async def _apply(self, wanted: Wanted, body: bytes, *, force: bool, role: str = "") -> bytes:
+        query = f"{self._query}{role}&force={'true' if force else 'false'}"
         path = wanted.kind.at(wanted.key)
         return await self._client.request(
             "PATCH", path, body, content_type=APPLY_PATCH, query=query
@@ -81,11 +89,11 @@ class Applier:
     async def delete(self, owner: Owner, child: Child, plan: Plan, update: Update) -> Child | None:
         """Delete exactly this child; return None if it is gone, or else its state while it ends.
 
-        One that is changed in place is deleted only if nobody has changed it since it was read:
+        Unless it may be recreated, it is deleted only if nobody has changed it since it was read:
         raise `RetryError` if somebody has.
         """
         exactly = {"uid": child.uid}
-        if update is Update.APPLY:
+        if update is not Update.RECREATE:
             exactly["resourceVersion"] = str(child.version)
         body = {"preconditions": exactly, "propagationPolicy": "Background"}
         kind, children = child.kind, self._children[child.kind]
@@ -132,7 +140,9 @@ class Applier:
     def as_admitted(self, wanted: Wanted, child: Child, update: Update) -> bool:
         """Return whether a child lacked our marks when it was made, for what is still wanted."""
         template = self._stripped.get(child.uid)
-        return template == wanted.template or (update is Update.APPLY and template is not None)
+        return template == wanted.template or (
+            update is not Update.RECREATE and template is not None
+        )
 
     def is_as_made(self, child: Child) -> bool:
         """Return whether a child that looks altered looked the same right after our last write.

@@ -23,7 +23,7 @@ def plan(
     `lives` returns whether an object of the owner's kind has a uid; `word` is that kind;
     `as_admitted` says whether the child already lacked some of our marks when it was created.
     """
-    in_place = owned.update is Update.APPLY
+    in_place = owned.update is not Update.RECREATE
     as_wanted = in_place or child.template in ("", wanted.template)
     if as_admitted and as_wanted and not child.deleting and stripped(owner, child):
         return _admitted(in_place=in_place)
@@ -33,16 +33,12 @@ def plan(
         return _of_another(owner, child, lives, change)
     if child.deleting:
         return WAIT
+    if owned.update is Update.CREATE:
+        return Plan(change, "Healed", "it had lost its marks") if stripped(owner, child) else KEEP
     if ended := owned.ended(child.view):
         return Plan(Step.DELETE, "Healed", f"its {wanted.kind.kind} had ended ({ended})")
     if child.template != wanted.template:
-        if child.generation > owner.generation:
-            why = f"its {wanted.kind.kind}'s generation was altered"
-            return Plan(change, "Healed", why, verify=True)
-        if 0 < child.generation < owner.generation:
-            return Plan(change, "Replaced", f"the {word} was edited", edited=True)
-        why = f"its {wanted.kind.kind}'s template changed"
-        return Plan(change, "Replaced", why, verify=True)
+        return _of_another_template(owner, child, word, change)
     if child.unlabelled and child.altered is False and wanted.shape():
         # A label is gone, but the operator still owns it, so no request of somebody's removed it.
         return _admitted(in_place=in_place)
@@ -50,6 +46,16 @@ def plan(
         by = f" by {child.editors}" if child.editors else ""
         return Plan(change, "Healed", f"its {wanted.kind.kind} was altered{by}")
     return KEEP
+
+
+def _of_another_template(owner: Owner, child: Child, word: str, change: Step) -> Plan:
+    """Return the step for a child that was created from another manifest than is wanted."""
+    if child.generation > owner.generation:
+        why = f"its {child.kind.kind}'s generation was altered"
+        return Plan(change, "Healed", why, verify=True)
+    if 0 < child.generation < owner.generation:
+        return Plan(change, "Replaced", f"the {word} was edited", edited=True)
+    return Plan(change, "Replaced", f"its {child.kind.kind}'s template changed", verify=True)
 
 
 def _admitted(*, in_place: bool) -> Plan:

@@ -185,7 +185,7 @@ class Reconciler:
         """Change a child in place."""
         if step.verify:
             await self._applier.verify(owner)
-        applying = self._applier.apply(owner, wanted, child)
+        applying = self._applier.apply(owner, wanted, child, self._owned[wanted.kind].update)
         applied = await self._reporter.report_if_slow(owner, wanted, applying)
         self._check(owner, wanted, applied)
         self._reporter.child_changed(owner, wanted, step)

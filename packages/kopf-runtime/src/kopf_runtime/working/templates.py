@@ -60,6 +60,19 @@ class Marks:
         """The label selector of the children."""
         return f"{MANAGED_BY}={self.manager},{self.uid}"
 
+    def only(self, manifest: bytes) -> bytes:
+        """Return a child's manifest reduced to what identifies it, its owner and the marks."""
+        whole = msgspec.json.decode(manifest)
+        meta = whole["metadata"]
+        mine = {MANAGED_BY, self.uid, self.generation, self.template}
+        kept = ("name", "namespace", "uid", "ownerReferences")
+        metadata = {name: meta[name] for name in kept if name in meta}
+        for part in ("labels", "annotations"):
+            metadata[part] = {name: value for name, value in meta[part].items() if name in mine}
+        return msgspec.json.encode(
+            {"apiVersion": whole["apiVersion"], "kind": whole["kind"], "metadata": metadata}
+        )
+
     def missing(self, labels: dict[str, str], uid: str) -> tuple[str, ...]:
         """Return the labels of every child that these lack, or have with other values."""
         wanted = {MANAGED_BY: self.manager, self.uid: uid}

@@ -1,0 +1,411 @@
+"""What happens to each kind of children, by situation and update mode, on a real API server.
+
+docs/reliability.md has the table. The operator stops before each harm, and starts again after it;
+where the garbage collector has a part in it, the harm is what that does.
+"""
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import kopf
+import pytest
+
+import kopf_runtime as kr
+from kopf_kit.rig.control_plane import ADMIN
+from kopf_kit.testing.cluster import Cluster, Raw
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.credentials import Credentials
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.kinds import CONFIG_MAP, JOB, POD, SECRET, SERVICE, STATEFUL_SET, Kind
+from kopf_runtime.declaring.records import Update
+from kopf_runtime.process.controller import Controller
+from tests.support.running import NAME, operating
+
+pytestmark = pytest.mark.api
+
+CLAIM = Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+PART = Kind("situations.example.dev", "v1", "parts", "Part")
+HOLDER = Kind("situations.example.dev", "v1", "holders", "Holder")
+KINDS = (CLAIM, SECRET, STATEFUL_SET, JOB, CONFIG_MAP, SERVICE, PART, POD)
+UID = f"{HOLDER.group}/holder-uid"
+GENERATION, TEMPLATE = f"{HOLDER.group}/holder-generation", f"{HOLDER.group}/template-hash"
+
+
+class Spec(kr.Fields, frozen=True):
+    """What is wanted."""
+
+    text: str = ""
+
+
+class Holder(kr.Resource):
+    """An object with a child of each kind."""
+
+    spec: Spec = Spec()
+
+
+def desired(holder: Holder, _: object) -> Iterable[Raw]:
+    """Return a child of each kind; its label `text` may change, and so may a Secret's password."""
+    labels = {"holder": holder.metadata.name}
+    container = {"name": "main", "image": "holder:1", "env": [{"name": "A", "value": "b"}]}
+    pod = {"containers": [container], "restartPolicy": "Never"}
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    steady = {**template, "spec": {**pod, "restartPolicy": "Always"}}
+    contents: dict[Kind, Raw] = {
+        CLAIM: {"spec": {"accessModes": ["ReadWriteOnce"],
+                         "resources": {"requests": {"storage": "1024Mi"}}}},
+        SECRET: {"stringData": {"password": holder.spec.text}},
+        STATEFUL_SET: {"spec": {"serviceName": "s", "replicas": 0, "template": steady,
+                                "selector": {"matchLabels": labels}}},
+        JOB: {"spec": {"backoffLimit": 0, "template": template}},
+        CONFIG_MAP: {"data": {"text": holder.spec.text, "empty": ""}},
+        SERVICE: {"spec": {"selector": labels, "ports": [
+            {"name": "udp", "port": 53, "protocol": "UDP"}, {"name": "tcp", "port": 53}]}},
+        PART: {"spec": {"members": [{"id": "a", "role": "first"},
+                                    {"id": "b", "role": "second", "zone": "z"}]}},
+        POD: {"spec": pod},
+    }  # fmt: skip
+    for kind, content in contents.items():
+        metadata = {"name": holder.metadata.name, "labels": {"text": holder.spec.text}}
+        yield {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}
+
+
+def crd(kind: Kind, spec: Raw) -> Raw:
+    schema = {"type": "object", "properties": {
+        "spec": spec, "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    }}  # fmt: skip
+    version = {"name": "v1", "served": True, "storage": True, "subresources": {"status": {}},
+               "schema": {"openAPIV3Schema": schema}}  # fmt: skip
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": str(kind)},
+        "spec": {"group": kind.group, "scope": "Namespaced", "versions": [version],
+                 "names": {"plural": kind.plural, "kind": kind.kind}},
+    }  # fmt: skip
+
+
+TEXT = {"type": "string"}
+MEMBER = {
+    "type": "object",
+    "required": ["id"],
+    "properties": {"id": TEXT, "role": TEXT, "zone": TEXT},
+}
+MEMBERS = {"type": "array", "items": MEMBER, "x-kubernetes-list-type": "map",
+           "x-kubernetes-list-map-keys": ["id"]}  # fmt: skip
+
+
+class PastClient(Client):
+    """A client whose first list of Holders is an old one, and whose watch of them is late."""
+
+    past: bytes | None
+    caught_up: asyncio.Event
+    methods: set[str]
+
+    async def request(self, method: str, path: str, *args: Any, **options: Any) -> bytes:
+        self.methods.add(method)
+        listed = method == "GET" and path.endswith("/holders")
+        if listed and self.past is not None:
+            return self.past
+        return await super().request(method, path, *args, **options)
+
+    async def lines(self, path: str, query: str) -> AsyncIterator[bytes]:  # type: ignore[override]
+        if path.endswith("/holders"):
+            await self.caught_up.wait()
+        async for line in super().lines(path, query):
+            yield line
+
+
+@dataclass
+class Case:
+    """A namespace with a Holder, whose children are changed in one way."""
+
+    cluster: Cluster
+    update: Update
+    namespace: str = field(default_factory=lambda: f"s-{secrets.token_hex(4)}")
+    past: bytes | None = None
+    client: PastClient | None = None
+
+    def catch_up(self) -> None:
+        """Let the operator see the present."""
+        assert self.client is not None
+        self.client.past = None
+        self.client.caught_up.set()
+
+    def path(self, kind: Kind) -> str:
+        return kind.path(self.namespace, "one")
+
+    async def holder(self) -> Raw:
+        return await self.cluster.ask("GET", self.path(HOLDER))
+
+    async def create(self, text: str = "one") -> Raw:
+        manifest = {"apiVersion": HOLDER.api_version, "kind": "Holder", "metadata": {"name": "one"},
+                    "spec": {"text": text}}  # fmt: skip
+        return await self.cluster.ask("POST", HOLDER.path(self.namespace), manifest)
+
+    async def children(self) -> dict[Kind, Raw]:
+        found = {kind: await self.cluster.find(self.path(kind)) for kind in KINDS}
+        return {kind: raw for kind, raw in found.items() if raw is not None}
+
+    async def patch_all(self, body: Raw) -> None:
+        for kind in KINDS:
+            path = f"{self.path(kind)}?fieldManager=somebody"
+            await self.cluster.patch(path, body)
+
+    async def put(self, kind: Kind, raw: Raw, metadata: Raw) -> None:
+        """Create an object as somebody else, with what another one has."""
+        again = {**deepcopy(raw), "metadata": metadata, "status": {}}
+        if kind == JOB:  # as Velero's own action for Jobs
+            del again["spec"]["selector"]
+            again["spec"]["template"]["metadata"]["labels"] = {"holder": "one"}
+        await self.cluster.ask("POST", f"{kind.path(self.namespace)}?fieldManager=somebody", again)
+
+    async def end(self, kind: Kind, **options: Raw) -> None:
+        """Delete an object as the controllers do that do not run here."""
+        await self.cluster.attempt("DELETE", self.path(kind), {"gracePeriodSeconds": 0, **options})
+        await self.release(kind)
+
+    async def release(self, kind: Kind) -> None:
+        found = await self.cluster.find(self.path(kind)) or {"metadata": {}}
+        if found["metadata"].get("deletionTimestamp") and found["metadata"].get("finalizers"):
+            await self.cluster.patch(self.path(kind), {"metadata": {"finalizers": None}})
+
+    @asynccontextmanager
+    async def operator(self) -> AsyncIterator[Controller]:
+        one = Controller(HOLDER, Holder, lambda _: None)
+        for kind in KINDS:
+            one.owns(kind, update=self.update, unready=lambda _: "")
+        one.desired(desired)
+        client = PastClient(NAME, "1", 10.0, Metrics(NAME))
+        client.past, client.caught_up, client.methods = self.past, asyncio.Event(), set()
+        self.client = client
+        server = self.cluster.plane.server
+        client.open(Credentials(kopf.ConnectionInfo(server=server, token=ADMIN, insecure=True)))
+        if self.past is None:
+            client.caught_up.set()
+        settings = kr.Settings(namespaces=(self.namespace,), resync_period=2.0)
+        try:
+            async with operating(client, one, settings=settings):
+                yield one
+        finally:
+            await client.close()
+
+    async def reason(self) -> tuple[str, int]:
+        holder = await self.cluster.find(self.path(HOLDER)) or {}
+        conditions = (holder.get("status") or {}).get("conditions") or []
+        ready: Raw = next((one for one in conditions if one["type"] == "Ready"), {})
+        return ready.get("reason", ""), ready.get("observedGeneration", 0)
+
+
+# --- situations ---------------------------------------------------------------------------------
+
+
+async def nothing(_: Case) -> None:
+    """Only the operator is restarted."""
+
+
+async def edited(case: Case) -> None:
+    await case.cluster.patch(case.path(HOLDER), {"spec": {"text": "two"}})
+
+
+async def altered(case: Case) -> None:
+    """Somebody else changes what the operator has set."""
+    await case.patch_all({"metadata": {"labels": {"text": "somebody-s"}}})
+
+
+async def marks_changed(case: Case) -> None:
+    marks = {GENERATION: "7", TEMPLATE: "somebody-s"}
+    await case.patch_all({"metadata": {"annotations": marks}})
+
+
+async def owner_removed(case: Case) -> None:
+    await case.patch_all({"metadata": {"ownerReferences": None}})
+
+
+async def orphaned(case: Case) -> None:
+    """Do what `kubectl delete --cascade=orphan` and a backup's restore of the object do."""
+    await owner_removed(case)
+    await case.end(HOLDER)
+    await case.create()
+
+
+async def restored(case: Case) -> None:
+    """Do what Velero does: all is gone, and comes back with other uids and without owners."""
+    before = await case.children()
+    await case.end(HOLDER)
+    for kind, raw in before.items():
+        await case.end(kind)
+        kept = ("name", "labels", "annotations")
+        await case.put(kind, raw, {name: raw["metadata"][name] for name in kept})
+    await case.create()
+
+
+async def behind(case: Case) -> None:
+    """The API server's answers are from before an edit that has been carried out."""
+    lists = await case.cluster.ask("GET", HOLDER.path(case.namespace))
+    await edited(case)
+    async with case.operator() as one:
+        await settled(case, one, 2)
+    case.past = json.dumps(lists).encode()
+
+
+async def make_foreign(case: Case) -> None:
+    """Others have objects of the children's names."""
+    for kind in KINDS:
+        raw = await case.cluster.ask("GET", case.path(kind))
+        await case.end(kind)
+        await case.put(kind, raw, {"name": "one", "labels": {"whose": "somebody-s"}})
+
+
+# --- what becomes of the children ---------------------------------------------------------------
+
+Children = dict[Kind, Raw]
+
+
+async def settled(case: Case, one: Controller, generation: int = 0) -> None:
+    """Wait until the object is reconciled and the operator has nothing left to do."""
+    generation = generation or (await case.holder())["metadata"]["generation"]
+    quiet = 0
+    async with asyncio.timeout(30):
+        while quiet < 5:
+            for kind in KINDS:
+                await case.release(kind)
+            done = await case.reason() == ("Reconciled", generation)
+            idle = one.queue.running and not len(one.queue) and not one.queue.longest_running()
+            quiet = quiet + 1 if done and idle else 0
+            await asyncio.sleep(0.05)
+
+
+def uids(children: Children) -> dict[str, str]:
+    return {kind.kind: raw["metadata"]["uid"] for kind, raw in children.items()}
+
+
+def texts(children: Children) -> set[str]:
+    return {raw["metadata"]["labels"].get("text", "") for raw in children.values()}
+
+
+def are_owned(children: Children, owner: Raw) -> bool:
+    uid = owner["metadata"]["uid"]
+    return all(
+        [one["uid"] for one in raw["metadata"].get("ownerReferences", ())] == [uid]
+        and raw["metadata"]["labels"][UID] == uid
+        for raw in children.values()
+    )
+
+
+async def kept(case: Case, before: Children) -> None:
+    """Nothing is written."""
+    assert await case.children() == before
+
+
+async def adopted(case: Case, before: Children) -> None:
+    """The children are the object's again, and have what they had."""
+    now = await case.children()
+    assert uids(now) == uids(before)
+    assert are_owned(now, await case.holder())
+    for kind, raw in now.items():
+        assert (raw.get("spec"), raw.get("data")) == (
+            before[kind].get("spec"), before[kind].get("data")
+        )  # fmt: skip
+
+
+async def applied(case: Case, before: Children) -> None:
+    """They are changed in place to what is wanted."""
+    now, holder = await case.children(), await case.holder()
+    assert uids(now) == uids(before)
+    assert are_owned(now, holder)
+    assert texts(now) == {holder["spec"]["text"]}
+
+
+async def replaced(case: Case, before: Children) -> None:
+    """Each is deleted, and another one is created."""
+    now, holder = await case.children(), await case.holder()
+    assert len(now) == len(KINDS)
+    assert not uids(now).items() & uids(before).items()
+    assert are_owned(now, holder)
+    assert texts(now) == {holder["spec"]["text"]}
+
+
+#: What happens with kr.APPLY, kr.RECREATE and kr.CREATE.
+TABLE: dict[Callable[[Case], Awaitable[None]], tuple[Any, Any, Any]] = {
+    nothing: (kept, kept, kept),
+    edited: (applied, replaced, kept),
+    altered: (applied, replaced, kept),
+    marks_changed: (applied, replaced, kept),
+    owner_removed: (applied, replaced, adopted),
+    orphaned: (applied, replaced, adopted),
+    restored: (applied, replaced, adopted),
+    behind: (kept, kept, kept),
+}
+MODES = (kr.APPLY, kr.RECREATE, kr.CREATE)
+each_mode = pytest.mark.parametrize("update", MODES, ids=lambda mode: mode.value)
+
+
+@pytest.fixture
+async def case(cluster: Cluster, update: Update) -> Case:
+    """A Holder and its children; no operator runs."""
+    for kind, fields in ((HOLDER, {"text": TEXT}), (PART, {"members": MEMBERS})):
+        await cluster.put(crd(kind, {"type": "object", "properties": fields}))
+        await cluster.serves(kind)
+    one = Case(cluster, update)
+    await cluster.ask("POST", "/api/v1/namespaces", {"metadata": {"name": one.namespace}})
+    await one.create()
+    async with one.operator() as controller:
+        await settled(one, controller)
+    assert len(await one.children()) == len(KINDS)
+    return one
+
+
+@each_mode
+@pytest.mark.parametrize("situation", TABLE, ids=lambda harm: harm.__name__)
+async def test_what_happens_to_children(
+    case: Case, situation: Callable[[Case], Awaitable[None]], update: Update
+) -> None:
+    await situation(case)
+    before = await case.children()
+
+    async with case.operator() as one:
+        if case.past is not None:
+            await asyncio.sleep(0.5)  # the steps that an old view leads to
+            case.catch_up()
+        await settled(case, one)
+
+    await TABLE[situation][MODES.index(update)](case, before)
+
+
+@each_mode
+async def test_children_of_a_former_object_are_waited_for(case: Case) -> None:
+    """The object is deleted and made again; its children are not collected yet."""
+    before = await case.children()
+    await case.end(HOLDER)
+    await case.create()
+
+    async with case.operator() as one:
+        async with asyncio.timeout(30):
+            while not (await case.reason())[0].endswith("Terminating"):
+                await asyncio.sleep(0.05)
+        for kind in KINDS:  # the garbage collector, if the real one is not faster
+            uid = before[kind]["metadata"]["uid"]
+            await case.end(kind, preconditions={"uid": uid})
+        await settled(case, one)
+
+    await replaced(case, before)
+    assert case.client is not None
+    assert "DELETE" not in case.client.methods
+
+
+@each_mode
+async def test_foreign_objects_of_the_children_s_names_are_left_alone(case: Case) -> None:
+    await make_foreign(case)
+    before = await case.children()
+
+    async with case.operator():
+        async with asyncio.timeout(30):
+            while (await case.reason())[0] != "Conflict":
+                await asyncio.sleep(0.05)
+
+    await kept(case, before)
