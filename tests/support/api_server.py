@@ -239,6 +239,7 @@ class ApiServer(Store):
         created = Stored(raw)
         created.owners.changed({}, raw, manager)  # before admission, which may remove some
         self.admission(kind, raw)
+        key = namespace, meta["name"]
         self.store(kind, key, created, manager)
         return _json(self.objects[kind, key].encode(), 201)
 

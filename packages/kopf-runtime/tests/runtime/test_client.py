@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -285,6 +286,27 @@ async def test_a_rotated_token_is_read_again_and_nothing_is_lost(
         )
 
     assert (first, second) == ({"ok": '{"a":1}'}, {"ok": '{"b":2}'})
+
+
+async def test_d18_requests_that_are_refused_together_are_all_sent_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused = asyncio.Barrier(8)
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.headers["Authorization"] != "Bearer second":
+            await refused.wait()
+            return refusal(401, "Unauthorized")
+        return web.json_response({})
+
+    def slowly() -> kopf.ConnectionInfo:
+        time.sleep(0.1)
+        return found("second")()
+
+    monkeypatch.setattr(credentials, "find", slowly)
+    async with serving(answer) as client:
+        client._credentials._read -= credentials.UNAUTHORIZED  # type: ignore[union-attr]
+        await asyncio.gather(*(client.request("GET", f"/{number}") for number in range(8)))
 
 
 async def test_m4_credentials_are_read_again_once_a_second_at_most(

@@ -1,6 +1,7 @@
 """What may hold data is neither deleted nor taken over; one missing kind holds up nothing else."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
@@ -429,3 +430,83 @@ async def test_d6_grandchildren_that_cannot_be_seen_are_told(server: ApiServer) 
     async with operating(server, one):
         await until(lambda: told(server).get("reason") == "KindNotServed")
     assert server.get(CONFIG_MAP, CLAIM)
+
+
+# --- D10, D11 -----------------------------------------------------------------------------------
+
+
+async def test_d10_children_are_seen_while_sync_fails_after_a_restart(server: ApiServer) -> None:
+    def booked(error: Exception | None) -> Controller:
+        one = widgets.controller(lambda thing, *_: widgets.config_map(thing))
+
+        @one.sync()
+        async def sync(*_: Any) -> None:
+            if error is not None:
+                raise error
+
+        @one.status
+        def status(seen: kr.Observed) -> kr.Status:
+            count = {"children": len(seen.children)}
+            return dataclasses.replace(kr.default_status(seen), fields=count)
+
+        return one
+
+    server.put(WIDGET, widget())
+    async with operating(server, booked(None)):
+        await until(lambda: is_ready(server))
+    async with operating(server, booked(ConnectionError("the outside is away"))):
+        await until(lambda: told(server).get("reason") == "SyncFailed")
+
+    assert stored(server, WIDGET, KEY)["status"]["children"] == 1
+
+
+def by_status(thing: Widget, _: object) -> Iterable[Raw]:
+    """A child that would be another one once the status is written."""
+    for one in widgets.config_map(thing):
+        yield {**one, "data": {"conditions": str(len(thing.status.get("conditions", ())))}}
+
+
+async def test_d11_a_plan_sees_no_status_so_a_lost_child_comes_back(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(by_status)):
+        await until(lambda: is_ready(server))
+        server.edit(CONFIG_MAP, CLAIM, lambda raw: raw["metadata"].update(labels={"app": "other"}))
+        await until(lambda: (server.get(CONFIG_MAP, CLAIM) or {})["metadata"]["labels"].get(UID))
+        server.remove(CONFIG_MAP, CLAIM)
+
+        await until(lambda: server.get(CONFIG_MAP, CLAIM) or told(server)["status"] == "False")
+        await until(lambda: is_ready(server))
+
+
+# --- D12, R4 ------------------------------------------------------------------------------------
+
+
+async def test_d12_a_status_that_is_refused_is_told_once(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    invalid = RefusedError(422, "Invalid", "status.phase: may not be new")
+    server.refuse("PATCH", "/widgets/one/status$", invalid, times=3)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller()):
+        await until(lambda: is_ready(server))
+        await until(lambda: [one for one in server.events if one["reason"] == "StatusRefused"])
+
+    (event,) = [one for one in server.events if one["reason"] == "StatusRefused"]
+    assert (event["type"], event["count"]) == ("Warning", 1)
+    assert "status.phase: may not be new" in event["message"]
+    assert len([one for one in caplog.messages if "status cannot be written" in one]) == 1
+
+
+async def test_r4_children_that_admission_renames_come_slower_and_slower(server: ApiServer) -> None:
+    def rename(kind: kr.Kind, raw: Raw) -> None:
+        if kind == POD:
+            raw["metadata"]["name"] = "renamed"
+
+    server.admission = rename
+    server.put(WIDGET, widget())
+    async with operating(server, replaced(widgets.pod)):
+        await until(lambda: told(server).get("reason") == "BackOff")
+
+    assert "admission renamed it" in told(server)["message"]
+    assert len([write for write in server.writes if write.startswith("POST")]) <= 8
+    assert server.all(POD) == []

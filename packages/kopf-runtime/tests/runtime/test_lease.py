@@ -244,3 +244,16 @@ async def test_an_answer_that_is_no_lease_ends_nothing(
     async with one.running() as task:
         await until(lambda: task.done() or (one.works and not lies))
         assert not task.done()
+
+
+async def test_r7_a_count_of_transitions_at_its_end_begins_again(
+    server: ApiServer, client: Client
+) -> None:
+    meta = {"namespace": "ns", "name": "message-operator"}
+    server.put(LEASE, {"metadata": meta, "spec": {"leaseTransitions": 2**31 - 1}})
+    one = Candidate(client, "one")
+
+    async with one.running():
+        await until(lambda: one.works)
+
+    assert (server.get(LEASE, KEY) or {})["spec"]["leaseTransitions"] == 0

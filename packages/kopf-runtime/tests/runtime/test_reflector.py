@@ -18,7 +18,7 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring import errors
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import CONFIG_MAP, Key
-from kopf_runtime.watching import listing, reflector
+from kopf_runtime.watching import cache, listing, reflector
 from kopf_runtime.watching.source import Source
 from runtime import widgets
 from runtime.widgets import WIDGET, edit, ready, widget
@@ -739,3 +739,35 @@ async def test_a_child_that_only_a_look_finds_gone_comes_back(server: ApiServer)
 
         assert await one.children[CONFIG_MAP].fetch(child) is None
         await until(lambda: text(server, child) == "hello")
+
+
+async def test_d20_a_long_list_brings_back_nothing_that_is_gone(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page comes when the deletion is forgotten that happened meanwhile."""
+    monkeypatch.setattr(cache, "LATE", 0.0)
+    for name in ("one", "two", "three"):
+        server.put(WIDGET, widget(name))
+    lists = 0
+
+    async def delay(request: web.Request) -> web.StreamResponse | None:
+        nonlocal lists
+        if request.path != WIDGET.path() or "watch" in request.query:
+            return None
+        lists += 1
+        if lists != 1:
+            await asyncio.sleep(0.1)  # which would find them gone
+            return None
+        page = await server._serve(request)
+        for name in ("one", "two", "three"):
+            server.remove(WIDGET, ("ns", name))
+            await until(lambda name=name: one.owners.cache.get(("ns", name)) is None)  # type: ignore[misc]
+        return page
+
+    settings = kr.Settings(resync_period=0.2)
+    async with operating(server, one := widgets.controller(), settings=settings):
+        await until(lambda: all(ready(raw).get("status") == "True" for raw in server.all(WIDGET)))
+        server.answers.append(delay)
+        await until(lambda: lists == 2)
+
+        assert list(one.owners.cache) == []

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import kopf_runtime as kr
+from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.kinds import CONFIG_MAP
 from kopf_runtime.process.controller import Controller
 from runtime import widgets
@@ -84,3 +85,12 @@ async def test_a_kind_that_is_missing_or_forbidden_holds_up_no_other(
         server.answers.clear()
         await until(lambda: text(server, "l-one") == "hello")
         await until(lambda: operator.metric("unserved", **unserved) == 0)
+
+
+def test_d17_objects_that_cannot_be_read_are_counted_for_all_controllers() -> None:
+    metrics = Metrics("tester")
+    for count in (2, 0, 1):
+        metrics.count_unreadable("pods", lambda count=count: count)  # type: ignore[misc]
+
+    labels = {"resource": "pods"}
+    assert metrics.registry.get_sample_value("tester_unreadable_objects", labels) == 3

@@ -65,6 +65,7 @@ class Credentials:
         self.server = info.server.rstrip("/")
         self.proxy = info.proxy_url
         self._rotates = info.token is not None
+        self._refreshing = asyncio.Lock()
         self._take(info)
 
     def _take(self, info: kopf.ConnectionInfo) -> None:
@@ -83,13 +84,14 @@ class Credentials:
 
     async def refresh(self) -> None:
         """Read the credentials again, unless they were read within the last second."""
-        if time.monotonic() - self._read < UNAUTHORIZED:
-            return
-        self._read = time.monotonic()
-        try:
-            self._take(await asyncio.to_thread(find))
-        except Exception as error:  # the token's file may be missing while it is rotated
-            logger.warning("The credentials could not be read again: %s", error)
+        async with self._refreshing:  # who asks meanwhile gets what this brings
+            if time.monotonic() - self._read < UNAUTHORIZED:
+                return
+            self._read = time.monotonic()
+            try:
+                self._take(await asyncio.to_thread(find))
+            except Exception as error:  # the token's file may be missing while it is rotated
+                logger.warning("The credentials could not be read again: %s", error)
 
 
 def _fingerprint(info: kopf.ConnectionInfo) -> bytes:

@@ -3,6 +3,8 @@
 `Manager` creates one `Metrics` for the process and passes it to the other parts; `web` serves it.
 """
 
+from collections.abc import Callable
+
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -76,6 +78,7 @@ class Metrics:
             "resource",
             "watched_namespace",  # Prometheus itself sets `namespace` to the operator's own
         )
+        self._unreadable: dict[str, list[Callable[[], int]]] = {}
         self.unreadable = self.gauge(
             "unreadable_objects", "Objects left out because they cannot be read.", "resource"
         )
@@ -94,6 +97,12 @@ class Metrics:
             "lease_failures", "Attempts at the Lease that failed or were refused."
         )
         self.leader = self.gauge("leader", "1 while this replica leads.")
+
+    def count_unreadable(self, resource: str, count: Callable[[], int]) -> None:
+        """Add a count of unreadable objects: several controllers may own one kind."""
+        counts = self._unreadable.setdefault(resource, [])
+        counts.append(count)
+        self.unreadable.labels(resource).set_function(lambda: sum(one() for one in counts))
 
     def counter(self, name: str, text: str, *labels: str, shared: bool = False) -> Counter:
         """Return a new counter; an operator adds its own metrics with these methods too.

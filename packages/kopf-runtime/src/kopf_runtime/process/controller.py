@@ -103,8 +103,8 @@ class Behavior:
     def desired(self, function: F) -> F:
         """Register the function that returns the children's manifests for an object and settings.
 
-        It must be pure. The runtime adds labels, owner reference and namespace. If there is a
-        `sync`, its result is the third argument.
+        It must be pure, and sees no status. The runtime adds labels, owner reference and namespace.
+        If there is a `sync`, its result is the third argument.
         """
         self._desired = function
         return function

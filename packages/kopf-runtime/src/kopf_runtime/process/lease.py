@@ -160,8 +160,11 @@ class Election:
                 "leaseDurationSeconds": math.ceil(duration),
                 "renewTime": now,
                 "acquireTime": now if taken else former.get("acquireTime", now),
-                "leaseTransitions": int(former.get("leaseTransitions") or 0)
-                + bool(taken and holder),
+                # An int32, which anybody may have set to its end.
+                "leaseTransitions": (
+                    int(former.get("leaseTransitions") or 0) + bool(taken and holder)
+                )
+                % 2**31,
             },
         }
         path = f"{self._collection}/{self._settings.lease_name}"

@@ -259,11 +259,13 @@ class StatusReporter:
         self._grandchildren, self._recorder, self._status = grandchildren, recorder, status
         self._writer = StatusWriter(client, owners)
         self._troubles: dict[Key, str] = {}  # the reason of an object's trouble
+        self._refused: set[Key] = set()  # the objects whose status cannot be written
 
     def forget(self, key: Key) -> None:
         """Forget an object that is gone."""
         self._writer.forget(key)
         self._troubles.pop(key, None)
+        self._refused.discard(key)
 
     def is_own_write(self, record: Owner, known: Owner) -> bool:
         """Return whether a change is nothing but the status that is being written."""
@@ -397,26 +399,34 @@ class StatusReporter:
         owner = self._owners.cache.get(key)
         if owner is None:
             return None
-        children = ((w, self._children[w.kind].cache.get(w.key)) for w in owner.wanted)
-        mine = [(w, c) for w, c in children if c is not None and c.owner == owner.uid]
-        unready = tuple(f"{wanted}: {why}" for wanted, child in mine if (why := _unready(child)))
-        further = {
-            kind: sorted(source.owned(owner), key=lambda child: child.key)
-            for kind, source in self._grandchildren.items()
-        }
-        seen = tuple(child for _, child in mine)
+        children = (self._children[w.kind].cache.get(w.key) for w in owner.wanted)
+        seen = tuple(c for c in children if c is not None and c.owner == owner.uid)
+        if trouble is not None and not owner.wanted:  # which are wanted may be unknown
+            seen = tuple(c for source in self._children.values() for c in _sorted(source, owner))
+        unready = tuple(f"{c.kind.kind} {c.key[1]}: {why}" for c in seen if (why := _unready(c)))
+        further = {kind: _sorted(source, owner) for kind, source in self._grandchildren.items()}
         observed = Observed(owner, seen, trouble, self._client.now(), further, unready)
         now, wanted, failed = self._state(observed)
         try:
             wait, news = await self._writer.write(owner, now, wanted, at_once=at_once)
         except ApiError as error:
+            self._tell_refusal(owner, error)
             raise RetryError(str(error), after=error.after) from error
+        self._refused.discard(key)
         if news and event and trouble is not None:
             self._recorder.warning(self._reference(owner), event, trouble.message)
         if failed is not None:
             raise failed
         again = None if now.requeue_after is None else max(SOONEST, now.requeue_after)
         return min((seconds for seconds in (wait, again) if seconds is not None), default=None)
+
+    def _tell_refusal(self, owner: Owner, error: ApiError) -> None:
+        """Report once, in the log and in an Event, that the status stays at a former state."""
+        if error.final and owner.key not in self._refused:
+            self._refused.add(owner.key)
+            logger.warning("The status cannot be written: %s", error)
+            text = f"The status cannot be written, and may be outdated: {error.message}"
+            self._recorder.warning(self._reference(owner), "StatusRefused", text)
 
     def _state(self, seen: Observed) -> tuple[Status, dict[str, Any], Exception | None]:
         """Return the state of an object, the status that says so, and the author's error.
@@ -434,6 +444,10 @@ class StatusReporter:
             now = Status(False, "InvalidStatus", text)
             wanted = build(owner.status, owner.generation, now)
         return now, wanted, failed
+
+
+def _sorted(source: Source[Child], owner: Owner) -> list[Child]:
+    return sorted(source.owned(owner), key=lambda child: child.key)
 
 
 def _unready(child: Child) -> str:

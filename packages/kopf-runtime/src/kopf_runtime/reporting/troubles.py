@@ -61,7 +61,9 @@ def conflict(wanted: Wanted, word: str) -> StopError:
     return _stop("Conflict", text, CONFLICT, final=True)
 
 
-def changed_by_admission(wanted: Wanted, lost: list[str], update: Update) -> StopError:
+def changed_by_admission(
+    wanted: Wanted, lost: list[str], update: Update | None = None
+) -> StopError:
     """Return the error for a child from which admission removed marks at its creation."""
     text = (
         f"Admission removed or changed {', '.join(lost)} of {wanted}, "

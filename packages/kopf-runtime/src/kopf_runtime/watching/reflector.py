@@ -52,6 +52,7 @@ class Reflector:
         self._resync_period, self._changed = resync_period, changed
         self._position = 0  # the resource version up to which the cache is complete
         self._listed = False  # whether the next watch follows a full list
+        self._deleted: dict[Key, int] | None = None  # what events delete while a list lasts
         self._unconfirmed: set[Key] = set()  # deleted objects for which no event has arrived yet
         #: Why the path is not served, empty if it is; None until the first attempt has ended.
         self.trouble: str | None = None
@@ -142,6 +143,8 @@ class Reflector:
         before, version = self._position, 0
         seen: dict[Key, int] = {}
         repairs = 0
+        deleted: dict[Key, int] = {}
+        self._deleted = deleted
         async with contextlib.aclosing(self._lister.pages()) as pages:
             async for page, version in pages:
                 self._check_history(version, before)
@@ -152,13 +155,17 @@ class Reflector:
                         key, at, news = taken
                         seen[key] = at
                         repairs += news and at <= before
-        ghosts = self._sink.replace(seen, version, self._namespace)
+        self._deleted = None
+        for key, at in deleted.items():  # a page may have brought back what was gone by then
+            if seen.get(key, at + 1) <= at:
+                del seen[key]
+        ghosts = set(self._sink.replace(seen, version, self._namespace)) - deleted.keys()
         if resync:
             # The event of a recent deletion may still be on its way: a deletion was missed only if
             # no event has arrived by the next resync.
             missed = repairs + len(self._unconfirmed)
             self._metrics.resync_repairs.labels(self._resource).inc(missed)
-            self._unconfirmed = set(ghosts)
+            self._unconfirmed = ghosts
         else:
             self._position, self._listed = version, True
         self.synced = True
@@ -241,6 +248,8 @@ class Reflector:
             gone = self._sink.gone(event.object)
             if gone is not None:
                 self._unconfirmed.discard(gone[0])
+                if self._deleted is not None:
+                    self._deleted[gone[0]] = gone[1]
                 self._position = max(self._position, gone[1])
         elif (taken := self._sink.take(event.object)) is not None:
             self._position = max(self._position, taken[1])

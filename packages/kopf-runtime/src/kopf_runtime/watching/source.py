@@ -47,8 +47,8 @@ class Source(Generic[R]):
         self._selector, self._selected = selector, selected
         #: Objects that are left out because they cannot be read.
         self.unreadable: Cache[Unreadable] = Cache()
-        metrics.unreadable.labels(kind.plural).set_function(
-            lambda: sum(selected(one.key[0]) for one in self.unreadable)
+        metrics.count_unreadable(
+            kind.plural, lambda: sum(selected(one.key[0]) for one in self.unreadable)
         )
         self.reflectors: dict[str | None, Reflector] = {}
 

@@ -9,13 +9,14 @@ from typing import TypeVar
 from urllib.parse import urlencode
 
 import msgspec
+from msgspec.structs import replace
 
 from kopf_runtime.cluster.client import APPLY_PATCH, Client
 from kopf_runtime.declaring.errors import ApiError, RetryError
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import UnreadableError
-from kopf_runtime.declaring.records import Child, Owner, Plan, Update, Wanted
-from kopf_runtime.reporting.troubles import contradicted, invalid_plan
+from kopf_runtime.declaring.records import Child, Owner, Plan, Step, Update, Wanted
+from kopf_runtime.reporting.troubles import changed_by_admission, contradicted, invalid_plan
 from kopf_runtime.watching.source import Source
 from kopf_runtime.working.pace import Pace
 from kopf_runtime.working.plan import stripped
@@ -64,7 +65,18 @@ class Applier:
             if error.status != 409 or error.reason != exists:
                 raise
             return None
-        return self._made(owner, wanted, raw, "created")
+        child = self._made(owner, wanted, raw, "created")
+        if child.key != wanted.key:
+            await self._drop_renamed(owner, wanted, child)
+        return child
+
+    async def _drop_renamed(self, owner: Owner, wanted: Wanted, child: Child) -> None:
+        """Delete a child that admission has just renamed; the next ones come at a growing pace."""
+        why = Plan(Step.DELETE, why="admission renamed it")
+        now, former = self._client.now(), replace(child, key=wanted.key)
+        self._pace.deleted(wanted.kind, former, now, owner.uid, why)
+        await self.delete(owner, child, why, Update.RECREATE)
+        raise changed_by_admission(wanted, ["the name"])
 
     async def apply(self, owner: Owner, wanted: Wanted, child: Child, update: Update) -> Child:
         """Change exactly this child in place by server-side apply.

@@ -15,9 +15,10 @@ from itertools import islice
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from kopf_runtime.declaring.kinds import SECRET, Key, Kind
-from kopf_runtime.declaring.objects import Object, ObjectMeta
+from kopf_runtime.declaring.objects import Object, ObjectMeta, Resource
 from kopf_runtime.declaring.parsers import DNS_LABEL
 from kopf_runtime.declaring.records import MANAGED_BY, Owned, PlanError, Update, Wanted
 from kopf_runtime.working import fields
@@ -112,6 +113,8 @@ class Templates:
             one.shape()
         meta = thing.metadata
         try:
+            if isinstance(thing, Resource):  # a change of its status does not plan again
+                thing = replace(thing, status={})
             desired = self._desired(thing, outcome)  # may be endless
             manifests = list(islice(desired, MAX_CHILDREN + 1))
         except PlanError:
