@@ -83,4 +83,6 @@ def leftovers(generated: set[Path]) -> list[Path]:
 def _sources(project: Project) -> str:
     """Return a hash of everything that the files of a nested project are generated from."""
     runtime = Path(kopf_runtime.__file__).parent
-    return cache.digest(paths.KIT, runtime, project.root)
+    entries = sorted(project.root.iterdir())
+    ours = (each for each in entries if each.name != "build" and not each.name.startswith("."))
+    return cache.digest(paths.KIT, runtime, *ours)

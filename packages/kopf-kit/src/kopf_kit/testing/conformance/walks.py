@@ -60,7 +60,7 @@ async def test_any_walk_ends_as_a_fresh_start_does(here: World, walk: list[Any])
     for step in walk:
         text = await take(here, name, text, step)
     if text is None:
-        await gone(here, name)
+        await until_gone(here, name)
         return
 
     await here.is_right(name, text)
@@ -93,7 +93,7 @@ async def take(here: World, name: str, text: str | None, step: str | Disturb | N
     return text
 
 
-async def gone(here: World, name: str) -> None:
+async def until_gone(here: World, name: str) -> None:
 
     async with here.within(60, f"{name} is gone"):
         while await here.cluster.find(here.child(name)) or await here.cluster.find(
