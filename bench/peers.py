@@ -35,7 +35,10 @@ IN_GO = {
 #: The operators on our runtime: their modules, and the folders of those that our image has not.
 _ON_OUR_RUNTIME: dict[str, tuple[str, tuple[Path, ...]]] = {
     "ours": ("message_operator", ()),
-    "memcached": ("memcacheds", (paths.CHECKOUT / "examples" / "memcached",)),
+    "memcached": (
+        "memcached_operator",
+        (paths.CHECKOUT / "examples" / "memcached" / "operator",),
+    ),
     "flightticket": ("flighttickets", (paths.CHECKOUT / "examples" / "flightticket",)),
 }
 

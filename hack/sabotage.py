@@ -48,6 +48,7 @@ _PYTESTS = {
     "unit": _UNIT,
     "chart": ("tests/chart", "tests/projects/test_chart.py"),
     "bundle": ("tests/bundle", "tests/projects/test_bundle.py"),
+    "memcached": ("examples/memcached/tests/unit",),
     "faults": ("tests/faults", "-n", "4", "--dist", "worksteal"),
 }
 #: Tiers that a defect may name instead of tests.

@@ -2,10 +2,9 @@
 
 from kopf_kit.testing.subject import Parent
 from tests.faults.greetings import Greetings
-from tests.faults.memcacheds import Memcacheds
 from tests.faults.messages import Messages
 
-MESSAGE, MEMCACHED = Messages(), Memcacheds()
+MESSAGE = Messages()
 #: The tier `faults` tries the whole suite on the first, and the quick part of it on the others;
 #: The tier `faults-long` tries the rest.
-SUBJECTS: tuple[Parent, ...] = (MESSAGE, Greetings(), MEMCACHED)
+SUBJECTS: tuple[Parent, ...] = (MESSAGE, Greetings())

@@ -51,10 +51,10 @@ def test_without_one_the_folder_has_all_that_the_image_needs(memcached: Path) ->
     assert dockerfile.context() == memcached
 
     text = dockerfile.file().read_text()
-    assert 'ENTRYPOINT ["python3", "-m", "memcacheds"]' in text
+    assert 'ENTRYPOINT ["python3", "-m", "memcached_operator"]' in text
     assert not re.search(r"@\w+@", text)
     assert 'image.title="memcached-operator"' in text
-    assert (memcached / "app" / "memcacheds.py").is_file()
+    assert (memcached / "app" / "memcached_operator" / "operator.py").is_file()
     assert (memcached / "app" / "kopf_runtime" / "__init__.py").is_file()
     assert not list(memcached.rglob("__pycache__"))
     assert (memcached / "bytecode.py").is_file()

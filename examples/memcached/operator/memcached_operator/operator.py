@@ -1,14 +1,13 @@
-"""The operator of the classic tutorial: a Memcached is a number of nodes, kept by a Deployment."""
+"""A Memcached is a number of memcached nodes, kept by a Deployment of its name."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import kopf_runtime as kr
 from msgspec import Meta
 
-import kopf_runtime as kr
-
-__version__ = "0.1.0"
+from memcached_operator import __version__
 
 MOST = 5  # nodes that a Memcached may have
 
@@ -30,8 +29,12 @@ class Status(kr.Fields, frozen=True):
 
 
 @kr.custom_resource(
-    "cache.example.com", "v1alpha1", "memcacheds", short_names=["mc"],
-    status=Status, ready="as many nodes as wanted are ready, and no others are there",
+    "cache.example.com",
+    "v1alpha1",
+    "memcacheds",
+    short_names=["mc"],
+    status=Status,
+    ready="as many nodes as wanted are ready, and no others are there",
     columns=[kr.Column("Size", ".spec.size"), kr.READY, kr.REASON, kr.AGE],
     scale=kr.Scale(".spec.size", ".status.replicas", ".status.selector"),
     rules=[
@@ -41,7 +44,7 @@ class Status(kr.Fields, frozen=True):
             ".metadata.name",
         )
     ],
-)  # fmt: skip
+)
 class Memcached(kr.Resource):
     """A Memcached is a number of memcached nodes, kept by a Deployment of its name."""
 
@@ -111,7 +114,3 @@ def status(seen: kr.Observed) -> kr.Status:
     if ready == len(nodes) == size:
         return kr.Status(True, "Scaled", text, told)
     return kr.Status(False, "Progressing", text, told, transient=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(manager.run())

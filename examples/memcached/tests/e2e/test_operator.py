@@ -1,53 +1,40 @@
 """A Memcached on a cluster: its nodes run and serve, it is scaled, and it leaves nothing behind."""
 
-import json
 import re
 import socket
 import subprocess
 from pathlib import Path
 
 import pytest
+from kopf_kit.testing.installed import Kubectl
+from kopf_kit.testing.waiting import wait_until
 
-from examples.memcached.tests.e2e.conftest import HOME
-from tests.e2e.kube import Kube, Object
-from tests.e2e.waiting import wait_until
-
-SAMPLE = Path(__file__).parents[2] / "sample.yaml"
-READY = ("--for=condition=Ready", "memcached/sample", "--timeout=150s")
-
-
-def kubectl(kube: Kube, *arguments: str) -> str:
-    return kube.kubectl("-n", HOME, *arguments)
-
-
-def get(kube: Kube, what: str) -> Object:
-    found: Object = json.loads(kubectl(kube, "get", *what.split(), "-o", "json"))
-    return found
-
-
-def pods(kube: Kube) -> list[str]:
-    return sorted(pod["metadata"]["name"] for pod in get(kube, "pods")["items"])
+OBJECT = f"--filename={Path(__file__).parents[2] / 'examples' / 'sample.yaml'}"
+READY = ("wait", "--for=condition=Ready", OBJECT, "--timeout=150s")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def declared(kube: Kube) -> None:
-    kubectl(kube, "apply", "-f", str(SAMPLE))
-    kubectl(kube, "wait", *READY)
+def declared(kubectl: Kubectl) -> None:
+    kubectl("apply", OBJECT)
+    kubectl(*READY)
 
 
-def test_a_deployment_keeps_its_nodes_and_the_status_names_them(kube: Kube) -> None:
-    deployment, status = get(kube, "deployment sample"), get(kube, "memcached sample")["status"]
+def pods(kubectl: Kubectl) -> list[str]:
+    return sorted(pod["metadata"]["name"] for pod in kubectl.get("pods")["items"])
+
+
+def test_a_deployment_keeps_its_nodes_and_the_status_names_them(kubectl: Kubectl) -> None:
+    deployment, status = kubectl.get("deployment", "sample"), kubectl.get(OBJECT)["status"]
 
     assert deployment["spec"]["replicas"] == deployment["status"]["readyReplicas"] == 2
     assert deployment["metadata"]["ownerReferences"][0]["kind"] == "Memcached"
-    assert status["nodes"] == pods(kube)
+    assert status["nodes"] == pods(kubectl)
     assert (status["replicas"], status["observedGeneration"]) == (2, 1)
 
 
-def test_a_node_keeps_what_it_is_given(kube: Kube) -> None:
-    command = [str(kube.cluster.kubectl_path), "--kubeconfig", str(kube.cluster.kubeconfig_path)]
-    forward = [*command, "-n", HOME, "port-forward", "deployment/sample", ":11211"]
-    with subprocess.Popen(forward, stdout=subprocess.PIPE, text=True) as process:
+def test_a_node_keeps_what_it_is_given(kubectl: Kubectl) -> None:
+    forward = kubectl.command("port-forward", "deployment/sample", ":11211")
+    with subprocess.Popen(forward, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
         try:
             assert process.stdout is not None
             port = re.search(r"127\.0\.0\.1:(\d+)", process.stdout.readline())
@@ -61,23 +48,23 @@ def test_a_node_keeps_what_it_is_given(kube: Kube) -> None:
     assert answer == b"STORED\r\nVALUE greeting 0 5\r\nhello\r\nEND\r\n"
 
 
-def test_it_is_scaled_by_kubectl_scale(kube: Kube) -> None:
-    kubectl(kube, "scale", "memcached/sample", "--replicas=3")
+def test_it_is_scaled_by_kubectl_scale(kubectl: Kubectl) -> None:
+    kubectl("scale", OBJECT, "--replicas=3")
 
     def nodes() -> list[str]:
-        status = get(kube, "memcached sample")["status"]
+        status = kubectl.get(OBJECT)["status"]
         return status["nodes"] if status["observedGeneration"] == 2 else []
 
     wait_until("three nodes in the status", nodes, lambda found: len(found) == 3)
-    kubectl(kube, "wait", *READY)
-    assert get(kube, "memcached sample")["status"]["nodes"] == pods(kube)
+    kubectl(*READY)
+    assert kubectl.get(OBJECT)["status"]["nodes"] == pods(kubectl)
 
 
-def test_its_deletion_leaves_nothing(kube: Kube) -> None:
-    kubectl(kube, "delete", "memcached", "sample", "--timeout=120s")
+def test_its_deletion_leaves_nothing(kubectl: Kubectl) -> None:
+    kubectl("delete", OBJECT, "--timeout=120s")
 
     wait_until(
         "Deployment and Pods to go",
-        lambda: get(kube, "deployments,replicasets,pods")["items"],
+        lambda: kubectl.get("deployments,replicasets,pods")["items"],
         lambda left: not left,
     )

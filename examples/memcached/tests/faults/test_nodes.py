@@ -1,28 +1,22 @@
-"""The Memcached of examples/ on a real control plane: its nodes, its scale, its bounds.
+"""A Memcached on a real control plane: its nodes, its scale, its bounds.
 
-The Deployments' and ReplicaSets' own controllers make its Pods; `kubelet` has them run. What every
-operator is tried with, it is tried with, too: it is one of `subjects`.
+The Deployments' and ReplicaSets' own controllers make its Pods; `kubelet` has them run.
 """
 
 import asyncio
 
 import pytest
-
 from kopf_kit.testing.cluster import Raw, RefusedError
-from kopf_kit.testing.subject import Subject
 from kopf_kit.testing.world import World
-from tests.faults.subjects import MEMCACHED
 
+from tests.faults.test_operator import SUBJECTS
+
+__all__ = ["SUBJECTS"]
 APPLY = "application/apply-patch+yaml"
 
 
-@pytest.fixture
-def subject() -> Subject:
-    return MEMCACHED
-
-
 async def create(here: World, name: str = "mine", **spec: object) -> Raw:
-    manifest = {**MEMCACHED.manifest("", name), "spec": spec}
+    manifest = {**SUBJECTS[0].manifest("", name), "spec": spec}
     return await here.cluster.ask("POST", here.objects, manifest)
 
 
@@ -90,8 +84,8 @@ async def test_a_memcached_has_the_nodes_that_it_says_whoever_changes_them(here:
     await scaled(here, 0)
     replicas = {"metadata": {"name": "mine"}, "spec": {"replicas": 2}}
     await cluster.patch(f"{deployment}/scale", replicas)
-    async with asyncio.timeout(60):
-        while (await cluster.ask("GET", deployment))["spec"]["replicas"]:
+    async with here.within(60, "the Deployment to have no replicas"):
+        while (await cluster.ask("GET", deployment))["spec"]["replicas"]:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     await scaled(here, 0)
 

@@ -1,29 +1,35 @@
-"""The Memcached of examples/ as the fault suite sees it: its child, a Deployment, has Pods."""
+"""The suite of kopf-kit: the operator is killed after each write, and each request fails."""
 
 from typing import Any, ClassVar
 
-from examples.memcached import memcacheds
-from kopf_kit.testing.cluster import Raw
-from kopf_kit.testing.subject import Parent
+from kopf_kit.testing import Parent
+from kopf_kit.testing.conformance.every_write import *  # noqa: F403
+from kopf_kit.testing.conformance.replicas import *  # noqa: F403
+from kopf_kit.testing.conformance.walks import *  # noqa: F403
+from kopf_kit.testing.conformance.watches import *  # noqa: F403
+
+from memcached_operator import operator
 
 #: What a text of the suite's stands for.
-_SIZES = {"하나": 1, "둘": 2, "셋": 3, "넷": 4}
+SIZES = {"하나": 1, "둘": 2, "셋": 3, "넷": 4}
 
 
 class Memcacheds(Parent):
-    """The operator of examples/memcached, with the rights that it declares."""
+    """What the suite sets in a Memcached; its child, a Deployment, has Pods."""
 
-    program = (memcacheds.__file__,)
-    manager = memcacheds.manager
+    program = ("-m", "memcached_operator")
+    manager = operator.manager
     well = "Scaled"
     wrong_status: ClassVar = {"nodes": ["other"], "replicas": 9}
-    quick = ()  # a child that is applied, as a Greeting's; its Pods have tests of their own
+    quick = ()  # every write takes minutes, because the Pods must be ready: `-m long`
     thorough = False
 
-    def spec(self, text: str) -> Raw:
-        return {"size": _SIZES.get(text, 5)}
+    def spec(self, text: str) -> dict[str, Any]:
+        return {"size": SIZES.get(text, 5)}
 
-    def facts(self, found: Raw, child: Raw, text: str) -> dict[str, tuple[Any, Any]]:
+    def facts(
+        self, found: dict[str, Any], child: dict[str, Any], text: str
+    ) -> dict[str, tuple[Any, Any]]:
         size, status = self.spec(text)["size"], found.get("status") or {}
         return {
             **super().facts(found, child, text),
@@ -31,3 +37,6 @@ class Memcacheds(Parent):
             "nodes": (len(status.get("nodes", ())), size),
             "status.replicas": (status.get("replicas"), size),
         }
+
+
+SUBJECTS = (Memcacheds(),)

@@ -23,6 +23,7 @@ from tests.support.booking_service import booking_service
 from tests.support.waiting import until
 
 CHECKOUT = Path(__file__).parents[4]
+MEMCACHED = CHECKOUT / "examples" / "memcached"
 EXAMPLE = CHECKOUT / "examples" / "greeting" / "greetings.py"
 FLIGHT_TICKETS = CHECKOUT / "examples" / "flightticket" / "flighttickets.py"
 GREETING = Kind("example.dev", "v1", "greetings", "Greeting")
@@ -203,7 +204,7 @@ def told(server: ApiServer) -> Any:
 def test_the_page_shows_the_examples_as_they_are() -> None:
     page = (CHECKOUT / "docs" / "runtime.md").read_text()
     shown = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    memcacheds = (CHECKOUT / "examples" / "memcached" / "memcacheds.py").read_text()
+    memcacheds = (MEMCACHED / "operator" / "memcached_operator" / "operator.py").read_text()
     flight_tickets = FLIGHT_TICKETS.read_text()
 
     assert EXAMPLE.read_text() in shown

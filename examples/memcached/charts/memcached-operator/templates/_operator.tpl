@@ -1,6 +1,8 @@
 {{/* What is particular to this operator. */}}
 
-{{/* The flags that the operator adds to the runtime's. */}}
+{{/* The flags that the operator adds to the runtime's, such as
+- --greeting={{ .Values.greeting }}
+of a value in values.own.yaml. Those of images are generated. */}}
 {{- define "memcached-operator.arguments" -}}
 {{- end }}
 
@@ -14,15 +16,16 @@
 {{- define "memcached-operator.validateOwn" -}}
 {{- end }}
 
-{{/* The alerts beyond the runtime's, from (dict "ours" <selector of this operator's samples>). */}}
+{{/* The alerts beyond the runtime's, from (dict "ours" <selector of this operator's samples>). Each links
+to a page of its name in docs/runbooks, which you write. */}}
 {{- define "memcached-operator.ownAlerts" }}
 {{- end }}
 
 {{/* How one sees it work, in a namespace that is watched. */}}
 {{- define "memcached-operator.walkthrough" -}}
-kubectl -n {{ . }} apply -f - <<'MEMCACHED'
+kubectl -n {{ . }} apply -f - <<'END'
 {{ include "memcached-operator.sample" . }}
-MEMCACHED
+END
 
 3. Watch it:
 
