@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # a name that is Any cannot be subclassed in strict code
     from kopf_kit.testing import calls as calls
-    from kopf_kit.testing.cluster import Cluster as ApiServer
+    from kopf_kit.testing.cluster import Cluster as ApiServer  # noqa: F401
     from kopf_kit.testing.process import Operator as Operator
-    from kopf_kit.testing.proxy import Proxy as Faults
+    from kopf_kit.testing.proxy import Proxy as Faults  # noqa: F401
     from kopf_kit.testing.subject import Parent as Parent
     from kopf_kit.testing.subject import Subject as Subject
     from kopf_kit.testing.world import World as World
