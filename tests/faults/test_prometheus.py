@@ -18,7 +18,7 @@ import pytest
 from kopf_kit.pack import chart_dashboard
 from kopf_kit.testing import calls
 from kopf_kit.testing.process import free_port
-from kopf_kit.testing.world import ELECT, PATIENCE, World
+from kopf_kit.testing.world import ELECT, World
 from tests.chart import prometheus_server
 from tests.chart.helm import FULLNAME, NAMESPACE
 from tests.chart.monitored import POD, rules
@@ -135,7 +135,7 @@ async def until_firing(
 ) -> None:
     """Wait until the alerts that fire are as wanted."""
     query = 'ALERTS{alertstate="firing"}'
-    async with here.within(PATIENCE, "the alerts"):
+    async with here.within(here.subject.patience, "the alerts"):
         while True:
             found = await asyncio.to_thread(prometheus.query, query)
             if wanted({one["metric"]["alertname"] for one in found}):

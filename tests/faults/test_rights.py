@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kopf_kit.testing.cluster import Raw
-from kopf_kit.testing.world import ELECT, PATIENCE, World
+from kopf_kit.testing.world import ELECT, World
 from tests.faults.messages import foreign_pod
 from tests.support.control_plane import OPERATOR
 from tests.support.rights import REVIEWS, Right, bound_roles, granted, review, rights, told
@@ -44,7 +44,7 @@ async def all_rights(here: World, namespace: str, user: str) -> set[Right]:
 
 async def until_its_rights_are(here: World, namespace: str, wanted: set[Right]) -> None:
     """Wait until the API server has heard of each role and binding."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + here.subject.patience
     while (found := await own_rights(here, namespace)) != wanted:
         assert time.monotonic() < deadline, found ^ wanted
         await asyncio.sleep(0.1)
@@ -142,7 +142,7 @@ async def first_failure(here: World, refusal: str) -> str:
                 refused = now
             if refused and now - refused > GRACE:
                 return what
-            assert now - began < PATIENCE, here.story(what)
+            assert now - began < here.subject.patience, here.story(what)
             await asyncio.sleep(0.1)
     return ""
 

@@ -1,9 +1,9 @@
 """Tests operators against a real API server: a pytest plugin and a conformance suite.
 
 Install it with `pip install "kopf-kit[testing]"`; pytest loads the plugin by itself. An operator is
-described once, by a subclass of `Parent` for a kind whose objects have children, otherwise of
-`Subject`. The fixtures of `kopf_kit.testing.plugin` start it, and the suite in
-`kopf_kit.testing.conformance` kills it and disturbs its requests.
+described once, by a subclass of `Parent` if its objects have children, of `Plain` if it is written
+on kopf alone, and otherwise of `Subject`. The fixtures of `kopf_kit.testing.plugin` start it, and
+the suite in `kopf_kit.testing.conformance` kills it and disturbs its requests.
 
 Importing this package loads nothing: each name below is imported when it is used.
 """
@@ -23,8 +23,10 @@ if TYPE_CHECKING:  # a name that is Any cannot be subclassed in strict code
 _NAMES = {
     "ApiServer": "cluster:Cluster",
     "Faults": "proxy:Proxy",
+    "Kind": "subject:Kind",
     "Operator": "process:Operator",
     "Parent": "subject:Parent",
+    "Plain": "plain:Plain",
     "Subject": "subject:Subject",
     "World": "world:World",
     "calls": "calls:",

@@ -151,10 +151,10 @@ class Cluster:
             while (await self.ask("POST", REVIEWS, review))["status"]["allowed"] is not now:
                 await asyncio.sleep(0.05)
 
-    async def new_namespace(self) -> str:
-        """Create a namespace with Pod Security `restricted`; return its name."""
+    async def new_namespace(self, pod_security: str = "restricted") -> str:
+        """Create a namespace with this Pod Security Standard; return its name."""
         name = f"t-{secrets.token_hex(4)}"
-        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+        labels = {"pod-security.kubernetes.io/enforce": pod_security}
         meta = {"name": name, "labels": labels}
         await self.ask("POST", "/api/v1/namespaces", {"metadata": meta})
         return name

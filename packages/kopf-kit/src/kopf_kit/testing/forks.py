@@ -57,6 +57,8 @@ def _run(
     os.environ.update(environment)
     os.chdir(folder)
     match program:
+        case ["-m", "kopf", *_]:  # it needs the Kubernetes clients, which are hidden here
+            os.execv(sys.executable, [sys.executable, *program])  # noqa: S606
         case ["-m", module, *flags]:
             sys.argv = [module, *flags]
             runpy.run_module(module, run_name="__main__", alter_sys=True)

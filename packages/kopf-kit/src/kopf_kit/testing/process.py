@@ -6,7 +6,7 @@ import os
 import random
 import socket
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from signal import Signals
@@ -25,16 +25,16 @@ class Operator:
         program: Sequence[str],
         user: str,
         server: str,
-        *flags: str,
+        flags: Callable[[int], Sequence[str]],
+        ready: str,
         log_to: Path | None = None,
     ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="kopf-kit-operator-"))
         (self._folder / "kubeconfig").write_text(kubeconfig(server, user))
         self.port = free_port()
         self._program = program
-        self.flags = (
-            "--metrics-bind-address=0", f"--health-probe-bind-address=127.0.0.1:{self.port}", *flags
-        )  # fmt: skip
+        self.flags = flags(self.port)
+        self._ready = ready
         self._log_to = log_to
         self._clock = self._folder / "clock"
         self._clock.write_text("0")
@@ -131,9 +131,13 @@ class Operator:
         except (aiohttp.ClientError, TimeoutError):
             return 0, ""
 
+    async def is_ready(self) -> bool:
+        """Tell whether it says that it is ready."""
+        return (await self.probe(self._ready))[0] == 200
+
     async def ready(self) -> None:
-        """Wait until /readyz reports that it is ready."""
-        while (await self.probe("/readyz"))[0] != 200:
+        """Wait until it says that it is ready."""
+        while not await self.is_ready():
             await asyncio.sleep(0.05)
 
 

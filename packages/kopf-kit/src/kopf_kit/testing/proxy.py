@@ -144,6 +144,7 @@ class Proxy:
             "method": call.method, "url": self._server + call.path, "params": call.query,
             "data": call.body or None, "timeout": aiohttp.ClientTimeout(total=None),
             "headers": {name: call.headers[name] for name in keep if name in call.headers},
+            "skip_auto_headers": ("Content-Type",),  # a client that sends none means JSON
         }  # fmt: skip
 
     async def _forward(self, call: Call) -> Answer:

@@ -1,5 +1,6 @@
-"""The roles of an operator, generated from its declaration: exactly the rights that it needs."""
+"""The roles of an operator: those that follow from its declaration, or rules that are given."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from kopf_kit.pack import rights
@@ -13,14 +14,17 @@ _LEASES = {
 }  # fmt: skip
 
 
-def granted(operator: Manager[Any], user: str, namespace: str | None) -> list[Raw]:
-    """Return a user's role and binding for a namespace and its Lease, or for all if it is None."""
+def declared_rules(operator: Manager[Any]) -> list[Raw]:
+    """Return exactly the rules that an operator's declaration needs, and those for its Lease."""
+    return [*(rule for _, rule in rights.rules(operator.controllers)), _LEASES]
+
+
+def granted(name: str, rules: Iterable[Raw], user: str, namespace: str | None) -> list[Raw]:
+    """Return a user's role and binding of this name for a namespace, or for all if it is None."""
     prefix = "" if namespace else "Cluster"
-    name = operator.program.name
     meta = {"name": name} | ({"namespace": namespace} if namespace else {})
-    rules = [*(rule for _, rule in rights.rules(operator.controllers)), _LEASES]
     return [
-        {"apiVersion": f"{_API}/v1", "kind": f"{prefix}Role", "metadata": meta, "rules": rules},
+        {"apiVersion": f"{_API}/v1", "kind": f"{prefix}Role", "metadata": meta, "rules": [*rules]},
         {
             "apiVersion": f"{_API}/v1", "kind": f"{prefix}RoleBinding", "metadata": meta,
             "roleRef": {"apiGroup": _API, "kind": f"{prefix}Role", "name": name},

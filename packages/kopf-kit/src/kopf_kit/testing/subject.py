@@ -16,7 +16,7 @@ from kopf_kit.pack import crds
 from kopf_kit.testing import manifests
 from kopf_kit.testing.api_server import OPERATOR
 from kopf_kit.testing.cluster import Cluster, Raw
-from kopf_kit.testing.rights import granted
+from kopf_kit.testing.rights import declared_rules, granted
 from kopf_runtime import Controller, Manager, Settings
 from kopf_runtime.declaring import settings
 from kopf_runtime.declaring.declaration import declared
@@ -41,9 +41,15 @@ class Subject(ABC):
     manager: Manager[Any]
     #: The Ready condition's reason of a healthy object.
     well = "Reconciled"
-    #: The user that it runs as, and the Lease by which its replicas elect a leader.
+    #: The user that it runs as, and the Lease by which its replicas elect a leader, or nothing.
     user = OPERATOR
     lease = "operator"
+    #: The path that answers 200 when its process is ready.
+    ready = "/readyz"
+    #: The timeout in seconds for everything that it has to do.
+    patience = 120.0
+    #: The Pod Security Standard of the tests' namespaces.
+    pod_security = "restricted"
     #: Whether the suite tries replicas, walks and all of the watches without `-m long`.
     thorough = True
     #: Tests of the suite that it is known to fail, as pytest names them, with the reason.
@@ -70,9 +76,24 @@ class Subject(ABC):
         """Return the objects that a cluster needs first: the CRDs."""
         return [crds.definition(declared(one.type)) for one in self.manager.controllers]
 
+    def flags(
+        self, port: int, namespace: str, *further: str, everywhere: bool = False
+    ) -> tuple[str, ...]:  # fmt: skip
+        """Return the flags of a process that answers probes at a port; `further` are a test's own.
+
+        It serves a namespace or all, and elects its leader in the namespace.
+        """
+        return (
+            "--metrics-bind-address=0", f"--health-probe-bind-address=127.0.0.1:{port}",
+            "--all-namespaces" if everywhere else f"--namespace={namespace}",
+            f"--lease-namespace={namespace}", f"--lease-name={self.lease}",
+            "--resync-period=300", "--log-level=debug", *further,
+        )  # fmt: skip
+
     def rights(self, namespace: str | None) -> list[Raw]:
         """Return the roles and bindings for one namespace and its Lease, or for all."""
-        return granted(self.manager, self.user, namespace)
+        rules = declared_rules(self.manager)
+        return granted(self.manager.program.name, rules, self.user, namespace)
 
     @abstractmethod
     def spec(self, text: str) -> Raw:
@@ -107,7 +128,12 @@ class Parent(Subject):
 
         An object has one child of this kind, and its manifest depends on the text.
         """
-        return next(iter(self.controller.owned))
+        return next(iter(self.owned))
+
+    @property
+    def owned(self) -> Collection[Kind]:
+        """The kinds of all children."""
+        return self.controller.owned
 
     @property
     def creates(self) -> Kind:
@@ -200,10 +226,18 @@ class Parent(Subject):
 
     def facts(self, found: Raw, child: Raw, text: str) -> dict[str, tuple[Any, Any]]:
         """Return the actual and the expected values of an object with a text, and of its child."""
-        meta, status = found["metadata"], found.get("status") or {}
+        return manifests.compared(child, self.planned(found, text))
+
+    def told(self, found: Raw) -> dict[str, tuple[Any, Any]]:
+        """Return the actual and the expected values of what a right object's status tells."""
+        generation, status = found["metadata"]["generation"], found.get("status") or {}
+        conditions = status.get("conditions") or ()
+        ready: Raw = next((one for one in conditions if one["type"] == "Ready"), {})
         return {
-            **manifests.compared(child, self.planned(found, text)),
-            "observedGeneration": (status.get("observedGeneration"), meta["generation"]),
+            "observedGeneration": (status.get("observedGeneration"), generation),
+            "Ready": (ready.get("status"), "True"),
+            "reason": (ready.get("reason"), self.well),
+            "its generation": (ready.get("observedGeneration"), generation),
         }
 
     def essence(self, child: Raw) -> Raw:
@@ -212,16 +246,13 @@ class Parent(Subject):
 
     def wrong(self, found: Raw, child: Raw, text: str) -> list[str]:
         """Return what is wrong with an object that should have a text, and with its child."""
-        meta, conditions = found["metadata"], (found.get("status") or {}).get("conditions") or ()
-        ready: Raw = next((one for one in conditions if one["type"] == "Ready"), {})
+        meta = found["metadata"]
         owners = [owner["uid"] for owner in child["metadata"].get("ownerReferences") or ()]
         facts = {
             "spec": (found["spec"], {**found["spec"], **self.spec(text)}),
             "owners": (owners, [meta["uid"]]),
             "deletion": (child["metadata"].get("deletionTimestamp"), None),
-            "Ready": (ready.get("status"), "True"),
-            "reason": (ready.get("reason"), self.well),
-            "its generation": (ready.get("observedGeneration"), meta["generation"]),
+            **self.told(found),
             **self.facts(found, child, text),
         }
         return [f"{meta['name']}: {k} is {a!r}, not {b!r}" for k, (a, b) in facts.items() if a != b]

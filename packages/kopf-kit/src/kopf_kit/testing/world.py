@@ -24,7 +24,6 @@ from kopf_kit.testing.subject import Parent, Subject
 from kopf_runtime.declaring.kinds import Kind
 
 LEASE = Kind("coordination.k8s.io", "v1", "leases", "Lease")
-PATIENCE = 120.0  # timeout in seconds for convergence
 QUIET = 1.3  # seconds without a write; a transient state is written after one second
 ELECT = (
     "--leader-elect", "--lease-duration=3", "--lease-renew-deadline=2", "--lease-retry-period=0.3",
@@ -94,11 +93,11 @@ class World:
         )
         self.proxies.append(proxy)
         harm(proxy)
-        scope = "--all-namespaces" if everywhere else f"--namespace={self.namespace}"
+        subject = self.subject
         operator = Operator(
-            self.subject.program, self.subject.user, proxy.url, scope,
-            f"--lease-namespace={self.namespace}", f"--lease-name={self.subject.lease}",
-            "--resync-period=300", "--log-level=debug", *flags, log_to=log_to,
+            subject.program, subject.user, proxy.url,
+            lambda port: subject.flags(port, self.namespace, *flags, everywhere=everywhere),
+            subject.ready, log_to,
         )  # fmt: skip
         self.operators.append(operator)
         self._stack.push_async_callback(operator.close)
@@ -119,7 +118,7 @@ class World:
         """Grant the operator its rights in a namespace, or in all, and those of the election."""
         await self.grant(self.subject.rights(namespace))
         await self.until_allowed("create", self.subject.creates, namespace or "default")
-        if namespace is not None:
+        if namespace is not None and self.subject.lease:
             await self.until_allowed("create", LEASE, namespace)
 
     async def until_allowed(self, verb: str, kind: Kind, namespace: str, now: bool = True) -> None:
@@ -135,7 +134,7 @@ class World:
 
     async def another_namespace(self) -> str:
         """Create another namespace with the operator's rights; it is deleted after the test."""
-        namespace = await self.cluster.new_namespace()
+        namespace = await self.cluster.new_namespace(self.subject.pod_security)
         await self.allow(namespace)
         self._stack.push_async_callback(self.cluster.remove, f"/api/v1/namespaces/{namespace}")
         return namespace
@@ -188,10 +187,10 @@ class World:
         return next((one for one in conditions if one["type"] == "Ready"), {})
 
     async def until_reason(
-        self, reason: str, name: str = "hello", patience: float = PATIENCE, namespace: str = ""
+        self, reason: str, name: str = "hello", patience: float | None = None, namespace: str = ""
     ) -> Raw:
         """Wait until the object's Ready condition has this reason."""
-        async with self.within(patience, f"reason {reason}"):
+        async with self.within(patience or self.subject.patience, f"reason {reason}"):
             async for _ in _looking():
                 if (told := await self.condition(name, namespace)).get("reason") == reason:
                     break
@@ -203,7 +202,7 @@ class World:
 
     async def quiet(self, seconds: float = QUIET) -> None:
         """Wait until nothing has been written for the given number of seconds."""
-        async with self.within(PATIENCE, "quiet"):
+        async with self.within(self.subject.patience, "quiet"):
             count = -1
             while count != len(self.relevant()):
                 count = len(self.relevant())
@@ -233,10 +232,10 @@ class World:
     # --- the expectation --------------------------------------------------------------------------
 
     async def converges(
-        self, wanted: Mapping[str, str], *, patience: float = PATIENCE, quiet: float = QUIET
+        self, wanted: Mapping[str, str], *, patience: float | None = None, quiet: float = QUIET
     ) -> None:
         """Expect each object, given as name and text, to become right, and then no more writes."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + (patience or self.subject.patience)
         async for _ in _looking():
             problems = await self._problems(wanted)
             before = len(self.relevant())
@@ -250,7 +249,7 @@ class World:
 
     async def is_right(self, name: str, text: str) -> None:
         """Wait until one object is right, regardless of the others."""
-        async with self.within(PATIENCE, f"{name} is right"):
+        async with self.within(self.subject.patience, f"{name} is right"):
             async for _ in _looking():
                 found = await self.cluster.find(self.object(name))
                 child = await self.cluster.find(self.child(name))
@@ -269,9 +268,7 @@ class World:
         found = [
             f"{operator.flags} is not ready"
             for operator in self.operators
-            if operator.supervised
-            and operator not in self.frozen
-            and (await operator.probe("/readyz"))[0] != 200
+            if operator.supervised and operator not in self.frozen and not await operator.is_ready()
         ]
         if {one["metadata"]["name"] for one in objects} != set(wanted):
             found.append(f"objects {[one['metadata']['name'] for one in objects]}")
@@ -286,7 +283,7 @@ class World:
 
     async def _problems_of_others(self, objects: list[Raw], wanted: Mapping[str, str]) -> list[str]:
         """Return what is wrong with the children of further kinds."""
-        kinds = [kind for kind in self.parent.controller.owned if kind != self.parent.child]
+        kinds = [kind for kind in self.parent.owned if kind != self.parent.child]
         planned = {
             (one["metadata"]["uid"], *key): manifest
             for one in objects if kinds and (name := one["metadata"]["name"]) in wanted
@@ -317,7 +314,7 @@ class World:
 
     async def met(self, *faults: Armed[Any, Any]) -> None:
         """Wait until each of these faults has happened."""
-        async with self.within(PATIENCE, f"met: {[fault.where for fault in faults]}"):
+        async with self.within(self.subject.patience, f"met: {[fault.where for fault in faults]}"):
             while not all(fault.hits for fault in faults):
                 await asyncio.sleep(0.02)
 
@@ -349,7 +346,7 @@ async def _looking() -> AsyncIterator[None]:
 @asynccontextmanager
 async def world(cluster: Cluster, subject: Subject) -> AsyncIterator[World]:
     """Create a namespace, and run a kubelet for it during the block."""
-    namespace = await cluster.new_namespace()
+    namespace = await cluster.new_namespace(subject.pod_security)
     async with AsyncExitStack() as stack:
         one = World(cluster, subject, namespace, stack)
         await one.allow(namespace)

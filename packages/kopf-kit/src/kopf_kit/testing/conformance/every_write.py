@@ -32,7 +32,9 @@ async def test_killed_after_every_single_write(
         async with limit:
             return await _killed_after(api, subject, scenario, number)
 
-    killed = await asyncio.gather(*(one(number) for number in range(1, writes + 2)))
+    async with asyncio.TaskGroup() as group:  # which ends the others if one fails
+        tasks = [group.create_task(one(number)) for number in range(1, writes + 2)]
+    killed = [task.result() for task in tasks]
     assert killed[:writes] == [True] * writes
 
     number = writes + 1

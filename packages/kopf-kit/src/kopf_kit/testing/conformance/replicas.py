@@ -22,6 +22,8 @@ async def two(
     here: World, *flags: str, elect: tuple[str, ...] = ELECT
 ) -> tuple[Operator, Operator]:
     """Have a leader, perhaps with flags of its own, and a standby; both are ready."""
+    if not here.subject.lease:
+        pytest.fail(f"the operator of {here.subject} elects no leader", pytrace=False)
     leader = await here.start(*elect, *flags)
     await holds(here, here.proxies[0])
     standby = await here.start(*elect)

@@ -1,0 +1,84 @@
+"""A `Plain` describes an operator that kopf runs without the runtime: `kopf run module.py`."""
+
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+
+from kopf_kit.testing.cluster import Raw
+from kopf_kit.testing.rights import granted
+from kopf_kit.testing.subject import Parent
+from kopf_runtime.declaring.kinds import Kind
+
+_SCANNING = {
+    "apiGroups": ["", "apiextensions.k8s.io"],
+    "resources": ["namespaces", "customresourcedefinitions"],
+    "verbs": ["list", "watch"],
+}
+
+
+class Plain(Parent):
+    """A plain kopf operator, each of whose objects has a child.
+
+    Its code declares nothing that could be read, so kinds, CRDs, rights and the child are given
+    here. Neither a status nor leader election is expected of it.
+    """
+
+    program = ("-m", "kopf")
+    lease = ""
+    ready = "/healthz"
+    #: As in a namespace without labels.
+    pod_security = "privileged"
+    #: The module that kopf runs, and the files of its CRDs.
+    module: Path
+    crds: Sequence[Path]
+    #: The kind that it serves, and that of the child.
+    kind: Kind
+    child: Kind
+    #: An object that is deleted, or whose child is lost or altered, may take no write.
+    writes: ClassVar = {
+        "create": 2, "edit": 2, "burst": 2, "delete": 0, "recreate": 2, "heal": 0, "alter": 0,
+    }  # fmt: skip
+
+    @property
+    def owned(self) -> Collection[Kind]:
+        return (self.child,)
+
+    @abstractmethod
+    def plan(self, found: Raw, text: str) -> list[Raw]:
+        """Return the child that an object should have with a text: what is to be compared of it."""
+
+    @property
+    def rules(self) -> list[Raw]:
+        """The rules of its role: by default what kopf needs, and all rights on the child's kind."""
+        return [
+            {
+                "apiGroups": [self.kind.group],
+                "resources": [self.kind.plural, f"{self.kind.plural}/status"],
+                "verbs": ["get", "list", "watch", "patch"],
+            },
+            {"apiGroups": [self.child.group], "resources": [self.child.plural], "verbs": ["*"]},
+            {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
+        ]
+
+    def install(self) -> list[Raw]:
+        return [one for file in self.crds for one in yaml.safe_load_all(file.read_text())]
+
+    def flags(
+        self, port: int, namespace: str, *_: str, everywhere: bool = False
+    ) -> tuple[str, ...]:
+        """Return kopf's flags; it does not know those by which tests speed up the runtime."""
+        scope = "--all-namespaces" if everywhere else f"--namespace={namespace}"
+        liveness = f"--liveness=http://127.0.0.1:{port}{self.ready}"
+        return ("run", str(self.module), "--standalone", "--verbose", liveness, scope)
+
+    def rights(self, namespace: str | None) -> list[Raw]:
+        """Return its role, and one to look for namespaces and CRDs, as kopf does in any case."""
+        name = f"{self.kind.plural}-operator"
+        scanning = granted(f"{name}-{namespace}-scanning", [_SCANNING], self.user, None)
+        return [*granted(name, self.rules, self.user, namespace), *scanning]
+
+    def told(self, _: Raw) -> dict[str, tuple[Any, Any]]:
+        return {}
