@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from kopf_kit.pack import catalog, changelog, chart_package
+from kopf_kit.pack import catalog, changelog, chart_package, shared
 from kopf_kit.pack.artifacts import Published
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.publication.signatures import Keys
@@ -19,6 +19,7 @@ from kopf_kit.rig import oci
 from kopf_kit.rig.steps import step
 from message_operator import __version__
 from tests.release import releasing
+from tests.release.releasing import CHECKOUT
 
 _MAJOR, _MINOR, _PATCH, *_ = catalog.order(__version__)
 #: The version that is checked out, or the next one where that is released already.
@@ -139,7 +140,7 @@ class Life:
 
     def _change(self, subject: str, value: str, default: str) -> None:
         """Commit another default of a value in the chart, with all that follows from it."""
-        values = self.clone.folder / "charts" / PROJECT.name / "values.yaml"
+        values = self.clone.folder / shared.FOLDER.relative_to(CHECKOUT) / "chart" / "values.yaml"
         values.write_text(chart_package.with_values(values.read_text(), {value: default}))
         self.clone.make("generate")
         self.clone.commit(subject)
