@@ -50,6 +50,8 @@ def author(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
             **{f"GIT_{who}_NAME": "Author" for who in ("AUTHOR", "COMMITTER")},
             **{f"GIT_{who}_EMAIL": "author@example.com" for who in ("AUTHOR", "COMMITTER")},
             "PATH": ":".join([str(scratch / "bin"), *path]),
+            # What builds, for a machine without an image registry, as if it was installed.
+            "PYTHONPATH": str(packages.PACKAGES / "kopf-offline" / "src"),
             "UV_CACHE_DIR": str(scratch / "uv"),
             "UV_INDEX": address,
             "UV_SYSTEM_CERTS": "1",

@@ -1,5 +1,6 @@
 """kopf_offline.golang: what is missing is built together, once."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -116,6 +117,20 @@ def test_a_build_that_fails_leaves_no_program(
     golang.program("kind")
 
     assert len(runs) == 2
+
+
+def test_the_go_of_the_environment_is_used_where_the_path_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = tmp_path / "go"
+    go.write_text("#!/bin/sh\necho go version go1.26.8 linux/amd64\n")
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    golang.go.cache_clear()
+
+    assert golang.go() == go
+    golang.go.cache_clear()
 
 
 def test_a_machine_without_go_where_no_lock_has_one_is_told(

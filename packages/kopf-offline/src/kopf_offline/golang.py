@@ -194,13 +194,14 @@ def _build(folder: Path, missing: dict[str, Program]) -> None:
 
 @functools.cache
 def go() -> Path:
-    """Return the Go to build with: the one on the PATH, or the one in requirements.txt.
+    """Return the Go to build with: that of the PATH, of this environment, or of requirements.txt.
 
-    Raise HackError where neither is there: an author's repository has no requirements.txt.
+    Raise HackError where there is none: an author's repository has no requirements.txt.
     """
-    found = shutil.which("go")
-    if found and recent(answer([found, "version"], env={"GOTOOLCHAIN": "local"})):
-        return Path(found)
+    for place in (None, Path(sys.executable).parent):
+        found = shutil.which("go", path=place)
+        if found and recent(answer([found, "version"], env={"GOTOOLCHAIN": "local"})):
+            return Path(found)
     if not paths.LOCK.is_file():
         least = ".".join(map(str, versions.GO_MINIMUM))
         raise HackError(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import click
 
 from kopf_kit import compatible
-from kopf_kit.rig import names, preflight, tools
+from kopf_kit.rig import names, offline, preflight, tools
 from kopf_kit.rig.run import HackError, answer
 
 
@@ -56,7 +56,11 @@ def findings() -> Iterator[Finding]:
         yield Finding("engine", False, f"{says} Only what needs a cluster needs it.", optional=True)
     missing = tools.missing()
     for name in tools.NAMES:
-        says = "not there in a version that fits: built when it is needed"
+        says = "not there in a version that fits: " + (
+            "built when it is needed"
+            if offline.is_installed()
+            else "install it, or kopf-offline, which builds it"
+        )
         there = name not in missing
         yield Finding(name, there, str(shutil.which(name)) if there else says, optional=True)
     yield from _of_repository()
