@@ -24,7 +24,7 @@ from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.kinds import CONFIG_MAP, JOB, POD, SECRET, SERVICE, STATEFUL_SET, Kind
 from kopf_runtime.declaring.records import Update
-from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.engine import Engine
 from tests.support.running import NAME, operating
 
 pytestmark = pytest.mark.api
@@ -175,8 +175,8 @@ class Case:
             await self.cluster.patch(self.path(kind), {"metadata": {"finalizers": None}})
 
     @asynccontextmanager
-    async def operator(self) -> AsyncIterator[Controller]:
-        one = Controller(HOLDER, Holder, lambda _: None)
+    async def operator(self) -> AsyncIterator[Engine]:
+        one = Engine(HOLDER, Holder, lambda _: None)
         for kind in KINDS:
             one.owns(kind, update=self.update, unready=lambda _: "")
         one.desired(desired)
@@ -266,7 +266,7 @@ async def make_foreign(case: Case) -> None:
 Children = dict[Kind, Raw]
 
 
-async def settled(case: Case, one: Controller, generation: int = 0) -> None:
+async def settled(case: Case, one: Engine, generation: int = 0) -> None:
     """Wait until the object is reconciled and the operator has nothing left to do."""
     generation = generation or (await case.holder())["metadata"]["generation"]
     quiet = 0

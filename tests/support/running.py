@@ -11,7 +11,7 @@ from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.settings import Settings
-from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.engine import Engine
 from kopf_runtime.reporting.events import Recorder
 from tests.support.api_server import ApiServer
 
@@ -22,7 +22,7 @@ NAME = "message-operator"
 class Operator:
     """A running operator."""
 
-    def __init__(self, client: Client, metrics: Metrics, controllers: tuple[Controller, ...]):
+    def __init__(self, client: Client, metrics: Metrics, controllers: tuple[Engine, ...]):
         self.client, self.metrics, self.controllers = client, metrics, controllers
 
     def metric(self, name: str, **labels: str) -> float:
@@ -55,7 +55,7 @@ async def connected(server: ApiServer, metrics: Metrics | None = None) -> AsyncI
 
 @asynccontextmanager
 async def operating(
-    server: ApiServer | Client, *controllers: Controller, settings: Settings | None = None,
+    server: ApiServer | Client, *controllers: Engine, settings: Settings | None = None,
     working: bool = True,
 ) -> AsyncIterator[Operator]:  # fmt: skip
     """Run controllers during the block; fail if one of their tasks ends by itself.

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 import kopf_runtime as kr
-from kopf_runtime.declaring.records import Owner
+from kopf_runtime.declaring.records import Child, Owner
 from message_operator import messages, pods
 from message_operator.messages import Message
 from message_operator.settings import Settings
@@ -39,12 +39,12 @@ def pod_state(status: Raw, node: str | None = "node-1", text: str = "안녕하�
 def child(state: pods.PodState, **changes: Any) -> kr.Child:
     """The record of a Message's Pod."""
     record = {
-        "kind": kr.kinds.POD, "key": ("ns", "msg-hello"), "uid": "u", "version": 1, "owner": "o",
-        "made_for": "o", "parent": "hello", "deleting": False, "deadline": 0.0, "created": 0.0,
-        "finalizers": (), "template": "t", "generation": 1, "replaced": 0, "unlabelled": (),
-        "altered": False, "editors": "", "view": state,
+        "kind": kr.kinds.POD, "key": ("ns", "msg-hello"), "uid": "u", "version": 1,
+        "controller_uid": "o", "made_for": "o", "parent": "hello", "deleting": False,
+        "deadline": 0.0, "created": 0.0, "finalizers": (), "template": "t", "generation": 1,
+        "replaced": 0, "unlabelled": (), "altered": False, "editors": "", "view": state,
     }  # fmt: skip
-    return kr.Child(**{**record, **changes})
+    return Child(**{**record, **changes})
 
 
 def status(pod: kr.Child | None, trouble: kr.Trouble | None = None, now: float = 0.0) -> kr.Status:

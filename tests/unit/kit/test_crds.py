@@ -12,7 +12,6 @@ from kopf_kit.pack import crds, declared, rights
 from kopf_kit.pack.crds import definition
 from kopf_kit.pack.structural import DeclarationError
 from kopf_runtime.declaring.declaration import declared as declaration
-from kopf_runtime.process.controller import Controller
 
 
 class Part(kr.Fields, frozen=True):
@@ -218,22 +217,23 @@ def test_braces_in_a_text_are_no_template_of_helm_s() -> None:
 # --- rights -------------------------------------------------------------------------------------
 
 
-def granted(controller: Controller) -> dict[str, str]:
+def granted(manager: kr.Manager[kr.Settings]) -> dict[str, str]:
     """Return the verbs by group and resource."""
     found = {}
-    for _, rule in rights.rules([controller]):
+    for _, rule in rights.rules(manager.controllers):
         (group,), (resource,) = rule["apiGroups"], rule["resources"]
         found[f"{resource}.{group}"] = " ".join(rule["verbs"])
     return found
 
 
 def test_a_controller_may_do_what_it_declares_and_nothing_else() -> None:
-    controller = kr.Manager("box-operator", kr.Settings).controller_for(Box)
+    manager = kr.Manager("box-operator", kr.Settings)
+    controller = manager.controller_for(Box)
     controller.owns(kr.kinds.DEPLOYMENT)
     controller.owns(kr.kinds.SECRET, update=kr.RECREATE)
     controller.watches(kr.kinds.POD, project=lambda _: None)
 
-    assert granted(controller) == {
+    assert granted(manager) == {
         "boxes.example.dev": "get list watch",
         "boxes/status.example.dev": "patch",
         "deployments.apps": "get list watch create patch delete",
@@ -244,12 +244,13 @@ def test_a_controller_may_do_what_it_declares_and_nothing_else() -> None:
 
 
 def test_only_who_cleans_up_may_write_to_what_users_declare() -> None:
-    controller = kr.Manager("box-operator", kr.Settings).controller_for(Box)
+    manager = kr.Manager("box-operator", kr.Settings)
+    controller = manager.controller_for(Box)
 
     @controller.finalize()
     async def clean_up(*_: Any) -> None: ...
 
-    assert granted(controller)["boxes.example.dev"] == "get list watch patch"
+    assert granted(manager)["boxes.example.dev"] == "get list watch patch"
 
 
 def test_a_kind_that_is_owned_and_watched_has_one_rule() -> None:

@@ -4,7 +4,6 @@ An author declares the kind, what it owns, and two pure functions. The runtime d
 docs/reliability.md describes it. docs/runtime.md shows an operator of twenty lines.
 """
 
-from kopf_runtime.cluster.client import Client
 from kopf_runtime.declaring import kinds
 from kopf_runtime.declaring.conditions import Status
 from kopf_runtime.declaring.declaration import (
@@ -20,10 +19,11 @@ from kopf_runtime.declaring.declaration import (
     rules,
 )
 from kopf_runtime.declaring.errors import ApiError, RetryError, describe_error
+from kopf_runtime.declaring.given import Child, Client, Owner
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import Conditioned, Object, ObjectMeta, Resource
 from kopf_runtime.declaring.parsers import at_least, boolean, image, one_of
-from kopf_runtime.declaring.records import Child, Owner, PlanError, Update
+from kopf_runtime.declaring.records import PlanError, Update
 from kopf_runtime.declaring.settings import Settings, flag
 from kopf_runtime.process.controller import Controller
 from kopf_runtime.process.manager import Manager

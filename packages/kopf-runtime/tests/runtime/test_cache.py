@@ -13,11 +13,11 @@ class Thing:
     key: Key
     uid: str
     version: int
-    owner: str = ""
+    controller_uid: str = ""
 
 
-def thing(name: str, version: int, uid: str = "u", owner: str = "") -> Thing:
-    return Thing(("ns", name), uid, version, owner)
+def thing(name: str, version: int, uid: str = "u", controller_uid: str = "") -> Thing:
+    return Thing(("ns", name), uid, version, controller_uid)
 
 
 @pytest.fixture
@@ -98,10 +98,10 @@ def test_a_list_of_one_namespace_says_nothing_of_the_others(cache: Cache[Thing])
 def test_an_owner_has_its_objects_in_order_however_many(cache: Cache[Thing], count: int) -> None:
     names = [f"t{number}" for number in range(count)]
     for number, name in enumerate(names):
-        cache.put(thing(name, number, owner="me"))
+        cache.put(thing(name, number, controller_uid="me"))
     assert [one.key[1] for one in cache.owned("me")] == names
 
-    cache.put(thing(names[0], count, owner="you"))
+    cache.put(thing(names[0], count, controller_uid="you"))
     for name in names[1:-1]:
         cache.remove(("ns", name), count)
     assert [one.key[1] for one in cache.owned("me")] == names[1:][-1:]  # the last one
@@ -111,10 +111,10 @@ def test_an_owner_has_its_objects_in_order_however_many(cache: Cache[Thing], cou
 
 
 def test_children_are_found_by_their_owner(cache: Cache[Thing]) -> None:
-    cache.put(thing("a", 5, owner="me"))
-    cache.put(thing("b", 6, owner="me"))
-    cache.put(thing("c", 7, owner="you"))
-    cache.put(thing("b", 8, owner="you"))
+    cache.put(thing("a", 5, controller_uid="me"))
+    cache.put(thing("b", 6, controller_uid="me"))
+    cache.put(thing("c", 7, controller_uid="you"))
+    cache.put(thing("b", 8, controller_uid="you"))
 
     assert [one.key[1] for one in cache.owned("me")] == ["a"]
     assert sorted(one.key[1] for one in cache.owned("you")) == ["b", "c"]
@@ -123,7 +123,7 @@ def test_children_are_found_by_their_owner(cache: Cache[Thing]) -> None:
 
 
 def test_cleared_is_as_if_never_seen(cache: Cache[Thing]) -> None:
-    cache.put(thing("a", 5, owner="me"))
+    cache.put(thing("a", 5, controller_uid="me"))
     cache.remove(("ns", "b"), 7)
 
     assert cache.clear("elsewhere") == []

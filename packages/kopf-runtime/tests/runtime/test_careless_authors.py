@@ -13,10 +13,11 @@ from aiohttp import web
 import kopf_runtime as kr
 from kopf_runtime.cluster import client as clients
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD, SECRET
 from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.records import Update
-from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.engine import Engine
 from kopf_runtime.reporting.events import Recorder
 from runtime import widgets
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
@@ -65,12 +66,12 @@ def test_a_declaration_that_cannot_be_meant_is_refused_at_once() -> None:
 async def test_an_operator_that_owns_and_plans_nothing_ends_at_its_start(
     server: ApiServer,
 ) -> None:
-    forgotten = Controller(WIDGET, Resource, lambda _: None)
+    forgotten = Engine(WIDGET, Resource, lambda _: None)
     forgotten.owns(CONFIG_MAP)
 
     async with connected(server) as client:
         metrics = Metrics(NAME)
-        with pytest.raises(SystemExit, match="no function says which objects of ConfigMap a Wid"):
+        with pytest.raises(DeclarationError, match="which objects of ConfigMap a Widget should"):
             forgotten.set_up(client, kr.Settings(), metrics, Recorder(client, "one", metrics))
 
 
@@ -210,7 +211,7 @@ async def test_a_child_that_waits_hides_no_other_that_is_refused(server: ApiServ
     made: list[str] = []
     reasons: list[str] = []
     server.answers.append(watched)
-    one = Controller(WIDGET, Widget, lambda _: None)
+    one = Engine(WIDGET, Widget, lambda _: None)
     one.owns(
         POD, widgets.Pod, update=kr.RECREATE, project=lambda thing: thing.status.phase,
         ended=lambda phase: phase if phase == "Failed" else "",
@@ -229,14 +230,14 @@ async def test_a_child_that_waits_hides_no_other_that_is_refused(server: ApiServ
 # --- sync ---------------------------------------------------------------------------------------
 
 
-def synced(calls: list[int], value: Any) -> Controller:
+def synced(calls: list[int], value: Any) -> Engine:
     """Return a controller whose `sync` returns, from the second generation on, what is given."""
 
     def desired(thing: Widget, _: object, outcome: str) -> Iterable[Raw]:
         for manifest in widgets.config_map(thing):
             yield {**manifest, "data": {"text": outcome}}
 
-    one = Controller(WIDGET, Widget, lambda _: None)
+    one = Engine(WIDGET, Widget, lambda _: None)
     one.owns(CONFIG_MAP)
     one.desired(desired)
 

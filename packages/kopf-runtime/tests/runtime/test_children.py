@@ -11,9 +11,9 @@ from aiohttp import web
 
 import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
-from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.engine import Engine
 from runtime import widgets
-from runtime.widgets import REPLACED, UID, WIDGET, Raw, Widget, edit, ready, swept, widget
+from runtime.widgets import REPLACED, UID, WIDGET, Raw, Widget, edit, ready, resynced, widget
 from tests.support.api_server import ApiServer, RefusedError
 from tests.support.running import NAME, operating
 from tests.support.waiting import until
@@ -260,21 +260,21 @@ async def test_steady_state_writes_nothing(server: ApiServer, how: Any) -> None:
         await until(lambda: told(server).get("status") == "True")
         await quiet(server)
         writes = list(server.writes)
-        await swept(server)
+        await resynced(server)
 
     async with operating(server, widgets.controller(how), settings=settings):
-        await swept(server)
+        await resynced(server)
         assert server.writes == writes
 
 
 async def test_a_kind_without_a_class_of_its_own_is_written_to_once(server: ApiServer) -> None:
-    one = Controller(WIDGET, kr.Resource, lambda _: None)
+    one = Engine(WIDGET, kr.Resource, lambda _: None)
     server.put(WIDGET, widget())
     settings = kr.Settings(resync_period=0.05)
 
     async with operating(server, one, settings=settings):
         await until(lambda: told(server).get("status") == "True")
-        await swept(server)
+        await resynced(server)
 
     assert len(server.writes) == 1
 
@@ -517,8 +517,8 @@ async def test_a_child_that_is_wanted_again_is_told_as_created(server: ApiServer
 async def test_m2_an_applied_child_that_ends_at_once_backs_off_across_a_restart(
     server: ApiServer,
 ) -> None:
-    def job() -> Controller:
-        one = Controller(WIDGET, Widget, lambda _: None)
+    def job() -> Engine:
+        one = Engine(WIDGET, Widget, lambda _: None)
         one.owns(
             POD, widgets.Pod, update=kr.APPLY, project=lambda thing: thing.status.phase,
             ended=lambda phase: phase,

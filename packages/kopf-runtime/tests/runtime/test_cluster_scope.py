@@ -10,7 +10,7 @@ from aiohttp import web
 
 import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE
-from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.engine import Engine
 from runtime.widgets import Raw, ready
 from tests.support.api_server import ApiServer, RefusedError
 from tests.support.running import Operator, operating
@@ -37,8 +37,8 @@ def desired(tenant: Tenant, _: object) -> Iterable[Raw]:
         yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
 
 
-def controller() -> Controller:
-    tenants = Controller(TENANT, Tenant, lambda _: None)
+def controller() -> Engine:
+    tenants = Engine(TENANT, Tenant, lambda _: None)
     tenants.owns(CONFIG_MAP)
     tenants.desired(desired)
     return tenants
@@ -59,7 +59,7 @@ def _no_retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def running(
-    server: ApiServer, settings: kr.Settings, one: Controller | None = None
+    server: ApiServer, settings: kr.Settings, one: Engine | None = None
 ) -> AbstractAsyncContextManager[Operator]:
     return operating(server, one or controller(), settings=settings)
 

@@ -11,7 +11,7 @@ from aiohttp import web
 import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD, SECRET
 from kopf_runtime.declaring.records import Update
-from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.engine import Engine
 from kopf_runtime.watching import reflector
 from runtime import widgets
 from runtime.widgets import (
@@ -46,8 +46,8 @@ def claim(thing: Widget, _: object) -> Iterable[Raw]:
     yield {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
 
 
-def claims(desired: widgets.Desired = claim) -> Controller:
-    one = Controller(WIDGET, Widget, lambda _: None)
+def claims(desired: widgets.Desired = claim) -> Engine:
+    one = Engine(WIDGET, Widget, lambda _: None)
     one.owns(PVC)
     one.desired(desired)
     return one
@@ -157,7 +157,7 @@ class Past:
         return web.json_response({"metadata": metadata, "items": self._items})
 
 
-async def deceived(server: ApiServer, past: Past, one: Controller) -> None:
+async def deceived(server: ApiServer, past: Past, one: Engine) -> None:
     """Restart the operator in the past, until it has asked for the object itself."""
     past.stale, asked = True, len(server.requests)
     async with operating(server, one):
@@ -211,8 +211,8 @@ def by_annotation(thing: Widget, _: object) -> Iterable[Raw]:
     yield {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w-one"}, "spec": spec}
 
 
-def pods() -> Controller:
-    one = Controller(WIDGET, Widget, lambda _: None)
+def pods() -> Engine:
+    one = Engine(WIDGET, Widget, lambda _: None)
     one.owns(POD, update=kr.RECREATE, unready=lambda _: "")
     one.desired(by_annotation)
     return one
@@ -248,8 +248,8 @@ def with_folder(thing: Widget, _: object) -> Iterable[Raw]:
     yield pod
 
 
-def replaced(desired: widgets.Desired) -> Controller:
-    one = Controller(WIDGET, Widget, lambda _: None)
+def replaced(desired: widgets.Desired) -> Engine:
+    one = Engine(WIDGET, Widget, lambda _: None)
     one.owns(POD, update=kr.RECREATE, unready=lambda _: "")
     one.desired(desired)
     return one
@@ -320,14 +320,14 @@ def dated(thing: Widget, _: object) -> Iterable[Raw]:
 async def test_d8_a_field_that_the_api_server_does_not_keep_is_not_sent_again_and_again(
     server: ApiServer, update: Update
 ) -> None:
-    one = Controller(WIDGET, Widget, lambda _: None)
+    one = Engine(WIDGET, Widget, lambda _: None)
     one.owns(POD, update=update, unready=lambda _: "")
     one.desired(dated)
     server.put(WIDGET, widget())
     async with operating(server, one, settings=kr.Settings(resync_period=0.05)):
         await until(lambda: is_ready(server))
         writes = len(server.writes)
-        await widgets.swept(server)
+        await widgets.resynced(server)
         assert server.writes[writes:] == []
 
         def alter(raw: Raw) -> None:
@@ -349,7 +349,7 @@ async def test_d9_the_text_of_a_secret_is_put_right_like_its_data() -> None:
         def password() -> str:
             return str((served.get(SECRET, CLAIM) or {"data": {}})["data"].get("password"))
 
-        one = Controller(WIDGET, Widget, lambda _: None)
+        one = Engine(WIDGET, Widget, lambda _: None)
         one.owns(SECRET)
         one.desired(secret)
         served.put(WIDGET, widget())
@@ -370,7 +370,7 @@ def monitored(thing: Widget, _: object = None) -> Iterable[Raw]:
         yield {"apiVersion": MONITOR.api_version, "kind": "ServiceMonitor", "metadata": meta}
 
 
-def optional() -> Controller:
+def optional() -> Engine:
     one = widgets.controller(monitored)
     one.owns(MONITOR)
     return one
@@ -436,7 +436,7 @@ async def test_d6_grandchildren_that_cannot_be_seen_are_told(server: ApiServer) 
 
 
 async def test_d10_children_are_seen_while_sync_fails_after_a_restart(server: ApiServer) -> None:
-    def booked(error: Exception | None) -> Controller:
+    def booked(error: Exception | None) -> Engine:
         one = widgets.controller(lambda thing, *_: widgets.config_map(thing))
 
         @one.sync()

@@ -102,6 +102,21 @@ async def test_the_operator_of_twenty_lines(
         await until(lambda: ready(server.get(GREETING, KEY)).get("status") == "True")
 
 
+@pytest.mark.parametrize("command", [PYTHON, KOPF], ids=["python", "kopf run"])
+async def test_an_operator_that_owns_and_plans_nothing_says_so_and_ends(
+    server: ApiServer, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    forgetful = tmp_path / "forgetful.py"
+    forgetful.write_text(EXAMPLE.read_text().replace("@controller.desired", ""))
+    async with process(server, tmp_path, *command, str(forgetful), ends_with=1) as log:
+        pass
+    *_, last = log.read_text().splitlines()
+    assert last == (
+        "greeting-operator: no function says which objects of ConfigMap a Greeting should have; "
+        "register one with @controller.desired."
+    )
+
+
 BESIDE = str(Path(__file__).with_name("beside.py"))
 ELECT = ("--leader-elect", "--lease-namespace=ns")
 

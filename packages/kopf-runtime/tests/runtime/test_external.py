@@ -12,7 +12,7 @@ import pytest
 
 import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
-from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.engine import Engine
 from runtime import booking, tickets, widgets
 from runtime.booking import BookingService
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
@@ -39,9 +39,9 @@ async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BookingServi
         yield one
 
 
-def controller(timeout: float = 5.0, every: float = 60.0) -> Controller:
+def controller(timeout: float = 5.0, every: float = 60.0) -> Engine:
     """Return the Tickets' controller, with other times."""
-    one = Controller(TICKET, tickets.Ticket, lambda _: None)
+    one = Engine(TICKET, tickets.Ticket, lambda _: None)
     one.sync(every=every, timeout=timeout)(tickets.book)
     one.finalize(timeout=timeout)(tickets.cancel)
     one.status(tickets.status)
@@ -77,7 +77,7 @@ def generation(server: ApiServer, kind: Kind) -> Any:
 
 
 @asynccontextmanager
-async def leading(one: Controller) -> AsyncIterator[None]:
+async def leading(one: Engine) -> AsyncIterator[None]:
     """Have a standby lead for a while."""
     task = asyncio.create_task(one.work())
     try:
@@ -263,7 +263,7 @@ async def test_as_many_calls_at_once_as_an_author_makes(
 
     service.mood = wait_for_all
     server.put(WIDGET, widget())
-    one = Controller(WIDGET, Widget, lambda _: None)
+    one = Engine(WIDGET, Widget, lambda _: None)
     one.sync()(book_many)
     async with operating(server, one):
         await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
@@ -343,14 +343,14 @@ async def test_who_stops_leading_while_it_connects_makes_nothing_outside(
     ],
 )
 def test_what_cannot_work_is_refused_when_it_is_declared(options: Any, said: str) -> None:
-    one = Controller(TICKET, tickets.Ticket, lambda _: None)
+    one = Engine(TICKET, tickets.Ticket, lambda _: None)
 
     with pytest.raises(ValueError, match=said):
         one.sync(**options)(tickets.book)
 
 
 def test_a_function_that_does_not_wait_is_refused_when_it_is_declared() -> None:
-    one = Controller(TICKET, tickets.Ticket, lambda _: None)
+    one = Engine(TICKET, tickets.Ticket, lambda _: None)
 
     with pytest.raises(TypeError, match="write `async def status`"):
         one.finalize()(tickets.status)
@@ -371,7 +371,7 @@ class Weather:
             raise KeyError("weather")
         return self.word
 
-    def controller(self, every: float = 0.1) -> Controller:
+    def controller(self, every: float = 0.1) -> Engine:
         def desired(thing: Widget, settings: Any, word: str) -> Iterable[Raw]:
             (child,) = widgets.config_map(replace_text(thing, f"{thing.spec.text} {word}"))
             yield child

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 
 from examples.flightticket import flighttickets
-from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.engine import Engine
 from runtime.widgets import Raw, ready
 from tests.support.api_server import ApiServer
 from tests.support.booking_service import TOKEN, BookingService, booking_service
@@ -43,9 +43,9 @@ async def service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncItera
         yield one
 
 
-def controller(every: float = 60.0) -> Controller:
+def controller(every: float = 60.0) -> Engine:
     """Return the example's controller, with another time between two looks."""
-    one = Controller(FLIGHT_TICKET, flighttickets.FlightTicket, lambda ticket: ticket.spec)
+    one = Engine(FLIGHT_TICKET, flighttickets.FlightTicket, lambda ticket: ticket.spec)
     one.sync(every=every, timeout=60)(flighttickets.book)
     one.finalize(timeout=60)(flighttickets.cancel)
     one.status(flighttickets.status)

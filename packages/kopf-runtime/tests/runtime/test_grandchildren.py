@@ -7,7 +7,7 @@ import pytest
 import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import DEPLOYMENT, POD
 from kopf_runtime.declaring.records import MANAGED_BY
-from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.engine import Engine
 from runtime.widgets import UID, WIDGET, Raw, Widget, widget
 from tests.support.api_server import ApiServer
 from tests.support.running import NAME, operating
@@ -22,9 +22,9 @@ async def server() -> AsyncIterator[ApiServer]:
         yield one
 
 
-def controller() -> Controller:
+def controller() -> Engine:
     """Return a controller of Widgets that tells the names of their Pods, and which are ready."""
-    widgets = Controller(WIDGET, Widget, lambda _: None)
+    widgets = Engine(WIDGET, Widget, lambda _: None)
     widgets.owns(DEPLOYMENT)
     widgets.watches(POD, kr.Conditioned, project=lambda pod: pod.holds("Ready"))
 

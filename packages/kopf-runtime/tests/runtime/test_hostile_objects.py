@@ -16,7 +16,7 @@ import kopf_runtime as kr
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
-from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.engine import Engine
 from kopf_runtime.reporting.events import Recorder
 from runtime import widgets
 from runtime.widgets import WIDGET, widget
@@ -108,7 +108,7 @@ async def test_a_poisoned_object_is_told_once(server: ApiServer) -> None:
     server.put(WIDGET, widget() | {"spec": {"text": 7}})
     async with operating(server, widgets.controller(), settings=kr.Settings(resync_period=0.1)):
         await until(lambda: widgets.ready(server.get(WIDGET, ("ns", "one"))))
-        await widgets.swept(server)
+        await widgets.resynced(server)
         assert len(server.writes) == 1
 
         server.edit(WIDGET, ("ns", "one"), lambda raw: raw.update(spec={"text": [7]}))
@@ -126,7 +126,7 @@ async def test_a_poisoned_object_keeps_the_conditions_of_others_and_is_told_once
 
     settings = kr.Settings(resync_period=0.1)
     async with operating(server, widgets.controller(), settings=settings):  # a restart
-        await widgets.swept(server)
+        await widgets.resynced(server)
 
     assert other in told["conditions"]
     assert len(server.writes) == 1
@@ -234,7 +234,7 @@ async def test_an_authors_code_that_fails_on_one_object_holds_up_no_other(
     def project(thing: widgets.Widget) -> float:
         return 1 / len(thing.spec.text)
 
-    controller = Controller(WIDGET, widgets.Widget, project)
+    controller = Engine(WIDGET, widgets.Widget, project)
     controller.owns(CONFIG_MAP)
     controller.desired(widgets.config_map)
     server.put(WIDGET, widget("bad", text=""))
@@ -335,7 +335,7 @@ def test_m3_what_is_kept_of_finalizers_and_owners_is_bounded() -> None:
     child: Any = children.cache.get(("ns", "w-large"))
     assert "example.dev/message-operator" in record.finalizers
     assert sum(map(len, record.finalizers)) < 1000
-    assert sum(map(len, (*child.finalizers, child.owner, child.parent))) < 1500
+    assert sum(map(len, (*child.finalizers, child.controller_uid, child.parent))) < 1500
 
 
 @settings(max_examples=300, deadline=None)

@@ -1,16 +1,16 @@
 """Without an author's `status`, an object is ready once its children are, by their own status."""
 
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET
-from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.engine import Engine
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
-from tests.support.api_server import ApiServer
+from tests.support.api_server import ApiServer, RefusedError
 from tests.support.running import operating
 from tests.support.waiting import until
 
@@ -24,9 +24,9 @@ async def server() -> AsyncIterator[ApiServer]:
         yield one
 
 
-def controller(*kinds: kr.Kind, spec: Raw | None = None, **owns: Any) -> Controller:
+def controller(*kinds: kr.Kind, spec: Raw | None = None, **owns: Any) -> Engine:
     """Return a controller of Widgets that have a child of each of these kinds."""
-    widgets = Controller(WIDGET, Widget, lambda _: None)
+    widgets = Engine(WIDGET, Widget, lambda _: None)
     for kind in kinds:
         widgets.owns(kind, **owns)
 
@@ -300,9 +300,16 @@ async def test_an_author_who_reads_a_child_and_says_nothing_needs_it_to_exist(
         await is_well(server)
 
 
-def test_what_lacks_a_child_is_not_ready() -> None:
-    lacking: Any = SimpleNamespace(wanted=("one", "another"))
+async def test_what_lacks_a_child_is_not_ready(server: ApiServer) -> None:
+    one, told = controller(DEPLOYMENT, SECRET), kr.Status(True, "", "")
 
-    told = kr.default_status(kr.Observed(lacking, (), None, now=0.0))
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        nonlocal told
+        return (told := kr.default_status(replace(seen, trouble=None)))
 
-    assert (told.ready, told.message) == (False, "2 of its objects are missing.")
+    server.refuse("PATCH", f"/secrets/{CHILD[1]}$", RefusedError(403, "Forbidden", "no"), 1000)
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: told.message == "1 of its objects are missing.")
+        assert not told.ready

@@ -11,7 +11,7 @@ from aiohttp import web
 
 import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, Key
-from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.engine import Engine
 from kopf_runtime.watching.cache import Cache
 from kopf_runtime.working.queue import WorkQueue
 from runtime import widgets
@@ -26,7 +26,7 @@ QUIET = 0.3  # seconds in which an operator that wrongly acts would have acted
 
 
 def selecting(
-    server: ApiServer, one: Controller | None = None, **options: Any
+    server: ApiServer, one: Engine | None = None, **options: Any
 ) -> AbstractAsyncContextManager[Operator]:
     return operating(server, one or widgets.controller(), settings=SETTINGS, **options)
 

@@ -8,7 +8,7 @@ import pytest
 import kopf_runtime as kr
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.kinds import CONFIG_MAP
-from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.engine import Engine
 from runtime import widgets
 from runtime.widgets import WIDGET, Raw, ready, widget
 from tests.support.api_server import ApiServer, RefusedError
@@ -27,7 +27,7 @@ async def server() -> AsyncIterator[ApiServer]:
         yield one
 
 
-def labels() -> Controller:
+def labels() -> Engine:
     """Return the controller of a second kind, which also owns ConfigMaps."""
 
     def desired(label: widgets.Widget, _: object) -> Iterable[Raw]:
@@ -36,7 +36,7 @@ def labels() -> Controller:
             "metadata": {"name": f"l-{label.metadata.name}"}, "data": {"text": label.spec.text},
         }  # fmt: skip
 
-    one = Controller(LABEL, widgets.Widget, lambda _: None)
+    one = Engine(LABEL, widgets.Widget, lambda _: None)
     one.owns(CONFIG_MAP)
     one.desired(desired)
     return one

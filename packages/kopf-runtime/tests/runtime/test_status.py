@@ -12,9 +12,9 @@ import pytest
 import kopf_runtime as kr
 from kopf_runtime.declaring import conditions
 from kopf_runtime.declaring.kinds import CONFIG_MAP, SECRET, SERVICE
-from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.engine import Engine
 from runtime import widgets
-from runtime.widgets import WIDGET, Widget, edit, ready, swept, widget
+from runtime.widgets import WIDGET, Widget, edit, ready, resynced, widget
 from tests.support.api_server import ApiServer, RefusedError
 from tests.support.running import operating
 from tests.support.waiting import until
@@ -74,7 +74,7 @@ async def test_a_status_of_any_shape_is_written_once(
     settings = kr.Settings(resync_period=0.1)
     async with operating(server, telling(fields), settings=settings):
         assert await status_of(server, 1) == stored
-        await swept(server)
+        await resynced(server)
 
     assert len([one for one in server.writes if one.endswith("/status")]) == 1
 
@@ -161,12 +161,12 @@ async def test_a_status_that_is_not_kept_is_not_written_again_and_again(
     one = telling({"count": 2, "extra": 3}, {"count": 3, "extra": 4})
     async with operating(server, one, settings=settings):
         await until(writes)
-        await swept(server)
+        await resynced(server)
         assert writes() == 1
 
         server.edit(WIDGET, KEY, edit("edited"))  # is told at once all the same
         await until(lambda: writes() == 2)
-        await swept(server)
+        await resynced(server)
         assert writes() == 2
 
         server.edit(WIDGET, KEY, lambda raw: raw.update(status={"by": "a hand"}))
@@ -195,7 +195,7 @@ async def test_a_new_transient_state_settles_however_long_the_former_one_took(
         await until(lambda: seen == 1)
         server.edit(WIDGET, KEY, edit("edited"))
         await until(lambda: seen == 2)
-        await swept(server)
+        await resynced(server)
         assert not [one for one in server.writes if one.endswith("/status")]
 
         clock = 101.0
@@ -267,7 +267,7 @@ async def test_a_status_that_is_to_change_at_once_makes_no_hot_loop(
 
 
 async def test_a_status_sees_the_children_of_one_kind_in_the_order_of_the_plan() -> None:
-    one = Controller(WIDGET, Widget, lambda _: None)
+    one = Engine(WIDGET, Widget, lambda _: None)
     for kind in (CONFIG_MAP, SECRET, SERVICE):
         one.owns(kind)
 

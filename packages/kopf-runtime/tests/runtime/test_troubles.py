@@ -13,7 +13,7 @@ from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
 from kopf_runtime.reporting import troubles
 from runtime import widgets
-from runtime.widgets import TEMPLATE, UID, WIDGET, Raw, edit, ready, swept, widget
+from runtime.widgets import TEMPLATE, UID, WIDGET, Raw, edit, ready, resynced, widget
 from tests.support.api_server import ApiServer, RefusedError
 from tests.support.running import operating
 from tests.support.waiting import until
@@ -228,7 +228,7 @@ async def test_l6_a_webhook_that_takes_our_marks_away_is_told_and_the_child_live
     async with operating(server, widgets.controller(widgets.pod), settings=settings):
         await until(lambda: told(server).get("reason") == "AdmissionChanged")
         uid = (server.get(POD, CHILD) or {})["metadata"]["uid"]
-        await swept(server)
+        await resynced(server)
 
         assert (server.get(POD, CHILD) or {})["metadata"]["uid"] == uid
     assert f"dmission removed or changed {MARKS[lost]}" in told(server)["message"]
@@ -274,7 +274,7 @@ async def test_l6_a_restart_replaces_no_child_without_our_labels(
     settings = kr.Settings(resync_period=0.1)
     async with operating(server, widgets.controller(widgets.pod), settings=settings):
         await until(lambda: f"GET {POD.at(CHILD)}" in map(str, server.requests[before:]))
-        await swept(server)
+        await resynced(server)
 
     assert (server.get(POD, CHILD) or {})["metadata"]["uid"] == uid
     assert told(server)["reason"] == "AdmissionChanged"

@@ -7,7 +7,7 @@ import msgspec
 
 import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
-from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.engine import Engine
 from tests.support.api_server import ApiServer
 from tests.support.waiting import until
 
@@ -60,9 +60,9 @@ def _ended(phase: str) -> str:
     return phase if phase in ("Succeeded", "Failed") else ""
 
 
-def controller(desired: Desired = config_map, **owns: Any) -> Controller:
+def controller(desired: Desired = config_map, **owns: Any) -> Engine:
     """A controller of Widgets, with ConfigMaps or Pods by what is desired."""
-    widgets = Controller(WIDGET, Widget, lambda _: None)
+    widgets = Engine(WIDGET, Widget, lambda _: None)
     if desired is pod:
         widgets.owns(
             POD,
@@ -92,7 +92,7 @@ def edit(text: str) -> Callable[[Raw], None]:
     return change
 
 
-async def swept(server: ApiServer, kind: kr.Kind = WIDGET, times: int = 5) -> None:
+async def resynced(server: ApiServer, kind: kr.Kind = WIDGET, times: int = 5) -> None:
     """Wait until a kind was listed so many times more: what resyncs do by mistake is done then."""
 
     def lists() -> int:

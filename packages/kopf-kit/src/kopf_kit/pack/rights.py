@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.records import Update
-from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.engine import Engine
 
 Rule = dict[str, list[str]]
 
@@ -26,7 +26,7 @@ HOW = {
 }
 
 
-def rules(controllers: Iterable[Controller]) -> list[tuple[str, Rule]]:
+def rules(controllers: Iterable[Engine]) -> list[tuple[str, Rule]]:
     """Return the rules for each watched namespace, each with its reason."""
     rights: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {}
 

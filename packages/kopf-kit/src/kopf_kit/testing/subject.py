@@ -17,10 +17,11 @@ from kopf_kit.testing import manifests
 from kopf_kit.testing.api_server import OPERATOR
 from kopf_kit.testing.cluster import Cluster, Raw
 from kopf_kit.testing.rights import declared_rules, granted
-from kopf_runtime import Controller, Manager, Settings
+from kopf_runtime import Manager, Settings
 from kopf_runtime.declaring import settings
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.process.engine import Engine
 from kopf_runtime.reporting import readiness
 
 #: A function that breaks the child at a path.
@@ -59,7 +60,7 @@ class Subject(ABC):
         return self.kind.kind
 
     @property
-    def controller(self) -> Controller:
+    def controller(self) -> Engine:
         """The controller of the kind: by default of the one that is declared first."""
         return self.manager.controllers[0]
 

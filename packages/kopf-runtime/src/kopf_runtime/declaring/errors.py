@@ -61,6 +61,10 @@ def refusal(method: str, path: str, response: aiohttp.ClientResponse, payload: b
     )  # fmt: skip
 
 
+class DeclarationError(Exception):
+    """An author's declaration lacks something, and nothing can be served."""
+
+
 #: Longest delay of a key in seconds; `min` returns its first argument if the other is NaN.
 MAX_RETRY_SECONDS = 600.0
 

@@ -88,7 +88,7 @@ class Owner(Struct, frozen=True):
     labels: int
     #: The result of the author's `sync`; None while it is unknown.
     outcome: Outcome | None = None
-    owner: str = ""
+    controller_uid: str = ""
 
     @property
     def watched(self) -> bool:
@@ -109,7 +109,7 @@ class Child(Struct, frozen=True):
     uid: str
     version: int
     #: The uid of its controlling owner; empty if there is none.
-    owner: str
+    controller_uid: str
     #: The uid of the owner that it was created for, according to its label.
     made_for: str
     #: The name of the owner that controls it; empty if none does.
@@ -157,7 +157,7 @@ class Unreadable(Struct, frozen=True):
     reason: str
     #: Whether its status reports it.
     told: bool = False
-    owner: str = ""
+    controller_uid: str = ""
 
     def is_as(self, other: "Unreadable | None") -> bool:
         """Return whether the other record reports the same problem."""
@@ -172,7 +172,7 @@ class Selected(Struct, frozen=True):
     key: Key
     uid: str
     version: int
-    owner: str = ""
+    controller_uid: str = ""
     watched: bool = True
 
 

@@ -20,7 +20,7 @@ import kopf
 from kopf_runtime.cluster import credentials
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
-from kopf_runtime.declaring import errors
+from kopf_runtime.declaring import errors, given
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.errors import Backoff
 from kopf_runtime.declaring.objects import Resource
@@ -28,6 +28,7 @@ from kopf_runtime.declaring.parsers import DNS_LABEL
 from kopf_runtime.declaring.settings import Program, Settings, parse, warn_of_unknown
 from kopf_runtime.endpoints.web import CertificateError, Server
 from kopf_runtime.process.controller import Controller
+from kopf_runtime.process.engine import Engine
 from kopf_runtime.process.lease import Election
 from kopf_runtime.reporting import logs
 from kopf_runtime.reporting.events import Recorder
@@ -51,6 +52,9 @@ class Manager(Generic[S]):
     process ends when it does not any more. With `handlers_on_standby` they run on every replica.
     """
 
+    #: The metrics of the process, to which an author can add some.
+    metrics: Metrics
+
     def __init__(
         self, name: str, settings: type[S], *, version: str = "", description: str = "",
         handlers_on_standby: bool = False,
@@ -64,12 +68,12 @@ class Manager(Generic[S]):
         self._kind_of_settings = settings
         self._configured: S | None = None
         self.metrics = Metrics(name, version)
-        self.controllers: list[Controller] = []
+        self.controllers: list[Engine] = []
         self._server = Server(self.metrics)
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stopped: asyncio.Task[None] | None = None
-        self._adapt: Callable[[Client, S], Awaitable[S]] | None = None
+        self._adapt: Callable[[given.Client, S], Awaitable[S]] | None = None
         self._handlers_on_standby = handlers_on_standby
         self._leads = asyncio.Event()
         kopf.on.startup()(self._start)
@@ -86,11 +90,11 @@ class Manager(Generic[S]):
         kind = declared(type_).kind
         if any(one.kind == kind for one in self.controllers):
             raise ValueError(f"{kind.kind} has a controller already; use that one")
-        controller = Controller(kind, type_, project)
+        controller = Engine(kind, type_, project)
         self.controllers.append(controller)
         return controller
 
-    def adapt(self, function: Callable[[Client, S], Awaitable[S]]) -> None:
+    def adapt(self, function: Callable[[given.Client, S], Awaitable[S]]) -> None:
         """Register a function that adapts the settings: `async (client, settings) -> settings`.
 
         It is called once, before anything is watched, and retried after each `ApiError`.
@@ -127,10 +131,12 @@ class Manager(Generic[S]):
         self.client = Client(
             self.program.name, self.program.version, configured.request_timeout, self.metrics
         )
-        self.client.open(credentials.Credentials(info))
         self._recorder = Recorder(self.client, configured.identity, self.metrics)
-        for controller in self.controllers:
-            controller.set_up(self.client, configured, self.metrics, self._recorder)
+        try:
+            for controller in self.controllers:
+                controller.set_up(self.client, configured, self.metrics, self._recorder)
+        except errors.DeclarationError as error:
+            sys.exit(f"{self.program.name}: {error}.")
         self.metrics.last_resync.set_function(
             lambda: min(filter(None, (one.last_resync() for one in self.controllers)), default=0.0)
         )
@@ -143,6 +149,8 @@ class Manager(Generic[S]):
                 f"{self.program.name}: {error.strerror}. Choose another --metrics-bind-address or "
                 "--health-probe-bind-address, or end the process that uses it."
             )
+        # Only now: what ends the process above leaves no open session.
+        self.client.open(credentials.Credentials(info))
         self._task = asyncio.create_task(self._run(configured), name=self.program.name)
         self._task.add_done_callback(self._ended)
         if self._configured is not None:  # not under `kopf run`

@@ -1,6 +1,6 @@
 """Says why a child of a well-known kind is not ready, according to its own status.
 
-`Behavior.owns` uses these functions for the kinds whose children the author does not read. An
+`Controller.owns` uses these functions for the kinds whose children the author does not read. An
 object without an author's `status` is ready once all of its children are. The rules are those of
 `kubectl rollout status` and of kstatus (sigs.k8s.io/cli-utils): during a rollout a workload is not
 ready, even if enough Pods serve.

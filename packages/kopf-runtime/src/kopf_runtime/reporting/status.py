@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
+from kopf_runtime.declaring import given
 from kopf_runtime.declaring.conditions import Status, build, difference, ready
 from kopf_runtime.declaring.errors import ApiError, Backoff, RetryError
 from kopf_runtime.declaring.kinds import Key, Kind
@@ -51,27 +52,26 @@ C = TypeVar("C")
 class Observed:
     """An object and its children, as an author's `status` sees them."""
 
-    object: Owner
-    children: tuple[Child, ...]
+    object: given.Owner
+    children: tuple[given.Child, ...]
     trouble: Trouble | None
     #: The API server's time, in seconds of Unix time.
     now: float
     #: The objects of the kinds declared by `watches`, by kind, in the order of their names.
-    grandchildren: Mapping[Kind, Sequence[Child]] = field(default_factory=dict)
+    grandchildren: Mapping[Kind, Sequence[given.Child]] = field(default_factory=dict)
     #: Which children are not ready, and why, such as `Job load: it has not completed yet`.
     unready: tuple[str, ...] = ()
+    #: The number of children that do not exist yet.
+    missing: int = 0
+    #: The result of `sync`, or None before it has returned.
+    outcome: Any = None
 
     @property
-    def outcome(self) -> Any:
-        """The result of `sync`, or None before it has returned."""
-        return self.object.outcome.value if self.object.outcome is not None else None
-
-    @property
-    def child(self) -> Child | None:
+    def child(self) -> given.Child | None:
         """The only child, or None if it does not exist."""
         return self.children[0] if self.children else None
 
-    def children_of(self, kind: Kind) -> tuple[Child, ...]:
+    def children_of(self, kind: Kind) -> tuple[given.Child, ...]:
         """Return the children of one kind, in the order in which `desired` has them."""
         return tuple(child for child in self.children if child.kind == kind)
 
@@ -81,11 +81,9 @@ def default_status(seen: Observed) -> Status:
     if seen.trouble is not None:
         trouble = seen.trouble
         return Status(False, trouble.reason, trouble.message, transient=not trouble.final)
-    missing = len(seen.object.wanted) - len(seen.children)
-    if missing:
-        return Status(
-            False, "Progressing", f"{missing} of its objects are missing.", transient=True
-        )
+    if seen.missing:
+        text = f"{seen.missing} of its objects are missing."
+        return Status(False, "Progressing", text, transient=True)
     if seen.unready:
         text = "; ".join(one.rstrip(".") for one in seen.unready)
         return Status(False, "NotReady", f"{text}.", transient=True)
@@ -400,12 +398,16 @@ class StatusReporter:
         if owner is None:
             return None
         children = (self._children[w.kind].cache.get(w.key) for w in owner.wanted)
-        seen = tuple(c for c in children if c is not None and c.owner == owner.uid)
+        seen = tuple(c for c in children if c is not None and c.controller_uid == owner.uid)
+        missing = len(owner.wanted) - len(seen)
         if trouble is not None and not owner.wanted:  # which are wanted may be unknown
             seen = tuple(c for source in self._children.values() for c in _sorted(source, owner))
         unready = tuple(f"{c.kind.kind} {c.key[1]}: {why}" for c in seen if (why := _unready(c)))
         further = {kind: _sorted(source, owner) for kind, source in self._grandchildren.items()}
-        observed = Observed(owner, seen, trouble, self._client.now(), further, unready)
+        outcome = owner.outcome.value if owner.outcome is not None else None
+        observed = Observed(
+            owner, seen, trouble, self._client.now(), further, unready, missing, outcome
+        )
         now, wanted, failed = self._state(observed)
         try:
             wait, news = await self._writer.write(owner, now, wanted, at_once=at_once)

@@ -33,7 +33,7 @@ class Record(Protocol):
         """The resource version."""
 
     @property
-    def owner(self) -> str:
+    def controller_uid(self) -> str:
         """The uid of the controlling owner, empty if no owner controls it."""
 
 
@@ -80,7 +80,7 @@ class Cache(Generic[R]):
             return False
         self._drop(record.key)
         self._records.setdefault(record.key[0], {})[record.key[1]] = record
-        if record.owner:
+        if record.controller_uid:
             self._own(record)
         return True
 
@@ -133,23 +133,24 @@ class Cache(Generic[R]):
         known = space.pop(key[1], None)
         if known is not None and not space:
             del self._records[key[0]]
-        if known is not None and known.owner:
+        if known is not None and known.controller_uid:
             self._disown(known)
 
     def _own(self, record: R) -> None:
-        mine = self._owned.get(record.owner, ())
+        mine = self._owned.get(record.controller_uid, ())
         if isinstance(mine, dict):
             mine[record.key] = None
         elif len(mine) < FEW:
-            self._owned[record.owner] = (*mine, record.key)
+            self._owned[record.controller_uid] = (*mine, record.key)
         else:
-            self._owned[record.owner] = dict.fromkeys((*mine, record.key))
+            self._owned[record.controller_uid] = dict.fromkeys((*mine, record.key))
 
     def _disown(self, record: R) -> None:
-        mine = self._owned[record.owner]
+        mine = self._owned[record.controller_uid]
         if isinstance(mine, dict):
             del mine[record.key]
         else:
-            mine = self._owned[record.owner] = tuple(key for key in mine if key != record.key)
+            mine = tuple(key for key in mine if key != record.key)
+            self._owned[record.controller_uid] = mine
         if not mine:
-            del self._owned[record.owner]
+            del self._owned[record.controller_uid]

@@ -2,7 +2,7 @@
 
 There is one reflector per kind and namespace, and each is its own failure domain: if its namespace
 was deleted or its rights are missing, it retries with backoff and holds up no other reflector.
-`source` stores what it receives; `controller` runs it.
+`source` stores what it receives; `engine` runs it.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Knows the namespaces that match the namespace selector, and reports when one comes or goes.
 
-Each `controller` has one. All namespaces are watched, but objects in the others are not reconciled;
+Each `engine` has one. All namespaces are watched, but objects in the others are not reconciled;
 docs/decisions/0021-selected-namespaces-are-filtered.md says why.
 """
 

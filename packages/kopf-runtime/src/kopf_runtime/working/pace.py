@@ -68,7 +68,7 @@ class Pace:
         known = self._former.get((kind, child.key))
         if known is None or known.uid != child.uid:
             # The label: admission may write another owner, whose child is collected at once.
-            self.deleted(kind, child, now, child.made_for or child.owner, gone(kind))
+            self.deleted(kind, child, now, child.made_for or child.controller_uid, gone(kind))
 
     def deleted(self, kind: Kind, child: Child, now: float, owner: str, cause: Plan) -> None:
         """Record that the operator deleted a child, for which owner, and why."""

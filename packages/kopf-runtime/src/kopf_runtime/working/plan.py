@@ -29,7 +29,7 @@ def plan(
         return _admitted(in_place=in_place)
     # What is changed in place may hold data: whatever happened to its marks, it is never deleted.
     change = Step.APPLY if in_place else Step.DELETE
-    if child.owner != owner.uid:
+    if child.controller_uid != owner.uid:
         return _of_another(owner, child, lives, change)
     if child.deleting:
         return WAIT
@@ -69,8 +69,10 @@ def _of_another(owner: Owner, child: Child, lives: Callable[[str], bool], change
 
     `change` is what makes it right if it was created for the owner or for nobody who lives.
     """
-    if child.owner:  # somebody else's, unless its owner is a deleted object of the owner's name
-        return WAIT if child.parent == owner.key[1] and not lives(child.owner) else CONFLICT
+    if child.controller_uid:
+        # It is somebody else's, unless its owner is a deleted object of the owner's name.
+        former = child.parent == owner.key[1] and not lives(child.controller_uid)
+        return WAIT if former else CONFLICT
     if child.deleting and child.made_for:
         return WAIT
     if not (child.made_for and child.template):
@@ -86,7 +88,7 @@ def _of_another(owner: Owner, child: Child, lives: Callable[[str], bool], change
 
 def stripped(owner: Owner, child: Child) -> list[str]:
     """Return the marks that a child lacks, by which the operator recognizes it."""
-    reference = [] if child.owner == owner.uid else ["the owner reference"]
+    reference = [] if child.controller_uid == owner.uid else ["the owner reference"]
     # Without it, each child would look wrong, and its successor, too.
     template = [] if child.template else ["the annotation template-hash"]
     return [*(f"the label {label}" for label in child.unlabelled), *template, *reference]

@@ -81,7 +81,7 @@ class Reader:
                 key=known.key if known is not None else meta.key,
                 uid=meta.uid,
                 version=meta.version,
-                owner=uid,
+                controller_uid=uid,
                 made_for=labels.get(self._marks.uid, ""),
                 parent=parent,
                 deleting=meta.deletion_timestamp is not None,
@@ -108,7 +108,7 @@ class Reader:
         def read(thing: Object, known: Child | None) -> Child:
             record = child(thing, known)
             parent = (thing.metadata.annotations or {}).get(self._marks.name, "")
-            return replace(record, owner=record.made_for, parent=_name(parent))
+            return replace(record, controller_uid=record.made_for, parent=_name(parent))
 
         return read
 

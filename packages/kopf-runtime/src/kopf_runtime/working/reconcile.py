@@ -204,7 +204,7 @@ class Reconciler:
 
     def _wait_for(self, kind: Kind, child: Child, owner: Owner) -> None:
         """Requeue because of a child that is being deleted, unless a watch reports its end."""
-        if child.owner != owner.uid:
+        if child.controller_uid != owner.uid:
             text = f"The former {self._word}'s {kind.kind} is about to go."
             raise troubles.terminating(kind, text, troubles.CONFLICT)
         if not child.watched:

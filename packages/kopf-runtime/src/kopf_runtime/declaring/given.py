@@ -1,0 +1,69 @@
+"""What an author's functions are given: as much of the runtime's own classes as they need.
+
+`records` and `cluster.client` have the classes; what is not here may change in any release.
+"""
+
+from typing import Any, Protocol
+
+from kopf_runtime.declaring.kinds import Key, Kind
+
+
+class _Known(Protocol):
+    @property
+    def key(self) -> Key:
+        """Its namespace and name."""
+
+    @property
+    def uid(self) -> str:
+        """Its uid."""
+
+    @property
+    def deleting(self) -> bool:
+        """Whether it is being deleted."""
+
+    @property
+    def finalizers(self) -> tuple[str, ...]:
+        """Its finalizers."""
+
+    @property
+    def view(self) -> Any:
+        """What the author's `project` returned of it."""
+
+
+class Owner(_Known, Protocol):
+    """What is kept of an object that a controller serves."""
+
+    @property
+    def generation(self) -> int:
+        """The number of its spec."""
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The status as stored in the API server."""
+
+
+class Child(_Known, Protocol):
+    """What is kept of an object that an owner owns, or that was made of a child's template."""
+
+    @property
+    def kind(self) -> Kind:
+        """Its kind."""
+
+    @property
+    def created(self) -> float:
+        """When it was created, by the API server's clock in Unix time."""
+
+    @property
+    def deadline(self) -> float:
+        """When its grace period ends, by the same clock; 0 if it is not being deleted."""
+
+    @property
+    def unready(self) -> str:
+        """Why it is not ready; empty if it is."""
+
+
+class Client(Protocol):
+    """A client of the API server."""
+
+    async def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        """Send one request and return the decoded object of its answer; raise `ApiError`."""

@@ -1,0 +1,232 @@
+"""The engine of one controller: the parts that carry out what its author declares.
+
+It connects the sources with the work queue and the reconciler. `manager` runs it.
+"""
+
+import functools
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.fence import only_while
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.errors import DeclarationError
+from kopf_runtime.declaring.kinds import Key, Kind
+from kopf_runtime.declaring.records import Child, Owner, Wanted
+from kopf_runtime.declaring.settings import Settings
+from kopf_runtime.process.controller import Controller, nothing
+from kopf_runtime.reporting.events import Recorder
+from kopf_runtime.reporting.status import StatusReporter
+from kopf_runtime.watching.selection import Selection
+from kopf_runtime.watching.source import Source
+from kopf_runtime.working.apply import Applier
+from kopf_runtime.working.external import External
+from kopf_runtime.working.pace import Pace
+from kopf_runtime.working.queue import WorkQueue
+from kopf_runtime.working.reader import Reader
+from kopf_runtime.working.reconcile import Reconciler
+from kopf_runtime.working.templates import Marks, Templates
+
+
+class Engine(Controller):
+    """A controller at work."""
+
+    @property
+    def cleans_up(self) -> bool:
+        """Whether a `finalize` is registered, and objects therefore have a finalizer."""
+        return self._finalize is not None
+
+    def set_up(
+        self, client: Client, settings: Settings, metrics: Metrics, recorder: Recorder
+    ) -> None:
+        """Make the parts; raise `DeclarationError` if the declaration lacks one."""
+        if self.owned and self._desired is nothing:
+            owned = ", ".join(kind.kind for kind in self.owned)
+            raise DeclarationError(
+                f"no function says which objects of {owned} a {self.kind.kind} should have; "
+                "register one with @controller.desired"
+            )
+        self._client, self.settings = client, settings
+        marks, self._pace = Marks(client.manager, self.kind), Pace()
+        templates = Templates(
+            self.kind, marks, list(self.owned.values()), self._children_desired,
+            pass_on=bool(self.watched),
+        )  # fmt: skip
+        self._selection = Selection(client, metrics, settings.namespace_selector, self._turned)
+        syncs = self._sync is not None
+        reader = Reader(marks, self.kind, self._project, templates, self._wanted, syncs=syncs)
+        self.owners: Source[Owner] = Source(
+            client, self.kind, self.type, reader.owner, self._owner_changed,
+            lambda left_out: self._add(left_out.key), metrics, selected=self._selection.has,
+        )  # fmt: skip
+        self.children: dict[Kind, Source[Child]] = {
+            owned.kind: Source(
+                client, owned.kind, owned.type, reader.child(owned),
+                self._child_changed(owned.kind), lambda *_: None, metrics, marks.selector,
+                self._selection.has,
+            )
+            for owned in self.owned.values()
+        }  # fmt: skip
+        self.grandchildren: dict[Kind, Source[Child]] = {
+            watched.kind: Source(
+                client, watched.kind, watched.type, reader.grandchild(watched),
+                self._grandchild_changed, lambda *_: None, metrics, marks.selector,
+                self._selection.has,
+            )
+            for watched in self.watched.values()
+        }  # fmt: skip
+        #: The sources of all watched kinds.
+        self.sources: list[Source[Any]] = [
+            self.owners, *self.children.values(), *self.grandchildren.values(),
+            *self._selection.sources,
+        ]  # fmt: skip
+        applier = Applier(client, templates, marks, self.owners, self.children, self._pace)
+        self._external = External(
+            client, self.owners, templates, lambda: self.settings, marks.finalizer,
+            self._sync, self._finalize,
+        )  # fmt: skip
+        self._reporter = StatusReporter(
+            client, self.owners, self.children, self.grandchildren, recorder, self._status
+        )
+        self._reconciler = Reconciler(
+            client, self.owners, self.children, self.owned, self.watched, applier, self._pace,
+            self._external, self._reporter, self.why_unserved, self._why_missing,
+            lambda key: self.queue.progress(key),  # which is made below
+        )  # fmt: skip
+        self.queue = WorkQueue(self.kind.plural, self._reconcile, settings.workers, metrics)
+
+    def reflect(self, namespace: str | None) -> list[Coroutine[Any, Any, None]]:
+        """Return the coroutines that keep the caches of a namespace, or of all, up to date."""
+        reflectors = []
+        for source in self.sources:
+            scope = namespace if source.kind.namespaced else None
+            if scope not in source.reflectors:  # else it is of no namespace, and reflected already
+                changed = functools.partial(self._synced, scope)
+                reflectors.append(source.reflect(scope, self.settings.resync_period, changed))
+        # Children come after what owns them: only then can be told whether they were altered.
+        owners = self.owners.reflectors.get(namespace) or self.owners.reflectors[None]
+        return [one.run(owners.tried if one is not owners else None) for one in reflectors]
+
+    def why_unserved(self, namespace: str) -> str:
+        """Return why a namespace is not served, or an empty text if it is.
+
+        A kind of children that cannot be served there stops only what needs it.
+        """
+        if not self._selection.has(namespace):
+            return "--namespace-selector does not select it"
+        dependants = (*self.children.values(), *self.grandchildren.values())
+        needed = (s for s in self.sources if s not in dependants or not s.why_missing(namespace))
+        return next(filter(None, (source.why_unserved(namespace) for source in needed)), "")
+
+    def _why_missing(self, kind: Kind, namespace: str) -> str:
+        """Return why a kind of children or grandchildren cannot be served in a namespace."""
+        sources = (self.children.get(kind), self.grandchildren.get(kind))
+        reasons = (source.why_missing(namespace) for source in sources if source is not None)
+        return next(filter(None, reasons), "")
+
+    def unserved(self) -> tuple[list[str], int]:
+        """Return the paths that cannot be served, and the number of those that are."""
+        reflectors = [one for source in self.sources for one in source.reflectors.values()]
+        waiting = [one for one in reflectors if not one.synced]
+        told = [f"{one.path}: {one.trouble or 'is being listed'}" for one in waiting]
+        served = [n for n in self.owners.reflectors if self._serves(n or "")]
+        first = [one for one in waiting if one.trouble is None]
+        return told, 0 if first else len(served)
+
+    def _serves(self, namespace: str) -> bool:
+        """Return whether objects of a namespace can have children of any kind."""
+        missing = [bool(source.why_missing(namespace)) for source in self.children.values()]
+        return not self.why_unserved(namespace) and not (missing and all(missing))
+
+    def last_resync(self) -> float:
+        """Return the Unix time since which every served path was compared with a full list.
+
+        0 means that nothing is served; `unserved` returns the paths that are not.
+        """
+        reflectors = (one for source in self.sources for one in source.reflectors.values())
+        return min((one.listed_at for one in reflectors if one.synced), default=0.0)
+
+    def keys(self, namespace: str | None = None) -> list[Key]:
+        """Return the keys of all objects, or of those that depend on a namespace."""
+        if namespace and not self.kind.namespaced:
+            return list(self._related(namespace))
+        return self.owners.keys(namespace)
+
+    async def work(self) -> None:
+        """Reconcile until cancelled, while this replica leads."""
+        self._external.invalidate()
+        await self.queue.run(self.keys)
+
+    async def close(self) -> None:
+        """Close what is open."""
+        await self._external.close()
+
+    def _children_desired(self, thing: Any, outcome: Any) -> Iterable[dict[str, Any]]:
+        given = () if self._sync is None else (outcome,)
+        return self._desired(thing, self.settings, *given)
+
+    async def _reconcile(self, key: Key) -> float | None:
+        with only_while(lambda: self._selection.has(key[0])):
+            return await self._reconciler.reconcile(key)
+
+    def _related(self, namespace: str) -> set[Key]:
+        """Return the keys of cluster-scoped objects that have or want children in a namespace."""
+        children = (c for source in self.children.values() for c in source.cache.within(namespace))
+        wanting = (p.key for p in self.owners if any(w.key[0] == namespace for w in p.wanted))
+        return {*(("", child.parent) for child in children if child.parent), *wanting}
+
+    def _turned(self, namespace: str) -> None:
+        """Start over with a namespace that has just been selected or deselected."""
+        self._external.invalidate(namespace)
+        for source in self.sources:
+            source.warn(namespace)
+        if self._selection.synced:  # else all are reconciled at the end of the list
+            self._synced(namespace)
+
+    def _synced(self, namespace: str | None) -> None:
+        """Queue the objects of a namespace, after each full list."""
+        for key in self.keys(namespace):
+            self.queue.add(key, listed=True)
+
+    def _add(self, key: Key, namespace: str | None = None) -> None:
+        """Queue an object because of a change in a namespace, by default its own.
+
+        Until a namespace is listed, what arrives is mostly what the list brings.
+        """
+        if self._selection.has(key[0] if namespace is None else namespace):
+            self.queue.add(key, listed=bool(self.queue.running and self.why_unserved(key[0])))
+
+    def _wanted(self, parent: Key, kind: Kind, key: Key) -> Wanted | None:
+        owner = self.owners.cache.get(parent)
+        wanted = owner.wanted if owner is not None else ()
+        return next((one for one in wanted if one.key == key and one.kind == kind), None)
+
+    def _owner_changed(self, record: Owner | None, known: Owner | None) -> None:
+        if record is not None and known is not None and self._reporter.is_own_write(record, known):
+            return
+        if (one := record or known) is not None:
+            if record is None:
+                self._reconciler.forget(one.key)
+            self._add(one.key)
+
+    def _child_changed(self, kind: Kind) -> Callable[[Child | None, Child | None], None]:
+        def changed(record: Child | None, known: Child | None) -> None:
+            if record is not None:
+                self._pace.made(kind, record)
+            elif known is not None:
+                parent = self._parent(known)
+                if parent is None or self.owners.cache.get(parent) is not None:
+                    self._pace.lost(kind, known, self._client.now())
+            self._grandchild_changed(record, known)
+
+        return changed
+
+    def _grandchild_changed(self, record: Child | None, known: Child | None) -> None:
+        for child in (record, known):
+            if child is not None and (parent := self._parent(child)) is not None:
+                self._add(parent, child.key[0])
+
+    def _parent(self, child: Child) -> Key | None:
+        """Return the key of the object that a child names as its owner."""
+        namespace = child.key[0] if self.kind.namespaced else ""
+        return (namespace, child.parent) if child.parent else None
