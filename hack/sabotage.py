@@ -206,6 +206,9 @@ def _apply(defect: Defect, copy: Path) -> None:
 def _restore(copy: Path) -> None:
     for undo in ("reset --quiet --hard", "clean --quiet -fd"):
         _git(*undo.split(), at=copy)
+    # `make` in a test must find the linked environment newer than what it was made from.
+    for source in (copy / "requirements.txt", *copy.glob("packages/*/pyproject.toml")):
+        os.utime(source, (0, 0))
 
 
 @contextmanager
@@ -224,7 +227,7 @@ def _copies() -> Iterator[tuple[str, "Queue[Path]"]]:
             copy = _FOLDER / f"copy-{number}"
             _git("worktree", "add", "--quiet", "--detach", str(copy), commit)
             (copy / ".venv").symlink_to(paths.CHECKOUT / ".venv")
-            os.utime(copy / "requirements.txt", (0, 0))  # it is not newer than that
+            _restore(copy)
             free.put(copy)
         yield state, free
     finally:
