@@ -42,7 +42,7 @@ def bump(version: str) -> None:
         PROJECT.version_file: _replaced(
             PROJECT.version_file, r'^__version__ = ".*"$', f'__version__ = "{version}"'
         ),
-        _CSV: _replaced(_CSV, r'^    createdAt: ".*"$', f'    createdAt: "{today}"'),
+        **(_dated(today) if PROJECT.has_olm else {}),
         **changelog.files(version),
         **(packages.raised(version) if PROJECT.root == paths.CHECKOUT else {}),
     }
@@ -76,6 +76,10 @@ def check(version: str, current: str = PROJECT.version) -> None:
 def _next(version: str) -> str:
     major, minor, patch = version.partition("-")[0].split(".")
     return f"{major}.{minor}.{int(patch) + ('-' not in version)}"
+
+
+def _dated(today: str) -> dict[Path, str]:
+    return {_CSV: _replaced(_CSV, r'^    createdAt: ".*"$', f'    createdAt: "{today}"')}
 
 
 def _replaced(file: Path, pattern: str, line: str) -> str:

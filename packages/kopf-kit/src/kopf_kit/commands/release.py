@@ -203,19 +203,19 @@ def _publish(destination: str, signer: Signer) -> Mapping[str, str]:
         with step(f"Chart {package.name} into {collection}"):
             name = package.name.removesuffix(f"-{version}.tgz")
             chart = published[f"charts/{name}"] = charts.push(package, collection, version)
-            published[f"charts/{name}:{charts.OWNERS}"] = charts.push_owners(chart)
-    with step(f"Python packages into {destination}/packages"):
-        published |= packages.push(f"{destination}/packages", version)
-    with step(f"Bundle {made.bundle_image}"):
-        made = images.publish_bundle(made, date)
-    if source.tagged(version) is None:
-        _record(made)
-    published |= {
-        NAME: made.image,
-        **made.pod_images,
-        f"{NAME}-bundle": made.bundle_image,
-        f"{NAME}-catalog": images.publish_catalog(made, destination),
-    }
+            if owners := charts.push_owners(chart):
+                published[f"charts/{name}:{charts.OWNERS}"] = owners
+    if packages.PACKAGES.is_dir():
+        with step(f"Python packages into {destination}/packages"):
+            published |= packages.push(f"{destination}/packages", version)
+    published |= {NAME: made.image, **made.pod_images}
+    if PROJECT.has_olm:
+        with step(f"Bundle {made.bundle_image}"):
+            made = images.publish_bundle(made, date)
+        if source.tagged(version) is None:
+            _record(made)
+        published[f"{NAME}-bundle"] = made.bundle_image
+        published[f"{NAME}-catalog"] = images.publish_catalog(made, destination)
     with step(f"Files {_files(destination, version)}"):
         files.write(folder, made, published, source.commit(), date, signer.public)
         carrier = files.push(folder, _files(destination, version), date)
@@ -224,11 +224,8 @@ def _publish(destination: str, signer: Signer) -> Mapping[str, str]:
 
 def _record(made: Release) -> None:
     """Commit what catalog/ tells of the release, unless it is told."""
-    catalog.check_recordable(made)
     with source.change(f"release: record {made.version}") as at:
-        records = at / catalog.CATALOG.relative_to(paths.CHECKOUT)
-        for path, text in catalog.with_release(made).items():
-            (records / path).write_text(text)
+        catalog.record(made, at / PROJECT.root.relative_to(paths.CHECKOUT))
 
 
 def _sign(published: Mapping[str, str], signer: Signer) -> None:
@@ -248,8 +245,9 @@ def _sign(published: Mapping[str, str], signer: Signer) -> None:
                 signatures.attest(signer, ref, "cyclonedx", bill.read_text())
     image = published[NAME]
     with step(f"Attestations of {image}"):
-        vex = statements.vulnerabilities(image, version, date)
-        signatures.attest(signer, image, "openvex", vex)
+        if statements.VEX.is_file():
+            vex = statements.vulnerabilities(image, version, date)
+            signatures.attest(signer, image, "openvex", vex)
         for each in oci.platforms(image).values():
             materials = files.image_materials(each, version, date)
             signatures.attest(signer, each, "cyclonedx", materials)

@@ -185,6 +185,8 @@ def check_records(version: str) -> None:
     The version would then not replace that release; on a branch for an older minor version it
     would even become the newest of all.
     """
+    if not PROJECT.has_olm:
+        return
     recorded = {version, *known()}
     released = {tag for tag in history.tagged(CATALOG.parent) if VERSION.fullmatch(tag)}
     if missing := sorted(released - recorded, key=order):
@@ -239,19 +241,23 @@ def with_release(release: Release) -> dict[str, str]:
     }
 
 
-def record(release: Release) -> Path:
-    """Record a release in the catalog in git for good; return its file."""
+def record(release: Release, root: Path | None = None) -> Path:
+    """Record a release in the catalog in git for good; return its file.
+
+    `root` is a copy of the project's folder to write into.
+    """
     check_recordable(release)
-    for path, text in with_release(release).items():
-        (CATALOG / path).write_text(text)
-    made = CATALOG / file(release.version)
-    if PROJECT.built == PROJECT.root:
-        return made
-    # Of a nested project's catalog, git has only the records of releases.
-    kept = PROJECT.root / "catalog" / file(release.version)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(made.read_text())
-    return kept
+    texts, made = with_release(release), file(release.version)
+    folder = CATALOG
+    if PROJECT.built != PROJECT.root:
+        # Of a nested project's catalog, git has only the records of releases.
+        texts, folder = {made: texts[made]}, PROJECT.root / CATALOG.name
+    if root is not None:
+        folder = root / CATALOG.name
+    for path, text in texts.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    return folder / made
 
 
 def check_recordable(release: Release) -> None:

@@ -23,9 +23,10 @@ _CONFIGURATION = Path(__file__).with_suffix(".toml")
 _HEADER = """\
 # Changelog
 
-What each release changes for those who install and use the operator. The
-[policy](docs/policy.md) says what may change in which version.
+What each release changes for those who install and use the operator.{}
 """
+_POLICY = """ The
+[policy](docs/policy.md) says what may change in which version."""
 
 #: A section, its version, and its text below the heading.
 _SECTION = re.compile(rf"^## ({catalog.VERSION.pattern}) .*\n((?:(?!## ).*\n)*)", re.MULTILINE)
@@ -66,7 +67,10 @@ def updated(text: str, section: str) -> str:
     """Return a changelog with a section in the place of its version: the newest comes first."""
     sections = {match[1]: match[0] for match in _SECTION.finditer(f"{text}\n{section}")}
     ordered = sorted(sections, key=catalog.order, reverse=True)
-    return "\n".join([_HEADER, *(sections[version].strip() + "\n" for version in ordered)])
+    policy = _POLICY if (PROJECT.root / "docs" / "policy.md").is_file() else ""
+    return "\n".join(
+        [_HEADER.format(policy), *(sections[version].strip() + "\n" for version in ordered)]
+    )
 
 
 def section(version: str, repository: Path = PROJECT.root) -> str:

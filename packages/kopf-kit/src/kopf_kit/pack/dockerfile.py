@@ -3,7 +3,8 @@
 A repository may have a Dockerfile of its own, with the checkout as its context. Without one, the
 image is built from the kit's, in a folder below build/ that is laid out here: what the lock says
 that the operator needs, its code, and those of its distributions that no index has, such as the
-runtime in its own workspace.
+runtime in its own workspace. uv installs the first into the folder: here, and not in the build, it
+has the author's package indexes and credentials.
 """
 
 import re
@@ -16,7 +17,7 @@ import yaml
 import kopf_runtime
 from kopf_kit.pack import documents
 from kopf_kit.pack.project import PROJECT
-from kopf_kit.rig import locked, paths
+from kopf_kit.rig import locked, paths, platforms, versions
 from kopf_kit.rig.run import HackError, output
 
 #: Written for the operator that `kopf_kit.pack.shared` names.
@@ -24,6 +25,8 @@ SHARED = Path(__file__).parent / "reference" / "Dockerfile"
 _OWN = PROJECT.root / "Dockerfile"
 _CONTEXT = paths.BUILD / "image" / PROJECT.name
 _BYTECODE = Path(__file__).with_name("bytecode.py")
+#: The architectures of the images, as wheels call them.
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 def file() -> Path:
@@ -39,6 +42,8 @@ def context() -> Path:
     shutil.rmtree(_CONTEXT, ignore_errors=True)
     (_CONTEXT / "app").mkdir(parents=True)
     (_CONTEXT / "requirements.txt").write_text(requirements)
+    for platform in dict.fromkeys((platforms.host(), *platforms.requested())):
+        _install(platforms.architecture(platform))
     (_CONTEXT / "Dockerfile").write_text(text())
     shutil.copy(_BYTECODE, _CONTEXT)
     _copy(PROJECT.code)
@@ -69,6 +74,29 @@ def _copy(code: Path) -> None:
         shutil.copytree(code, target, ignore=shutil.ignore_patterns("__pycache__"))
 
 
+def _install(architecture: str) -> None:
+    """Install what the operator needs into the context, without its scripts."""
+    if architecture not in _MACHINES:
+        raise HackError(f"no image is built for {architecture}: only for {' and '.join(_MACHINES)}")
+    target = _CONTEXT / "out" / architecture / "app"
+    options = (
+        *("--quiet", "--python", sys.executable, "--target", target),
+        *("--python-platform", f"{_MACHINES[architecture]}-manylinux_2_40"),
+        *("--python-version", versions.PYTHON, "--only-binary=:all:"),
+        *("--no-deps", "--require-hashes", "--requirement", _CONTEXT / "requirements.txt"),
+    )
+    output([_uv(), "pip", "install", *options], cwd=paths.CHECKOUT, timeout=600)
+    shutil.rmtree(target / "bin", ignore_errors=True)
+    for record in target.glob("*.dist-info/RECORD"):  # has hashes of them, with paths of here
+        lines = record.read_text().splitlines(keepends=True)
+        record.unlink()  # it may be a link into uv's cache
+        record.write_text("".join(line for line in lines if not line.startswith("bin/")))
+
+
+def _uv() -> str:
+    return shutil.which("uv", path=Path(sys.executable).parent) or "uv"
+
+
 def _requirements() -> str:
     """Return what the operator needs, with hashes; raise HackError where nothing locks it."""
     for folder in (paths.CHECKOUT, *paths.CHECKOUT.parents):
@@ -76,8 +104,7 @@ def _requirements() -> str:
             return locked.part(lock.read_text(), "kopf-runtime")
         if (folder / "uv.lock").is_file():
             options = ("--frozen", "--no-dev", "--no-emit-project", "--no-emit-local")
-            uv = shutil.which("uv", path=Path(sys.executable).parent) or "uv"
-            return output([uv, "export", "--quiet", *options], cwd=paths.CHECKOUT, timeout=120)
+            return output([_uv(), "export", "--quiet", *options], cwd=paths.CHECKOUT, timeout=120)
     raise HackError(
         f"{paths.CHECKOUT}: there is no uv.lock, which says what the image installs; `uv lock` "
         "writes it"

@@ -30,9 +30,9 @@ def _of_the_chart_s_sources() -> dict[Path, str]:
 
 
 def _of_the_charts() -> dict[Path, str]:
-    made = {**chart_docs.files(crds_chart.CHART)}
+    made = {**chart_docs.files(crds_chart.CHART), **manifests.files()}
     if PROJECT.has_olm:
-        made |= {**bundle.files(), **catalog.files(), **manifests.files()}
+        made |= {**bundle.files(), **catalog.files()}
     own = extension.load()
     return made if own is None else {**made, **own.files()}
 

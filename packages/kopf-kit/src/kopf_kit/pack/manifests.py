@@ -16,8 +16,9 @@ from kopf_kit.pack.rendered import Manifest, template
 
 NAME = PROJECT.name
 DEPLOY = PROJECT.built / "deploy"
-#: Objects that the bundle omits, because OLM would refuse it without the Prometheus Operator.
-MONITORING = ("Service", "PodMonitor", "PrometheusRule", "ConfigMap")
+#: What the bundle omits, because OLM would refuse it without the Prometheus Operator.
+MONITORING = DEPLOY / "monitoring.yaml"
+_MONITORING_KINDS = ("Service", "PodMonitor", "PrometheusRule", "ConfigMap")
 _MONITORING_VALUES = bundle.WRITTEN / "monitoring-values.yaml"
 #: What installs the bundle with OLM v1.
 EXTENSION = DEPLOY / "olmv1.yaml"
@@ -28,16 +29,18 @@ SCHEMAS = DEPLOY / "schemas"
 def files() -> dict[Path, str]:
     """Return the contents of the files in deploy/, by path."""
     crds = [manifest for manifest in rendered() if manifest["kind"] == "CustomResourceDefinition"]
-    return {
+    made = {
         DEPLOY / "install.yaml": _dump([namespace(), *rendered()]),
         DEPLOY / "crds.yaml": _dump(crds),
-        DEPLOY / "monitoring.yaml": _dump(monitoring()),
-        EXTENSION: _dump([namespace(), *_users_roles(), _extension()]),
         **{
             SCHEMAS / f"{kind.kind.lower()}_{kind.version}.json": schema(kind)
             for kind in PROJECT.kinds
         },
     }
+    if PROJECT.has_olm:
+        made[MONITORING] = _dump(monitoring())
+        made[EXTENSION] = _dump([namespace(), *_users_roles(), _extension()])
+    return made
 
 
 def rendered() -> list[Manifest]:
@@ -48,7 +51,9 @@ def rendered() -> list[Manifest]:
 def monitoring() -> list[Manifest]:
     """Return the objects that monitor an operator installed by OLM: monitor, alerts, dashboard."""
     everything = template("--skip-tests", "--values", _MONITORING_VALUES)
-    return [without_helm(manifest) for manifest in everything if manifest["kind"] in MONITORING]
+    return [
+        without_helm(manifest) for manifest in everything if manifest["kind"] in _MONITORING_KINDS
+    ]
 
 
 def without_helm(manifest: Manifest) -> Manifest:

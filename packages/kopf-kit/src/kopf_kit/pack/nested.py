@@ -29,7 +29,7 @@ def is_nested(project: Project) -> bool:
 def ensure(project: Project) -> Project:
     """Generate the files of a nested project, unless they are up to date; return the project."""
     if is_nested(project) and not is_current(project):
-        tools.path("helm3")  # here, where one who waits sees that it is built
+        tools.path("helm")  # here, where one who waits sees that it is built
         output(
             [sys.executable, "-m", "kopf_kit", "generate", "--unless-current"],
             cwd=paths.CHECKOUT,
@@ -81,7 +81,10 @@ def leftovers(generated: set[Path]) -> list[Path]:
 
 
 def _sources(project: Project) -> str:
-    """Return a hash of everything that the files of a nested project are generated from."""
+    """Return a hash of everything that the files of a nested project are generated from.
+
+    An author's repository has its environment and the generated files themselves in its folder.
+    """
     runtime = Path(kopf_runtime.__file__).parent
     entries = sorted(project.root.iterdir())
     ours = (each for each in entries if each.name != "build" and not each.name.startswith("."))

@@ -27,7 +27,7 @@ def template(*options: str | Path) -> tuple[Manifest, ...]:
 def text(*options: str | Path) -> str:
     """Return the manifests that Helm installs with these options, with the chart's comments."""
     return output(
-        [tools.path("helm3"), "template", NAME, PROJECT.chart, "--namespace", NAME, *options],
+        [tools.path("helm"), "template", NAME, PROJECT.chart, "--namespace", NAME, *options],
         timeout=60,
     )
 

@@ -83,10 +83,16 @@ def _signing(keys: Keys) -> Sequence[Argument]:
     )
 
 
-def push_owners(chart: str) -> str:
-    """Push what tells Artifact Hub who owns a chart's repository; return it by its digest."""
+def push_owners(chart: str) -> str | None:
+    """Push what tells Artifact Hub who owns a chart's repository; return it by its digest.
+
+    Return None if the repository has no artifacthub-repo.yml.
+    """
+    file = paths.CHECKOUT / "artifacthub-repo.yml"
+    if not file.is_file():
+        return None
     return oci.push_file(
-        paths.CHECKOUT / "artifacthub-repo.yml",
+        file,
         f"{oci.repository(chart)}:{OWNERS}",
         kind="application/vnd.cncf.artifacthub.config.v1+yaml",
         media_type="application/vnd.cncf.artifacthub.repository-metadata.layer.v1.yaml",

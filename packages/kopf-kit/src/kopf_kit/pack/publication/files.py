@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from kopf_kit.pack import bundle, extension, manifests
+from kopf_kit.pack.manifests import MONITORING
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.publication import packages, statements
 from kopf_kit.pack.references import image_parts
@@ -59,20 +60,22 @@ def write(
     texts = {
         "install.yaml": install(release),
         "crds.yaml": (manifests.DEPLOY / "crds.yaml").read_text(),
-        "monitoring.yaml": (manifests.DEPLOY / "monitoring.yaml").read_text(),
+        **({MONITORING.name: MONITORING.read_text()} if PROJECT.has_olm else {}),
         **{file.name: file.read_text() for file in sorted(manifests.SCHEMAS.glob("*.json"))},
         "images.txt": "".join(f"{name} {ref}\n" for name, ref in sorted(published.items())),
         "provenance.json": provenance(release.version, commit, date),
-        "openvex.json": statements.vulnerabilities(release.image, release.version, date),
         **{f"{name}.cdx.json": text for name, text in _of_lock(release, date).items()},
         **_of_packages(built, release.version, date),
         **_of_images(release, date),
         "LICENSE": (paths.CHECKOUT / "LICENSE").read_text(),
     }
+    if statements.VEX.is_file():
+        texts["openvex.json"] = statements.vulnerabilities(release.image, release.version, date)
     for name, text in texts.items():
         (folder / name).write_text(text)
-    for page in (paths.CHECKOUT / "docs").glob("runbooks*.md"):
-        shutil.copy(page, folder)
+    for place in dict.fromkeys((PROJECT.built, PROJECT.root)):
+        for page in (place / "docs").glob("runbooks*.md"):
+            shutil.copy(page, folder)
     for key in public_keys:
         shutil.copy(key, folder)
     (folder / CHECKSUMS).write_text(_checksums(folder))

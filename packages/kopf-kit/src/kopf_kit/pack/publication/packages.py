@@ -76,6 +76,8 @@ def push(collection: str, version: str) -> dict[str, str]:
 
 def locks(built: Iterable[Path]) -> dict[str, str]:
     """Return the part of the lock for each distribution, with those of `built` that it needs."""
+    if not PACKAGES.is_dir():
+        return {}
     lock, built = paths.LOCK.read_text(), list(built)
     found = {}
     for package in _packages(PACKAGES):
