@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kopf_kit.rig import cluster, engine, kind, paths, public_images, versions
+from kopf_kit.rig import cluster, engine, kind, names, paths, public_images, versions
 from kopf_kit.rig.run import HackError
 
 #: How the engine tells of a node that has run without a break.
@@ -46,7 +46,13 @@ def test_kubernetes_chooses_the_node_s_image(minor: str, monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("registry")
 @pytest.mark.parametrize(
-    ("chosen", "runs"), [("1.36", "kindest/node:v1.37.0"), ("", versions.NODES["1.35"])]
+    ("chosen", "runs"),
+    [
+        ("1.36", "kindest/node:v1.37.0"),
+        ("", versions.NODES["1.35"]),
+        ("", f"{names.prefix()}/node:v1.30.1-0123456789"),
+        (versions.OLDEST, f"{names.prefix()}/node:{versions.KUBERNETES}-0123456789"),
+    ],
 )
 def test_a_cluster_of_another_kubernetes_is_created_again(
     chosen: str,

@@ -99,10 +99,10 @@ def is_well(name: str) -> bool:
 
 
 def _is_other_version(image: str) -> bool:
-    """Tell whether a node runs another Kubernetes than the variable KUBERNETES chooses."""
+    """Tell whether a node runs another Kubernetes than KUBERNETES chooses, or is built here."""
     built = f"{names.prefix()}/node:"
-    if image.startswith(built):
-        return not image.startswith(f"{built}{versions.KUBERNETES}-")
+    if image.startswith(built) and not image.startswith(f"{built}{versions.KUBERNETES}-"):
+        return True
     if os.environ.get("KUBERNETES"):
         return f":v{control_plane.chosen()}." not in image
     return image in versions.NODES.values()
