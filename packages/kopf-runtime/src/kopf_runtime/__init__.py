@@ -5,7 +5,7 @@ docs/reliability.md describes it. docs/runtime.md shows an operator of twenty li
 """
 
 from kopf_runtime.declaring import kinds
-from kopf_runtime.declaring.conditions import Status
+from kopf_runtime.declaring.conditions import Condition, Status
 from kopf_runtime.declaring.declaration import (
     AGE,
     READY,
@@ -44,6 +44,7 @@ __all__ = [
     "Child",
     "Client",
     "Column",
+    "Condition",
     "Conditioned",
     "Controller",
     "Fields",

@@ -279,6 +279,25 @@ async def test_a_kind_without_a_class_of_its_own_is_written_to_once(server: ApiS
     assert len(server.writes) == 1
 
 
+@applied
+@pytest.mark.usefixtures("made")
+async def test_a_fast_competitor_is_not_fought_without_a_pause(server: ApiServer) -> None:
+    async def compete() -> None:
+        while True:
+            if text(server) == "hello":
+                server.edit(CONFIG_MAP, CHILD, lambda raw: raw["data"].update(text="altered"))
+            await asyncio.sleep(0.005)
+
+    await quiet(server)
+    written, competing = len(server.writes), asyncio.create_task(compete())
+    await until(lambda: told(server).get("reason") == "BackOff")
+    competing.cancel()
+
+    assert "put right too often" in told(server)["message"]
+    assert len([one for one in server.writes[written:] if "/configmaps/" in one]) <= 7
+    await until(lambda: text(server) == "hello")
+
+
 # --- somebody else's ----------------------------------------------------------------------------
 
 
@@ -337,6 +356,34 @@ async def test_a_child_of_a_former_object_of_the_name_is_waited_for(
         server.remove(kind, CHILD)  # the garbage collector
 
         await until(lambda: text(server) == "hello")
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "text"),
+    [
+        (["example.com/hold"], "held by the finalizer example.com/hold"),
+        ([], "does not end: its node"),
+    ],
+)
+async def test_r5_a_former_child_that_does_not_end_is_told(
+    server: ApiServer, finalizers: list[str], text: str
+) -> None:
+    owner = {"apiVersion": "example.dev/v1", "kind": "Widget", "name": "one", "uid": "former",
+             "controller": True}  # fmt: skip
+    labels = {MANAGED: "message-operator", UID: "former"}
+    kind, former = theirs(
+        widgets.pod, ownerReferences=[owner], labels=labels, finalizers=finalizers,
+        deletionTimestamp="2020-01-01T00:00:00Z",
+    )  # fmt: skip
+    server.put(kind, former)
+    server.put(WIDGET, widget())
+
+    async with operating(server, widgets.controller(widgets.pod)):
+        await until(lambda: told(server).get("reason") == "PodStuckTerminating")
+        await until(lambda: events(server))
+
+    assert text in told(server)["message"]
+    assert events(server) == [("PodStuckTerminating", told(server)["message"])]
 
 
 # --- M6 -----------------------------------------------------------------------------------------

@@ -261,6 +261,30 @@ def test_a_kubeconfig_that_is_missing_is_named_with_what_to_do(
         credentials.find()
 
 
+@pytest.mark.parametrize("user", ["exec: {command: gcloud}", '"exec": {"command": "aws"}'])
+def test_d22_credentials_of_a_plugin_that_cannot_be_run_are_told(
+    user: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(f"""
+        current-context: c
+        contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
+        clusters: [{{name: c, cluster: {{server: "https://127.0.0.1:1"}}}}]
+        users:
+        - name: u
+          user:
+            {user}
+    """)
+    monkeypatch.setenv("KUBECONFIG", str(config))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+    with pytest.raises(kopf.LoginError, match="install the package `kubernetes`"):
+        credentials.find()
+
+    config.write_text(config.read_text().replace(user, ""))
+    assert credentials.find().server == "https://127.0.0.1:1"  # as `kubectl proxy` is used
+
+
 def found(token: str) -> Callable[[], kopf.ConnectionInfo]:
     return lambda: kopf.ConnectionInfo(server="http://unused", token=token)
 

@@ -9,11 +9,12 @@ import pytest
 from aiohttp import web
 
 import kopf_runtime as kr
-from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE
+from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, POD
+from kopf_runtime.declaring.records import MANAGED_BY
 from kopf_runtime.process.engine import Engine
 from runtime.widgets import Raw, ready
 from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import Operator, operating
+from tests.support.running import NAME, Operator, operating
 from tests.support.waiting import until
 
 TENANT = kr.Kind("example.dev", "v1", "tenants", "Tenant", namespaced=False)
@@ -182,3 +183,28 @@ async def test_nothing_more_is_written_in_a_namespace_once_its_label_is_gone(
         await until(lambda: told(server)[0] == "NamespaceNotServed")
 
     assert child(server, "ours") is None
+
+
+async def test_nobody_slips_in_grandchildren_from_a_namespace_without_children(
+    server: ApiServer,
+) -> None:
+    one = controller()
+    one.watches(POD, project=lambda _: None)
+
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        return kr.Status(True, "Seen", ", ".join(pod.key[0] for pod in seen.grandchildren[POD]))
+
+    put(server, "ours")
+    async with running(server, kr.Settings(), one):
+        await until(lambda: told(server)[0] == "Seen")
+        uid = (server.get(TENANT, KEY) or {})["metadata"]["uid"]
+        marks = {
+            "labels": {MANAGED_BY: NAME, "example.dev/tenant-uid": uid},
+            "annotations": {"example.dev/tenant-name": "one"},
+        }
+        for namespace in ("theirs", "ours"):
+            server.put(POD, {"metadata": {"namespace": namespace, "name": "p", **marks}})
+
+        await until(lambda: "ours" in told(server)[1])
+    assert told(server)[1] == "ours"

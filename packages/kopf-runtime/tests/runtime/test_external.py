@@ -620,3 +620,15 @@ async def test_a_finalizer_that_somebody_else_races_for_is_set_without_losing_th
         await until(lambda: is_booked(server))
 
     assert finalizers(server) == ["theirs/one", FINALIZER]
+
+
+async def test_calls_that_a_start_made_together_do_not_stay_together(
+    server: ApiServer, service: BookingService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("random.uniform", lambda _, most: most)
+    server.put(TICKET, ticket())
+    one = controller(every=60.0)
+    async with operating(server, one, settings=settings(service)):
+        await until(lambda: is_booked(server))
+
+        assert 0.0 < (one._external.due(KEY) or 0.0) <= 54.0

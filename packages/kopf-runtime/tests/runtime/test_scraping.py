@@ -1,6 +1,7 @@
 """/metrics over real TLS: who may scrape it, and what strangers cost."""
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import AsyncIterator
@@ -232,6 +233,23 @@ async def test_made_up_tokens_cost_a_bounded_number_of_reviews_and_shut_nobody_o
         assert await scraper.status("good") == 200
 
 
+async def test_d19_who_floods_from_one_address_locks_out_no_other(
+    server: ApiServer, reviews: Reviews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scrapers, "REFILL", 3600.0)
+    async with connected(server) as client:
+        gate = scrapers.Scrapers(client)
+
+        async def flood(*addresses: str) -> list[int]:
+            tokens = enumerate(addresses, len(reviews.asked))
+            return [(await gate.judge(f"Bearer made-up-{n}", one)).status for n, one in tokens]
+
+        assert (await flood(*["10.0.0.1"] * 100)).count(401) == scrapers.BURST
+        assert (await gate.judge("Bearer good", "10.0.0.2")).status == 200
+        many = await flood(*(f"10.0.{number // 100}.{number % 100}" for number in range(1000)))
+        assert many.count(401) < scrapers.BURST * scrapers.ALL
+
+
 async def test_strangers_are_let_in_again_when_the_flood_is_over(
     server: ApiServer, reviews: Reviews, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,6 +306,24 @@ async def test_idle_connections_are_bounded_and_shut_out_neither_scrapes_nor_pro
             for _, writer in idle:
                 writer.close()
             await asyncio.gather(*ends, return_exceptions=True)
+
+
+def test_d21_a_flood_from_one_address_shuts_out_no_other() -> None:
+    with listen("127.0.0.1", 0) as listener, contextlib.ExitStack() as stack:
+
+        def connect(address: str) -> socket.socket:
+            server, source = ("127.0.0.1", listener.getsockname()[1]), (address, 0)
+            one = stack.enter_context(socket.create_connection(server, source_address=source))
+            stack.enter_context(listener.accept()[0])
+            return one
+
+        probe = connect("127.0.0.2")
+        for _ in range(100):
+            connect("127.0.0.1")
+
+        probe.setblocking(False)
+        with pytest.raises(BlockingIOError):  # it is open, and waits for its answer
+            probe.recv(1)
 
 
 @pytest.mark.parametrize("host", ["", "127.0.0.1"])

@@ -333,3 +333,41 @@ async def test_a_status_that_cannot_be_told_is_told(
     assert (told["status"], told["reason"]) == ("False", "InvalidStatus")
     assert told["message"].startswith(f"the status failed: {why}")
     assert ready(server.get(WIDGET, KEY))["status"] == "True"
+
+
+# --- D16 ----------------------------------------------------------------------------------------
+
+
+def with_conditions(*own: kr.Condition) -> kr.Status:
+    return kr.Status(True, "Fine", "Fine.", conditions=own)
+
+
+def test_d16_an_author_may_have_conditions_beside_ready() -> None:
+    up, unknown = kr.Condition("Available", True, "Up"), kr.Condition("Backup", None, "NotYet")
+    former = conditions.build({"conditions": [{"type": "Theirs"}]}, 1, with_conditions(up, unknown))
+    for one in former["conditions"]:
+        one["lastTransitionTime"] = "long ago"
+
+    down = kr.Condition("Available", False, "Down", "It does not answer.")
+    now = conditions.build(former, 2, with_conditions(unknown, down))["conditions"]
+
+    assert [(one["type"], one.get("status"), one["lastTransitionTime"] == "long ago")
+            for one in now] == [
+        ("Theirs", None, True), ("Backup", "Unknown", True), ("Available", "False", False),
+        ("Ready", "True", True),
+    ]  # fmt: skip
+    assert now[2]["message"] == "It does not answer."
+    assert now[2]["observedGeneration"] == 2
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        with_conditions(kr.Condition("Ready", True, "Up")),
+        with_conditions(kr.Condition("A", True, "Up"), kr.Condition("A", False, "Down")),
+        kr.Status(True, "Fine", "", fields={"conditions": []}),
+    ],
+)
+def test_d16_conditions_that_cannot_be_meant_are_an_error(status: kr.Status) -> None:
+    with pytest.raises(ValueError, match="conditions need a type of their own"):
+        conditions.build({}, 1, status)

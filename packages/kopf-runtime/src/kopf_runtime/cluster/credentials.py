@@ -9,6 +9,7 @@ import hashlib
 import importlib.util
 import logging
 import os
+import re
 import ssl
 import time
 from pathlib import Path
@@ -20,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 TOKEN_AGE = 60.0  # seconds; the kubelet rotates a token at 80% of its hour or more
 UNAUTHORIZED = 1.0  # minimum number of seconds between two reads of the credentials after a 401
+#: Where a kubeconfig names a program that fetches the user's credentials.
+_PLUGIN = re.compile(r"""^\W*(exec|auth-provider)["']?:""", re.MULTILINE)
 
 
 def find() -> kopf.ConnectionInfo:
@@ -47,11 +50,22 @@ def find() -> kopf.ConnectionInfo:
             info = kopf.login_via_client(**arguments)
         else:
             info = kopf.login_with_kubeconfig(**arguments)
+            if not _authenticates(info) and any(
+                _PLUGIN.search(one.expanduser().read_text()) for one in files
+            ):
+                raise kopf.LoginError(
+                    "a plugin has its credentials; install the package `kubernetes`, which runs it"
+                )
     except Exception as error:
         raise kopf.LoginError(f"cannot use the kubeconfig {source}: {error}") from error
     if info is None or not info.server:
         raise kopf.LoginError(f"cannot use the kubeconfig {source}: it names no server")
     return info
+
+
+def _authenticates(info: kopf.ConnectionInfo | None) -> bool:
+    given = ("token", "username", "certificate_path", "certificate_data")
+    return any(getattr(info, name, None) for name in given)
 
 
 class Credentials:

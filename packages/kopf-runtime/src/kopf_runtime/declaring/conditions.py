@@ -5,6 +5,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +16,18 @@ from msgspec import Struct
 #: The CRD's limit of conditions; if there are more, the oldest ones set by others are removed.
 CONDITIONS = 16
 _MESSAGE = 1024  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition of an author's own; `Ready` is the runtime's."""
+
+    #: A CamelCase word, such as `Available`.
+    type: str
+    #: Whether it holds; None if that is unknown.
+    status: bool | None
+    reason: str
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +45,30 @@ class Status:
     transient: bool = False
     #: Seconds after which to requeue the object, at least one; None if that is not needed.
     requeue_after: float | None = None
+    #: Conditions beside `Ready`; one that is not returned any more stays as it was.
+    conditions: Sequence[Condition] = ()
 
 
 def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any]:
-    """Return the new status of an object, given the former one."""
+    """Return the new status of an object, given the former one; raise `ValueError`."""
+    whole = Condition("Ready", now.ready, now.reason, now.message)
+    ours = {one.type: one for one in (*now.conditions, whole)}
+    fields = msgspec.to_builtins(now.fields, str_keys=True, order="deterministic")
+    if len(ours) <= len(now.conditions) or "conditions" in fields:
+        raise ValueError("conditions need a type of their own each, and kr.Status(conditions=…)")
     conditions = former.get("conditions")
     listed = [c for c in conditions if isinstance(c, dict)] if isinstance(conditions, list) else []
-    others = [c for c in listed if c.get("type") != "Ready"]
-    if len(others) >= CONDITIONS:
+    others = [c for c in listed if c.get("type") not in ours]
+    if len(others) > (most := max(0, CONDITIONS - len(ours))):
         others.sort(key=lambda c: str(c.get("lastTransitionTime")), reverse=True)
-        del others[CONDITIONS - 1 :]
-    condition = _condition(ready(former), generation, now)
-    fields = msgspec.to_builtins(now.fields, str_keys=True, order="deterministic")
+        del others[most:]
+    before = {c["type"]: c for c in listed if c.get("type") in ours}
+    mine = [_condition(before.get(name, {}), generation, one) for name, one in ours.items()]
     return {
         **{name: value for name, value in former.items() if name not in fields},
         **_stored(fields),
         "observedGeneration": generation,
-        "conditions": [*others, condition],
+        "conditions": [*others, *mine],
     }
 
 
@@ -77,12 +97,12 @@ def difference(former: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]
     return patch
 
 
-def _condition(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any]:
-    """Return the Ready condition; `lastTransitionTime` changes only with its status."""
-    status = "True" if now.ready else "False"
+def _condition(former: dict[str, Any], generation: int, now: Condition) -> dict[str, Any]:
+    """Return a condition; its `lastTransitionTime` changes only with its status."""
+    status = "Unknown" if now.status is None else str(bool(now.status))
     since = former.get("lastTransitionTime") if former.get("status") == status else None
     return {
-        "type": "Ready",
+        "type": now.type,
         "status": status,
         # Most reasons come from the API server or the kubelet; a condition allows only one word.
         "reason": re.sub(r"[^A-Za-z0-9]", "", now.reason).lstrip("0123456789")[:256] or "Unknown",

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import logging
 import time
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,8 +26,10 @@ ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 ALLOWED, REFUSED = 60.0, 10.0
 #: Number of cached answers.
 KEPT = 256
-#: Unknown tokens that are reviewed at once, and seconds for one more.
+#: Unknown tokens that are reviewed at once, and seconds for one more, by the client's address.
 BURST, REFILL = 10, 1.0
+#: How many times as many all addresses together may have, and how many of them are remembered.
+ALL, ADDRESSES = 8, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +74,10 @@ class Scrapers:
         self._client = client
         self._answers: dict[bytes, Answer] = {}  # by the token's hash, oldest first
         self._reviews: dict[bytes, asyncio.Task[Answer]] = {}
-        self._budget, self._budget_at = float(BURST), time.monotonic()
+        # What is left and since when, by address; the empty one is for all together.
+        self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    async def judge(self, authorization: str) -> Answer:
+    async def judge(self, authorization: str, address: str = "") -> Answer:
         """Return the answer for a request's Authorization header, which may be empty."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip() or not token.isascii():
@@ -84,7 +88,8 @@ class Scrapers:
             return former
         if key not in self._reviews:
             known = former is not None and former.known
-            if not known and not self._affordable():
+            # Who floods from one address uses up its own budget, and nobody else's.
+            if not known and not (self._affordable(address or "-") and self._affordable("", ALL)):
                 return Answer(429, "Too many unknown tokens at once: try again later.")
             review = asyncio.create_task(self._review(key, token.strip(), known), name="scraper")
             review.add_done_callback(lambda _: self._reviews.pop(key))
@@ -92,12 +97,15 @@ class Scrapers:
         # A scraper that gives up must not cancel the review for others that wait for it.
         return await asyncio.shield(self._reviews[key])
 
-    def _affordable(self) -> bool:
-        """Take one from the budget for unknown tokens; return False if it is empty."""
+    def _affordable(self, address: str, times: int = 1) -> bool:
+        """Take one from a budget for unknown tokens; return False if it is empty."""
         now = time.monotonic()
-        budget = min(float(BURST), self._budget + (now - self._budget_at) / REFILL)
-        self._budget, self._budget_at = (budget - 1 if budget >= 1 else budget), now
-        return budget >= 1
+        left, since = self._budgets.pop(address, (float(BURST * times), now))
+        left = min(float(BURST * times), left + (now - since) * times / REFILL)
+        self._budgets[address] = (left - 1 if left >= 1 else left), now
+        if len(self._budgets) > ADDRESSES:
+            del self._budgets[next(one for one in self._budgets if one)]
+        return left >= 1
 
     async def _review(self, key: bytes, token: str, known: bool) -> Answer:
         """Ask the API server about a token, and cache the answer."""

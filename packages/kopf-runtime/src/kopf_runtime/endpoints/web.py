@@ -9,6 +9,7 @@ import logging
 import socket
 import ssl
 import weakref
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -32,25 +33,29 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Listener(socket.socket):
-    """Accepts connections, and closes the oldest one when there are too many.
+    """Accepts connections, and closes one when there are too many.
 
-    A connection takes memory before it sends anything: 300 KiB for TLS. A scrape or a probe, which
-    is short, still gets through.
+    A connection takes memory before it sends anything: 300 KiB for TLS. It is the oldest one of the
+    address that has the most: a scrape or a probe gets through, whoever else floods.
     """
 
     def __init__(self, fileno: int) -> None:
         super().__init__(fileno=fileno)
-        self._accepted: list[weakref.ref[socket.socket]] = []
+        self._accepted: list[tuple[weakref.ref[socket.socket], str]] = []
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a connection; close the oldest one if there are too many."""
+        """Accept a connection; close another one if there are too many."""
         connection, address = super().accept()
-        found = [one for reference in self._accepted if (one := reference()) is not None]
-        alive = [one for one in found if one.fileno() >= 0]
+        found = [(one, host) for reference, host in self._accepted if (one := reference())]
+        alive = [(one, host) for one, host in found if one.fileno() >= 0]
         if len(alive) >= MAX_CONNECTIONS:
+            most = Counter(host for _, host in alive).most_common(1)[0][0]
+            oldest = next(one for one in alive if one[1] == most)
+            alive.remove(oldest)
             with contextlib.suppress(OSError):  # it is closed already
-                alive.pop(0).shutdown(socket.SHUT_RDWR)
-        self._accepted = [weakref.ref(one) for one in (*alive, connection)]
+                oldest[0].shutdown(socket.SHUT_RDWR)
+        alive.append((connection, address[0]))
+        self._accepted = [(weakref.ref(one), host) for one, host in alive]
         return connection, address
 
 
@@ -148,7 +153,9 @@ class Server:
 
     async def _answer(self, request: web.Request) -> web.Response:
         if self._scrapers is not None:
-            judged = await self._scrapers.judge(request.headers.get("Authorization", ""))
+            judged = await self._scrapers.judge(
+                request.headers.get("Authorization", ""), request.remote or ""
+            )
             if judged.status != 200:
                 headers = {"WWW-Authenticate": "Bearer"} if judged.status == 401 else {}
                 return web.Response(status=judged.status, text=judged.text, headers=headers)

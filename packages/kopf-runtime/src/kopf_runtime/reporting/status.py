@@ -403,7 +403,12 @@ class StatusReporter:
         if trouble is not None and not owner.wanted:  # which are wanted may be unknown
             seen = tuple(c for source in self._children.values() for c in _sorted(source, owner))
         unready = tuple(f"{c.kind.kind} {c.key[1]}: {why}" for c in seen if (why := _unready(c)))
-        further = {kind: _sorted(source, owner) for kind, source in self._grandchildren.items()}
+        # Anybody may label an object as a grandchild, but only where they may create one.
+        places = {owner.key[0], *(c.key[0] for c in seen)}
+        further = {
+            kind: [one for one in _sorted(source, owner) if one.key[0] in places]
+            for kind, source in self._grandchildren.items()
+        }
         outcome = owner.outcome.value if owner.outcome is not None else None
         observed = Observed(
             owner, seen, trouble, self._client.now(), further, unready, missing, outcome

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from kopf_runtime.declaring.errors import ApiError, RetryError
 from kopf_runtime.declaring.kinds import Kind
-from kopf_runtime.declaring.records import Update, Wanted
+from kopf_runtime.declaring.records import Child, Plan, Step, Update, Wanted
 
 #: Minimum seconds before a retry after a conflict: somebody else's object is not watched.
 CONFLICT = 5.0
+#: Seconds after the end of its grace period from which a child counts as stuck.
+OVERDUE = 30.0
 #: Minimum seconds before a retry of an invalid plan.
 INVALID = 60.0
 
@@ -105,9 +107,29 @@ def terminating(kind: Kind, message: str, again: float) -> StopError:
     return _stop(f"{kind.kind}Terminating", message, again)
 
 
-def back_off(wanted: Wanted, why: str, again: float) -> StopError:
-    """Return the error for a child that is replaced too often."""
-    text = f"{wanted} was replaced too often: {why}. "
+def former_left(word: str, child: Child, now: float) -> StopError:
+    """Return the error for a child of an object that is gone."""
+    kind, name = child.kind.kind, child.key[1]
+    held = ", ".join(child.finalizers)
+    overdue = child.deleting and now > child.deadline + OVERDUE
+    if not child.deleting:
+        text = f"The former {word}'s {kind} waits for the garbage collector."
+        text += f" If it stays, delete the {kind} {name}."
+    elif not overdue:
+        text = f"The former {word}'s {kind} is about to go."
+    elif held:
+        text = f"The former {word}'s {kind} is held by the finalizer {held}. "
+        text += "It is replaced once that is removed; ask its owner."
+    else:
+        text = f"The former {word}'s {kind} does not end: its node has not confirmed it. "
+        text += f"If that is lost, delete the Node, or the {kind} {name} by force."
+    return _stop(f"{kind}{'Stuck' * overdue}Terminating", text, CONFLICT, final=overdue)
+
+
+def back_off(wanted: Wanted, step: Plan, again: float) -> StopError:
+    """Return the error for a child that is replaced, or changed in place, too often."""
+    done = "put right" if step.step is Step.APPLY else "replaced"
+    text = f"{wanted} was {done} too often: {step.why}. "
     text += "The next one follows after a pause."
     return StopError(Trouble("BackOff", text), RetryError(text, pause=again), paused=True)
 

@@ -58,10 +58,26 @@ class Pace:
 
     def __init__(self) -> None:
         self._former: OrderedDict[tuple[Kind, Key], Former] = OrderedDict()
+        # How many times in a row a child was put right in place, and when it was last, by uid.
+        self._healed: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def wait(self, child: Child, plan: Plan, now: float) -> float:
         """Return the seconds until the child may be replaced as planned."""
         return max(0.0, _until(child, _replaced(child, plan)) - now)
+
+    def heal(self, child: Child, now: float) -> float:
+        """Return the seconds until a child may be put right in place; 0 counts as done.
+
+        Others may change it whenever the operator does.
+        """
+        count, at = self._healed.pop(child.uid, (0, now))
+        if now - at > STAYED + 2 * pause(count):
+            count = 0
+        wait = at + pause(count) - now if count else 0.0
+        self._healed[child.uid] = (count, at) if wait > 0 else (min(count + 1, MAX_COUNT), now)
+        if len(self._healed) > REMEMBERED:
+            self._healed.popitem(last=False)
+        return wait
 
     def lost(self, kind: Kind, child: Child, now: float) -> None:
         """Record that a child is gone, unless the operator deleted it."""

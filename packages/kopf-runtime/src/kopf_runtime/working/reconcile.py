@@ -183,6 +183,8 @@ class Reconciler:
 
     async def _apply(self, owner: Owner, wanted: Wanted, child: Child, step: Plan) -> None:
         """Change a child in place."""
+        if step.reason == "Healed":
+            self._pause(self._pace.heal(child, self._client.now()), wanted, step)
         if step.verify:
             await self._applier.verify(owner)
         applying = self._applier.apply(owner, wanted, child, self._owned[wanted.kind].update)
@@ -205,8 +207,7 @@ class Reconciler:
     def _wait_for(self, kind: Kind, child: Child, owner: Owner) -> None:
         """Requeue because of a child that is being deleted, unless a watch reports its end."""
         if child.controller_uid != owner.uid:
-            text = f"The former {self._word}'s {kind.kind} is about to go."
-            raise troubles.terminating(kind, text, troubles.CONFLICT)
+            raise troubles.former_left(self._word, child, self._client.now())
         if not child.watched:
             raise troubles.terminating(kind, f"The former {kind.kind} is about to end.", SETTLE)
 
@@ -231,7 +232,7 @@ class Reconciler:
     def _pause(self, seconds: float, wanted: Wanted, step: Plan) -> None:
         """Raise `StopError` if the next step has to wait."""
         if seconds > 0:
-            raise troubles.back_off(wanted, step.why, seconds)
+            raise troubles.back_off(wanted, step, seconds)
 
     def _lives(self, uid: str) -> bool:
         return any(one.uid == uid for one in self._owners.cache)
