@@ -39,7 +39,10 @@ _ON_OUR_RUNTIME: dict[str, tuple[str, tuple[Path, ...]]] = {
         "memcached_operator",
         (paths.CHECKOUT / "examples" / "memcached" / "operator",),
     ),
-    "flightticket": ("flighttickets", (paths.CHECKOUT / "examples" / "flightticket",)),
+    "flightticket": (
+        "flightticket_operator",
+        (paths.CHECKOUT / "examples" / "flightticket" / "operator",),
+    ),
 }
 
 

@@ -7,11 +7,11 @@ from kopf_kit.rig import registry
 from tests.support.console import Block, blocks
 
 CHECKOUT = Path(__file__).parents[2]
-#: The first page, the tutorial, the guides, the runbooks, and what charts, examples and OLM tell.
-#: Korean pages have the same commands, and the examples' charts are of the same template.
+#: The first page, the tutorial, the guides, the runbooks, and what charts and OLM tell.
+#: Korean pages have the same commands; the examples have the pages of every author.
 PAGES = sorted(
     str(page.relative_to(CHECKOUT))
-    for pattern in ("*.md", "docs/*.md", "charts/*/*.md", "examples/*/*.md", "olm/*.md")
+    for pattern in ("*.md", "docs/*.md", "charts/*/*.md", "olm/*.md")
     for page in CHECKOUT.glob(pattern)
     if not page.name.endswith(".ko.md")
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Builds the booking service and installs it in the kind cluster, with a token for the operator.
 
-    .venv/bin/python -m examples.flightticket.booking.install
+    uv run python -m booking.install
 
 The end-to-end tests install it the same way. Elsewhere, build the image of `Dockerfile`, push it to
 your registry, and install the chart with `--set image=…`; it needs two Secrets, as here.
@@ -102,7 +102,7 @@ def _main() -> None:
     install(cluster)
     say(
         f"The booking service runs in the namespace {NAMESPACE}. Install the operator:\n"
-        "  make deploy PROJECT=examples/flightticket"
+        "  make deploy"
     )
 
 

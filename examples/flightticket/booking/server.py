@@ -330,7 +330,7 @@ def main() -> None:
         Server((options.counter_host, options.counter_port), Counter, office) as counter,
     ):
         desk = f"http://{options.counter_host}:{counter.server_port}"
-        print(f"http://{options.host}:{clients.server_port}", desk, flush=True)  # noqa: T201
+        print(f"http://{options.host}:{clients.server_port}", desk, flush=True)
         threading.Thread(target=counter.serve_forever, daemon=True).start()
         clients.serve_forever()
 

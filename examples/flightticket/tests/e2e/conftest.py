@@ -1,7 +1,6 @@
-"""What these tests stand on: the booking service and the operator in the tests' own cluster."""
+"""What these tests stand on: the booking service, beside the operator in the tests' cluster."""
 
 import json
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -10,50 +9,38 @@ from http.client import HTTPConnection
 from typing import Any
 
 import pytest
+from kopf_kit.commands import crd
+from kopf_kit.rig.cluster import Cluster
+from kopf_kit.testing.installed import HOME, Installed, Kubectl
 
-from examples.flightticket.booking import install as booking
-from kopf_kit.commands import crd, deploy
-from kopf_kit.commands.operators import NAMESPACE, RELEASE
-from kopf_kit.rig import cluster as clusters
-from tests.e2e.kube import WAIT, ExistingCluster, Kube
+from booking import install as booking
 
-#: Where the FlightTickets of the tests are.
-HOME = "flighttickets-e2e"
+WAIT = "--timeout=300s"
 
 
 @pytest.fixture(scope="session")
-def kube() -> Iterator[Kube]:
-    """The cluster, with service, operator and an empty namespace; all of them go at the end."""
-    if os.environ.get("INSTALLED_BY") == "olm":
-        pytest.skip("they need the operator's Secret where Helm installs it; test_olm.py ran")
-    made = clusters.up(clusters.TEST_NAME)
-    kube = Kube(ExistingCluster(made.name, made.kubeconfig, made.kubectl), made.helm)
-    _clean(kube, made)
-    booking.install(made)
-    deploy.install(made, "--set=networkPolicy.enabled=true")
-    kube.kubectl("create", "namespace", HOME)
-    yield kube
-    _clean(kube, made)
+def helm_options(e2e_cluster: Cluster) -> Iterator[tuple[str, ...]]:
+    """Have the booking service in the cluster before the operator is installed, and after it."""
+    _let_go(Kubectl(e2e_cluster, HOME))
+    booking.remove(e2e_cluster)
+    booking.install(e2e_cluster)
+    yield ("--set=networkPolicy.enabled=true",)
+    booking.remove(e2e_cluster)
 
 
-def _clean(kube: Kube, made: clusters.Cluster) -> None:
-    """Remove it all, also what an interrupted run left: its FlightTickets have finalizers."""
-    kube.helm("uninstall", RELEASE, "-n", NAMESPACE, "--ignore-not-found", "--wait")
-    if crd.is_there(made):
-        for name in kube.kubectl("-n", HOME, "get", "ft", "-o", "name").split():
+def _let_go(kubectl: Kubectl) -> None:
+    """Take their finalizers from the FlightTickets of an interrupted run."""
+    if crd.is_there(kubectl.cluster):
+        for ticket in kubectl.get("ft")["items"]:
             free = '--patch={"metadata":{"finalizers":null}}'
-            kube.kubectl("-n", HOME, "patch", "--type=merge", free, "--", name)
-    kube.kubectl("delete", "namespace", HOME, "--ignore-not-found", "--timeout=120s")
-    crd.delete(made)
-    booking.remove(made)
-    kube.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
+            kubectl("patch", "--type=merge", free, "--", "ft", ticket["metadata"]["name"])
 
 
 class BookingService:
     """The booking service, and its counter."""
 
-    def __init__(self, kube: Kube) -> None:
-        self._kube = kube
+    def __init__(self, cluster: Cluster) -> None:
+        self.kubectl = Kubectl(cluster, booking.NAMESPACE)
 
     def fail(self, *faults: dict[str, Any]) -> None:
         """Have these faults from now on, and no others; what was held goes on."""
@@ -75,16 +62,13 @@ class BookingService:
     def down(self) -> Iterator[None]:
         """Have no service for a while."""
         scale = ("scale", f"statefulset/{booking.RELEASE}")
-        self._kubectl(*scale, "--replicas=0")
+        self.kubectl(*scale, "--replicas=0")
         try:
-            self._kubectl("wait", "--for=delete", f"pod/{booking.RELEASE}-0", WAIT)
+            self.kubectl("wait", "--for=delete", f"pod/{booking.RELEASE}-0", WAIT)
             yield
         finally:
-            self._kubectl(*scale, "--replicas=1")
-            self._kubectl("rollout", "status", f"statefulset/{booking.RELEASE}", WAIT)
-
-    def _kubectl(self, *arguments: str) -> None:
-        self._kube.kubectl("-n", booking.NAMESPACE, *arguments)
+            self.kubectl(*scale, "--replicas=1")
+            self.kubectl("rollout", "status", f"statefulset/{booking.RELEASE}", WAIT)
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         with self._counter() as connection:
@@ -97,10 +81,8 @@ class BookingService:
     @contextmanager
     def _counter(self) -> Iterator[HTTPConnection]:
         """Reach the counter as a person does: it listens in the Pod alone."""
-        cluster = self._kube.cluster
-        command = [str(cluster.kubectl_path), "--kubeconfig", str(cluster.kubeconfig_path)]
-        forward = [*command, "-n", booking.NAMESPACE, "port-forward", f"pod/{booking.RELEASE}-0"]
-        with subprocess.Popen([*forward, ":8081"], stdout=subprocess.PIPE, text=True) as process:
+        forward = self.kubectl.command("port-forward", f"pod/{booking.RELEASE}-0", ":8081")
+        with subprocess.Popen(forward, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
             try:
                 assert process.stdout is not None
                 port = re.search(r"127\.0\.0\.1:(\d+)", process.stdout.readline())
@@ -112,8 +94,8 @@ class BookingService:
 
 
 @pytest.fixture
-def service(kube: Kube) -> Iterator[BookingService]:
+def service(e2e_cluster: Cluster, installed: Installed) -> Iterator[BookingService]:
     """The booking service; what a test has fail is well again after it."""
-    one = BookingService(kube)
+    one = BookingService(e2e_cluster)
     yield one
     one.fail()

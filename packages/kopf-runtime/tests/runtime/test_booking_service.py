@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from examples.flightticket.booking import server
-from tests.support.booking_service import TOKEN, BookingService, booking_service
+from examples.flightticket.booking.process import TOKEN, BookingService, booking_service
 
 BEARER = f"Authorization: Bearer {TOKEN}"
 

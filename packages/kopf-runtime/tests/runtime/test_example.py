@@ -14,18 +14,18 @@ import pytest
 import yaml
 
 import kopf_runtime as kr
+from examples.flightticket.booking.process import booking_service
 from kopf_kit.rig import paths
 from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
 from kopf_runtime.process.manager import _has_handlers
 from runtime.widgets import ready
 from tests.support.api_server import LEASE, ApiServer
-from tests.support.booking_service import booking_service
 from tests.support.waiting import until
 
 CHECKOUT = Path(__file__).parents[4]
 MEMCACHED = CHECKOUT / "examples" / "memcached"
 EXAMPLE = CHECKOUT / "examples" / "greeting" / "greetings.py"
-FLIGHT_TICKETS = CHECKOUT / "examples" / "flightticket" / "flighttickets.py"
+FLIGHT_TICKETS = CHECKOUT / "examples" / "flightticket" / "operator"
 GREETING = Kind("example.dev", "v1", "greetings", "Greeting")
 FLIGHT_TICKET = Kind("flights.com", "v1", "flighttickets", "FlightTicket")
 KEY, CHILD = ("ns", "one"), ("ns", "greeting-one")
@@ -202,8 +202,10 @@ async def test_the_operator_that_calls_what_is_outside(server: ApiServer, tmp_pa
         variables: dict[str, Any] = {
             "FLIGHTTICKET_OPERATOR_BOOKING_URL": service.url,
             "FLIGHTTICKET_OPERATOR_BOOKING_TOKEN_PATH": str(service.tokens),
+            "PYTHONPATH": os.pathsep.join((str(FLIGHT_TICKETS), paths.python_path(CHECKOUT))),
         }
-        async with process(server, tmp_path, *PYTHON, str(FLIGHT_TICKETS), **variables):
+        command = (*PYTHON, "-m", "flightticket_operator")
+        async with process(server, tmp_path, *command, **variables):
             await until(lambda: told(server).get("reason") == "Booked", seconds=60)
             held = (server.get(FLIGHT_TICKET, KEY) or {})["metadata"]["finalizers"]
             assert held == ["flights.com/flightticket-operator"]
@@ -220,7 +222,7 @@ def test_the_page_shows_the_examples_as_they_are() -> None:
     page = (CHECKOUT / "docs" / "runtime.md").read_text()
     shown = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     memcacheds = (MEMCACHED / "operator" / "memcached_operator" / "operator.py").read_text()
-    flight_tickets = FLIGHT_TICKETS.read_text()
+    flight_tickets = (FLIGHT_TICKETS / "flightticket_operator" / "operator.py").read_text()
 
     assert EXAMPLE.read_text() in shown
     assert len([part for part in shown if part in memcacheds]) == 2

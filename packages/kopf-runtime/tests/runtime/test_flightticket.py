@@ -14,12 +14,12 @@ from typing import Any
 
 import aiohttp
 import pytest
+from flightticket_operator import operator as flighttickets
 
-from examples.flightticket import flighttickets
+from examples.flightticket.booking.process import TOKEN, BookingService, booking_service
 from kopf_runtime.process.engine import Engine
 from runtime.widgets import Raw, ready
 from tests.support.api_server import ApiServer
-from tests.support.booking_service import TOKEN, BookingService, booking_service
 from tests.support.running import operating
 from tests.support.waiting import in_virtual_time, now, until
 

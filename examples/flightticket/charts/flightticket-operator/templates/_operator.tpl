@@ -27,15 +27,16 @@
 {{- define "flightticket-operator.validateOwn" -}}
 {{- end }}
 
-{{/* The alerts beyond the runtime's, from (dict "ours" <selector of this operator's samples>). */}}
+{{/* The alerts beyond the runtime's, from (dict "ours" <selector of this operator's samples>). Each links
+to its section in docs/runbooks.md, which gets those of docs/runbooks.md.in: write them there. */}}
 {{- define "flightticket-operator.ownAlerts" }}
 {{- end }}
 
 {{/* How one sees it work, in a namespace that is watched. */}}
 {{- define "flightticket-operator.walkthrough" -}}
-kubectl -n {{ . }} apply -f - <<'FLIGHTTICKET'
+kubectl -n {{ . }} apply -f - <<'END'
 {{ include "flightticket-operator.sample" . }}
-FLIGHTTICKET
+END
 
 3. Watch it:
 

@@ -32,7 +32,7 @@ def reference() -> str:
 
 
 def build(ref: str | None = None, file: Path | None = None, *, revision: str | None = None) -> str:
-    """Build the image, or that of another Dockerfile of the checkout, and return its name.
+    """Build the image, or that of another Dockerfile, in its folder; return its name.
 
     Its label has the revision, by default the commit that is checked out.
     """
@@ -40,7 +40,7 @@ def build(ref: str | None = None, file: Path | None = None, *, revision: str | N
     names = platforms.requested()
     public_images.choice()
     engine.up()
-    context = paths.CHECKOUT if file else dockerfile.context()
+    context = file.parent if file else dockerfile.context()
     file = file or dockerfile.file()
     arguments = {"VERSION": PROJECT.version, "REVISION": revision or _revision()}
     if public_images.are_in_reach():

@@ -6,25 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kopf_kit.testing.installed import Installed, Kubectl
+from kopf_kit.testing.waiting import wait_until
 
-from examples.flightticket.booking import install as booking
-from examples.flightticket.tests.e2e.conftest import HOME, BookingService
-from kopf_kit.commands.operators import NAMESPACE, RELEASE
-from tests.e2e.kube import WAIT, Kube, Object
-from tests.e2e.waiting import wait_until
+from booking import install as booking
+from tests.e2e.conftest import BookingService
 
-SAMPLE = Path(__file__).parents[2] / "sample.yaml"
+SAMPLE = Path(__file__).parents[2] / "examples" / "sample.yaml"
+WAIT = "--timeout=300s"
 #: What is edited of a FlightTicket to have the operator look at its booking at once.
 LOOK = "flights.com/look"
 NEWER = "n3w3r-t0k3n"
 
 
-def kubectl(kube: Kube, *arguments: str, stdin: str | None = None) -> str:
-    return kube.kubectl("-n", HOME, *arguments, stdin=stdin)
-
-
-def get(kube: Kube, name: str) -> Object:
-    found: Object = json.loads(kubectl(kube, "get", "ft", name, "-o", "json"))
+def get(kubectl: Kubectl, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = kubectl.get("ft", name)
     return found
 
 
@@ -36,23 +32,23 @@ def manifest(name: str, **spec: Any) -> str:
     })  # fmt: skip
 
 
-def create(kube: Kube, name: str) -> str:
+def create(kubectl: Kubectl, name: str) -> str:
     """Create a FlightTicket; return its uid, the key of its booking."""
-    kubectl(kube, "create", "-f", "-", stdin=manifest(name))
-    uid: str = get(kube, name)["metadata"]["uid"]
+    kubectl("create", "-f", "-", stdin=manifest(name))
+    uid: str = get(kubectl, name)["metadata"]["uid"]
     return uid
 
 
-def until_booked(kube: Kube, name: str) -> None:
-    kubectl(kube, "wait", "--for=condition=Ready", f"ft/{name}", WAIT)
+def until_booked(kubectl: Kubectl, name: str) -> None:
+    kubectl("wait", "--for=condition=Ready", f"ft/{name}", WAIT)
 
 
-def until_reason(kube: Kube, name: str, reason: str) -> str:
+def until_reason(kubectl: Kubectl, name: str, reason: str) -> str:
     """Wait until a FlightTicket gives this reason; return what it says."""
 
-    def ready() -> Object:
-        conditions = get(kube, name).get("status", {}).get("conditions") or [{"reason": ""}]
-        found: Object = conditions[0]
+    def ready() -> dict[str, Any]:
+        conditions = get(kubectl, name).get("status", {}).get("conditions") or [{"reason": ""}]
+        found: dict[str, Any] = conditions[0]
         return found
 
     found = wait_until(f"{name} is {reason}", ready, lambda now: now["reason"] == reason)
@@ -60,45 +56,40 @@ def until_reason(kube: Kube, name: str, reason: str) -> str:
     return message
 
 
-def operator(kube: Kube) -> Object:
+def operator(installed: Installed) -> dict[str, Any]:
     """Return the operator's Pod."""
-    selector = f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/name=flightticket-operator"
-
-    def pods() -> list[Object]:
-        found = kube.kubectl("-n", NAMESPACE, "get", "pods", "-l", selector, "-o", "json")
-        return [p for p in json.loads(found)["items"] if "deletionTimestamp" not in p["metadata"]]
-
-    (pod,) = wait_until("one Pod of the operator", pods, lambda found: len(found) == 1)
-    return pod
+    (pod,) = wait_until("one Pod of the operator", installed.pods, lambda found: len(found) == 1)
+    found: dict[str, Any] = pod
+    return found
 
 
 def test_a_ticket_is_booked_and_its_deletion_cancels_once(
-    kube: Kube, service: BookingService
+    kubectl: Kubectl, service: BookingService
 ) -> None:
-    kubectl(kube, "apply", "-f", str(SAMPLE))
-    until_booked(kube, "sample")
-    found = get(kube, "sample")
+    kubectl("apply", "-f", str(SAMPLE))
+    until_booked(kubectl, "sample")
+    found = get(kubectl, "sample")
     key, reference = found["metadata"]["uid"], found["status"]["booking"]
-    heading, row = kubectl(kube, "get", "ft", "sample").splitlines()
+    heading, row = kubectl("get", "ft", "sample").splitlines()
 
     assert heading.split() == ["NAME", "FROM", "TO", "NUMBER", "BOOKING", "READY", "AGE"]
     assert row.split()[:6] == ["sample", "Mumbai", "London", "2", reference, "True"]
     assert service.calls(key) == ["GET", "POST"]
-    kubectl(kube, "delete", "ft", "sample", "--timeout=120s")
+    kubectl("delete", "ft", "sample", "--timeout=120s")
     assert service.events(key) == ["booked", "cancelled"]
 
 
 def test_an_operator_that_is_killed_while_it_books_books_once(
-    kube: Kube, service: BookingService
+    kubectl: Kubectl, installed: Installed, service: BookingService
 ) -> None:
     service.fail({"kind": "hold", "method": "POST", "times": 1})
-    key = create(kube, "killed")
+    key = create(kubectl, "killed")
     wait_until("a call that books", lambda: service.calls(key), lambda calls: "POST" in calls)
 
-    pod = operator(kube)["metadata"]["name"]
-    kube.kubectl("-n", NAMESPACE, "delete", "--force", "--grace-period=0", "--", "pod", pod)
+    pod = operator(installed)["metadata"]["name"]
+    installed.kubectl("delete", "--force", "--grace-period=0", "--", "pod", pod)
 
-    until_booked(kube, "killed")
+    until_booked(kubectl, "killed")
     service.fail()  # what was held goes on
     assert service.events(key) == ["booked"]
 
@@ -117,123 +108,124 @@ def test_an_operator_that_is_killed_while_it_books_books_once(
     ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
 )
 def test_what_cannot_be_booked_is_refused_in_words(
-    kube: Kube, spec: dict[str, Any], complaint: str
+    kubectl: Kubectl, spec: dict[str, Any], complaint: str
 ) -> None:
-    refusal = kube.refusal("-n", HOME, "create", "-f", "-", stdin=manifest("bad", **spec))
+    refusal = kubectl.refusal("create", "-f", "-", stdin=manifest("bad", **spec))
 
     assert complaint in refusal
 
 
 def test_an_edit_is_refused_and_a_replacement_cancels_and_books(
-    kube: Kube, service: BookingService
+    kubectl: Kubectl, service: BookingService
 ) -> None:
-    former = create(kube, "edited")
-    until_booked(kube, "edited")
+    former = create(kubectl, "edited")
+    until_booked(kubectl, "edited")
 
     edit = ("patch", "ft", "edited", "--type=merge", '--patch={"spec":{"number":3}}')
-    refusal = kube.refusal("-n", HOME, *edit)
+    refusal = kubectl.refusal(*edit)
     replacement = manifest("edited", number=3)
-    kubectl(kube, "replace", "--force", "-f", "-", stdin=replacement)
+    kubectl("replace", "--force", "-f", "-", stdin=replacement)
 
     assert "a booking cannot be changed; delete the FlightTicket and create another" in refusal
-    until_booked(kube, "edited")
-    key = get(kube, "edited")["metadata"]["uid"]
+    until_booked(kubectl, "edited")
+    key = get(kubectl, "edited")["metadata"]["uid"]
     assert service.events(former) == ["booked", "cancelled"]
     assert service.events(key) == ["booked"]
 
 
 def test_a_booking_that_somebody_cancels_is_noticed_and_not_booked_again(
-    kube: Kube, service: BookingService
+    kubectl: Kubectl, service: BookingService
 ) -> None:
-    key = create(kube, "cancelled")
-    until_booked(kube, "cancelled")
+    key = create(kubectl, "cancelled")
+    until_booked(kubectl, "cancelled")
 
     service.cancel(key)
-    kubectl(kube, "annotate", "ft", "cancelled", f"{LOOK}=now")
+    kubectl("annotate", "ft", "cancelled", f"{LOOK}=now")
 
-    message = until_reason(kube, "cancelled", "Cancelled")
+    message = until_reason(kubectl, "cancelled", "Cancelled")
     assert message.endswith("was cancelled outside of the cluster.")
     assert service.events(key) == ["booked", "cancelled"]
 
 
 def test_while_the_service_is_down_that_is_told_with_a_way_out_and_it_comes_back(
-    kube: Kube, service: BookingService
+    kubectl: Kubectl, service: BookingService
 ) -> None:
-    kept, given_up = create(kube, "kept"), create(kube, "given-up")
-    until_booked(kube, "kept")
-    until_booked(kube, "given-up")
+    kept, given_up = create(kubectl, "kept"), create(kubectl, "given-up")
+    until_booked(kubectl, "kept")
+    until_booked(kubectl, "given-up")
     with service.down():
-        late = create(kube, "late")
-        assert until_reason(kube, "late", "SyncFailed").startswith("The booking service ")
-        kubectl(kube, "delete", "ft", "given-up", "--wait=false")
-        message = until_reason(kube, "given-up", "CleanupFailed")
+        late = create(kubectl, "late")
+        assert until_reason(kubectl, "late", "SyncFailed").startswith("The booking service ")
+        kubectl("delete", "ft", "given-up", "--wait=false")
+        message = until_reason(kubectl, "given-up", "CleanupFailed")
         assert message.endswith("remove its finalizer flights.com/flightticket-operator.")
         free = '--patch={"metadata":{"finalizers":null}}'
-        kubectl(kube, "patch", "ft", "given-up", "--type=merge", free)
-        kubectl(kube, "wait", "--for=delete", "ft/given-up", WAIT)
+        kubectl("patch", "ft", "given-up", "--type=merge", free)
+        kubectl("wait", "--for=delete", "ft/given-up", WAIT)
 
-    until_booked(kube, "late")
-    kubectl(kube, "annotate", "ft", "kept", f"{LOOK}=now")
+    until_booked(kubectl, "late")
+    kubectl("annotate", "ft", "kept", f"{LOOK}=now")
     wait_until("the operator looks", lambda: service.calls(kept), lambda calls: "GET" in calls)
-    until_booked(kube, "kept")
+    until_booked(kubectl, "kept")
     assert [service.events(key) for key in (kept, late, given_up)] == [["booked"]] * 3
 
 
 def test_the_token_changes_without_a_restart_and_is_told_nowhere(
-    kube: Kube, service: BookingService
+    kubectl: Kubectl, installed: Installed, service: BookingService
 ) -> None:
-    before, older = operator(kube), token(kube)
-    change_secret(kube, booking.NAMESPACE, booking.TOKENS, "booking-0", tokens=NEWER)
+    before, older = operator(installed), token(installed)
+    change_secret(service.kubectl, booking.TOKENS, "booking-0", tokens=NEWER)
     read = ("-c", "print(open('/etc/booking/tokens').read(), end='')")
     wait_until(
         "the service to have its new token",
-        lambda: kube.kubectl("-n", booking.NAMESPACE, "exec", "booking-0", "--", "python3", *read),
+        lambda: service.kubectl("exec", "booking-0", "--", "python3", *read),
         lambda accepted: accepted == NEWER,
     )
-    create(kube, "refused")
-    message = until_reason(kube, "refused", "SyncFailed")
+    create(kubectl, "refused")
+    message = until_reason(kubectl, "refused", "SyncFailed")
     assert message == "The booking service refuses the operator's token (401)."
 
     pod = before["metadata"]["name"]
-    change_secret(kube, NAMESPACE, booking.TOKEN, pod, token=NEWER)
+    change_secret(installed.kubectl, booking.TOKEN, pod, token=NEWER)
 
-    until_booked(kube, "refused")
-    after = operator(kube)
+    until_booked(kubectl, "refused")
+    after = operator(installed)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert [one["restartCount"] for one in after["status"]["containerStatuses"]] == [0]
-    said = kubectl(kube, "get", "ft,events", "-o", "yaml")
-    said += kube.kubectl("-n", NAMESPACE, "logs", "--", pod)
+    said = kubectl("get", "ft,events", "-o", "yaml")
+    said += installed.kubectl("logs", "--", pod)
     assert message in said
     assert older not in said
     assert NEWER not in said
 
 
-def token(kube: Kube) -> str:
+def token(installed: Installed) -> str:
     """Return the operator's token."""
     coded = ("get", "secret", booking.TOKEN, "-o", "jsonpath={.data.token}")
-    return base64.b64decode(kube.kubectl("-n", NAMESPACE, *coded)).decode()
+    return base64.b64decode(installed.kubectl(*coded)).decode()
 
 
-def change_secret(kube: Kube, namespace: str, name: str, pod: str, **content: str) -> None:
+def change_secret(kubectl: Kubectl, name: str, pod: str, **content: str) -> None:
     """Change a Secret that a Pod has mounted.
 
     The kubelet looks at the Secrets of a Pod every minute or two, and when the Pod is changed.
     """
-    secret = json.dumps(booking.secret(namespace, name, **content))
-    kube.kubectl("apply", "-f", "-", stdin=secret)
-    kube.kubectl("-n", namespace, "annotate", "pod", pod, f"{LOOK}=now", "--overwrite")
+    secret = json.dumps(booking.secret(kubectl.namespace, name, **content))
+    kubectl("apply", "-f", "-", stdin=secret)
+    kubectl("annotate", "pod", pod, f"{LOOK}=now", "--overwrite")
 
 
-def test_the_network_policy_lets_the_operator_reach_the_service(kube: Kube) -> None:
+def test_the_network_policy_lets_the_operator_reach_the_service(
+    installed: Installed, service: BookingService
+) -> None:
     """Where the cluster enforces policies, the other tests need them, too; kind may not."""
-    labels = operator(kube)["metadata"]["labels"]
-    policies = json.loads(kube.kubectl("-n", NAMESPACE, "get", "networkpolicies", "-o", "json"))
+    labels = operator(installed)["metadata"]["labels"]
+    policies = installed.kubectl.get("networkpolicies")
     mine = [
         one["spec"] for one in policies["items"]
         if one["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
     ]  # fmt: skip
-    endpoints = kube.kubectl("-n", booking.NAMESPACE, "get", "endpointslices", "-o", "json")
-    (served,) = json.loads(endpoints)["items"]
+    (served,) = service.kubectl.get("endpointslices")["items"]
 
     open_ports = {
         port["port"] for spec in mine for rule in spec.get("egress", ()) for port in rule["ports"]

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import aiohttp
+import kopf_runtime as kr
 import msgspec
 from msgspec import Meta
 
-import kopf_runtime as kr
-
-__version__ = "0.1.0"
+from flightticket_operator import __version__
 
 #: Seconds between two looks at a booking; that a call may take; that `sync` and `finalize` may
 #: take, with the wait for their turns; and that they wait at most if the service asks for a pause.
@@ -293,7 +292,3 @@ def status(seen: kr.Observed) -> kr.Status:
         text = f"The booking {booking.reference} was changed outside of the cluster: {text}"
         return kr.Status(False, "Changed", text, told)
     return kr.Status(True, "Booked", f"The seats are booked: {booking.reference}.", told)
-
-
-if __name__ == "__main__":
-    raise SystemExit(manager.run())

@@ -1,4 +1,4 @@
-"""The booking service of examples/flightticket, as a process of its own."""
+"""The booking service as a process of its own, and what a test tells and asks it."""
 
 import asyncio
 import socket
@@ -10,12 +10,12 @@ from typing import Any
 
 import aiohttp
 
-SERVER = Path(__file__).parents[2] / "examples" / "flightticket" / "booking" / "server.py"
-TOKEN = "s3cr3t-t0k3n"
+SERVER = Path(__file__).with_name("server.py")
+TOKEN = "s3cr3t-t0k3n"  # noqa: S105
 
 
 class BookingService:
-    """A running service, and what a test tells and asks it."""
+    """A running service."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self.tokens, self._database = folder / "tokens", folder / "bookings.sqlite"

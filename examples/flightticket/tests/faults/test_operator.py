@@ -1,9 +1,8 @@
-"""The FlightTicket of examples/ on a real control plane, with the real booking service.
+"""A FlightTicket on a real control plane, with the real booking service.
 
 A life is a FlightTicket that is created, booked, deleted and gone. Whatever fails in it, the
-service has booked once and cancelled once. The tier `faults` runs a quick choice of these: kills
-after each write and in the middle of a call, a lost answer, and what the API server refuses. The
-tier `faults-long` runs the rest.
+service has booked once and cancelled once. The tests without `long` are a quick choice of them:
+kills after each write and in the middle of a call, a lost answer, and what the API server refuses.
 """
 
 import asyncio
@@ -13,24 +12,24 @@ from signal import Signals
 from typing import Any
 
 import pytest
-
-from examples.flightticket import flighttickets
 from kopf_kit.testing import calls
 from kopf_kit.testing.calls import Call, Forward
-from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
+from kopf_kit.testing.cluster import Raw, RefusedError
 from kopf_kit.testing.conformance.every_write import FAULTS
 from kopf_kit.testing.process import Operator
 from kopf_kit.testing.subject import Subject
 from kopf_kit.testing.world import ELECT, World
 from kopf_runtime.declaring.kinds import Kind
-from tests.support.booking_service import TOKEN, BookingService, booking_service
+
+from booking.process import TOKEN, BookingService, booking_service
+from flightticket_operator import operator
 
 
 class FlightTickets(Subject):
-    """The operator of examples/flightticket, whose objects have no children: no `Parent`."""
+    """The operator, whose objects have no children: no `Parent`."""
 
-    program = (flighttickets.__file__,)
-    manager = flighttickets.manager
+    program = ("-m", "flightticket_operator")
+    manager = operator.manager
     creates = Kind("", "v1", "events", "Event")
     well = "Booked"
 
@@ -38,20 +37,11 @@ class FlightTickets(Subject):
         return {"from": "Mumbai", "to": text, "number": 2}
 
 
-FLIGHT_TICKET = FlightTickets()
+SUBJECTS = (FlightTickets(),)
 #: The writes of a life: the finalizer, the status, and that the finalizer is taken off.
 WRITES = 3
 CALLS = ("GET", "POST", "DELETE")
-#: What the tier `faults` leaves to the tier `faults-long`.
 slow = pytest.mark.long
-
-
-@pytest.fixture
-async def subject(cluster: Cluster) -> Subject:
-    for manifest in FLIGHT_TICKET.install():
-        await cluster.put(manifest)
-    await cluster.serves(FLIGHT_TICKET.kind)
-    return FLIGHT_TICKET
 
 
 @pytest.fixture
@@ -75,14 +65,14 @@ async def create(here: World, name: str = "hello", to: str = "London") -> str:
 
 async def gone(here: World, name: str = "hello") -> None:
     async with here.within(120, f"{name} is gone"):
-        while await here.cluster.find(here.object(name)) is not None:
+        while await here.cluster.find(here.object(name)) is not None:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
 async def called(here: World, service: BookingService, method: str, times: int = 1) -> None:
     """Wait until the service got so many calls of a method."""
     async with here.within(60, f"{method} comes {times} times"):
-        while (await service.calls()).count(method) < times:
+        while (await service.calls()).count(method) < times:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
@@ -223,7 +213,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 async def test_what_cannot_be_booked_is_refused_in_words(here: World) -> None:
     for spec, complaint in REFUSED:
-        changed = FLIGHT_TICKET.spec("London") | spec
+        changed = SUBJECTS[0].spec("London") | spec
         wanted = {key: value for key, value in changed.items() if value is not None}
         await here.refused(wanted, complaint)
 
