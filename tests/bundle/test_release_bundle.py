@@ -179,13 +179,13 @@ def test_a_fix_of_an_older_minor_goes_into_the_channel_of_its_minor_alone(
 @pytest.mark.parametrize(
     ("version", "images", "sentence"),
     [
-        ("", IMAGES, f"VERSION is missing: say VERSION={__version__}"),
+        ("", IMAGES, f"there is no version; give the one that is checked out, {__version__}"),
         ("1.2", IMAGES, "'1.2' is no version such as 1.2.3 or 1.2.3-rc.1"),
         (
             "9.9.9",
             IMAGES,
-            f"VERSION=9.9.9, but what is checked out is {__version__}: check out the "
-            "release, or raise it (`kopf-kit bump 9.9.9`)",
+            f"9.9.9 is to be released, but what is checked out is {__version__}: check it "
+            "out, or raise the version (`kopf-kit bump 9.9.9`)",
         ),
         (__version__, {}, "IMG is missing: say IMG=registry/name@sha256:…"),
         (

@@ -25,25 +25,25 @@ def bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("version", "sentence"),
     [
-        ("", "VERSION is missing: say for example VERSION=0.2.1"),
-        ("1.2", "VERSION=1.2: '1.2' is no version such as 1.2.3 or 1.2.3-rc.1"),
+        ("", "there is no version; give one, for example 0.2.1"),
+        ("1.2", "'1.2' is no version such as 1.2.3 or 1.2.3-rc.1"),
         (
             "v1.2.3",
-            "VERSION=v1.2.3: 'v1.2.3' is no version such as 1.2.3 or 1.2.3-rc.1; leave out the v",
+            "'v1.2.3' is no version such as 1.2.3 or 1.2.3-rc.1; leave out the v",
         ),
         (
             "1.2.3; rm -rf .",
-            "VERSION=1.2.3; rm -rf .: '1.2.3; rm -rf .' is no version such as 1.2.3 or 1.2.3-rc.1",
+            "'1.2.3; rm -rf .' is no version such as 1.2.3 or 1.2.3-rc.1",
         ),
         (
             "0.1.9",
-            "VERSION=0.1.9 is older than 0.2.0, which is checked out: versions only go up; say "
-            "for example VERSION=0.2.1",
+            "0.1.9 is older than 0.2.0, which is checked out: versions only go up; give for "
+            "example 0.2.1",
         ),
         (
             "0.2.0-rc.1",
-            "VERSION=0.2.0-rc.1 is older than 0.2.0, which is checked out: versions only go up; "
-            "say for example VERSION=0.2.1",
+            "0.2.0-rc.1 is older than 0.2.0, which is checked out: versions only go up; give "
+            "for example 0.2.1",
         ),
     ],
 )
@@ -91,7 +91,7 @@ def test_the_version_that_is_checked_out_is_only_dated_again_and_that_is_said(
 def test_a_version_that_is_released_is_refused(bundles: Path) -> None:
     (bundles / "v0.3.0.yaml").write_text("image: registry.example/bundle@sha256:0123\n")
 
-    with pytest.raises(HackError, match=r"VERSION=0\.3\.0 is released .* VERSION=0\.3\.1$"):
+    with pytest.raises(HackError, match=r"^0\.3\.0 is released .* 0\.3\.1$"):
         bump.check("0.3.0", current="0.2.0")
 
 

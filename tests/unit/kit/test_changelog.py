@@ -58,7 +58,7 @@ def test_changes_stand_under_the_area_that_they_concern(repository: Repository) 
         "### The operator",
         "- Serve the namespaces that a label selects",
         "- Say what to do: set a flag",
-        "### kubectl message",
+        "### The plugin",
         "- Show trouble first",
         "### Other changes",
         "- Odd, but a change",

@@ -34,7 +34,7 @@ sys.exit(__main__.main())
 
 
 #: What a run is limited by, as by the run that this test is in.
-LIMITS = (*tested.LIMITS, lanes.WITHIN)
+LIMITS = (*tested.LIMITS, "MESSAGE_IMG", lanes.WITHIN)
 
 
 class Tiers:
@@ -322,3 +322,15 @@ def test_check_needs_no_cluster_and_each_path_exists() -> None:
         for word in f"{each.run} {each.pytest}".split():
             if word.startswith("tests/"):
                 assert (paths.CHECKOUT / word).exists(), word
+
+
+def test_another_image_of_the_pods_is_tested_for_no_release(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in (*LIMITS, "CLUSTER"):
+        monkeypatch.delenv(name, raising=False)
+    assert tested.may_record()
+
+    monkeypatch.setenv("MESSAGE_IMG", "registry.example.com/busybox:1")
+
+    assert not tested.may_record()

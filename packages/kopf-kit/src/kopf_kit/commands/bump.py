@@ -1,6 +1,6 @@
-"""`make bump VERSION=x.y.z`: raises the version; `make generate` then writes it everywhere.
+"""`kopf-kit bump x.y.z`: raises the version; `kopf-kit generate` then writes it everywhere.
 
-`make release ARGS=changelog` writes what this version changes into CHANGELOG.md once more.
+`kopf-kit release changelog` writes what this version changes into CHANGELOG.md once more.
 """
 
 import re
@@ -55,21 +55,21 @@ def bump(version: str) -> None:
 def check(version: str, current: str = PROJECT.version) -> None:
     """Raise HackError if a version cannot follow the one that is checked out."""
     if not version:
-        raise HackError(f"VERSION is missing: say for example VERSION={_next(current)}")
+        raise HackError(f"there is no version; give one, for example {_next(current)}")
     try:
         order = catalog.order(version)
     except HackError as error:
         leave_out = "; leave out the v" if version.startswith("v") else ""
-        raise HackError(f"VERSION={version}: {error}{leave_out}") from error
+        raise HackError(f"{error}{leave_out}") from error
     if order < catalog.order(current):
         raise HackError(
-            f"VERSION={version} is older than {current}, which is checked out: versions only go "
-            f"up; say for example VERSION={_next(current)}"
+            f"{version} is older than {current}, which is checked out: versions only go up; give "
+            f"for example {_next(current)}"
         )
     if version in catalog.known():
         raise HackError(
-            f"VERSION={version} is released ({catalog.file(version)} in catalog/ records it), and "
-            f"releases stay as they are; say for example VERSION={_next(version)}"
+            f"{version} is released ({catalog.file(version)} in catalog/ records it), and releases "
+            f"stay as they are; give for example {_next(version)}"
         )
 
 

@@ -1,4 +1,4 @@
-"""`make cluster` and `make olm`: what the rig makes, for people, for scripts and for the tests.
+"""`kopf-kit cluster` and `kopf-kit olm`: what the rig makes, for people, scripts and the tests.
 
 `python -m kopf_kit tool kubectl` prints the path of a program.
 """

@@ -1,4 +1,4 @@
-"""`make install` and `make uninstall`: only the CustomResourceDefinition.
+"""`kopf-kit install` and `kopf-kit uninstall`: only the CustomResourceDefinition.
 
 Also used by the commands that install the CRD with the rest of the chart, or run without it.
 """
@@ -41,7 +41,7 @@ def uninstall_command() -> None:  # noqa: D103
 
 
 def install(cluster: Cluster) -> None:
-    """Apply the CRD, unless it belongs to an operator that `make deploy` did not install."""
+    """Apply the CRD, unless it belongs to an operator that `kopf-kit deploy` did not install."""
     wait_while_deleted(cluster)
     others = operators.others(cluster)
     if others and is_there(cluster):
@@ -51,7 +51,7 @@ def install(cluster: Cluster) -> None:
 
 
 def uninstall() -> None:
-    """Run `make uninstall`."""
+    """Run `kopf-kit uninstall`."""
     cluster = clusters.find()
     if cluster is None:
         return
@@ -79,7 +79,7 @@ def release(cluster: Cluster) -> str:
 
 
 def _apply(cluster: Cluster) -> None:
-    """Apply only the CRD, as the chart renders it for `make deploy`.
+    """Apply only the CRD, as the chart renders it for `kopf-kit deploy`.
 
     It is rendered without the cluster: otherwise Helm would compare it with the existing one, and
     refuse one that another release, or no release, has installed.

@@ -1,4 +1,4 @@
-"""`make deploy` and `make undeploy`: install and remove the operator by Helm; the demo uses them.
+"""`kopf-kit deploy` and `undeploy`: install and remove the operator by Helm; the demo uses them.
 
 Both can be repeated, in any order; they do not touch what somebody else installed.
 """
@@ -57,7 +57,7 @@ def install(cluster: Cluster, *options: str) -> None:
 
 
 def undeploy() -> None:
-    """Run `make undeploy`: the CRD and its objects stay."""
+    """Run `kopf-kit undeploy`: the CRD and its objects stay."""
     cluster = clusters.find()
     if cluster is None:
         return
@@ -77,8 +77,8 @@ def _helm_upgrade(cluster: Cluster, published: Published) -> list[Argument]:
         *(*cluster.helm_command, "upgrade", "--install", RELEASE, published.chart),
         *("--namespace", NAMESPACE, "--create-namespace"),
         *("--wait", "--timeout", _TIMEOUT, "--reset-values"),
-        "--take-ownership",  # of a CRD that `make install` or a former release put there
-        # Helm 4 applies on the server, which tells its fields from those of `make install`.
+        "--take-ownership",  # of a CRD that `kopf-kit install` or a former release put there
+        # Helm 4 applies on the server, which tells its fields from those of `kopf-kit install`.
         *(["--force-conflicts"] if _is_helm_4(cluster) else []),
         *published.options,
     ]

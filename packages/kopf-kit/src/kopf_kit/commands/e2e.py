@@ -1,4 +1,4 @@
-"""`make e2e`: the end-to-end tests, on a kind cluster of their own, or on an existing one.
+"""`kopf-kit e2e`: the end-to-end tests, on a kind cluster of their own, or on an existing one.
 
 `e2e` runs the tests in which Helm installs the operator, `e2e-olm` those in which a Subscription
 does. The tests of an operator that PROJECT names are in its own folder, for both. Tests with the

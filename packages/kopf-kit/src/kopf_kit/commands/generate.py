@@ -1,4 +1,4 @@
-"""`make generate` and `make verify`: the generated files, and the rules for bundle and catalog."""
+"""`kopf-kit generate` and `verify`: the generated files, and the rules for bundle and catalog."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The operators in a cluster: the one from `make deploy`, and those that somebody else installed.
+"""The operators in a cluster: the one from `kopf-kit deploy`, and those of somebody else.
 
 Used by the commands that install something in a cluster or remove it.
 """
@@ -9,7 +9,7 @@ from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.run import HackError, output
 
-#: Where `make deploy` installs the operator.
+#: Where `kopf-kit deploy` installs the operator.
 NAMESPACE = RELEASE = PROJECT.name
 _OPERATORS = ("get", "deployments", "-A", "-l", f"app.kubernetes.io/name={PROJECT.name}")
 
@@ -17,7 +17,7 @@ _OPERATORS = ("get", "deployments", "-A", "-l", f"app.kubernetes.io/name={PROJEC
 def operators(cluster: Cluster) -> dict[str, bool]:
     """Return the operators in the cluster, as NAMESPACE/NAME, and whether each is ours.
 
-    Ours is the one from `make deploy`; one installed by OLM or by another release is not.
+    Ours is the one from `kopf-kit deploy`; one installed by OLM or by another release is not.
     """
     items = json.loads(output([*cluster.kubectl_command, *_OPERATORS, "-o", "json"]))["items"]
     return {
@@ -30,12 +30,12 @@ def operators(cluster: Cluster) -> dict[str, bool]:
 
 
 def others(cluster: Cluster) -> list[str]:
-    """Return the operators that `make deploy` did not install."""
+    """Return the operators that `kopf-kit deploy` did not install."""
     return [name for name, ours in operators(cluster).items() if not ours]
 
 
 def refuse_others(cluster: Cluster, why: str) -> None:
-    """Raise HackError if the cluster has an operator that `make deploy` did not install."""
+    """Raise HackError if the cluster has an operator that `kopf-kit deploy` did not install."""
     for other in others(cluster):
         namespace, _, name = other.partition("/")
         raise HackError(

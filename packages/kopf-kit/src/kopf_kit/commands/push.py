@@ -1,4 +1,4 @@
-"""`make push`: pushes what users install to a registry, all of it or what ARGS names.
+"""`kopf-kit push`: pushes what users install to a registry, all of it or what the arguments name.
 
 All images of what is pushed are in the same registry, which REGISTRY names, and are named by
 digest; by default it is the one beside the kind cluster.
@@ -100,7 +100,7 @@ def _check_not_released(destination: str) -> None:
 def _push_images(destination: str) -> Release:
     """Push the images of the operator and of its Pods; return the release, with them by digest.
 
-    IMG and such as MESSAGE_IMG name images that are in a registry already.
+    IMG, and a variable such as WIDGET_IMG, name images that are in a registry already.
     """
     _check_given()
     engine.up()

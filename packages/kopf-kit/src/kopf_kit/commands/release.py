@@ -1,6 +1,6 @@
-"""`make release VERSION=x.y.z REGISTRY=…`: the whole of a release, in one command.
+"""`kopf-kit release x.y.z`: the whole of a release, in one command.
 
-    COSIGN_PASSWORD=… make release VERSION=0.2.0 REGISTRY=registry.example.com/you
+    COSIGN_PASSWORD=… REGISTRY=registry.example.com/you kopf-kit release 0.2.0
 
 raises the version, publishes images, charts, bundle, catalog and files, records the release in
 catalog/, signs and attests all that is in the registry, and tags the commit. Each step first looks
@@ -99,7 +99,7 @@ def signer() -> Signer:
 
 
 def release(version: str) -> None:
-    """Do `make release`; raise HackError where something is in its way."""
+    """Do `kopf-kit release`; raise HackError where something is in its way."""
     destination, who = references.prefix(), signer()
     _check(version, who, destination)
     if version != PROJECT.version:
@@ -129,8 +129,8 @@ def _publish_packages(version: str) -> None:
     built = packages.files(FOLDER / version) if version else []
     if not built:
         raise HackError(
-            f"VERSION={version}: {FOLDER} does not have the Python packages of that release; "
-            "`make release` writes them"
+            f"{FOLDER} does not have the Python packages of a version {version!r}; "
+            "`kopf-kit release` writes them"
         )
     if (name := index.name()) is None:
         raise HackError("INDEX is missing: name the package index, as pip reads it")
@@ -143,7 +143,7 @@ def _check(version: str, signer: Signer, destination: str) -> None:
     tagged = source.tagged(version) if version else None
     if tagged and tagged != source.head():
         raise HackError(
-            f"VERSION={version} is released: v{version} is commit {tagged[:12]}, and another one "
+            f"{version} is released: v{version} is commit {tagged[:12]}, and another one "
             f"is checked out. Raise the version, or check out v{version} to publish it elsewhere"
         )
     if version != PROJECT.version:

@@ -1,15 +1,15 @@
-"""`make release ARGS=bundle`: lays out the submission to community-operators in build/release/.
+"""`kopf-kit release bundle`: lays out the submission to community-operators in build/release/.
 
-    make release ARGS=bundle VERSION=0.1.0 IMG=…@sha256:… MESSAGE_IMG=…@sha256:…
+    IMG=…@sha256:… WIDGET_IMG=…@sha256:… kopf-kit release bundle 0.1.0
 
-writes operators/message-operator/ in that repository's layout, with the images by digest, and
+writes operators/widget-operator/ in that repository's layout, with the images by digest, and
 checks the pipeline's rules. The Dockerfile of the bundle's image is written beside it. After you
 push that image, the same command with BUNDLE_IMG=…@sha256:… records the release in catalog/, where
 it stays.
 
-    make release ARGS=bundle VERSION=0.1.0 REGISTRY=registry.example.com/you
+    REGISTRY=registry.example.com/you kopf-kit release bundle 0.1.0
 
-does both for the images that `make push` pushed to a registry, and looks up their digests.
+does both for the images that `kopf-kit push` pushed to a registry, and looks up their digests.
 """
 
 import os
@@ -36,7 +36,7 @@ def command(version: str) -> None:
 
 
 def lay_out_release(version: str) -> None:
-    """Run `make release ARGS=bundle`; raise HackError with everything that is wrong."""
+    """Run `kopf-kit release bundle`; raise HackError with everything that is wrong."""
     release = _release(version)
     operator = lay_out(release, FOLDER)
     if found := problems(release, operator):
@@ -58,12 +58,12 @@ def lay_out_release(version: str) -> None:
 def _release(version: str) -> Release:
     """Return the release that the command line names; raise HackError if it names none."""
     if not version:
-        raise HackError(f"VERSION is missing: say VERSION={PROJECT.version}")
+        raise HackError(f"there is no version; give the one that is checked out, {PROJECT.version}")
     catalog.order(version)
     if version != PROJECT.version:
         raise HackError(
-            f"VERSION={version}, but what is checked out is {PROJECT.version}: check out the "
-            f"release, or raise it (`kopf-kit bump {version}`)"
+            f"{version} is to be released, but what is checked out is {PROJECT.version}: check it "
+            f"out, or raise the version (`kopf-kit bump {version}`)"
         )
     catalog.check_records(version)
     if os.environ.get("REGISTRY"):

@@ -1,6 +1,6 @@
-"""`make release ARGS=page VERSION=x.y.z`: the page of a release on GitHub, with its files.
+"""`kopf-kit release page x.y.z`: the page of a release on GitHub, with its files.
 
-The workflow `release` runs it after `make release`, which wrote the files. `gh`, GitHub's own
+The workflow `release` runs it after `kopf-kit release`, which wrote the files. `gh`, GitHub's own
 program, makes the page, with the token in GH_TOKEN, and publishes it when it has all files. If the
 page is there already, even unpublished, it gets files and text again: the command can be repeated.
 """
@@ -63,7 +63,7 @@ def _files(version: str) -> list[Path]:
     folders = (FOLDER / version, FOLDER / f"{version}-charts")
     if not version or not all(folder.is_dir() for folder in folders):
         raise HackError(
-            f"VERSION={version}: {FOLDER} does not have the files of that release; "
+            f"{FOLDER} does not have the files of a release {version!r}; "
             "`kopf-kit release` writes them"
         )
     return sorted(file for folder in folders for file in folder.iterdir() if file.is_file())

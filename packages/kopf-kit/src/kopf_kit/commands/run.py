@@ -1,4 +1,4 @@
-"""`make run`: runs the operator on this machine, against the cluster."""
+"""`kopf-kit run`: runs the operator on this machine, against the cluster."""
 
 import os
 import sys

@@ -1,15 +1,15 @@
-"""`make check`, `make test` and `make test-all`: the tiers of tests/tiers.toml; `make slowest`.
+"""`kopf-kit check`, `test` and `test-all`: the tiers of tests/tiers.toml; `slowest`.
 
 A repository without that file has the kit's own tiers: `kopf_kit.tiers.tier.DEFAULT`.
 
-    make test ARGS="--tier unit,chart"           only these tiers
-    make test ARGS="--tier faults -k frozen"     further words go to pytest
-    make test-all ARGS="--part olm"              of a tier, the quick and the long part
-    make test-all ARGS="--again"                 also what has passed for this content
-    make test ARGS=--list                        tell what would run, and end
+    kopf-kit test --tier unit,chart          only these tiers
+    kopf-kit test --tier faults -k frozen    further words go to pytest
+    kopf-kit test-all --part olm             of a tier, the quick and the long part
+    kopf-kit test-all --again                also what has passed for this content
+    kopf-kit test --list                     tell what would run, and end
 
 Each tier's output and pytest's reports are in build/test. What has passed is kept in build/tested:
-`make test-all` leaves it out, so that it goes on where it stopped, and `make release` asks for it.
+`test-all` leaves it out, so that it goes on where it stopped, and `kopf-kit release` asks for it.
 """
 
 import contextlib
@@ -110,7 +110,7 @@ def _check_machine(file: Path) -> None:
 
 
 def missing(content: str, file: Path = TIERS, build: Path = paths.BUILD) -> list[str]:
-    """Return the tiers of `make test-all` that have not passed for a content."""
+    """Return the tiers of `kopf-kit test-all` that have not passed for a content."""
     passed = tested.passed(build, content)
     return [each.name for each in tier.of_set(tier.read(file), "all") if each.name not in passed]
 

@@ -1,6 +1,6 @@
 """CHANGELOG.md: what each release changes for users, written from the subjects of the commits.
 
-`make bump` adds the section of a version, and `make release ARGS=changelog` writes it again. People
+`bump` adds the section of a version, and `release changelog` writes it again. People
 may edit it until the release. `kopf_kit.pack.numbered` shows it on Artifact Hub.
 """
 

@@ -24,7 +24,7 @@ def push(collection: str, release: Release) -> str:
     """Push the operator's chart, with a release's images, and the CRD chart to a collection.
 
     A collection is, for example, localhost:5001/charts. Return the name of the operator's chart
-    there: oci://localhost:5001/charts/message-operator.
+    there: oci://localhost:5001/charts/widget-operator.
     """
     plain = ("--plain-http",) if registry.is_local(collection) else ()
     helm = tools.path("helm")

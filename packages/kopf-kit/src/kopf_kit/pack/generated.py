@@ -1,4 +1,4 @@
-"""Generated files: `make generate` writes them, and `make verify` finds those that are stale.
+"""Generated files: `kopf-kit generate` writes them, and `verify` finds those that are stale.
 
 Each names its generator in the first lines, except files in which only the version is generated.
 """

@@ -1,4 +1,4 @@
-"""Builds and pushes the operator's image, for `make docker-build`, the demo and the tests.
+"""Builds and pushes the operator's image, for `kopf-kit image build`, the demo and the tests.
 
 IMG is its name; the default is this version's name in the local registry. It is built for this
 machine's platform, or for those that PLATFORMS lists.

@@ -1,4 +1,4 @@
-"""Keeps the version current in documents that people write; `make generate` updates them.
+"""Keeps the version current in documents that people write; `kopf-kit generate` updates them.
 
 The version is written only in the operator's `__version__`. Everything else that contains it is
 generated as a whole, except these documents, in which only the version is replaced. In Chart.yaml,
@@ -23,13 +23,13 @@ _WRITTEN = PROJECT.written_chart / "Chart.yaml"
 _DOCUMENTS = (
     *sorted(PROJECT.root.glob("README*.md")),
     *sorted((PROJECT.root / "docs").glob("*.md")),
-    *PROJECT.root.glob("kubectl_message/version.py"),
+    *PROJECT.root.glob("kubectl_*/version.py"),
 )
 
 #: What precedes the version: in Chart.yaml, in an image's tag, in a git tag, in a channel.
 _BEFORE = (
     *("^version: ", "^appVersion: ", rf"/{PROJECT.name}(?:-bundle|-catalog)?:v?"),
-    # The plugin's own version, its links, and what it prints about an operator and a CRD.
+    # A kubectl plugin's own version, its links, and what it prints about an operator and a CRD.
     *('^VERSION = "', f"/{PROJECT.name}/blob/v"),
     *(rf"{PROJECT.name} \(", rf"{PROJECT.kinds[0].crd}/v1 \("),
     *(r"\?ref=v", "newTag: ", r"REGISTRY=\S+ VERSION=", rf"{PROJECT.name}\.v"),
@@ -69,7 +69,7 @@ def with_samples(text: str) -> str:
 
 
 def dropped() -> list[str]:
-    """Return what only Chart.yaml has of examples: `make generate` removes it."""
+    """Return what only Chart.yaml has of examples: `kopf-kit generate` removes it."""
     annotations = yaml.safe_load(_WRITTEN.read_text()).get("annotations") or {}
     shown = yaml.safe_load(annotations.get(_EXAMPLES, "")) or []
     kept = {_called(manifest) for manifest in samples.manifests()}

@@ -53,7 +53,7 @@ class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def many(self) -> str:
-        """The kind's plural for sentences: `Messages` for the kind `Message`."""
+        """The kind's plural for sentences: `Widgets` for the kind `Widget`."""
         lower = self.kind.lower()
         if self.plural.startswith(lower):
             return self.kind + self.plural.removeprefix(lower)
@@ -77,7 +77,7 @@ class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def variable(self) -> str:
-        """The variable that sets it for a release, such as MESSAGE_IMG."""
+        """The variable that sets it for a release, such as WIDGET_IMG."""
         return f"{self._upper}_IMG"
 
     @property
@@ -235,7 +235,7 @@ class Project(msgspec.Struct, frozen=True):
 
     @property
     def many(self) -> str:
-        """The kinds in the plural, as sentences have them: `Messages`."""
+        """The kinds in the plural, as sentences have them: `Widgets`."""
         return " and ".join(kind.many for kind in self.kinds)
 
     @property

@@ -1,6 +1,6 @@
 """The folder to submit to community-operators, in that repository's layout.
 
-`make release ARGS=bundle` writes it: operators/<name>/ with the images by digest, and beside it the
+`release bundle` writes it: operators/<name>/ with the images by digest, and beside it the
 Dockerfile of the bundle's image.
 """
 

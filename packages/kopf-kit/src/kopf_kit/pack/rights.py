@@ -59,6 +59,6 @@ def rules(controllers: Iterable[Engine]) -> list[tuple[str, Rule]]:
 
 
 def _all(kind: Kind) -> str:
-    """Return the plural of a kind's name in a text, such as `Messages`."""
+    """Return the plural of a kind's name in a text, such as `Widgets`."""
     plural = kind.plural
     return kind.kind + plural[len(kind.kind) :] if plural.startswith(kind.kind.lower()) else plural

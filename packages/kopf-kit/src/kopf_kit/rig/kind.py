@@ -146,7 +146,7 @@ def _await_steady(name: str) -> None:
     """Wait until the API server of a new cluster has answered for some seconds without a break.
 
     One that was ready, on a machine that had just woken, went once more a second later, and took
-    with it the first command that a user's `make demo` sent.
+    with it the first command that a user sent.
     """
     deadline = time.monotonic() + _PATIENCE
     since = None

@@ -1,9 +1,9 @@
 """What a machine must have before work begins, and the sentence that says how to get it.
 
 `ENGINE` is needed for any cluster, `CLUSTER` for one more, `FROM_SOURCE` and `ROOM` if all images
-have to be built here, `TESTS` for `make test`. A check takes well under a second, and reports what
+have to be built here, `TESTS` for tests. A check takes well under a second, and reports what
 is missing before minutes are spent. Used by `kopf_kit.rig.engine`, `kopf_kit.rig.public_images`,
-`kopf_kit.rig.cluster` and `make test`; the Makefile itself checks Python.
+`kopf_kit.rig.cluster` and `kopf-kit test`; the Makefile itself checks Python.
 """
 
 import getpass

@@ -1,6 +1,6 @@
 """Every version that the project pins for its cluster, in one place.
 
-Versions of Go programs are pinned in go.mod files, with all their dependencies: `make generate`
+Versions of Go programs are pinned in go.mod files, with all their dependencies: `generate`
 writes them from there into `kopf_kit.rig.pinned`. To change one, run `go get -tool
 <package>@<version> && go mod tidy` in kopf_offline/go. To change Kubernetes, first replace its
 version and that of its libraries (v1.37.2 and v0.37.2) in the file. Each older supported Kubernetes

@@ -1,4 +1,4 @@
-"""Runs the tiers of tests/tiers.toml for `make check`, `make test` and `make test-all`.
+"""Runs the tiers of tests/tiers.toml for `kopf-kit check`, `test` and `test-all`.
 
 tier     reads the file: what each tier is, and its command
 lanes    runs tiers, each lane in its order and the lanes side by side; ends them all together

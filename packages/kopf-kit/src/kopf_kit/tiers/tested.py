@@ -11,11 +11,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import answer, output
 
 #: Variables with which the tests are others than those for a release.
-LIMITS = ("KUBERNETES", "PROJECT", "IMG", "MESSAGE_IMG", "MINUTES", "NUMBER")
+LIMITS = ("KUBERNETES", "PROJECT", "IMG", "MINUTES", "NUMBER")
 
 
 def tree(checkout: Path = paths.CHECKOUT) -> str:
@@ -54,4 +55,5 @@ def forget(build: Path, content: str, tier: str) -> None:
 
 def may_record() -> bool:
     """Return whether the environment leaves the tests as they are for a release."""
-    return not any(map(os.environ.get, LIMITS)) and os.environ.get("CLUSTER") != "existing"
+    limits = (*LIMITS, *(pods.variable for pods in PROJECT.images))
+    return not any(map(os.environ.get, limits)) and os.environ.get("CLUSTER") != "existing"

@@ -35,7 +35,7 @@ class Kind(NamedTuple):
         return self.path(key[0], key[1], subresource)
 
     def __str__(self) -> str:
-        """Return `messages.myorg.dev`, as in the name of a CRD."""
+        """Return `widgets.example.dev`, as in the name of a CRD."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 

@@ -23,7 +23,7 @@ from kopf_runtime.declaring.objects import Page, number, parse
 PAGE = 100
 #: Later pages of a long list have up to this share of the objects before them. For each page, the
 #: API server counts what is left, so with pages of one size its work would grow with the square of
-#: the list. A tenth takes an eighth less time for 50,000 Messages than a hundredth, and no more
+#: the list. A tenth takes an eighth less time for 50,000 objects than a hundredth, and no more
 #: memory.
 SHARE = 0.1
 #: Target size of a page in bytes: after a page of large objects, fewer are requested.

@@ -1,4 +1,4 @@
-"""What a release publishes beside its images: `make release` makes, signs and checks it.
+"""What a release publishes beside its images: `kopf-kit release` makes, signs and checks it.
 
 source         the commit that a release is made of, and the commits that releasing adds
 packages       the Python packages in packages/, built the same from the same sources

@@ -1,6 +1,6 @@
 """All files of a release, their checksums, and the image that carries them.
 
-    crane export registry.example.com/you/message-operator-release:v0.1.0 - | tar -x
+    crane export registry.example.com/you/widget-operator-release:v0.1.0 - | tar -x
 
 gets them where there is a registry alone. The same commit makes the same files. Used by
 `kopf_kit.commands.release`.

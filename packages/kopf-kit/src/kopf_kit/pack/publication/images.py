@@ -42,7 +42,7 @@ def check() -> None:
 def publish(destination: str, date: datetime) -> Release:
     """Put the images of the operator and of its Pods into a registry; return them by digest.
 
-    IMG and such as MESSAGE_IMG name images that are in a registry already.
+    IMG, and a variable such as WIDGET_IMG, name images that are in a registry already.
     """
     os.environ["PLATFORMS"] = ",".join(platforms.SUPPORTED)
     ours, public = in_registry(destination), current().pod_images

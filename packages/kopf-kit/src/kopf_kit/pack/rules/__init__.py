@@ -1,6 +1,6 @@
 """The rules for the bundle and the catalog.
 
-`make verify` checks the files in git, `make release ARGS=bundle` the submission, and the tests
+`verify` checks the files in git, `release bundle` the submission, and the tests
 copies that they break. Every finding is one sentence that begins with the file and the field.
 
 A rule named `check_…` is a rule of the pipeline that adds operators to the catalogs of
