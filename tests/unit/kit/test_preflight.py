@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.rig import engine, preflight
+from kopf_kit.rig import engine, offline, preflight
 from kopf_kit.rig.run import HackError
 
 _Docker = Callable[[str], None]
@@ -148,6 +148,14 @@ def test_one_cluster_too_many_is_told_before_its_pods_fail(
 
 def test_only_debian_builds_all_images(system: str) -> None:
     with pytest.raises(HackError, match=r"Debian's packages.*docker pull busybox"):
+        preflight.check(preflight.FROM_SOURCE)
+
+
+def test_debian_builds_images_with_what_builds_them_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    _pretend(monkeypatch, "Linux", "6.1.0", {"ID": "debian"})
+    monkeypatch.setattr(offline, "is_installed", lambda: False)
+
+    with pytest.raises(HackError, match=r"lacks kopf-offline.*pip install kopf-offline.*docker pu"):
         preflight.check(preflight.FROM_SOURCE)
 
 

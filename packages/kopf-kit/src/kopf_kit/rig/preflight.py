@@ -209,14 +209,17 @@ def _has_subordinate_ids() -> bool:
 
 FROM_SOURCE = (
     Need(
-        "kopf-offline, which builds images where none can be pulled",
-        offline.is_installed,
-        {"other": f"Install it with: pip install kopf-offline. {_PULL}"},
-    ),
-    Need(
         "Debian's packages, of which images are built where none can be pulled",
         debian.is_debian,
         {"other": _PULL},
+    ),
+    Need(
+        "kopf-offline, which builds images where none can be pulled",
+        lambda: offline.is_installed(),
+        {
+            "other": "Install it with: pip install kopf-offline, or let the Docker engine reach an "
+            "image registry (`docker pull busybox` says why it does not)."
+        },
     ),
     Need(
         "mmdebstrap and newuidmap, which build images where none can be pulled",
