@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from hack import reference_rights, reference_tables
+from hack import reference_packages, reference_rights, reference_tables
 from hack.reference_tables import Body, Say
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import paths
@@ -77,6 +77,28 @@ PAGES = {
         ),
         PROJECT.chart / "templates" / "rbac.yaml",
         reference_rights.roles,
+    ),
+    "runtime-api": Page(
+        Text("The runtime's public names", "런타임의 공개 이름"),
+        Text(
+            "What `import kopf_runtime as kr` offers; `...` stands for a default value. [The "
+            "runtime](../runtime.md) explains how to use it.",
+            "`import kopf_runtime as kr`로 사용하는 이름입니다. `...`은 기본값을 뜻합니다. "
+            "사용하는 방법은 [런타임](../runtime.ko.md)에 있습니다.",
+        ),
+        reference_packages.PUBLIC,
+        reference_packages.names,
+    ),
+    "kopf-kit": Page(
+        Text("The commands of kopf-kit", "kopf-kit의 명령"),
+        Text(
+            "In the repository of an operator, run them with `uv run kopf-kit`; elsewhere, with "
+            "`uvx kopf-kit`.",
+            "오퍼레이터의 저장소에서는 `uv run kopf-kit`으로, 다른 곳에서는 `uvx kopf-kit`으로 "
+            "실행합니다.",
+        ),
+        paths.KIT / "__main__.py",
+        reference_packages.commands,
     ),
 }  # fmt: skip
 

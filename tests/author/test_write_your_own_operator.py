@@ -57,7 +57,11 @@ def author(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
             "UV_SYSTEM_CERTS": "1",
         }
         reader = Reader(scratch / "empty", environment)
-        reader.follow(PAGE[:CLUSTER])
+        reader.follow(PAGE[:2])
+        reader.type("uv add --quiet --dev kopf-offline")  # builds what this machine does not have
+        reader.follow(PAGE[2:CLUSTER])
+        for tool in ("kubectl", "helm"):
+            reader.type(f'export PATH=$(dirname "$(uv run kopf-kit tool {tool})"):$PATH')
         yield reader
 
 

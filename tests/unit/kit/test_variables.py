@@ -1,6 +1,7 @@
 """A variable of `make` with a value that means nothing ends in one line that says so."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import sys
 import pytest
 
 from hack import docs, own_tiers
+from kopf_kit.__main__ import VARIABLES
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import HackError
 
@@ -70,3 +72,19 @@ def test_a_misspelt_variable_is_warned_of(given: list[str], unknown: list[str]) 
         f"make: warning: no command here has a variable {name}; it only goes into the environment"
         for name in unknown
     ]
+
+
+#: Those that the kit reads as every program does, or for itself.
+OF_OTHERS = {
+    *("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "CLOCK", "DOCKER_HOST", "KUBEBUILDER_ASSETS", "KUBECONFIG"),
+    *("PATH", "PYTHONPATH", "UV_PUBLISH_URL", "XDG_CACHE_HOME"),
+}
+
+
+def test_the_help_of_the_program_names_each_variable_that_the_kit_reads() -> None:
+    code = "".join(file.read_text() for file in sorted(paths.KIT.rglob("*.py")))
+    read = {*re.findall(r'environ(?:\.get\(|\[)"([A-Z_]+)"', code)}
+    named = {*re.findall(r"[A-Z_]{3,}", " ".join(VARIABLES))}
+
+    assert read - OF_OTHERS - named == set()
+    assert {name for name in named - {"NODE_IMG"} if f'"{name}"' not in code} == set()

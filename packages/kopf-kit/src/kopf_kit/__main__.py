@@ -54,10 +54,28 @@ COMMANDS = {
     "push": Entry(_IMAGE, f"{_IN}push:command", "push charts, bundle and catalog"),
     "release": Entry(_RELEASE, f"{_IN}release:command", "do a whole release, or a step of it"),
 }
+#: The environment variables that the commands read.
+VARIABLES = {
+    "CLUSTER=existing": "the current kubeconfig's cluster; none is created or deleted",
+    "KIND_CLUSTER_NAME": "the kind cluster's name, for a second checkout",
+    "KUBERNETES=1.35": "the Kubernetes of the fault tests, and of the kind cluster if it is pulled",
+    "IMAGES=build|pull": "build all images here, or none; by default, what cannot be pulled",
+    "IMG": "the operator's image, as the cluster pulls it; by default, it is built",
+    "NODE_IMG": "the same for the image that PROJECT calls `node`, and so on",
+    "PLATFORMS": "build images for these, such as linux/amd64,linux/arm64",
+    "REGISTRY": "where to push: HOST[:PORT][/PATH]; by default, beside the kind cluster",
+    "KEYS": "the folder of the keys that sign a release; by default build/keys",
+    "COSIGN_PASSWORD": "the passphrase of these keys",
+    "BUNDLE_IMG, CATALOG_IMG": "a release's OLM images that are in a registry already",
+    "INDEX": "the package index that gets the Python packages in packages/, as pip reads it",
+    "UNTESTED=yes": "release what test-all has not passed",
+    "PROJECT": "the folder of another operator in the same repository",
+}
 PROGRAM = click.version_option(package_name="kopf-kit", prog_name="kopf-kit")(
     Program(
         "kopf-kit",
         COMMANDS,
+        VARIABLES,
         help="Write, package, test and release Kubernetes operators in Python.",
         epilog='Completion: eval "$(_KOPF_KIT_COMPLETE=bash_source kopf-kit)"; zsh and fish alike.',
     )

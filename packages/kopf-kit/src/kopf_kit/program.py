@@ -29,11 +29,17 @@ class Entry(NamedTuple):
 class Program(click.Group):
     """A program with the commands of a table."""
 
-    def __init__(self, name: str, entries: Mapping[str, Entry], **attributes: Any) -> None:
-        """Take the commands in the order in which they are listed."""
+    def __init__(
+        self,
+        name: str,
+        entries: Mapping[str, Entry],
+        variables: Mapping[str, str] | None = None,
+        **attributes: Any,
+    ) -> None:
+        """Take the commands and the environment variables in the order in which they are listed."""
         settings = {"help_option_names": ["-h", "--help"]}
         super().__init__(name, no_args_is_help=True, context_settings=settings, **attributes)
-        self.entries = entries
+        self.entries, self.variables = entries, variables or {}
 
     def list_commands(self, _: click.Context) -> list[str]:
         """Return the commands' names, in the table's order."""
@@ -70,6 +76,9 @@ class Program(click.Group):
             ours = [(n, e.help) for n, e in self.entries.items() if e.section == section]
             with formatter.section(section):
                 formatter.write_dl(ours)
+        if self.variables:
+            with formatter.section("Environment variables"):
+                formatter.write_dl([*self.variables.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete a command's name, without importing any."""

@@ -16,7 +16,7 @@ _EXAMPLE = "kopf-kit new cache-operator --kind Cache --group cache.example.com"
 
 @click.command()
 @click.argument("name", required=False)
-@click.argument("folder", required=False, metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", required=False, metavar="[DIR]", type=click.Path(path_type=Path))
 @click.option("--kind", help="The kind that it serves, such as Cache.")
 @click.option("--group", help="The kind's API group, such as cache.example.com.")
 @click.option("--without", multiple=True, type=click.Choice(["olm"]), help="Leave this out.")
