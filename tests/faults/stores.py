@@ -1,6 +1,6 @@
-"""An operator whose objects' children hold data: a claim, a Secret and a StatefulSet.
+"""An operator whose objects' children hold data, of five kinds, one of which is a custom resource.
 
-tests/faults/test_data.py runs this file as a program.
+`holders.py` describes it to the fault suite, which runs this file as a program.
 """
 
 from collections.abc import Iterable
@@ -11,6 +11,7 @@ from msgspec import Meta
 import kopf_runtime as kr
 
 CLAIM = kr.Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+PART = kr.Kind("example.dev", "v1", "parts", "Part")
 
 
 class Spec(kr.Fields, frozen=True):
@@ -21,43 +22,43 @@ class Spec(kr.Fields, frozen=True):
 
 @kr.custom_resource("example.dev", "v1", "stores")
 class Store(kr.Resource):
-    """A Store is a text that a claim, a Secret and a StatefulSet have."""
+    """A Store is a text that a Secret, a claim, a StatefulSet, a Job and a Part have."""
 
     spec: Spec = Spec()
 
 
 manager = kr.Manager("store-operator", kr.Settings)
 controller = manager.controller_for(Store)
-controller.owns(CLAIM)
-controller.owns(kr.kinds.SECRET)
-# No kubelet runs its Pods here.
-controller.owns(kr.kinds.STATEFUL_SET, unready=lambda _: "")
+for kind in (kr.kinds.SECRET, CLAIM, kr.kinds.STATEFUL_SET, kr.kinds.JOB, PART):
+    controller.owns(kind, unready=lambda _: "")  # no kubelet runs their Pods here
 
 
 @controller.desired
 def desired(store: Store, _: kr.Settings) -> Iterable[dict[str, Any]]:
-    """Return the claim, the Secret and the StatefulSet."""
-    metadata = {"name": f"store-{store.metadata.name}", "labels": {"text": store.spec.text}}
+    """Return the children; each has the text in an annotation, and the Secret as a password."""
     labels = {"store": store.metadata.name}
     pod = {"containers": [{"name": "main", "image": "store:1"}]}
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    once = {**template, "spec": {**pod, "restartPolicy": "Never"}}
     resources = {"requests": {"storage": "1Gi"}}
-    return [
-        {
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata,
-            "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources},
-        },
-        {
-            "apiVersion": "v1", "kind": "Secret", "metadata": metadata,
-            "data": {"password": "c2VjcmV0"},
-        },
-        {
-            "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata,
+    members = [{"id": "a", "role": "first"}, {"id": "b", "role": "second", "zone": "z"}]
+    contents: dict[kr.Kind, dict[str, Any]] = {
+        kr.kinds.SECRET: {"stringData": {"password": store.spec.text, "user": "store"}},
+        CLAIM: {"spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}},
+        kr.kinds.STATEFUL_SET: {
             "spec": {
                 "replicas": 1, "serviceName": "store", "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": pod},
+                "template": template,
             },
         },
-    ]  # fmt: skip
+        kr.kinds.JOB: {"spec": {"backoffLimit": 0, "template": once}},
+        PART: {"spec": {"members": members}},
+    }  # fmt: skip
+    for kind, content in contents.items():
+        metadata = {
+            "name": f"store-{store.metadata.name}", "annotations": {"text": store.spec.text}
+        }  # fmt: skip
+        yield {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}
 
 
 if __name__ == "__main__":

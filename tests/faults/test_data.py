@@ -9,43 +9,21 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kopf_kit.testing import calls
-from kopf_kit.testing.cluster import Cluster, Raw
-from kopf_kit.testing.subject import Subject, prepare
+from kopf_kit.testing.cluster import Raw
+from kopf_kit.testing.subject import Subject
 from kopf_kit.testing.world import World
-from kopf_runtime.declaring.kinds import SECRET, STATEFUL_SET, Kind
+from kopf_runtime.declaring.kinds import SECRET, Kind
 from tests.faults import stores
+from tests.faults.subjects import STORE
 
 pytestmark = pytest.mark.api
 
-KINDS = (stores.CLAIM, SECRET, STATEFUL_SET)
-
-
-class Stores(Subject):
-    """The operator of stores.py."""
-
-    program = (stores.__file__,)
-    manager = stores.manager
-
-    @property
-    def creates(self) -> Kind:
-        return SECRET
-
-    def spec(self, text: str) -> Raw:
-        return {"text": text}
-
-
-STORE = Stores()
+KINDS = tuple(stores.controller.owned)
 
 
 @pytest.fixture
 def subject() -> Subject:
     return STORE
-
-
-@pytest.fixture
-async def cluster(cluster: Cluster) -> Cluster:
-    await prepare(cluster, STORE)
-    return cluster
 
 
 def path(here: World, kind: Kind) -> str:
@@ -93,7 +71,7 @@ async def test_d1_data_survives_whatever_happens_to_its_marks(
     await here.is_ready()
     await here.edit("two")
     async with here.within(60, "they are the object's again: an edit reaches them"):
-        while {meta["labels"]["text"] for meta in await children(here)} != {"two"}:
+        while {meta["annotations"]["text"] for meta in await children(here)} != {"two"}:
             await asyncio.sleep(0.05)
     assert [meta["uid"] for meta in await children(here)] == [meta["uid"] for meta in before]
     assert [write for write in here.relevant() if write.method == "DELETE"] == []

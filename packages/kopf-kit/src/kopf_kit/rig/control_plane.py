@@ -97,7 +97,8 @@ class ControlPlane:
             f"--service-account-signing-key-file={self.certificates / 'apiserver.key'}",
             f"--service-account-key-file={self.certificates / 'apiserver.key'}",
             "--service-account-issuer=https://kubernetes.default.svc",
-            "--disable-admission-plugins=ServiceAccount",  # their controller does not run
+            # Their controllers do not run.
+            "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection",
             "--service-cluster-ip-range=10.0.0.0/24", "--shutdown-delay-duration=0s",
             *self._flags,
         )  # fmt: skip

@@ -1,0 +1,69 @@
+"""The operator of stores.py as the fault suite sees it: what holds data is never deleted."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kopf_kit.testing.cluster import Raw
+from kopf_kit.testing.subject import Parent
+from kopf_runtime.declaring.kinds import Kind
+from tests.faults import stores
+
+_TEXT = {"type": "string"}
+#: A list whose items have a key of their own.
+MEMBERS = {
+    "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"],
+    "items": {
+        "type": "object", "required": ["id"],
+        "properties": {"id": _TEXT, "role": _TEXT, "zone": _TEXT},
+    },
+}  # fmt: skip
+
+
+def definition(kind: Kind, **fields: Any) -> Raw:
+    """Return the CRD of a kind whose spec has these fields."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {"type": "object", "properties": fields},
+            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        },
+    }
+    version = {
+        "name": "v1", "served": True, "storage": True, "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": schema},
+    }  # fmt: skip
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": str(kind)},
+        "spec": {
+            "group": kind.group, "scope": "Namespaced", "versions": [version],
+            "names": {"plural": kind.plural, "kind": kind.kind},
+        },
+    }  # fmt: skip
+
+
+class Stores(Parent):
+    """An operator of children that hold data, which may delete none of them."""
+
+    program = (stores.__file__,)
+    manager = stores.manager
+    quick = ("burst", "alter")
+    thorough = False
+
+    def install(self) -> list[Raw]:
+        return [*super().install(), definition(stores.PART, members=MEMBERS)]
+
+    def rights(self, namespace: str | None) -> list[Raw]:
+        """Return its rights without that to delete: what it would delete stops it for good."""
+        manifests = super().rights(namespace)
+        for rule in (rule for manifest in manifests for rule in manifest.get("rules", ())):
+            rule["verbs"] = [verb for verb in rule["verbs"] if verb != "delete"]
+        return manifests
+
+    def spec(self, text: str) -> Raw:
+        return {"text": text}
+
+    @property
+    def writes(self) -> Mapping[str, int]:
+        every = self._children + 1
+        return {**super().writes, "edit": every, "burst": every}
