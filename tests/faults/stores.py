@@ -10,7 +10,7 @@ from msgspec import Meta
 
 import kopf_runtime as kr
 
-CLAIM = kr.Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+CLAIM = kr.kinds.PERSISTENT_VOLUME_CLAIM
 PART = kr.Kind("example.dev", "v1", "parts", "Part")
 
 

@@ -29,7 +29,7 @@ from tests.support.api_server import ApiServer, RefusedError
 from tests.support.running import operating
 from tests.support.waiting import until
 
-PVC = kr.Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+PVC = kr.kinds.PERSISTENT_VOLUME_CLAIM
 MONITOR = kr.Kind("monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor")
 KEY, CLAIM = ("ns", "one"), ("ns", "w-one")
 
@@ -134,6 +134,24 @@ async def test_d1_the_claim_of_an_object_that_lives_is_not_taken_over(server: Ap
     async with operating(server, claims()):
         await until(lambda: told(server).get("reason") == "Conflict")
     assert stored(server, PVC, CLAIM)["spec"] == {"theirs": True}
+
+
+async def test_d1_a_claim_that_was_restored_into_another_namespace_is_adopted(
+    server: ApiServer,
+) -> None:
+    """The object that it was made for lives on in the former namespace."""
+    other = server.put(WIDGET, widget(namespace="former", text="1Gi"))
+    labels = {"app.kubernetes.io/managed-by": "message-operator", UID: other["metadata"]["uid"]}
+    meta = {"namespace": "ns", "name": "w-one", "labels": labels, "annotations": {TEMPLATE: "x"}}
+    before = server.put(PVC, {"metadata": meta, "spec": {}})
+    server.put(WIDGET, widget(text="1Gi"))
+
+    async with operating(server, claims()):
+        await until(lambda: is_ready(server))
+
+    now = stored(server, PVC, CLAIM)["metadata"]
+    assert now["uid"] == before["metadata"]["uid"]
+    assert now["labels"][UID] == stored(server, WIDGET, KEY)["metadata"]["uid"]
 
 
 # --- D2, D3 -------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ state, so it is right no matter which events were missed, repeated or interrupte
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -150,7 +151,7 @@ class Reconciler:
                 raise troubles.contradicted("AlreadyExists", text)
         owned = self._owned[wanted.kind]
         step = plan(
-            owner, wanted, child, owned, self._lives, self._word,
+            owner, wanted, child, owned, partial(self._lives, owner.key[0]), self._word,
             as_admitted=self._applier.as_admitted(wanted, child, owned.update),
         )  # fmt: skip
         match step.step:
@@ -234,8 +235,9 @@ class Reconciler:
         if seconds > 0:
             raise troubles.back_off(wanted, step, seconds)
 
-    def _lives(self, uid: str) -> bool:
-        return any(one.uid == uid for one in self._owners.cache)
+    def _lives(self, namespace: str, uid: str) -> bool:
+        """Return whether an object of a namespace has a uid: nobody owns in another namespace."""
+        return any(one.uid == uid for one in self._owners.cache.within(namespace))
 
 
 async def _each(steps: Iterable[Awaitable[None]]) -> None:
