@@ -140,6 +140,7 @@ def test_a_tool_that_does_not_fit_is_built(path: Path, monkeypatch: pytest.Monke
             ["kind", "helm"],
             r"this needs kind 0\.31 or newer, below 1\.0 and helm .* PATH, or install",
         ),
+        (["etcd"], r"this needs etcd v\d\S+: put it on the PATH or into .* KUBEBUILDER_ASSETS, or"),
         (["olm-validate"], r"this needs olm-validate v0\.\d+\.\d+: install kopf-offline \("),
         (
             ["kube-apiserver-1.35"],

@@ -55,6 +55,8 @@ def built(*names: str) -> list[Path]:
     lacks = f"this needs {' and '.join(map(_wanted, names))}:"
     if set(names) <= _VERSION.keys():
         lacks += " put it on the PATH, or"
+    elif set(names) <= {"etcd", *versions.CONTROL_PLANE}:  # see `control_plane.installed_program`
+        lacks += " put it on the PATH or into the folder in KUBEBUILDER_ASSETS, or"
     return offline.builder(lacks).programs([_BUILT.get(name, name) for name in names])
 
 
