@@ -31,7 +31,7 @@ WELL = {
     "message_operator_leader": "1x240",
     'controller_runtime_reconcile_total{result="success"}': "0+60x240",
     "workqueue_depth": "0x240",
-    'message_operator_api_requests_total{code="200"}': "0+60x240",
+    'rest_client_requests_total{code="200"}': "0+60x240",
     "process_start_time_seconds": "1000x240",
     "message_operator_last_resync_timestamp_seconds": "0+60x240",
     'message_operator_unserved{resource="pods",watched_namespace="team"}': "0x240",
@@ -50,12 +50,8 @@ TROUBLE: dict[str, dict[str, str]] = {
         "workqueue_depth": "5x120 0x120",
         'controller_runtime_reconcile_total{result="success"}': "7x120 7+60x120",
     },
-    "MessageOperatorApiErrors": {
-        'message_operator_api_requests_total{code="503"}': "0+60x120 7200x120"
-    },
-    "MessageOperatorForbidden": {
-        'message_operator_api_requests_total{code="403"}': "0+1x120 120x120"
-    },
+    "MessageOperatorApiErrors": {'rest_client_requests_total{code="503"}': "0+60x120 7200x120"},
+    "MessageOperatorForbidden": {'rest_client_requests_total{code="403"}': "0+1x120 120x120"},
     "MessageOperatorWatchMisses": {
         'message_operator_resync_repairs_total{resource="pods"}': "0+1x120 120x120"
     },

@@ -46,7 +46,7 @@ def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus_se
         found = stack.enter_context(prometheus_server.running(folder, config))
         # Until the operator has resynced again, and there is enough for a rate.
         found.wait_for("rate(message_operator_resync_repairs_total[10s]) >= 0")
-        found.wait_for('message_operator_api_requests_total{code="403"}')
+        found.wait_for('rest_client_requests_total{code="403"}')
         yield found
 
 

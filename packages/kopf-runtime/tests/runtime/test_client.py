@@ -229,8 +229,8 @@ async def test_requests_are_counted_by_how_they_were_answered() -> None:
         with pytest.raises(ApiError):
             await client.request("POST", "/x", {})
 
-    labels = {"verb": "POST", "code": "403"}
-    assert metrics.registry.get_sample_value("tester_api_requests_total", labels) == 1
+    labels = {"method": "POST", "code": "403"}
+    assert metrics.registry.get_sample_value("rest_client_requests_total", labels) == 1
 
 
 # --- the server's clock -------------------------------------------------------------------------

@@ -171,7 +171,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Requests by answer",
             "code 0: no answer. 403: the roles are too narrow, or a quota is used up.",
-            (("{{verb}} {{code}}", _rate("OWN_api_requests_total", "verb, code")),),
+            (("{{method}} {{code}}", _rate("rest_client_requests_total", "method, code")),),
             unit="reqps",
         ),
         Panel(
@@ -180,7 +180,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (
                 (
                     "{{verb}}",
-                    _quantile(0.99, "OWN_api_request_duration_seconds", "verb"),
+                    _quantile(0.99, "rest_client_request_duration_seconds", "verb"),
                 ),
             ),
             unit="s",

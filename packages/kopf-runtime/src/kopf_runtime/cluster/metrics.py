@@ -61,11 +61,13 @@ class Metrics:
             "name", shared=True,
         )  # fmt: skip
         self.api_requests = self.counter(
-            "api_requests", "Requests to the API server; code 0: no answer.", "verb", "code"
-        )
+            "rest_client_requests", "Requests to the API server; code 0: no answer.",
+            "method", "code", shared=True,
+        )  # fmt: skip
         self.api_time = self.histogram(
-            "api_request_duration_seconds", "How long the API server took to answer.", "verb"
-        )
+            "rest_client_request_duration_seconds", "How long the API server took to answer.",
+            "verb", shared=True,
+        )  # fmt: skip
         self.resync_repairs = self.counter(
             "resync_repairs", "Cached objects that a full list showed to be wrong.", "resource"
         )
