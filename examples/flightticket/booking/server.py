@@ -1,6 +1,6 @@
 """A small booking service: an HTTP server with a database, which can be told to fail.
 
-The operator of examples/flightticket is tried with it; README.md describes its API. Its database is
+The operator is tried with it; README.md describes its API. Its database is
 SQLite, so that what it has answered survives a crash. It needs Python and nothing else.
 
 Clients use one port, with a token. A second port is the counter, where people change and cancel

@@ -1,0 +1,71 @@
+"""Each example with a pyproject.toml is what `kopf-kit new` writes, with its author's edits."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kopf_kit.rig import paths
+from kopf_kit.template import record, repository
+
+EXAMPLES = sorted(file.parent for file in paths.CHECKOUT.glob("examples/*/pyproject.toml"))
+#: What an author edits; all else that the template writes stays as it is.
+EDITED = (
+    *("PROJECT", "README.md", "README.ko.md", "pyproject.toml", "examples/sample.yaml"),
+    *("charts/NAME/Chart.yaml", "charts/NAME/README.md.in", "charts/NAME/templates/_operator.tpl"),
+    *("olm/csv.yaml", "olm/description.md"),
+    *("operator/PACKAGE/__init__.py", "operator/PACKAGE/operator.py"),
+    *(f"tests/{tier}/test_operator.py" for tier in ("unit", "faults", "e2e")),
+)
+#: Where an example takes the packages from, because they are beside it.
+SOURCES = """\
+[tool.uv.sources]
+kopf-kit = { path = "../../packages/kopf-kit", editable = true }
+kopf-runtime = { path = "../../packages/kopf-runtime", editable = true }
+
+"""
+
+each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+
+
+def test_there_are_examples() -> None:
+    assert {"flightticket", "memcached"} <= {example.name for example in EXAMPLES}
+
+
+@each_example
+def test_all_that_the_template_writes_is_there_and_the_author_edited_a_few_files(
+    example: Path,
+) -> None:
+    (answers,) = record.read(example).kinds
+    edited = {
+        path.replace("NAME", answers.name).replace("PACKAGE", answers.package) for path in EDITED
+    }
+
+    texts = repository.files(answers)
+
+    assert [path for path in texts if not (example / path).is_file()] == []
+    changed = {str(path) for path, text in texts.items() if (example / path).read_text() != text}
+    assert changed - edited == set(), "the example follows its template: change these, too"
+
+
+@each_example
+def test_its_pyproject_has_the_template_s_lines(example: Path) -> None:
+    (answers,) = record.read(example).kinds
+    ours = (example / "pyproject.toml").read_text()
+
+    assert ours.count(SOURCES) == 1
+    lines = repository.files(answers)[Path("pyproject.toml")].splitlines()
+    missing = set(lines) - set(ours.splitlines())
+    assert {line.partition(" = ")[0] for line in missing} <= {"description", "files"}
+
+
+@each_example
+def test_it_knows_nothing_else_of_this_repository(example: Path) -> None:
+    listed = subprocess.check_output(["git", "ls-files", "-z"], cwd=example, text=True)
+    ours = re.compile(r"message.operator|\.\./\.\.|examples[/.](?!sample)|tests\.support")
+
+    for name in filter(None, listed.split("\0")):
+        if name != "LICENSE" and (example / name).is_file():
+            text = (example / name).read_text().replace(SOURCES, "")
+            assert not ours.search(text), f"{name}: {ours.search(text)}"
