@@ -1,5 +1,6 @@
 """The test library as an author has it: in a folder without PROJECT, and beside other tests."""
 
+import os
 import re
 import subprocess
 import sys
@@ -10,10 +11,13 @@ import pytest
 from kopf_kit.rig import control_plane, paths
 from kopf_offline import golang
 
-PAGE = paths.KIT / "testing" / "README.md"
-#: The operator of the page's example, and the listings of the page that are tests.
+PAGE = paths.CHECKOUT / "docs" / "testing.md"
+PLAIN = paths.CHECKOUT / "examples" / "plain-kopf" / "tests" / "test_notes.py"
+#: The operator of the page's example, and the listings of the page: two subjects, and tests.
 OPERATOR = paths.CHECKOUT / "examples" / "greeting" / "greetings.py"
 LISTINGS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+SUBJECT, PLAIN_SUBJECT, *TESTS = LISTINGS
+_ON_CLUSTERS = re.compile(r"\((?:cluster|kubectl)\)")
 
 
 def run(folder: Path, text: str, *options: str) -> str:
@@ -24,21 +28,33 @@ def run(folder: Path, text: str, *options: str) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("listing", LISTINGS[1:])
+@pytest.mark.parametrize("listing", [test for test in TESTS if not _ON_CLUSTERS.search(test)])
 def test_the_examples_of_the_page_pass_in_a_folder_without_a_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listing: str
 ) -> None:
-    for name in control_plane.PARTS:
-        (tmp_path / name).symlink_to(golang.program(name))
-    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+    """With envtest's two programs in its folder, and the third on the PATH."""
+    assets, path = tmp_path / "assets", tmp_path / "path"
+    for name, folder in zip(control_plane.PARTS, (assets, assets, path), strict=True):
+        folder.mkdir(exist_ok=True)
+        program = f'#!/bin/sh\ntouch "$0-used"\nexec "{golang.program(name)}" "$@"\n'
+        (folder / name).write_text(program)
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(assets))
+    monkeypatch.setenv("PATH", f"{path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.delenv("KUBERNETES", raising=False)
     (tmp_path / "greetings.py").write_text(OPERATOR.read_text())
-    (tmp_path / "subjects.py").write_text(LISTINGS[0])
-    few = ("-k", "answer_is_lost or there_and_back or token")
+    (tmp_path / "subjects.py").write_text(SUBJECT)
+    few = ("-k", "goes_on_after or namespace_is or answer_is or back_again")
 
     said = run(tmp_path, listing, *few)
 
-    assert re.search(r"^\d+ passed", said, re.MULTILINE), said
+    assert re.search(r"^[12] passed", said, re.MULTILINE), said
+    used = {file.name.removesuffix("-used") for file in tmp_path.glob("*/*-used")}
+    assert used == {*control_plane.PARTS}
+
+
+def test_the_plain_subject_of_the_page_is_that_of_the_example() -> None:
+    assert PLAIN_SUBJECT.strip() in PLAIN.read_text()
 
 
 def test_the_plugin_imports_nothing_until_it_is_used(tmp_path: Path) -> None:
@@ -55,3 +71,15 @@ def test_the_suite_says_that_it_has_no_subjects(tmp_path: Path) -> None:
     said = run(tmp_path, "from kopf_kit.testing.conformance.walks import *\n")
 
     assert "has no SUBJECTS" in said
+
+
+def test_a_missing_program_is_named_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBERNETES", "1.35")  # no program of this machine is that one for sure
+    hidden = "import sys; sys.modules['kopf_offline'] = None\n"
+
+    said = run(tmp_path, hidden + "def test(api_server): pass\n")
+
+    assert re.search(r"needs .*install kopf-offline.*\nPrograms are taken from .*PATH", said), said
+    assert "Traceback" not in said

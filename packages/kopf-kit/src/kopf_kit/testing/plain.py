@@ -1,5 +1,6 @@
 """A `Plain` describes an operator that kopf runs without the runtime: `kopf run module.py`."""
 
+import json
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -17,18 +18,22 @@ _SCANNING = {
     "resources": ["namespaces", "customresourcedefinitions"],
     "verbs": ["list", "watch"],
 }
+#: The annotation in which kopf notes what it has handled, unless its settings say otherwise.
+_HANDLED = "kopf.zalando.org/last-handled-configuration"
 
 
 class Plain(Parent):
     """A plain kopf operator, each of whose objects has a child.
 
     Its code declares nothing that could be read, so kinds, CRDs, rights and the child are given
-    here. Neither a status nor leader election is expected of it.
+    here. Neither a status nor leader election is expected of it, but that its handlers end.
     """
 
     program = ("-m", "kopf")
     lease = ""
     ready = "/healthz"
+    #: kopf lists by pages if its settings have a `watching.chunk_size`.
+    pages = False
     #: As in a namespace without labels.
     pod_security = "privileged"
     #: The module that kopf runs, and the files of its CRDs.
@@ -45,6 +50,11 @@ class Plain(Parent):
     @property
     def owned(self) -> Collection[Kind]:
         return (self.child,)
+
+    @property
+    def watched(self) -> Collection[Kind]:
+        """Its own kind: override this if it has handlers for the child's, too."""
+        return (self.kind,)
 
     @abstractmethod
     def plan(self, found: Raw, text: str) -> list[Raw]:
@@ -80,5 +90,10 @@ class Plain(Parent):
         scanning = granted(f"{name}-{namespace}-scanning", [_SCANNING], self.user, None)
         return [*granted(name, self.rules, self.user, namespace), *scanning]
 
-    def told(self, _: Raw) -> dict[str, tuple[Any, Any]]:
-        return {}
+    def told(self, found: Raw) -> dict[str, tuple[Any, Any]]:
+        """Return the spec for which all handlers have ended, as kopf notes it down, and the spec.
+
+        A handler that fails is tried again, perhaps after a minute, so silence proves nothing.
+        """
+        noted = (found["metadata"].get("annotations") or {}).get(_HANDLED, "{}")
+        return {"the handled spec": (json.loads(noted).get("spec"), found["spec"])}

@@ -109,6 +109,7 @@ def api_server(subjects: Sequence[Subject]) -> Iterator[ControlPlane]:
     """
     import logging
 
+    from kopf_kit.rig.run import HackError
     from kopf_kit.testing import api_server, cluster, subject
 
     async def prepare(plane: ControlPlane) -> None:
@@ -117,10 +118,14 @@ def api_server(subjects: Sequence[Subject]) -> Iterator[ControlPlane]:
 
     logging.getLogger("aiohttp.access").setLevel(logging.CRITICAL)
     users = {api_server.OPERATOR, *(one.user for one in subjects)}
-    with api_server.running(users=users) as plane:
-        asyncio.run(prepare(plane))
-        plane.start_controllers(*api_server.CONTROLLERS)
-        yield plane
+    try:
+        with api_server.running(users=users) as plane:
+            asyncio.run(prepare(plane))
+            plane.start_controllers(*api_server.CONTROLLERS)
+            yield plane
+    except HackError as error:
+        found = "Programs are taken from the folder in KUBEBUILDER_ASSETS and from the PATH, too."
+        pytest.fail(f"{error}\n{found}", pytrace=False)
 
 
 @pytest.fixture
@@ -169,21 +174,23 @@ def faults(here: World, operator: Operator) -> Proxy:
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KindCluster]:
+def cluster() -> Iterator[KindCluster]:
     """Create a kind cluster, and delete it after the session; it needs an engine such as Docker."""
     from pytest_kind import KindCluster
 
-    from kopf_kit.rig import tools
+    from kopf_kit.rig import engine, kind, tools
 
-    kubeconfig = tmp_path_factory.mktemp("cluster") / "kubeconfig"
-    kind = KindCluster(
-        "kopf-kit-testing", kubeconfig,
+    name = "kopf-kit-testing"
+    engine.up()
+    found = KindCluster(
+        name, kind.kubeconfig(name),
         kind_path=tools.path("kind"), kubectl_path=tools.path("kubectl"),
     )  # fmt: skip
     with contextlib.ExitStack() as stack:
-        stack.callback(kind.delete)
-        kind.create()
-        yield kind
+        stack.callback(found.delete)
+        kind.create(name)
+        found.create()  # which finds it, and connects its client
+        yield found
 
 
 @pytest.fixture(scope="session")

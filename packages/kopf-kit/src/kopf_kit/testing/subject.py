@@ -47,6 +47,8 @@ class Subject(ABC):
     lease = "operator"
     #: The path that answers 200 when its process is ready.
     ready = "/readyz"
+    #: Whether it lists by pages.
+    pages = True
     #: The timeout in seconds for everything that it has to do.
     patience = 120.0
     #: The Pod Security Standard of the tests' namespaces.
@@ -139,6 +141,11 @@ class Parent(Subject):
     @property
     def creates(self) -> Kind:
         return self.child
+
+    @property
+    def watched(self) -> Collection[Kind]:
+        """The kinds that it watches, of its own and the child's."""
+        return self.kind, self.child
 
     @property
     def breaks(self) -> Mapping[str, Break]:

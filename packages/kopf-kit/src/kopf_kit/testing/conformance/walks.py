@@ -5,7 +5,7 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kopf_kit.testing import scenarios
@@ -52,6 +52,7 @@ async def test_there_and_back_again(here: World) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 @given(walk=st.lists(STEP, min_size=1, max_size=8))
+@example(walk=[TEXTS[0], "wait", Disturb("heal")])  # whoever heals nothing is found out in any case
 async def test_any_walk_ends_as_a_fresh_start_does(here: World, walk: list[Any]) -> None:
     """The failing walk is shortened to the shortest that fails."""
     if not here.operators:

@@ -51,7 +51,7 @@ async def test_a_watch_breaks_in_mid_event(
     await here.create("하나")
     await here.converges({"hello": "하나"}, quiet=0.1)
 
-    for kind, text in ((here.subject.kind, "둘"), (here.parent.child, "셋")):
+    for kind, text in zip(here.parent.watched, ("둘", "셋"), strict=False):
         here.proxy.arm_events(of(kind), harm)
         await here.edit(text)
         await here.converges({"hello": text})
@@ -86,6 +86,8 @@ async def test_events_that_never_come_are_found_by_the_resync(here: World) -> No
 
 
 async def test_410_on_a_page_of_a_list(here: World) -> None:
+    if not here.subject.pages:
+        pytest.skip(f"the operator of {here.subject} lists without pages")
     names = [f"m{number}" for number in range(10)]
     for name in names:
         await here.create("하나", name)
