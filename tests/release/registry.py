@@ -1,4 +1,4 @@
-"""A registry in a process of its own, and a door before it that can refuse what is pushed."""
+"""A registry in a process of its own, and a door before it, or an index, that can refuse."""
 
 import http.client
 import re
@@ -47,7 +47,7 @@ class Door(ThreadingHTTPServer):
     def __init__(self, registry: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.registry = registry
-        #: Tells of the path of a manifest that is pushed what happens to it.
+        #: Tells what happens to what is pushed: a manifest by its path, a package by its file.
         self.mood: Callable[[str], str] = lambda _: "serve"
 
     @property
@@ -73,8 +73,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _serve(self) -> None:
         body = self._body()
-        is_push = self.command == "PUT" and "/manifests/" in self.path
-        match self.server.mood(self.path) if is_push else "serve":
+        pushed = self.path if self.command == "PUT" and "/manifests/" in self.path else ""
+        if self.command == "POST" and (file := re.search(rb'filename="([^"]+)"', body)):
+            pushed = file[1].decode()
+        match self.server.mood(pushed) if pushed else "serve":
             case "hang up":
                 self.close_connection = True
             case "refuse":

@@ -21,6 +21,8 @@ from kopf_kit.rig import oci, paths
 
 CHECKOUT = Path(__file__).parents[2]
 PASSPHRASE = "only of these tests"
+#: A release that builds its images for two platforms, on a machine that is busy otherwise.
+_SECONDS = 1500
 _NOBODY = {
     name: value
     for who in ("AUTHOR", "COMMITTER")
@@ -66,7 +68,11 @@ class Clone:
     def kit(self, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
         """Run a command of the Makefile to its end."""
         process = self.start(*arguments, **environment)
-        out, err = process.communicate(timeout=600)
+        try:
+            out, err = process.communicate(timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            kill(process)
+            raise
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def start(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":

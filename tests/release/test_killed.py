@@ -8,22 +8,31 @@ from pathlib import Path
 
 import pytest
 
-from kopf_kit.pack.publication import signatures
+from kopf_kit.pack.publication import packages, signatures
 from kopf_kit.pack.publication.signatures import Keys
 from kopf_kit.rig import oci
 from message_operator import __version__
 from tests.release import registry, releasing
 from tests.release.registry import Door
 from tests.release.releasing import CHECKOUT, Clone
+from tests.support import package_index
 
 _CHARTS = ("charts/message-operator", "charts/message-operator-crds")
 _IMAGES = tuple(f"message-operator{suffix}" for suffix in ("", "-bundle", "-catalog", "-release"))
-#: What a registry gets in a release, apart from the images that are there before.
+_PACKAGES = sorted(file.parent.name for file in (CHECKOUT / "packages").glob("*/pyproject.toml"))
+#: What a registry and an index get in a release, apart from the images that are there before.
 _STEPS = {
     *(f"{chart} {tag}" for chart in _CHARTS for tag in (__version__, "artifacthub.io")),
     *(f"message-operator-bundle {tag}" for tag in (f"v{__version__}-amd64", f"v{__version__}")),
     f"message-operator-release v{__version__}",
+    *(f"packages/{name} {__version__}" for name in _PACKAGES),
+    *(f"packages/{name} signature" for name in _PACKAGES),
     *(f"{name} signature" for name in (*_CHARTS, *_IMAGES, "busybox")),
+    *(
+        f"{name.replace('-', '_')}-{__version__}{kind}"
+        for name in _PACKAGES
+        for kind in (".tar.gz", "-py3-none-any.whl")
+    ),
 }
 
 
@@ -32,6 +41,15 @@ def door(scratch: Path) -> Iterator[Door]:
     """The name of a registry that is empty."""
     with registry.serving(scratch / "killed") as address, Door(address).open() as door:
         yield door
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Door]:
+    """A package index that is empty."""
+    with package_index.serving(tmp_path / "index") as address:
+        door = Door(address.removeprefix("http://").partition("/")[0])
+        with door.open():
+            yield door
 
 
 class Killer:
@@ -52,9 +70,9 @@ class Killer:
         return self._process.returncode, said
 
     def mood(self, path: str) -> str:
-        """Tell what a registry does when it gets a manifest."""
+        """Tell what a registry does when it gets a manifest, or an index when it gets a file."""
         name, _, tag = path.removeprefix("/v2/you/").partition("/manifests/")
-        step = f"{name} {'signature' if tag.startswith('sha256') else tag}"
+        step = f"{name} {'signature' if tag.startswith('sha256') else tag}".strip()
         with self._lock:
             if step in self.left and not self._has_ended:
                 self.left.remove(step)
@@ -64,13 +82,14 @@ class Killer:
 
 
 def test_a_release_that_is_killed_at_each_step_ends_as_one_that_is_not(
-    door: Door, keys: Keys, tmp_path: Path
+    door: Door, index: Door, keys: Keys, tmp_path: Path
 ) -> None:
     clone, other = (_clone(tmp_path / name, door, keys) for name in ("clone", "other"))
-    clone.environment |= _images(clone, door, tmp_path)
+    clone.environment |= _images(clone, door, tmp_path) | package_index.ANYBODY
+    clone.environment["INDEX"] = f"http://{index.name}/simple/"
     _kill_behind_the_commit(clone)
     killer = Killer(_STEPS)
-    door.mood = killer.mood
+    door.mood = index.mood = killer.mood
 
     while (ended := killer.run(clone))[0] == -signal.SIGKILL:
         assert clone.git("tag") == "", "a version is tagged that is not complete"
@@ -84,6 +103,8 @@ def test_a_release_that_is_killed_at_each_step_ends_as_one_that_is_not(
         ref = line.split()[1]
         for each in (ref, *oci.listed(ref)):
             assert signatures.signed(keys, each), each
+    for file in packages.files(clone.files(__version__)):
+        assert (tmp_path / "index" / file.name).read_bytes() == file.read_bytes()
     killed = _outcome(clone, door)
     with registry.serving(tmp_path / "registry") as address:
         door.registry, door.mood = address, lambda _: "serve"
