@@ -1,8 +1,7 @@
 """An operator by OLM: a Subscription installs it, and what it serves outlives its removal.
 
-The tier `olm` with PROJECT=examples/memcached runs it, on the tests' own cluster, before the
-operator's own end-to-end tests, for which a Subscription installs the operator, too. The
-Message's are all in tests/olm.
+The tier `olm` with PROJECT=examples/memcached runs it, on the tests' own cluster, and with it the
+operator's own end-to-end tests. The Message's are all in tests/olm.
 """
 
 import json
@@ -11,12 +10,13 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from kopf_kit.commands import pytest_runs
 from kopf_kit.pack.project import PROJECT, Kind
 from tests.e2e.kube import Object
 from tests.e2e.messages import Namespace, make_namespace, ready, uid
 from tests.e2e.waiting import wait_until
 from tests.olm import releases
-from tests.olm.installation import by_olm
+from tests.olm.installation import HOME, by_olm
 from tests.olm.subscription import Subscription
 
 
@@ -66,6 +66,11 @@ def test_uninstalled_it_leaves_the_objects_and_installed_again_it_serves_others(
     for kind, identity in kept:
         declare(theirs, kind, "another")
         assert uid(get(theirs, kind, "kept")) == identity
+
+
+@pytest.mark.usefixtures("subscription")
+def test_its_own_end_to_end_tests_pass_with_it() -> None:
+    assert pytest_runs.run(str(PROJECT.root / "tests" / "e2e"), f"--installed-in={HOME}") == 0
 
 
 def declare(theirs: Namespace, kind: Kind, name: str) -> Object:

@@ -1,9 +1,12 @@
 """kubectl, as an author's end-to-end tests have it."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from kopf_kit.rig import paths
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.run import CommandError
 from kopf_kit.testing.installed import Kubectl
@@ -39,3 +42,17 @@ def test_a_refusal_is_an_error_unless_it_is_expected(kubectl: Kubectl) -> None:
     assert kubectl.refusal("delete", "pod", "a").endswith("no")
     with pytest.raises(AssertionError, match="get pods was not refused"):
         kubectl.refusal("get", "pods")
+
+
+def test_an_operator_that_somebody_else_installed_is_taken_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n"
+        "@pytest.fixture(scope='session')\n"
+        "def e2e_cluster(): return None\n"
+        "def test(installed): assert installed.namespace == 'operators'\n"
+    )
+    command = (sys.executable, "-m", "pytest", "-q", tmp_path, "--installed-in=operators")
+
+    done = subprocess.run(command, cwd=paths.CHECKOUT, capture_output=True, text=True, timeout=120)
+
+    assert "1 passed" in done.stdout, done.stdout

@@ -45,11 +45,8 @@ def run(arguments: list[str]) -> int:
 def run_olm(arguments: list[str]) -> int:
     """Run only the tests of OLM."""
     cluster = olm.up(clusters.TEST_NAME)
-    if PROJECT.is_the_checkouts:
-        return _pytest(_TESTS / "olm", cluster, arguments)
-    shared, own = _TESTS / "projects" / "test_olm.py", PROJECT.root / "tests" / "e2e"
-    codes = [_pytest(tests, cluster, arguments, INSTALLED_BY="olm") for tests in (shared, own)]
-    return pytest_runs.result(codes)
+    ours = _TESTS / "olm" if PROJECT.is_the_checkouts else _TESTS / "projects" / "test_olm.py"
+    return _pytest(ours, cluster, arguments)
 
 
 def _refuse_users_crd(cluster: Cluster) -> None:
@@ -65,15 +62,11 @@ def _refuse_users_crd(cluster: Cluster) -> None:
     )
 
 
-def _pytest(
-    tests: Path | list[Path], cluster: Cluster, arguments: list[str], **environment: str
-) -> int:
+def _pytest(tests: Path | list[Path], cluster: Cluster, arguments: list[str]) -> int:
     folders = [tests] if isinstance(tests, Path) else tests
     named = " and ".join(str(folder.relative_to(paths.CHECKOUT)) for folder in folders)
     say(f"==> End-to-end tests in {named}")
-    return pytest_runs.run(
-        *map(str, folders), *arguments, KUBECONFIG=str(cluster.kubeconfig), **environment
-    )
+    return pytest_runs.run(*map(str, folders), *arguments, KUBECONFIG=str(cluster.kubeconfig))
 
 
 e2e = passing_on(run, "PYTEST'S OPTIONS")

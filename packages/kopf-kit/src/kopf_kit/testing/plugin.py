@@ -44,6 +44,12 @@ pytest.register_assert_rewrite("kopf_kit.testing.conformance")
 _SUITE = "kopf_kit.testing.conformance."
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the end-to-end tests use an operator that somebody else installed, such as OLM."""
+    text = "the namespace of an operator that is installed already, for the fixture `installed`"
+    parser.addoption("--installed-in", metavar="NAMESPACE", help=text)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Describe the mark that the suite's slow tests have."""
     config.addinivalue_line("markers", "long: takes minutes; leave out with -m 'not long'")
@@ -208,11 +214,17 @@ def helm_options() -> Sequence[str]:
 
 
 @pytest.fixture(scope="session")
-def installed(e2e_cluster: E2eCluster, helm_options: Sequence[str]) -> Iterator[Installed]:
-    """Install the operator; remove it after the session, with its kinds and their objects."""
-    from kopf_kit.testing import installed
+def installed(request: pytest.FixtureRequest, e2e_cluster: E2eCluster) -> Iterator[Installed]:
+    """Install the operator; remove it after the session, with its kinds and their objects.
 
-    with installed.by_helm(e2e_cluster, helm_options) as operator:
+    With `--installed-in`, it is there already, and it stays.
+    """
+    from kopf_kit.testing.installed import Installed, Kubectl, by_helm
+
+    if there := request.config.getoption("--installed-in"):
+        yield Installed(Kubectl(e2e_cluster, there))
+        return
+    with by_helm(e2e_cluster, request.getfixturevalue("helm_options")) as operator:
         yield operator
 
 
