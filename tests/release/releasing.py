@@ -23,7 +23,7 @@ CHECKOUT = Path(__file__).parents[2]
 PASSPHRASE = "only of these tests"
 #: A release that builds its images for two platforms, on a machine that is busy otherwise.
 _SECONDS = 1500
-_NOBODY = {
+NOBODY = {
     name: value
     for who in ("AUTHOR", "COMMITTER")
     for name, value in (
@@ -51,7 +51,7 @@ class Clone:
             capture_output=True,
             text=True,
             check=True,
-            env={**os.environ, **_NOBODY},
+            env={**os.environ, **NOBODY},
         )
         return done.stdout.strip()
 
@@ -59,7 +59,7 @@ class Clone:
         """Return the environment of a command that takes the clone's code."""
         return {
             **os.environ,
-            **_NOBODY,
+            **NOBODY,
             "UNTESTED": "yes",
             "PYTHONPATH": paths.python_path(self.folder),
             **self.environment,
