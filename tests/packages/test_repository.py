@@ -69,8 +69,9 @@ def refusal(author: Author, *command: str) -> str:
     done = author.runs(*command)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
-    (sentence,) = re.findall(r"^error: (.*)$", done.stderr, re.MULTILINE)
-    return sentence
+    found = re.search(r"^error: (.*)$", done.stderr, re.MULTILINE)
+    assert found, done.stderr
+    return found[1]
 
 
 # --- a later kit ----------------------------------------------------------------------------------

@@ -252,6 +252,37 @@ def test_without_a_terminal_what_is_missing_is_named(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def dialogue(keys: bytes, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Run `kopf-kit new` on a terminal on which somebody types."""
+    ours, its = os.openpty()
+    with os.fdopen(ours, "wb", buffering=0) as person, os.fdopen(its, "rb") as terminal:
+        person.write(keys)
+        return subprocess.run(
+            [sys.executable, "-m", "kopf_kit", "new", "--no-lock"],
+            cwd=folder, stdin=terminal, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+
+def test_on_a_terminal_each_question_is_asked_until_its_answer_fits(tmp_path: Path) -> None:
+    run = dialogue(b"web_op\nweb-op\nweb\nWeb\nexample.com\n", tmp_path)
+
+    assert run.returncode == 0, run.stderr
+    said = " ".join(run.stderr.split())
+    assert "`web_op` is not a valid name" in said
+    assert "`web` is not a valid kind" in said
+    assert (tmp_path / "web-op" / "PROJECT").is_file()
+
+
+def test_a_dialogue_that_somebody_ends_writes_nothing(tmp_path: Path) -> None:
+    run = dialogue(b"web-op\n\x04", tmp_path)
+
+    assert (run.returncode, run.stderr) == (
+        1,
+        "\nerror: there is no answer, so nothing was written\n",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_has_something_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "cache-operator").mkdir()
     (tmp_path / "cache-operator" / "mine").touch()

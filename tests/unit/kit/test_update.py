@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kopf_kit.pack import project
+from kopf_kit.pack import history, project
 from kopf_kit.rig.run import HackError
 from kopf_kit.template import additions, record, repository, update
 from kopf_kit.template.answers import Answers
@@ -19,8 +19,8 @@ from kopf_kit.template.record import Record
 
 CHECKOUT = Path(__file__).parents[3]
 CACHE = Answers("cache-operator", "Cache", "cache.example.com")
-#: Commits whose kit wrote another template; a release is one, too.
-EARLIER = ["90e7021b2d5af25d9afd410d22b208161b18ad36"]
+#: Commits whose kit wrote another template, and all releases, by their tags.
+EARLIER = ["90e7021b2d5af25d9afd410d22b208161b18ad36", *map("v{}".format, history.tagged(CHECKOUT))]
 
 
 def git(folder: Path, *arguments: str) -> str:

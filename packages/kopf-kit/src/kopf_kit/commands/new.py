@@ -1,6 +1,7 @@
 """`kopf-kit new`: writes the repository of a new operator, or adds to it a kind, or OLM."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -9,7 +10,7 @@ from rich.prompt import Prompt
 from kopf_kit.rig.run import HackError
 from kopf_kit.rig.steps import say
 from kopf_kit.template import additions, record, repository
-from kopf_kit.template.answers import Answers
+from kopf_kit.template.answers import Answers, check_group, check_kind, check_name
 
 _EXAMPLE = "kopf-kit new cache-operator --kind Cache --group cache.example.com"
 
@@ -39,9 +40,9 @@ def command(
         _add(name, kind or (str(folder) if folder else None), group)
         return
     answers = Answers(
-        _answer(name, "NAME", "The operator's name", "cache-operator"),
-        _answer(kind, "--kind", "The kind that it serves", "Cache"),
-        _answer(group, "--group", "The kind's API group", "cache.example.com"),
+        _answer(name, "NAME", "The operator's name", "cache-operator", check_name),
+        _answer(kind, "--kind", "The kind that it serves", "Cache", check_kind),
+        _answer(group, "--group", "The kind's API group", "cache.example.com", check_group),
         olm="olm" not in without,
     )
     folder = (folder or Path(answers.name)).absolute()
@@ -57,15 +58,32 @@ def _add(what: str, kind: str | None, group: str | None) -> None:
     if what == "olm":
         files = additions.olm(folder)
     else:
-        wanted = _answer(kind, "KIND", "The further kind", "Bucket")
+        wanted = _answer(kind, "KIND", "The further kind", "Bucket", check_kind)
         files = additions.kind(folder, wanted, group)
     for file in files:
         say(f"{file} written")
 
 
-def _answer(given: str | None, option: str, question: str, example: str) -> str:
+def _answer(
+    given: str | None, option: str, question: str, example: str, check: Callable[[str], None]
+) -> str:
+    """Return what was given, or else is answered on a terminal, where it is asked until it fits."""
     if given is None and sys.stdin.isatty():
-        given = Prompt.ask(f"{question}, such as {example}").strip()
+        return _asked(f"{question}, such as {example}", check)
     if not given:
         raise HackError(f"{option} is missing: say for example `{_EXAMPLE}`")
     return given
+
+
+def _asked(question: str, check: Callable[[str], None]) -> str:
+    while True:
+        try:
+            answer = Prompt.ask(question).strip()
+        except (EOFError, KeyboardInterrupt) as error:
+            raise HackError("there is no answer, so nothing was written") from error
+        try:
+            check(answer)
+        except HackError as refusal:
+            say(str(refusal))
+        else:
+            return answer

@@ -38,9 +38,9 @@ class Answers:
     olm: bool = True
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
-        _check_kind(self.kind)
-        _check_group(self.group)
+        check_name(self.name)
+        check_kind(self.kind)
+        check_group(self.group)
         if len(f"{self.plural}.{self.group}-admin") > _LONGEST_ROLE:
             raise HackError(
                 f"the kind `{self.kind}` in the group of {len(self.group)} characters makes names "
@@ -137,7 +137,8 @@ def _package(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raise HackError if an operator cannot have a name."""
     if not re.fullmatch(_LABEL, name) or not name[0].isalpha():
         raise HackError(
             f"`{name}` is not a valid name: it must be a DNS label that begins with a letter, in "
@@ -156,7 +157,8 @@ def _check_name(name: str) -> None:
         )
 
 
-def _check_kind(kind: str) -> None:
+def check_kind(kind: str) -> None:
+    """Raise HackError if a kind cannot be called so."""
     if not re.fullmatch("[A-Z][A-Za-z0-9]*", kind):
         raise HackError(
             f"`{kind}` is not a valid kind: use letters and digits, the first of them in upper "
@@ -174,7 +176,8 @@ def _check_kind(kind: str) -> None:
         )
 
 
-def _check_group(group: str) -> None:
+def check_group(group: str) -> None:
+    """Raise HackError if a group cannot be called so."""
     if not re.fullmatch(rf"{_LABEL}(\.{_LABEL})+", group):
         raise HackError(
             f"`{group}` is not a valid group: use a domain that is yours, in lower case and with a "
