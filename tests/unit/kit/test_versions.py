@@ -134,11 +134,13 @@ def test_a_tool_that_does_not_fit_is_built(path: Path, monkeypatch: pytest.Monke
         (
             ["helm"],
             r"this needs helm 3\.18 or newer, below 5\.0 \(\S+/helm is v2\.17\.0\): put it on "
-            r"the PATH, or install kopf-offline \(`pip install kopf-offline`\), which builds it",
+            r"the PATH \(https://helm\.sh/docs/intro/install\), or install kopf-offline "
+            r"\(`pip install kopf-offline`\), which builds it",
         ),
         (
             ["kind", "helm"],
-            r"this needs kind 0\.31 or newer, below 1\.0 and helm .* PATH, or install",
+            r"this needs kind 0\.31 or newer, below 1\.0 and helm .* PATH "
+            r"\(https://kind\S+ and https://helm\S+\), or install",
         ),
         (["etcd"], r"this needs etcd v\d\S+: put it on the PATH or into .* KUBEBUILDER_ASSETS, or"),
         (["olm-validate"], r"this needs olm-validate v0\.\d+\.\d+: install kopf-offline \("),

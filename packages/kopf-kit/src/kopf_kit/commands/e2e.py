@@ -44,6 +44,11 @@ def run(arguments: list[str]) -> int:
 
 def run_olm(arguments: list[str]) -> int:
     """Run only the tests of OLM."""
+    if PROJECT.is_the_checkouts and not (_TESTS / "olm").is_dir():
+        raise HackError(
+            "there is no folder tests/olm with tests that install the operator by OLM; "
+            "`kopf-kit e2e` runs those of tests/e2e, by Helm"
+        )
     cluster = olm.up(clusters.TEST_NAME)
     ours = _TESTS / "olm" if PROJECT.is_the_checkouts else _TESTS / "projects" / "test_olm.py"
     return _pytest(ours, cluster, arguments)

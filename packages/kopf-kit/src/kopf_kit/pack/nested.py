@@ -13,7 +13,7 @@ from pathlib import Path
 import kopf_runtime
 from kopf_kit.pack.project import PROJECT, Project
 from kopf_kit.rig import cache, paths, tools
-from kopf_kit.rig.run import output
+from kopf_kit.rig.run import CommandError, HackError, output
 
 #: The folders in which generated files and those that people write are side by side.
 _SHARED = ("charts", "olm", "catalog")
@@ -30,12 +30,16 @@ def ensure(project: Project) -> Project:
     """Generate the files of a nested project, unless they are up to date; return the project."""
     if is_nested(project) and not is_current(project):
         tools.path("helm")  # here, where one who waits sees that it is built
-        output(
-            [sys.executable, "-m", "kopf_kit", "generate", "--unless-current"],
-            cwd=paths.CHECKOUT,
-            env={"PROJECT": str(project.root.relative_to(paths.CHECKOUT))},
-            timeout=300,
-        )
+        try:
+            output(
+                [sys.executable, "-m", "kopf_kit", "generate", "--unless-current"],
+                cwd=paths.CHECKOUT,
+                env={"PROJECT": str(project.root.relative_to(paths.CHECKOUT))},
+                timeout=300,
+            )
+        except CommandError as error:
+            _, is_sentence, sentence = error.reason.rpartition("error: ")
+            raise (HackError(sentence) if is_sentence else error) from error
     return project
 
 

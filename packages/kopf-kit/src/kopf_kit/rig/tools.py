@@ -26,6 +26,15 @@ _VERSION = {
     "crane": ["version"],
     "cosign": ["version"],
 }
+#: Where each is to be had.
+_PAGES = {
+    "kind": "https://kind.sigs.k8s.io/docs/user/quick-start",
+    "kubectl": "https://kubernetes.io/docs/tasks/tools",
+    "helm": "https://helm.sh/docs/intro/install",
+    "helm4": "https://helm.sh/docs/intro/install",
+    "crane": "https://github.com/google/go-containerregistry/releases",
+    "cosign": "https://docs.sigstore.dev/cosign/system_config/installation",
+}
 #: Other names of a tool on the PATH.
 _ALIASES = {"helm3": ("helm",), "helm4": ("helm",)}
 #: The program to build if none fits, if its name is not the tool's.
@@ -54,7 +63,8 @@ def built(*names: str) -> list[Path]:
         return []
     lacks = f"this needs {' and '.join(map(_wanted, names))}:"
     if set(names) <= _VERSION.keys():
-        lacks += " put it on the PATH, or"
+        pages = " and ".join(dict.fromkeys(_PAGES[_BUILT.get(name, name)] for name in names))
+        lacks += f" put it on the PATH ({pages}), or"
     elif set(names) <= {"etcd", *versions.CONTROL_PLANE}:  # see `control_plane.installed_program`
         lacks += " put it on the PATH or into the folder in KUBEBUILDER_ASSETS, or"
     return offline.builder(lacks).programs([_BUILT.get(name, name) for name in names])
