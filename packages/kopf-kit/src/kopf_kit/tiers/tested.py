@@ -11,11 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import answer, output
 
-#: Variables with which the tests are others than those for a release.
+#: Variables with which the tests are others than those for a release; so are those in _IMG.
 LIMITS = ("KUBERNETES", "PROJECT", "IMG", "MINUTES", "NUMBER")
 
 
@@ -55,5 +54,5 @@ def forget(build: Path, content: str, tier: str) -> None:
 
 def may_record() -> bool:
     """Return whether the environment leaves the tests as they are for a release."""
-    limits = (*LIMITS, *(pods.variable for pods in PROJECT.images))
+    limits = (*LIMITS, *(name for name in os.environ if name.endswith("_IMG")))
     return not any(map(os.environ.get, limits)) and os.environ.get("CLUSTER") != "existing"
