@@ -55,6 +55,15 @@ EVENTS = (
         ),
     ),
     Event(
+        "PodStuckTerminating",
+        "Warning",
+        Text(
+            "the Pod of a deleted Message of this name does not end",
+            "삭제된 같은 이름의 Message가 남긴 파드가 종료되지 않습니다",
+        ),
+        _CONDITION,
+    ),
+    Event(
         "Refused",
         "Warning",
         Text(

@@ -232,7 +232,7 @@ def test_what_an_example_has_generated_follows_its_sources(project: Path) -> Non
     assert kit(project, "generate", "examples/memcached") == ""
 
     left.touch()
-    sample = example / "sample.yaml"
+    sample = example / "examples" / "sample.yaml"
     sample.write_text(sample.read_text().replace("size: 2", "size: 7"))
     kit(project, "verify", "examples/memcached")
 

@@ -123,7 +123,9 @@ def former_left(word: str, child: Child, now: float) -> StopError:
     else:
         text = f"The former {word}'s {kind} does not end: its node has not confirmed it. "
         text += f"If that is lost, delete the Node, or the {kind} {name} by force."
-    return _stop(f"{kind}{'Stuck' * overdue}Terminating", text, CONFLICT, final=overdue)
+    if overdue:
+        return _stop(f"{kind}StuckTerminating", text, CONFLICT, final=True)
+    return _stop(f"{kind}Terminating", text, CONFLICT)
 
 
 def back_off(wanted: Wanted, step: Plan, again: float) -> StopError:
