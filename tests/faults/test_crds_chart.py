@@ -203,4 +203,4 @@ def test_the_plugin_says_that_the_kind_is_missing(plane: ControlPlane, tmp_path:
     assert doctor.code == 1
     assert "✗ Kind         the CRD messages.myorg.dev is missing" in doctor.out
     assert "✗ Operator     no operator is installed" in doctor.out
-    assert "MessageOperatorUnserved.md" in doctor.out
+    assert "runbooks.md#messageoperatorunserved" in doctor.out

@@ -223,7 +223,7 @@ async def test_a_right_that_is_taken_away_is_told_and_given_back(here: World) ->
     assert said.first == (
         "hello does not print: the operator has no right to do this in the namespace."
     )
-    assert said.part("More").endswith("MessageOperatorForbidden.md")
+    assert said.part("More").endswith("runbooks.md#messageoperatorforbidden")
     korean = await why(here, LANG="ko_KR.UTF-8")
     assert korean.first == (
         "hello: 출력하지 못합니다. 오퍼레이터에 이 네임스페이스의 권한이 없습니다."

@@ -55,7 +55,7 @@ def test_what_happened_while_there_was_no_operator_is_caught_up(
     assert (uid(kept), restarts(kept)) == (uid(pods["same"]), 0)
     assert stopped.first == "new does not print: the operator is scaled to zero."
     assert f"scale deployment/{operator.name} --replicas=1" in stopped.part("Do")
-    assert stopped.part("More").endswith("MessageOperatorDown.md")
+    assert stopped.part("More").endswith("runbooks.md#messageoperatordown")
     assert doctor.code == 1
     assert "✗ Ready        the operator is scaled to zero" in doctor.out
 

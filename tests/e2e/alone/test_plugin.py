@@ -93,7 +93,7 @@ def test_an_operator_that_cannot_lead(
             told, doctor = plugin("why", "hello", "-n", namespace.name), plugin("doctor")
 
     assert told.first == "hello does not print: no replica of the operator leads."
-    assert told.part("More").endswith("MessageOperatorNoLeader.md")
+    assert told.part("More").endswith("runbooks.md#messageoperatornoleader")
     assert doctor.code == 1
     assert "✗ Leader       no replica of the operator leads" in doctor.out
     assert "✗ Rights       the operator lacks rights" in doctor.out
