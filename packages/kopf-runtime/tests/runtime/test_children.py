@@ -281,11 +281,19 @@ async def test_a_kind_without_a_class_of_its_own_is_written_to_once(server: ApiS
 
 @applied
 @pytest.mark.usefixtures("made")
-async def test_a_fast_competitor_is_not_fought_without_a_pause(server: ApiServer) -> None:
+@pytest.mark.parametrize("template", [None, "another"])
+async def test_a_fast_competitor_is_not_fought_without_a_pause(
+    server: ApiServer, template: str | None
+) -> None:
+    def change(raw: Raw) -> None:
+        raw["data"]["text"] = "altered"
+        if template:  # as an operator of another version writes it
+            raw["metadata"]["annotations"][widgets.TEMPLATE] = template
+
     async def compete() -> None:
         while True:
             if text(server) == "hello":
-                server.edit(CONFIG_MAP, CHILD, lambda raw: raw["data"].update(text="altered"))
+                server.edit(CONFIG_MAP, CHILD, change)
             await asyncio.sleep(0.005)
 
     await quiet(server)
@@ -296,6 +304,25 @@ async def test_a_fast_competitor_is_not_fought_without_a_pause(server: ApiServer
     assert "put right too often" in told(server)["message"]
     assert len([one for one in server.writes[written:] if "/configmaps/" in one]) <= 7
     await until(lambda: text(server) == "hello")
+
+
+@applied
+@pytest.mark.usefixtures("made")
+async def test_what_the_api_server_refuses_is_told_and_does_not_count_as_put_right(
+    server: ApiServer,
+) -> None:
+    await quiet(server)
+    forbidden = RefusedError(403, "Forbidden", "not allowed")
+    server.refuse("PATCH", "/configmaps/w-one$", forbidden, float("inf"))
+    server.edit(CONFIG_MAP, CHILD, lambda raw: raw["data"].update(text="altered"))
+
+    seen = set()
+    for _ in range(100):
+        seen.add(told(server).get("reason"))
+        await asyncio.sleep(0.02)
+
+    assert "Forbidden" in seen
+    assert "BackOff" not in seen
 
 
 # --- somebody else's ----------------------------------------------------------------------------

@@ -58,26 +58,30 @@ class Pace:
 
     def __init__(self) -> None:
         self._former: OrderedDict[tuple[Kind, Key], Former] = OrderedDict()
-        # How many times in a row a child was put right in place, and when it was last, by uid.
-        self._healed: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        # How many times in a row a child got a template in place, and when it was last, by the
+        # child's uid and the template.
+        self._applied: OrderedDict[tuple[str, str], tuple[int, float]] = OrderedDict()
 
     def wait(self, child: Child, plan: Plan, now: float) -> float:
         """Return the seconds until the child may be replaced as planned."""
         return max(0.0, _until(child, _replaced(child, plan)) - now)
 
-    def heal(self, child: Child, now: float) -> float:
-        """Return the seconds until a child may be put right in place; 0 counts as done.
+    def wait_in_place(self, child: Child, wanted: Wanted, plan: Plan, now: float) -> float:
+        """Return the seconds until a child may be changed in place as planned.
 
-        Others may change it whenever the operator does.
+        Others may change it back whenever the operator has changed it.
         """
-        count, at = self._healed.pop(child.uid, (0, now))
-        if now - at > STAYED + 2 * pause(count):
-            count = 0
-        wait = at + pause(count) - now if count else 0.0
-        self._healed[child.uid] = (count, at) if wait > 0 else (min(count + 1, MAX_COUNT), now)
-        if len(self._healed) > REMEMBERED:
-            self._healed.popitem(last=False)
-        return wait
+        count, at = self._applied.get((child.uid, wanted.template), (0, now))
+        return max(0.0, at + pause(min(count, EDITED) if plan.edited else count) - now)
+
+    def applied(self, child: Child, wanted: Wanted, now: float) -> None:
+        """Record that a child was changed in place; what was refused does not count."""
+        key = (child.uid, wanted.template)
+        count, at = self._applied.pop(key, (0, now))
+        stayed = now - at > STAYED + 2 * pause(count)
+        self._applied[key] = (1 if stayed else min(count + 1, MAX_COUNT), now)
+        if len(self._applied) > REMEMBERED:
+            self._applied.popitem(last=False)
 
     def lost(self, kind: Kind, child: Child, now: float) -> None:
         """Record that a child is gone, unless the operator deleted it."""

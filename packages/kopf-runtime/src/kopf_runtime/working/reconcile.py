@@ -184,13 +184,14 @@ class Reconciler:
 
     async def _apply(self, owner: Owner, wanted: Wanted, child: Child, step: Plan) -> None:
         """Change a child in place."""
-        if step.reason == "Healed":
-            self._pause(self._pace.heal(child, self._client.now()), wanted, step)
+        wait = self._pace.wait_in_place(child, wanted, step, self._client.now())
+        self._pause(wait, wanted, step)
         if step.verify:
             await self._applier.verify(owner)
         applying = self._applier.apply(owner, wanted, child, self._owned[wanted.kind].update)
         applied = await self._reporter.report_if_slow(owner, wanted, applying)
         self._check(owner, wanted, applied)
+        self._pace.applied(child, wanted, self._client.now())
         self._reporter.child_changed(owner, wanted, step)
 
     async def _replace(self, owner: Owner, wanted: Wanted, child: Child, step: Plan) -> None:
