@@ -11,12 +11,13 @@ from kopf_kit.testing.conformance.watches import *  # noqa: F403
 
 FOLDER = Path(__file__).parents[1]
 _TWICE = "the Pod is there already, so its creation is refused (409) again and again"
-_SILENT = "no answer comes, and the client waits for it without end"
+_SILENT = "no answer comes, and the client waits forever"
 _FAULTS = f"an answer is lost, and {_TWICE}; or {_SILENT}"
-_EDITED = f"{_SILENT}; or kopf's own note is refused (409), and kopf does not repeat it"
-_LOST = "nobody looks at the Pods, so a lost one stays lost"
-_ALTERED = "nobody looks at the Pods, so an altered one stays altered"
-_ONE = "kopf elects no leader, so there must be one replica"
+_REFUSED = "kopf's own annotation is refused (409), and kopf does not write it again"
+_EDITED = f"{_SILENT}; or {_REFUSED}"
+_LOST = "no handler watches the Pods, so a lost one stays lost"
+_ALTERED = "no handler watches the Pods, so an altered one stays altered"
+_ONE = "kopf elects no leader, so there can be only one replica"
 
 
 class Notes(Plain):
@@ -35,7 +36,7 @@ class Notes(Plain):
         metadata = {"name": name, "annotations": {"text": text}}
         return [{"apiVersion": "v1", "kind": "Pod", "metadata": metadata}]
 
-    patience = 45.0  # seconds, in place of 120: each failure takes as long
+    patience = 45.0  # seconds instead of 120, because each test that fails takes this long
     fails: ClassVar = {
         "test_killed_after_every_single_write[Note-create]": _TWICE,
         "test_killed_after_every_single_write[Note-recreate]": _TWICE,
@@ -59,8 +60,8 @@ class Notes(Plain):
         "test_any_walk_ends_as_a_fresh_start_does": _LOST,
         "test_410_hides_a_deletion_and_the_resync_finds_the_ghost": _LOST,
         "test_events_that_never_come_are_found_by_the_resync": "kopf never lists again by itself",
-        "test_a_black_hole_is_left_in_time": "kopf leaves a silent watch after 70 s",
-        "test_lists_and_watches_are_refused_for_a_while": "kopf asks again after up to 21 s",
+        "test_a_black_hole_is_left_in_time": "kopf gives up a silent watch only after 70 s",
+        "test_lists_and_watches_are_refused_for_a_while": "kopf asks again only after up to 21 s",
     }
 
 
