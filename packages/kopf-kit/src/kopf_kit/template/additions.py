@@ -42,7 +42,7 @@ def olm(folder: Path) -> list[Path]:
     files = repository.files(first)
     texts = {path: text for path, text in files.items() if path.parts[0] == repository.OLM}
     if there := [folder / path for path in texts if (folder / path).exists()]:
-        raise HackError(f"{there[0]} exists already; OLM is a way to install it")
+        raise HackError(f"{there[0]} exists already: this repository has the files of OLM")
     for each in others:
         texts[_CSV] += _described(each)
     repository.lay_out(texts, folder)
