@@ -47,9 +47,7 @@ COMMANDS = {
     "undeploy": Entry(
         _CLUSTER, f"{_IN}deploy:undeploy_command", "remove the operator; the objects stay"
     ),
-    "tool": Entry(
-        _CLUSTER, f"{_IN}cluster:tool", "print where programs are, built if missing", "project"
-    ),
+    "tool": Entry(_CLUSTER, f"{_IN}cluster:tool", "print the paths of programs", "project"),
     "image": Entry(_IMAGE, f"{_IN}push:image_command", "build or push the operator's image"),
     "push": Entry(_IMAGE, f"{_IN}push:command", "push charts, bundle and catalog"),
     "release": Entry(_RELEASE, f"{_IN}release:command", "do a whole release, or a step of it"),

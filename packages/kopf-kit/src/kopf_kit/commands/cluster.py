@@ -44,6 +44,6 @@ def olm_command(action: str) -> None:
     metavar="NAME...",
 )
 def tool(programs: tuple[str, ...]) -> None:
-    """Print the paths of programs, such as kubectl and helm; those that are missing are built."""
+    """Print the paths of programs, such as kubectl; kopf-offline builds those that are missing."""
     for path in tools.paths(*programs):
         print(path)

@@ -25,7 +25,10 @@ class Finding(NamedTuple):
 
 @click.command()
 def command() -> int:
-    """Look at Python, uv, the container engine, helm and the versions; end with 1 if one is bad."""
+    """Check Python, uv, the container engine, kind, kubectl, helm and the versions.
+
+    End with 1 if one that every command needs is bad.
+    """
     is_well = True
     for finding in findings():
         mark = "ok" if finding.is_well else "-" if finding.optional else "WRONG"

@@ -11,7 +11,7 @@ from kopf_kit.rig import paths
 
 
 @click.command()
-@click.option("--unless-current", is_flag=True, help="Only what is below build/.")
+@click.option("--unless-current", is_flag=True, help="Write build/ only, if outdated.")
 def generate(*, unless_current: bool) -> None:  # noqa: D103 (the program has its help)
     with nested.generating():
         if not unless_current:

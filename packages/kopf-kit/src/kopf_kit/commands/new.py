@@ -20,7 +20,7 @@ _EXAMPLE = "kopf-kit new cache-operator --kind Cache --group cache.example.com"
 @click.argument("folder", required=False, metavar="[DIR]", type=click.Path(path_type=Path))
 @click.option("--kind", help="The kind that it serves, such as Cache.")
 @click.option("--group", help="The kind's API group, such as cache.example.com.")
-@click.option("--without", multiple=True, type=click.Choice(["olm"]), help="Leave this out.")
+@click.option("--without", multiple=True, type=click.Choice(["olm"]), help="Write no files for it.")
 @click.option("--no-lock", is_flag=True, help="Do not write uv.lock.")
 def command(
     name: str | None,

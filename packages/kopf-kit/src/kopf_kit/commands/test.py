@@ -39,8 +39,8 @@ def _of_a_set(wanted: Set, text: str) -> click.Command:
 
     @click.command(context_settings=PASSES_ON, help=text)
     @click.option("--tier", "--part", "names", multiple=True, help="Only these: NAME[,NAME…].")
-    @click.option("--list", "tell", is_flag=True, help="Tell what would run, and end.")
-    @click.option("--again", is_flag=True, help="Also what has passed for this content.")
+    @click.option("--list", "tell", is_flag=True, help="Print what would run, and exit.")
+    @click.option("--again", is_flag=True, help="Also run what has passed for this content.")
     @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST'S OPTIONS]")
     def command(names: tuple[str, ...], *, tell: bool, again: bool, rest: tuple[str, ...]) -> int:
         chosen = [name for each in names for name in each.split(",")]

@@ -11,7 +11,7 @@ from kopf_kit.template import record, update
 
 @click.command()
 def command() -> None:
-    """Pin the kit that runs and its runtime, and merge what its template changes.
+    """Pin this kit and its runtime, and merge the changes of its template.
 
     `uvx kopf-kit@latest update` takes the newest. Uncommitted changes are refused.
     """

@@ -10,7 +10,7 @@ from kopf_kit.rig.run import HackError
 
 
 class _Said(dict[str, Any]):
-    """The fields of a file that people write: one that is missing is told in a sentence."""
+    """The fields of a file that people write; a field that is missing raises HackError."""
 
     def __init__(self, file: Path, where: str, fields: dict[str, Any] | None) -> None:
         super().__init__(fields or {})
@@ -21,9 +21,9 @@ class _Said(dict[str, Any]):
 
 
 def read(chart: Path = PROJECT.chart, written: Path = PROJECT.written_chart) -> dict[str, Any]:
-    """Return what Chart.yaml says; asked for what is missing, it names the one that is written.
+    """Return the fields of Chart.yaml.
 
-    It raises HackError then.
+    Access to a field that is missing raises HackError, which names the file that people write.
     """
     fields: dict[str, Any] = yaml.safe_load((chart / "Chart.yaml").read_text())
     file = written / "Chart.yaml"
