@@ -369,5 +369,5 @@ def test_d16_an_author_may_have_conditions_beside_ready() -> None:
     ],
 )
 def test_d16_conditions_that_cannot_be_meant_are_an_error(status: kr.Status) -> None:
-    with pytest.raises(ValueError, match="conditions need a type of their own"):
+    with pytest.raises(ValueError, match="each condition needs a type of its own"):
         conditions.build({}, 1, status)

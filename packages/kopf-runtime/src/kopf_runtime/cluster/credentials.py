@@ -43,7 +43,7 @@ def find() -> kopf.ConnectionInfo:
     if not any(file.expanduser().exists() for file in files):
         raise kopf.LoginError(
             f"no cluster: this process is not in a Pod, and there is no kubeconfig at {source}; "
-            "make a cluster (make cluster) or set KUBECONFIG"
+            "create a cluster, for example with kind, or set KUBECONFIG"
         )
     try:
         if importlib.util.find_spec("kubernetes"):
@@ -54,7 +54,7 @@ def find() -> kopf.ConnectionInfo:
                 _PLUGIN.search(one.expanduser().read_text()) for one in files
             ):
                 raise kopf.LoginError(
-                    "a plugin has its credentials; install the package `kubernetes`, which runs it"
+                    "a plugin fetches the credentials; install the package `kubernetes` to run it"
                 )
     except Exception as error:
         raise kopf.LoginError(f"cannot use the kubeconfig {source}: {error}") from error
@@ -98,7 +98,7 @@ class Credentials:
 
     async def refresh(self) -> None:
         """Read the credentials again, unless they were read within the last second."""
-        async with self._refreshing:  # who asks meanwhile gets what this brings
+        async with self._refreshing:  # whoever asks meanwhile gets the result
             if time.monotonic() - self._read < UNAUTHORIZED:
                 return
             self._read = time.monotonic()

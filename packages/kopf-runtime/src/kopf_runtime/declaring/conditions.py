@@ -55,7 +55,10 @@ def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any
     ours = {one.type: one for one in (*now.conditions, whole)}
     fields = msgspec.to_builtins(now.fields, str_keys=True, order="deterministic")
     if len(ours) <= len(now.conditions) or "conditions" in fields:
-        raise ValueError("conditions need a type of their own each, and kr.Status(conditions=…)")
+        raise ValueError(
+            "each condition needs a type of its own, other than Ready; return conditions in "
+            "kr.Status(conditions=…), not in fields"
+        )
     conditions = former.get("conditions")
     listed = [c for c in conditions if isinstance(c, dict)] if isinstance(conditions, list) else []
     others = [c for c in listed if c.get("type") not in ours]

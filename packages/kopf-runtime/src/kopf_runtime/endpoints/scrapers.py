@@ -26,9 +26,9 @@ ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 ALLOWED, REFUSED = 60.0, 10.0
 #: Number of cached answers.
 KEPT = 256
-#: Unknown tokens that are reviewed at once, and seconds for one more, by the client's address.
+#: Unknown tokens of one address that are reviewed at once, and seconds until one more is.
 BURST, REFILL = 10, 1.0
-#: How many times as many all addresses together may have, and how many of them are remembered.
+#: The budget of all addresses together, in budgets of one; and how many are remembered.
 ALL, ADDRESSES = 8, 64
 
 
@@ -88,7 +88,7 @@ class Scrapers:
             return former
         if key not in self._reviews:
             known = former is not None and former.known
-            # Who floods from one address uses up its own budget, and nobody else's.
+            # A flood from one address uses up the budget of that address alone.
             if not known and not (self._affordable(address or "-") and self._affordable("", ALL)):
                 return Answer(429, "Too many unknown tokens at once: try again later.")
             review = asyncio.create_task(self._review(key, token.strip(), known), name="scraper")

@@ -35,8 +35,8 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Listener(socket.socket):
     """Accepts connections, and closes one when there are too many.
 
-    A connection takes memory before it sends anything: 300 KiB for TLS. It is the oldest one of the
-    address that has the most: a scrape or a probe gets through, whoever else floods.
+    A connection takes memory before it sends anything: 300 KiB for TLS. The address that has the
+    most connections loses its oldest one, so scrapes and probes get through a flood.
     """
 
     def __init__(self, fileno: int) -> None:

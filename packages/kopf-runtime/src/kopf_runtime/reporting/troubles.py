@@ -116,13 +116,13 @@ def former_left(word: str, child: Child, now: float) -> StopError:
         text = f"The former {word}'s {kind} waits for the garbage collector."
         text += f" If it stays, delete the {kind} {name}."
     elif not overdue:
-        text = f"The former {word}'s {kind} is about to go."
+        text = f"The former {word}'s {kind} is being deleted."
     elif held:
         text = f"The former {word}'s {kind} is held by the finalizer {held}. "
-        text += "It is replaced once that is removed; ask its owner."
+        text += f"The {kind} is replaced once that is removed; ask whoever set it."
     else:
-        text = f"The former {word}'s {kind} does not end: its node has not confirmed it. "
-        text += f"If that is lost, delete the Node, or the {kind} {name} by force."
+        text = f"The former {word}'s {kind} does not end: its node has not confirmed that. "
+        text += f"If the node is lost, delete the Node, or the {kind} {name} by force."
     if overdue:
         return _stop(f"{kind}StuckTerminating", text, CONFLICT, final=True)
     return _stop(f"{kind}Terminating", text, CONFLICT)

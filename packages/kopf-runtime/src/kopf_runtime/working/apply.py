@@ -71,7 +71,7 @@ class Applier:
         return child
 
     async def _drop_renamed(self, owner: Owner, wanted: Wanted, child: Child) -> None:
-        """Delete a child that admission has just renamed; the next ones come at a growing pace."""
+        """Delete a child that admission has just renamed; the next come at growing intervals."""
         why = Plan(Step.DELETE, why="admission renamed it")
         now, former = self._client.now(), replace(child, key=wanted.key)
         self._pace.deleted(wanted.kind, former, now, owner.uid, why)
