@@ -155,8 +155,8 @@ def _recipe(name: str, packages: Sequence[str]) -> tuple[RootFs, Sequence[str]]:
         root = RootFs(repository, versions.DEBIAN_IMAGES, ("base-files", *packages), hooks=hooks)
         return root, [f'CMD ["{repository}"]']
     raise HackError(
-        f"{name} cannot be pulled; name in PROJECT the Debian `packages` of that image, so "
-        "that it is made here"
+        f"{name} cannot be pulled; to have it built here, list the Debian `packages` of that image "
+        "in PROJECT"
     )
 
 
