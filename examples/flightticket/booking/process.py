@@ -75,7 +75,7 @@ class BookingService:
 
 @asynccontextmanager
 async def booking_service(folder: Path) -> AsyncIterator[BookingService]:
-    """Have the service run while the block lasts; also when it starts again, its port is its own.
+    """Run the service while the block lasts, always on the same port, even if it is restarted.
 
     A socket that is bound, and does not listen, keeps everybody else off the port. The service may
     bind it, too, because both allow that by SO_REUSEADDR.

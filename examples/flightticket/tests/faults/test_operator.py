@@ -77,7 +77,7 @@ async def called(here: World, service: BookingService, method: str, times: int =
 
 
 async def live(here: World, service: BookingService, name: str = "hello") -> None:
-    """Let a FlightTicket live a life, and look whether it was booked and cancelled once."""
+    """Create and delete a FlightTicket; check that it was booked once and cancelled once."""
     key = await create(here, name)
     await here.is_ready(name)
     await here.delete(name)
@@ -108,7 +108,7 @@ async def test_killed_after_every_single_write(
 async def test_killed_in_the_middle_of_every_call(
     here: World, service: BookingService, method: str
 ) -> None:
-    """The service gets to it when the operator that called has ended."""
+    """The service handles the call only after the operator that sent it has ended."""
     await start(here, service)
     await service.fail({"kind": "hold", "method": method, "times": 1})
     key = await create(here)

@@ -1,4 +1,4 @@
-"""What a FlightTicket may say, and how it fares, without a cluster and without a service."""
+"""What a FlightTicket may contain, and its status, without a cluster and without a service."""
 
 import argparse
 from types import SimpleNamespace

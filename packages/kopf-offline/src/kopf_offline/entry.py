@@ -1,6 +1,6 @@
-"""What `kopf_kit` asks for, by `kopf_kit.rig.offline` alone.
+"""The functions that `kopf_kit` calls, only through `kopf_kit.rig.offline`.
 
-Whoever only asks for programs need not be in the repository of an operator, as images have to be.
+Programs can be built anywhere, images only in the repository of an operator.
 """
 
 from collections.abc import Sequence

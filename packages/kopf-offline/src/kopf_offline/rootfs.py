@@ -31,8 +31,8 @@ class RootFs:
     packages: tuple[str, ...]
     variant: str = "extract"
     hooks: tuple[str, ...] = ()
-    #: As Debian names it; None: this machine's. Nothing of another one runs here: it has to be of
-    #: the variant `extract`, and its hooks run none of its programs.
+    #: As Debian names it; None: this machine's. Programs of another one do not run here, so it
+    #: needs the variant `extract`, and hooks that run none of them.
     architecture: str | None = None
 
     @property

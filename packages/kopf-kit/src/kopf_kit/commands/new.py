@@ -67,7 +67,7 @@ def _add(what: str, kind: str | None, group: str | None) -> None:
 def _answer(
     given: str | None, option: str, question: str, example: str, check: Callable[[str], None]
 ) -> str:
-    """Return what was given, or else is answered on a terminal, where it is asked until it fits."""
+    """Return the given value; without one, ask on a terminal until the answer is valid."""
     if given is None and sys.stdin.isatty():
         return _asked(f"{question}, such as {example}", check)
     if not given:

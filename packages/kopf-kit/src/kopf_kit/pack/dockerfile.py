@@ -87,7 +87,7 @@ def _install(architecture: str) -> None:
     )
     output([_uv(), "pip", "install", *options], cwd=paths.CHECKOUT, timeout=600)
     shutil.rmtree(target / "bin", ignore_errors=True)
-    for record in target.glob("*.dist-info/RECORD"):  # has hashes of them, with paths of here
+    for record in target.glob("*.dist-info/RECORD"):  # hashes scripts with paths of here
         lines = record.read_text().splitlines(keepends=True)
         record.unlink()  # it may be a link into uv's cache
         record.write_text("".join(line for line in lines if not line.startswith("bin/")))

@@ -1,7 +1,7 @@
 """What kopf-offline builds: images, the node of a cluster, and programs in Go.
 
-This is the only way from the kit to that distribution, which whoever has an image registry and the
-programs of `kopf_kit.rig.tools` does without.
+This is the only way from the kit to that distribution. A machine that has an image registry and the
+programs of `kopf_kit.rig.tools` does not need it.
 """
 
 import importlib
@@ -35,7 +35,7 @@ def is_installed() -> bool:
 
 
 def builder(lacks: str) -> Builder:
-    """Return what builds; if it is not there, raise HackError, which begins with `lacks`."""
+    """Return kopf-offline's functions; without it, raise HackError, which begins with `lacks`."""
     if not is_installed():
         raise HackError(
             f"{lacks} install kopf-offline (`pip install kopf-offline`), which builds it with Go"

@@ -1,8 +1,8 @@
 """Programs from the PATH if their version fits, otherwise built in a pinned one by kopf-offline.
 
 Both Helm 3 and Helm 4 can serve as `helm`; code that depends on one asks for `helm3` or `helm4`.
-Programs of which any version would not do are always built: their names are in `versions.PROGRAMS`
-alone. Used by all that runs a program, and by people as `python -m kopf_kit tool helm`.
+Programs that have to be of exactly one version are always built: only `versions.PROGRAMS` names
+them. Used by all that runs a program, and by people as `python -m kopf_kit tool helm`.
 """
 
 import functools

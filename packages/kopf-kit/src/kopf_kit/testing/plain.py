@@ -26,7 +26,7 @@ class Plain(Parent):
     """A plain kopf operator, each of whose objects has a child.
 
     Its code declares nothing that could be read, so kinds, CRDs, rights and the child are given
-    here. Neither a status nor leader election is expected of it, but that its handlers end.
+    here. The suite expects neither a status nor leader election of it, only that its handlers end.
     """
 
     program = ("-m", "kopf")
@@ -53,12 +53,12 @@ class Plain(Parent):
 
     @property
     def watched(self) -> Collection[Kind]:
-        """Its own kind: override this if it has handlers for the child's, too."""
+        """Its own kind; override this if it also has handlers for the child's kind."""
         return (self.kind,)
 
     @abstractmethod
     def plan(self, found: Raw, text: str) -> list[Raw]:
-        """Return the child that an object should have with a text: what is to be compared of it."""
+        """Return the child of an object with a text: the fields of it that are compared."""
 
     @property
     def rules(self) -> list[Raw]:

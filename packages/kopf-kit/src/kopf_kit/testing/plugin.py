@@ -156,7 +156,7 @@ def subject(request: pytest.FixtureRequest) -> Subject:
 async def here(
     api: Cluster, subject: Subject, subjects: Sequence[Subject]
 ) -> AsyncIterator[World]:  # fmt: skip
-    """Have a namespace of one's own, and no operator yet."""
+    """Create a namespace for one test, without an operator yet."""
     from kopf_kit.testing.subject import prepare
     from kopf_kit.testing.world import world
 

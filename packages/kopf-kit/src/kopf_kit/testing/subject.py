@@ -237,7 +237,7 @@ class Parent(Subject):
         return manifests.compared(child, self.planned(found, text))
 
     def told(self, found: Raw) -> dict[str, tuple[Any, Any]]:
-        """Return the actual and the expected values of what a right object's status tells."""
+        """Return the actual and the expected values of what a correct object's status says."""
         generation, status = found["metadata"]["generation"], found.get("status") or {}
         conditions = status.get("conditions") or ()
         ready: Raw = next((one for one in conditions if one["type"] == "Ready"), {})

@@ -160,7 +160,7 @@ class Election:
                 "leaseDurationSeconds": math.ceil(duration),
                 "renewTime": now,
                 "acquireTime": now if taken else former.get("acquireTime", now),
-                # An int32, which anybody may have set to its end.
+                # An int32, which somebody may have set to its maximum.
                 "leaseTransitions": (
                     int(former.get("leaseTransitions") or 0) + bool(taken and holder)
                 )
