@@ -257,7 +257,7 @@ def test_a_kubeconfig_that_is_missing_is_named_with_what_to_do(
     monkeypatch.setenv("KUBECONFIG", str(missing))
     monkeypatch.setattr("importlib.util.find_spec", lambda _: found or None)
 
-    with pytest.raises(kopf.LoginError, match=f"there is no kubeconfig at {missing}; make a clu"):
+    with pytest.raises(kopf.LoginError, match=f"there is no kubeconfig at {missing}; create a clu"):
         credentials.find()
 
 
