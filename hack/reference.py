@@ -97,7 +97,7 @@ PAGES = {
             "오퍼레이터의 저장소에서는 `uv run kopf-kit`으로, 다른 곳에서는 `uvx kopf-kit`으로 "
             "실행합니다.",
         ),
-        paths.KIT / "__main__.py",
+        paths.CHECKOUT / "packages" / "kopf-kit" / "src" / "kopf_kit" / "__main__.py",
         reference_packages.commands,
     ),
 }  # fmt: skip
