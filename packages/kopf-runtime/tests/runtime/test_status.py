@@ -360,6 +360,14 @@ def test_d16_an_author_may_have_conditions_beside_ready() -> None:
     assert now[2]["observedGeneration"] == 2
 
 
+@pytest.mark.parametrize("odd", [{"type": ["Ready"]}, {"type": {}}, {}, "Ready", None], ids=str)
+def test_d16_a_stored_condition_without_a_type_does_not_count(odd: Any) -> None:
+    theirs = {"type": "Theirs"}
+    built = conditions.build({"conditions": [odd, theirs]}, 1, with_conditions())["conditions"]
+
+    assert [one["type"] for one in built] == ["Theirs", "Ready"]
+
+
 @pytest.mark.parametrize(
     "status",
     [

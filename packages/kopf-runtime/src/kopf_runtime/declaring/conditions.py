@@ -60,12 +60,15 @@ def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any
             "kr.Status(conditions=…), not in fields"
         )
     conditions = former.get("conditions")
-    listed = [c for c in conditions if isinstance(c, dict)] if isinstance(conditions, list) else []
-    others = [c for c in listed if c.get("type") not in ours]
+    listed = [
+        c for c in (conditions if isinstance(conditions, list) else ())
+        if isinstance(c, dict) and isinstance(c.get("type"), str)  # a CRD may allow anything
+    ]  # fmt: skip
+    others = [c for c in listed if c["type"] not in ours]
     if len(others) > (most := max(0, CONDITIONS - len(ours))):
         others.sort(key=lambda c: str(c.get("lastTransitionTime")), reverse=True)
         del others[most:]
-    before = {c["type"]: c for c in listed if c.get("type") in ours}
+    before = {c["type"]: c for c in listed if c["type"] in ours}
     mine = [_condition(before.get(name, {}), generation, one) for name, one in ours.items()]
     return {
         **{name: value for name, value in former.items() if name not in fields},
