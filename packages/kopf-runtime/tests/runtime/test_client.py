@@ -17,6 +17,7 @@ import pytest
 import trustme
 from aiohttp import web
 
+import kopf_runtime as kr
 from kopf_runtime.cluster import client as clients
 from kopf_runtime.cluster import credentials
 from kopf_runtime.cluster.client import Client
@@ -285,6 +286,25 @@ def test_d22_credentials_of_a_plugin_that_cannot_be_run_are_told(
     assert credentials.find().server == "https://127.0.0.1:1"  # as `kubectl proxy` is used
 
 
+async def test_credentials_that_cannot_be_used_yet_leave_no_port_bound(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """For kopf starts again, and the port must be free."""
+    info = kopf.ConnectionInfo(server="https://unused", ca_path=tmp_path / "missing")
+    monkeypatch.setattr(credentials, "find", lambda: info)
+    manager = kr.Manager("tester", kr.Settings)
+    manager._configured = kr.Settings(
+        metrics_bind_address=None, health_probe_bind_address=("127.0.0.1", 0)
+    )
+    try:
+        with pytest.raises(FileNotFoundError):
+            await manager._start(kopf.OperatorSettings())
+
+        assert manager._server._runners == []
+    finally:
+        await manager._server.stop()
+
+
 def found(token: str) -> Callable[[], kopf.ConnectionInfo]:
     return lambda: kopf.ConnectionInfo(server="http://unused", token=token)
 
@@ -331,6 +351,26 @@ async def test_d18_requests_that_are_refused_together_are_all_sent_again(
     async with serving(answer) as client:
         client._credentials._read -= credentials.UNAUTHORIZED  # type: ignore[union-attr]
         await asyncio.gather(*(client.request("GET", f"/{number}") for number in range(8)))
+
+
+async def test_m4_a_slow_read_that_fails_is_not_repeated_by_each_who_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads = 0
+
+    def find() -> kopf.ConnectionInfo:
+        nonlocal reads
+        reads += 1
+        time.sleep(0.3)
+        raise kopf.LoginError("the plugin does not answer")
+
+    monkeypatch.setattr(credentials, "find", find)
+    monkeypatch.setattr(credentials, "UNAUTHORIZED", 0.2)
+    mine = Credentials(NOWHERE)
+    await asyncio.sleep(0.2)
+    await asyncio.gather(*(mine.refresh() for _ in range(5)))
+
+    assert reads == 1
 
 
 async def test_m4_credentials_are_read_again_once_a_second_at_most(

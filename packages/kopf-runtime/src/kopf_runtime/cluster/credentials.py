@@ -105,6 +105,7 @@ class Credentials:
             try:
                 self._take(await asyncio.to_thread(find))
             except Exception as error:  # the token's file may be missing while it is rotated
+                self._read = time.monotonic()  # it may have taken long, and others wait for it
                 logger.warning("The credentials could not be read again: %s", error)
 
 

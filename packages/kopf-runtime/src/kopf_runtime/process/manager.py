@@ -127,7 +127,8 @@ class Manager(Generic[S]):
         settings.networking.request_timeout = configured.request_timeout
         # Only kopf's own handlers need kopf's watches of CRDs and namespaces.
         settings.scanning.disabled = True
-        info = await asyncio.to_thread(credentials.find)
+        # First of all: kopf calls this again if it fails, and a port can be bound only once.
+        opened = credentials.Credentials(await asyncio.to_thread(credentials.find))
         self.client = Client(
             self.program.name, self.program.version, configured.request_timeout, self.metrics
         )
@@ -150,7 +151,7 @@ class Manager(Generic[S]):
                 "--health-probe-bind-address, or end the process that uses it."
             )
         # Only now: what ends the process above leaves no open session.
-        self.client.open(credentials.Credentials(info))
+        self.client.open(opened)
         self._task = asyncio.create_task(self._run(configured), name=self.program.name)
         self._task.add_done_callback(self._ended)
         if self._configured is not None:  # not under `kopf run`
