@@ -57,7 +57,7 @@ def _walk(path: Path, name: str, value: Any, found: dict[Path, Any]) -> None:
 def fields_v1(paths: set[Path]) -> dict[str, Any]:
     """Return the `fieldsV1` of these fields."""
     tree: dict[str, Any] = {}
-    for path in paths:
+    for path in sorted(paths):  # as the API server does
         at = tree
         for step in path:
             at = at.setdefault(step, {})

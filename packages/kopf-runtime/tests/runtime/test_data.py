@@ -355,6 +355,29 @@ async def test_d8_a_field_that_the_api_server_does_not_keep_is_not_sent_again_an
         await until(lambda: "hello" in str(server.get(POD, CLAIM)))
 
 
+async def test_d8_a_field_that_was_not_kept_hides_no_later_change(server: ApiServer) -> None:
+    def dated_before(thing: Widget, _: object) -> Iterable[Raw]:
+        """First a field that the API server sets, later one that somebody takes away."""
+        for one in widgets.config_map(thing):
+            if thing.spec.text == "dated":
+                one["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z"
+            else:
+                one["data"]["more"] = "kept"
+            yield one
+
+    def more() -> Any:
+        return stored(server, CONFIG_MAP, CLAIM)["data"].get("more")
+
+    server.put(WIDGET, widget(text="dated"))
+    async with operating(server, widgets.controller(dated_before)):
+        await until(lambda: is_ready(server))
+        server.edit(WIDGET, KEY, edit("hello"))
+        await until(lambda: more() == "kept" and told(server)["observedGeneration"] == 2)
+
+        server.edit(CONFIG_MAP, CLAIM, lambda raw: raw["data"].pop("more"))
+        await until(lambda: more() == "kept")
+
+
 def secret(thing: Widget, _: object) -> Iterable[Raw]:
     metadata = {"name": f"w-{thing.metadata.name}"}
     texts = {"password": thing.spec.text}

@@ -180,6 +180,8 @@ class Applier:
             _remember(self._stripped, child.uid, wanted.template)
         if child.altered:
             _remember(self._as_made, child.uid, child.fields)
+        else:
+            self._as_made.pop(child.uid, None)
         return child
 
     async def _body(
