@@ -286,6 +286,34 @@ def test_d22_credentials_of_a_plugin_that_cannot_be_run_are_told(
     assert credentials.find().server == "https://127.0.0.1:1"  # as `kubectl proxy` is used
 
 
+def test_d22_only_the_user_of_the_current_context_counts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    mine, missing, theirs = (tmp_path / name for name in ("mine", "missing", "theirs"))
+    mine.write_text("""
+        current-context: proxy
+        contexts: [{name: proxy, context: {cluster: c, user: none}}]
+        clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+        users: [{name: none, user: {}}]
+    """)
+    theirs.write_text("""
+        current-context: cloud
+        contexts: [{name: cloud, context: {cluster: c, user: u}}]
+        users:
+        - name: u
+          user:
+            exec: {command: gcloud}
+    """)
+    monkeypatch.setenv("KUBECONFIG", f"{mine}:{missing}:{theirs}")
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+    assert credentials.find().server == "https://127.0.0.1:1"
+
+    monkeypatch.setenv("KUBECONFIG", f"{theirs}:{missing}:{mine}")
+    with pytest.raises(kopf.LoginError, match="install the package `kubernetes`"):
+        credentials.find()
+
+
 async def test_credentials_that_cannot_be_used_yet_leave_no_port_bound(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

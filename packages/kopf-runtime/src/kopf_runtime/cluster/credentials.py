@@ -9,20 +9,20 @@ import hashlib
 import importlib.util
 import logging
 import os
-import re
 import ssl
 import time
 from pathlib import Path
 from typing import Any
 
 import kopf
+import yaml
 
 logger = logging.getLogger(__name__)
 
 TOKEN_AGE = 60.0  # seconds; the kubelet rotates a token at 80% of its hour or more
 UNAUTHORIZED = 1.0  # minimum number of seconds between two reads of the credentials after a 401
-#: Where a kubeconfig names a program that fetches the user's credentials.
-_PLUGIN = re.compile(r"""^\W*(exec|auth-provider)["']?:""", re.MULTILINE)
+#: Where a kubeconfig names a program that fetches a user's credentials.
+_PLUGIN = {"exec", "auth-provider"}
 
 
 def find() -> kopf.ConnectionInfo:
@@ -39,20 +39,21 @@ def find() -> kopf.ConnectionInfo:
         host = f"[{host}]" if ":" in host else host
         return dataclasses.replace(info, server=f"https://{host}:{port}")  # needs no DNS
     source = os.environ.get("KUBECONFIG") or "~/.kube/config"
-    files = [Path(path.strip()) for path in source.split(os.pathsep) if path.strip()]
-    if not any(file.expanduser().exists() for file in files):
+    named = [Path(path.strip()).expanduser() for path in source.split(os.pathsep) if path.strip()]
+    files = [file for file in named if file.exists()]
+    if not files:
         raise kopf.LoginError(
             f"no cluster: this process is not in a Pod, and there is no kubeconfig at {source}; "
             "create a cluster, for example with kind, or set KUBECONFIG"
         )
+    if len(files) < len(named):  # kubectl skips the missing ones; kopf does not
+        os.environ["KUBECONFIG"] = os.pathsep.join(map(str, files))
     try:
         if importlib.util.find_spec("kubernetes"):
             info = kopf.login_via_client(**arguments)
         else:
             info = kopf.login_with_kubeconfig(**arguments)
-            if not _authenticates(info) and any(
-                _PLUGIN.search(one.expanduser().read_text()) for one in files
-            ):
+            if not _authenticates(info) and _PLUGIN & _user(files).keys():
                 raise kopf.LoginError(
                     "a plugin fetches the credentials; install the package `kubernetes` to run it"
                 )
@@ -66,6 +67,18 @@ def find() -> kopf.ConnectionInfo:
 def _authenticates(info: kopf.ConnectionInfo | None) -> bool:
     given = ("token", "username", "certificate_path", "certificate_data")
     return any(getattr(info, name, None) for name in given)
+
+
+def _user(files: list[Path]) -> dict[str, Any]:
+    """Return the user of the current context; of what has the same name, the first counts."""
+    configs = [yaml.safe_load(file.read_text()) or {} for file in files]
+    current = next(one["current-context"] for one in configs if "current-context" in one)
+
+    def named(part: str, name: str) -> dict[str, Any]:
+        items = (item for one in configs for item in one.get(f"{part}s") or ())
+        return next(item.get(part) or {} for item in items if item["name"] == name)
+
+    return named("user", named("context", current)["user"])
 
 
 class Credentials:
