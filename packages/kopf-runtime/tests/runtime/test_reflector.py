@@ -771,3 +771,13 @@ async def test_d20_a_long_list_brings_back_nothing_that_is_gone(
         await until(lambda: lists == 2)
 
         assert list(one.owners.cache) == []
+
+
+async def test_d20_deletions_are_not_collected_after_a_list_that_failed(server: ApiServer) -> None:
+    settings = kr.Settings(resync_period=0.1)
+    async with operating(server, one := widgets.controller(), settings=settings):
+        await until(lambda: server.watching == 2)
+        refused = server.refuse("GET", "/widgets$", AWAY, times=float("inf"))
+        await until(lambda: refused)
+        (watched,) = one.owners.reflectors.values()
+        await until(lambda: watched._deleted is None, seconds=5)

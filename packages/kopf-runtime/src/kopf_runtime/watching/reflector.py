@@ -145,17 +145,19 @@ class Reflector:
         repairs = 0
         deleted: dict[Key, int] = {}
         self._deleted = deleted
-        async with contextlib.aclosing(self._lister.pages()) as pages:
-            async for page, version in pages:
-                self._check_history(version, before)
-                for index, raw in enumerate(page.items or ()):
-                    if not index % PAGE:
-                        await asyncio.sleep(0)  # leaves time for other tasks
-                    if (taken := self._sink.take(raw)) is not None:
-                        key, at, news = taken
-                        seen[key] = at
-                        repairs += news and at <= before
-        self._deleted = None
+        try:
+            async with contextlib.aclosing(self._lister.pages()) as pages:
+                async for page, version in pages:
+                    self._check_history(version, before)
+                    for index, raw in enumerate(page.items or ()):
+                        if not index % PAGE:
+                            await asyncio.sleep(0)  # leaves time for other tasks
+                        if (taken := self._sink.take(raw)) is not None:
+                            key, at, news = taken
+                            seen[key] = at
+                            repairs += news and at <= before
+        finally:
+            self._deleted = None
         for key, at in deleted.items():  # a page may have brought back what was gone by then
             if seen.get(key, at + 1) <= at:
                 del seen[key]
