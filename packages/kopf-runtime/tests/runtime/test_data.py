@@ -538,6 +538,23 @@ async def test_d12_a_status_that_is_refused_is_told_once(
     assert len([one for one in caplog.messages if "status cannot be written" in one]) == 1
 
 
+async def test_d12_a_new_trouble_does_not_tell_again_that_the_status_is_refused(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    invalid = RefusedError(422, "Invalid", "status.phase: may not be new")
+    refused = server.refuse("PATCH", "/widgets/one/status$", invalid, times=float("inf"))
+    server.put(WIDGET, widget())
+    async with operating(server, replaced(widgets.pod)):
+        await until(lambda: refused and server.get(POD, CLAIM))
+        away = RefusedError(503, "ServiceUnavailable", "it is away")
+        server.refuse("POST", "/pods$", away, times=float("inf"))
+        server.remove(POD, CLAIM)
+        tried = len(refused) + 3
+        await until(lambda: len(refused) >= tried, seconds=20)
+
+    assert len([one for one in caplog.messages if "status cannot be written" in one]) == 1
+
+
 async def test_r4_children_that_admission_renames_come_slower_and_slower(server: ApiServer) -> None:
     def rename(kind: kr.Kind, raw: Raw) -> None:
         if kind == POD:

@@ -419,7 +419,8 @@ class StatusReporter:
         except ApiError as error:
             self._tell_refusal(owner, error)
             raise RetryError(str(error), after=error.after) from error
-        self._refused.discard(key)
+        if wait is None:  # the status was written, or is as it should be
+            self._refused.discard(key)
         if news and event and trouble is not None:
             self._recorder.warning(self._reference(owner), event, trouble.message)
         if failed is not None:
