@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import secrets
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
@@ -398,6 +399,29 @@ async def test_d9_the_text_of_a_secret_is_put_right_like_its_data() -> None:
             await until(lambda: password() == "aGVsbG8=")
             served.edit(SECRET, CLAIM, lambda raw: raw["data"].update(password="b3RoZXI="))
             await until(lambda: password() == "aGVsbG8=")
+
+
+async def test_d9_a_random_password_that_was_lost_is_made_again() -> None:
+    async with ApiServer(WIDGET, SECRET).running() as served:
+
+        def random(thing: Widget, _: object) -> Iterable[Raw]:
+            for one in secret(thing, _):
+                yield {**one, "stringData": {"password": secrets.token_hex()}}
+
+        one = Engine(WIDGET, Widget, lambda _: None)
+        one.owns(SECRET, update=kr.CREATE)
+        one.desired(random)
+        served.put(WIDGET, widget())
+        async with operating(served, one, settings=kr.Settings(resync_period=0.05)):
+            await until(lambda: is_ready(served))
+            drawn = stored(served, SECRET, CLAIM)
+            await widgets.resynced(served)
+            assert stored(served, SECRET, CLAIM) == drawn
+
+            served.remove(SECRET, CLAIM)
+            await until(lambda: served.get(SECRET, CLAIM), seconds=10)
+            assert stored(served, SECRET, CLAIM)["data"] != drawn["data"]
+            await until(lambda: is_ready(served))
 
 
 # --- D6 -----------------------------------------------------------------------------------------

@@ -54,10 +54,10 @@ class Applier:
         """Create a child; return None if an object of its name exists."""
         try:
             if update is Update.APPLY:  # so that later applies may remove what it sets
-                body = await self._body(owner, wanted, resourceVersion=NEVER)
+                body = await self._body(owner, wanted, update, resourceVersion=NEVER)
                 raw = await self._apply(wanted, body, force=False)
             else:
-                body = await self._body(owner, wanted)
+                body = await self._body(owner, wanted, update)
                 path = wanted.kind.path(wanted.key[0])
                 raw = await self._client.request("POST", path, body, query=self._query)
         except ApiError as error:
@@ -83,7 +83,7 @@ class Applier:
 
         One that is created once gets nothing but its owner and our marks.
         """
-        body = await self._body(owner, wanted, child, uid=child.uid)
+        body = await self._body(owner, wanted, update, child, uid=child.uid)
         if update is Update.CREATE:
             # By a manager of its own: what ours applied before, and omits now, would be removed.
             raw = await self._apply(wanted, self._marks.only(body), force=True, role="-owner")
@@ -185,10 +185,11 @@ class Applier:
         return child
 
     async def _body(
-        self, owner: Owner, wanted: Wanted, child: Child | None = None, **exactly: str
-    ) -> bytes:
+        self, owner: Owner, wanted: Wanted, update: Update, child: Child | None = None,
+        **exactly: str,
+    ) -> bytes:  # fmt: skip
         """Return the manifest to send, with these preconditions in its metadata."""
-        body = self._templates.body(wanted) or await self._made_again(owner, wanted)
+        body = self._templates.body(wanted) or await self._made_again(owner, wanted, update)
         former = self._pace.former(wanted, owner.uid)
         count = child.replaced if child is not None else former.count if former is not None else 0
         if not exactly and not count:
@@ -199,11 +200,14 @@ class Applier:
             manifest["metadata"]["annotations"][self._marks.replaced] = str(count)
         return msgspec.json.encode(manifest)
 
-    async def _made_again(self, owner: Owner, wanted: Wanted) -> bytes:
+    async def _made_again(self, owner: Owner, wanted: Wanted, update: Update) -> bytes:
         """Return a manifest that was not kept, created again from the object itself."""
         if (fetched := await self._owners.fetch(owner.key)) is not None:
             value = owner.outcome.value if owner.outcome is not None else None
-            self._templates.plan(fetched[1], value)
+            planned, _ = self._templates.plan(fetched[1], value)
+            if update is Update.CREATE:  # it may be random, as a password is
+                same = (one for one in planned if (one.kind, one.key) == (wanted.kind, wanted.key))
+                wanted = next(same, wanted)
         if (body := self._templates.body(wanted)) is not None:
             return body
         if fetched is not None and fetched[0].state == owner.state:
