@@ -59,6 +59,8 @@ def test_a_declaration_that_cannot_be_meant_is_refused_at_once() -> None:
         gadgets.owns("Secret")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"update='apply': use kr\.APPLY, kr\.RECREATE or"):
         gadgets.owns(SECRET, update="apply")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="Secret is created once: leave out ended="):
+        gadgets.owns(SECRET, update=kr.CREATE, ended=lambda _: "")
     with pytest.raises(TypeError, match=r"'Pod' is not a kr\.Kind"):
         gadgets.watches("Pod", project=lambda _: None)  # type: ignore[arg-type]
 

@@ -44,7 +44,7 @@ class Controller:
 
     def owns(
         self, kind: Kind, type_: type[Object] | None = None, *, update: Update = Update.APPLY,
-        project: Callable[[Any], Any] | None = None, ended: Callable[[Any], str] = lambda _: "",
+        project: Callable[[Any], Any] | None = None, ended: Callable[[Any], str] | None = None,
         unready: Callable[[Any], str] | None = None,
     ) -> None:  # fmt: skip
         """Declare a kind of children.
@@ -59,11 +59,13 @@ class Controller:
         self._check(kind, self.owned)
         if not isinstance(update, Update):
             raise TypeError(f"update={update!r}: use kr.APPLY, kr.RECREATE or kr.CREATE")
+        if update is Update.CREATE and ended is not None:
+            raise ValueError(f"{kind.kind} is created once: leave out ended=, which replaces it")
         if (type_, project, unready) == (None, None, None) and kind in readiness.UNREADY:
             type_, project, unready = readiness.Workload, readiness.UNREADY[kind], str
         self.owned[kind] = Owned(
-            kind, type_ or Object, update, project or (lambda _: None), ended,
-            unready or (lambda _: ""),
+            kind, type_ or Object, update, project or (lambda _: None),
+            ended or (lambda _: ""), unready or (lambda _: ""),
         )  # fmt: skip
 
     def watches(
