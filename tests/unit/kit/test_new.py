@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kopf_kit.pack import project
+from kopf_kit.pack.publication.packages import compatible
 from kopf_kit.rig.run import HackError
 from kopf_kit.template import repository
 from kopf_kit.template.answers import Answers
@@ -208,8 +209,8 @@ def test_its_workflows_are_safe_and_right(written: Path) -> None:
 
 
 def test_its_kit_and_its_runtime_are_pinned_to_what_is_compatible() -> None:
-    assert repository.compatible("0.1.3") == ">=0.1.3,<0.2"
-    assert repository.compatible("1.4.0") == ">=1.4.0,<2"
+    assert compatible("0.1.3") == ">=0.1.3,<0.2"
+    assert compatible("1.4.0") == ">=1.4.0,<2"
     assert re.search(r'"kopf-runtime>=0', repository.files(CACHE)[Path("pyproject.toml")])
 
 

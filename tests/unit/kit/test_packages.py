@@ -213,9 +213,9 @@ def link(distribution: metadata.Distribution, folder: Path) -> None:
 
 
 def test_all_distributions_have_the_version_of_the_operator_and_pin_each_other() -> None:
-    assert packages.raised(__version__) == {
-        folder / "pyproject.toml": (folder / "pyproject.toml").read_text() for folder in FOLDERS
-    }
+    raised = packages.raised(__version__)
+    assert raised.keys() >= {folder / "pyproject.toml" for folder in FOLDERS}
+    assert raised == {file: file.read_text() for file in raised}
     asked = [line for folder in FOLDERS for line in project(folder)["dependencies"]]
     pins = [line for line in asked if Requirement(line).name in {each.name for each in FOLDERS}]
     assert pins
@@ -232,6 +232,22 @@ def test_raising_the_version_raises_the_pins(tmp_path: Path) -> None:
 
     assert one == 'version = "1.2.3-rc.1"  # raised\ndependencies = []\n'
     assert two.endswith('[""one[extra]==1.2.3-rc.1", "onerous==0.1.0"]\n'.replace('[""', '["'))
+
+
+def test_raising_the_version_raises_what_the_examples_ask_for(tmp_path: Path) -> None:
+    package, example = tmp_path / "packages" / "kopf-kit", tmp_path / "examples" / "one"
+    for folder, file, text in (
+        (package, "pyproject.toml", 'version = "0.1.0"'),
+        (example, "pyproject.toml", '["kopf-kit[testing]>=0.1.0,<0.2", "mypy>=1.18"]'),
+        (example, "PROJECT", "cliVersion: 0.1.0\ndomain: example.com\n"),
+    ):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(text)
+
+    _, pins, project = packages.raised("0.3.1", package.parent).values()
+
+    assert pins == '["kopf-kit[testing]>=0.3.1,<0.4", "mypy>=1.18"]'
+    assert project == "cliVersion: 0.3.1\ndomain: example.com\n"
 
 
 def test_a_distribution_without_a_version_is_told(tmp_path: Path) -> None:

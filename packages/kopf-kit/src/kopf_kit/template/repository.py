@@ -7,6 +7,7 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+from kopf_kit.pack.publication.packages import compatible
 from kopf_kit.rig import versions
 from kopf_kit.rig.run import HackError, output
 from kopf_kit.template.answers import Answers
@@ -34,16 +35,6 @@ def pins() -> dict[str, str]:
         "runtime_pin": f"kopf-runtime{compatible(importlib.metadata.version('kopf-runtime'))}",
         "kit_pin": f"kopf-kit[release,testing]{compatible(version())}",
     }
-
-
-def compatible(version: str) -> str:
-    """Return what a requirement says of a version and those that may follow without an edit.
-
-    Before 1.0, a minor version may break what uses it: https://semver.org/#spec-item-4
-    """
-    major, minor, *_ = version.split(".")
-    below = f"0.{int(minor) + 1}" if major == "0" else str(int(major) + 1)
-    return f">={version},<{below}"
 
 
 def files(answers: Answers) -> dict[Path, str]:

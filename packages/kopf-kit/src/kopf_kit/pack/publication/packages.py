@@ -108,7 +108,33 @@ def raised(version: str, packages: Path = PACKAGES) -> dict[Path, str]:
         if times != 1:
             raise HackError(f'{file}: {times} lines are as version = "{version}", not one')
         texts[file] = pins.sub(rf"\g<1>{version}", text)
-    return texts
+    return texts | _of_examples(version, names, packages.parent / "examples")
+
+
+def compatible(version: str) -> str:
+    """Return what a requirement says of a version and those that may follow without an edit.
+
+    Before 1.0, a minor version may break what uses it: https://semver.org/#spec-item-4
+    """
+    major, minor, *_ = version.split(".")
+    below = f"0.{int(minor) + 1}" if major == "0" else str(int(major) + 1)
+    return f">={version},<{below}"
+
+
+def _of_examples(version: str, names: str, examples: Path) -> dict[Path, str]:
+    """Return what an example's author writes to use a version of the distributions."""
+    patterns = {
+        "pyproject.toml": (
+            rf'"((?:{names})(?:\[[^\]]*\])?)>=[^"]*"',
+            rf'"\1{compatible(version)}"',
+        ),
+        "PROJECT": (r"^cliVersion: .*$", f"cliVersion: {version}"),
+    }
+    return {
+        file: re.sub(pattern, newer, file.read_text(), flags=re.MULTILINE)
+        for name, (pattern, newer) in patterns.items()
+        for file in sorted(examples.glob(f"*/{name}"))
+    }
 
 
 def _needed(name: str) -> set[str]:
