@@ -235,7 +235,8 @@ class World:
         self, wanted: Mapping[str, str], *, patience: float | None = None, quiet: float = QUIET
     ) -> None:
         """Expect each object, given as name and text, to become right, and then no more writes."""
-        deadline = time.monotonic() + (patience or self.subject.patience)
+        patience = self.subject.patience if patience is None else patience
+        deadline = time.monotonic() + patience
         async for _ in _looking():
             problems = await self._problems(wanted)
             before = len(self.relevant())
