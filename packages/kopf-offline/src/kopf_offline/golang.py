@@ -196,7 +196,7 @@ def _build(folder: Path, missing: dict[str, Program]) -> None:
 def go() -> Path:
     """Return the Go to build with: that of the PATH, of this environment, or of requirements.txt.
 
-    Raise HackError where there is none: an author's repository has no requirements.txt.
+    Raise HackError in a repository without requirements.txt, such as an author's.
     """
     for place in (None, Path(sys.executable).parent):
         found = shutil.which("go", path=place)

@@ -29,7 +29,7 @@ def is_nested(project: Project) -> bool:
 def ensure(project: Project) -> Project:
     """Generate the files of a nested project, unless they are up to date; return the project."""
     if is_nested(project) and not is_current(project):
-        tools.path("helm")  # here, so that whoever waits sees that it is built
+        tools.path("helm")  # here, so that the terminal shows that it is built
         try:
             output(
                 [sys.executable, "-m", "kopf_kit", "generate", "--unless-current"],

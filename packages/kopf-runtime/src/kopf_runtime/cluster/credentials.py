@@ -111,7 +111,7 @@ class Credentials:
 
     async def refresh(self) -> None:
         """Read the credentials again, unless they were read within the last second."""
-        async with self._refreshing:  # whoever asks meanwhile gets the result
+        async with self._refreshing:  # those who wait share one result
             if time.monotonic() - self._read < UNAUTHORIZED:
                 return
             self._read = time.monotonic()

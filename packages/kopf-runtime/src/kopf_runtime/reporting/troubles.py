@@ -119,7 +119,7 @@ def former_left(word: str, child: Child, now: float) -> StopError:
         text = f"The former {word}'s {kind} is being deleted."
     elif held:
         text = f"The former {word}'s {kind} is held by the finalizer {held}. "
-        text += f"The {kind} is replaced once that is removed; ask whoever set it."
+        text += f"The {kind} is replaced once that finalizer is removed; ask its owner."
     else:
         text = f"The former {word}'s {kind} does not end: its node has not confirmed that. "
         text += f"If the node is lost, delete the Node, or the {kind} {name} by force."
