@@ -62,7 +62,7 @@ def test_the_operator_may_do_there_what_its_declaration_says(
     project: Project, csv: Manifest
 ) -> None:
     (permissions,) = csv["spec"]["install"]["spec"]["permissions"]
-    declared = [r for _, r in rights.rules(project.module(project.manager).manager.controllers)]
+    declared = [r for _, r in rights.rules(project.module(project.manager).manager)]
 
     assert permissions["rules"][: len(declared)] == declared
     assert {

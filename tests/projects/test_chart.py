@@ -132,7 +132,7 @@ def test_each_image_that_the_operator_names_is_in_its_project(project: Project) 
 
 @every_project
 def test_the_operator_may_do_what_its_declaration_says_and_no_more(project: Project) -> None:
-    declared = [rule for _, rule in rights.rules(controllers(project))]
+    declared = [rule for _, rule in rights.rules(project.module(project.manager).manager)]
     everywhere, there = rendered(project, {}), rendered(project, VALUES["namespaced"])
     name = f"{RELEASE}-{project.name}"
 
@@ -144,10 +144,6 @@ def test_the_operator_may_do_what_its_declaration_says_and_no_more(project: Proj
         "team-b": declared,
     }
     assert name not in [r["metadata"]["name"] for r in of_kind(there, "ClusterRole")]
-
-
-def controllers(project: Project) -> Any:
-    return project.module(project.manager).manager.controllers
 
 
 @every_project

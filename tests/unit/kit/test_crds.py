@@ -11,6 +11,7 @@ import kopf_runtime as kr
 from kopf_kit.pack import crds, declared, rights
 from kopf_kit.pack.crds import definition
 from kopf_kit.pack.structural import DeclarationError
+from kopf_kit.testing.rights import declared_rules
 from kopf_runtime.declaring.declaration import declared as declaration
 
 
@@ -220,7 +221,7 @@ def test_braces_in_a_text_are_no_template_of_helm_s() -> None:
 def granted(manager: kr.Manager[kr.Settings]) -> dict[str, str]:
     """Return the verbs by group and resource."""
     found = {}
-    for _, rule in rights.rules(manager.controllers):
+    for _, rule in rights.rules(manager):
         (group,), (resource,) = rule["apiGroups"], rule["resources"]
         found[f"{resource}.{group}"] = " ".join(rule["verbs"])
     return found
@@ -253,12 +254,52 @@ def test_only_who_cleans_up_may_write_to_what_users_declare() -> None:
     assert granted(manager)["boxes.example.dev"] == "get list watch patch"
 
 
+def test_a_right_of_the_author_s_own_is_in_the_chart_and_in_the_suite_s_role() -> None:
+    manager = kr.Manager("box-operator", kr.Settings)
+    manager.rights(
+        kr.Right("storage.k8s.io", ["storageclasses"], ["get"], ["fast"], "A {{class}}\nis read.")
+    )
+    manager.rights(kr.Right("", ["nodes", "pods/log"], ["list"]))
+    rules = [
+        {
+            "apiGroups": ["storage.k8s.io"], "resources": ["storageclasses"],
+            "resourceNames": ["fast"], "verbs": ["get"],
+        },
+        {"apiGroups": [""], "resources": ["nodes", "pods/log"], "verbs": ["list"]},
+    ]  # fmt: skip
+
+    chart = declared.chart_rules(manager, "box-operator")
+
+    assert [rule for rule in declared_rules(manager) if rule in rules] == rules
+    assert '# A {{ "{{" }}class}} is read.\n- apiGroups: [storage.k8s.io]\n' in chart
+    assert "resourceNames: [fast]" in chart
+    assert "# The operator's own code needs it.\n- apiGroups: ['']\n" in chart
+
+
+@pytest.mark.parametrize(
+    ("right", "why"),
+    [
+        (("", "nodes", ["get"]), "resources='nodes': use a sequence of texts"),
+        (("", ["nodes"], [1]), "verbs=.1.: use a sequence of texts"),
+        (("", ["nodes"], []), "the right has no verbs; name at least one"),
+        (("", ["*"], ["get"]), "'\\*' of resources is not valid: write it as `kubectl"),
+        (("", ["Nodes"], ["get"]), "'Nodes' of resources is not valid"),
+        (("", ["nodes"], ["create"], ["one"]), "create cannot be restricted to names"),
+    ],
+)
+def test_a_right_that_cannot_be_meant_is_refused(right: Any, why: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=why):
+        kr.Right(*right)
+    with pytest.raises(TypeError, match="'get nodes' is not a kr"):
+        kr.Manager("box-operator", kr.Settings).rights("get nodes")  # type: ignore[arg-type]
+
+
 def test_a_kind_that_is_owned_and_watched_has_one_rule() -> None:
     manager = kr.Manager("box-operator", kr.Settings)
     boxes, lids = manager.controller_for(Box), manager.controller_for(Lid)
     boxes.owns(kr.kinds.POD, update=kr.RECREATE)
     lids.watches(kr.kinds.POD, project=lambda _: None)
 
-    (pods,) = (r for _, r in rights.rules(manager.controllers) if r["resources"] == ["pods"])
+    (pods,) = (r for _, r in rights.rules(manager) if r["resources"] == ["pods"])
 
     assert pods["verbs"] == ["get", "list", "watch", "create", "delete"]

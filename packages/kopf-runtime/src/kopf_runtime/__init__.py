@@ -24,6 +24,7 @@ from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import Conditioned, Object, ObjectMeta, Resource
 from kopf_runtime.declaring.parsers import at_least, boolean, image, one_of
 from kopf_runtime.declaring.records import PlanError, Update
+from kopf_runtime.declaring.rights import Right
 from kopf_runtime.declaring.settings import Settings, flag
 from kopf_runtime.process.controller import Controller
 from kopf_runtime.process.manager import Manager
@@ -58,6 +59,7 @@ __all__ = [
     "PlanError",
     "Resource",
     "RetryError",
+    "Right",
     "Rule",
     "Scale",
     "Settings",

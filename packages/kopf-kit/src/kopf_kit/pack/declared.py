@@ -82,9 +82,7 @@ def chart_crd(operator: Manager[Any], chart: str) -> str:
 
 def chart_rules(operator: Manager[Any], chart: str) -> str:
     """Return the chart's template with the rights that the operator needs in watched namespaces."""
-    lines = [
-        f"# {why}\n{documents.text([rule])}" for why, rule in rights.rules(operator.controllers)
-    ]
+    lines = [f"# {why}\n{documents.text([rule])}" for why, rule in rights.rules(operator)]
     head = "What the operator does in every namespace that it watches."
     return (
         f"{{{{- /* {head}\n{documents.header(_BY).strip('# ')}*/}}}}\n"

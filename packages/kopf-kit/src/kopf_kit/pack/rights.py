@@ -1,13 +1,13 @@
-"""The RBAC rules of a controller, generated from the kinds that it serves, owns and watches.
+"""The RBAC rules of an operator, generated from what its code declares.
 
 docs/decisions/0018-the-declaration-is-the-one-source.md says why they are generated.
 """
 
-from collections.abc import Iterable
+from typing import Any
 
+from kopf_runtime import Manager, Right
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.records import Update
-from kopf_runtime.process.engine import Engine
 
 Rule = dict[str, list[str]]
 
@@ -26,7 +26,7 @@ HOW = {
 }
 
 
-def rules(controllers: Iterable[Engine]) -> list[tuple[str, Rule]]:
+def rules(operator: Manager[Any]) -> list[tuple[str, Rule]]:
     """Return the rules for each watched namespace, each with its reason."""
     rights: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {}
 
@@ -34,7 +34,7 @@ def rules(controllers: Iterable[Engine]) -> list[tuple[str, Rule]]:
         former, had = rights.get((group, resource), (why, ()))
         rights[group, resource] = former, tuple(dict.fromkeys((*had, *verbs)))
 
-    for controller in controllers:
+    for controller in operator.controllers:
         kind = controller.kind
         if controller.cleans_up:
             why = f"{_all(kind)} are read; the finalizer is put on and taken off."
@@ -52,10 +52,20 @@ def rules(controllers: Iterable[Engine]) -> list[tuple[str, Rule]]:
             allow(watched.group, watched.plural, READ, f"{_all(watched)} are watched.")
     why = "The story is told in Events; repeated ones are counted up by a patch."
     allow("", "events", ("create", "patch"), why)
-    return [
+    declared = [
         (why, {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)})
         for (group, resource), (why, verbs) in rights.items()
     ]
+    return declared + [_further(right) for right in operator.further_rights]
+
+
+def _further(right: Right) -> tuple[str, Rule]:
+    """Return the rule of a right that an author declares, with its reason."""
+    rule = {
+        "apiGroups": [right.group], "resources": [*right.resources],
+        **({"resourceNames": [*right.names]} if right.names else {}), "verbs": [*right.verbs],
+    }  # fmt: skip
+    return " ".join(right.why.split()) or "The operator's own code needs it.", rule
 
 
 def _all(kind: Kind) -> str:

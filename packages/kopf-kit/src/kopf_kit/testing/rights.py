@@ -16,7 +16,7 @@ _LEASES = {
 
 def declared_rules(operator: Manager[Any]) -> list[Raw]:
     """Return exactly the rules that an operator's declaration needs, and those for its Lease."""
-    return [*(rule for _, rule in rights.rules(operator.controllers)), _LEASES]
+    return [*(rule for _, rule in rights.rules(operator)), _LEASES]
 
 
 def granted(name: str, rules: Iterable[Raw], user: str, namespace: str | None) -> list[Raw]:

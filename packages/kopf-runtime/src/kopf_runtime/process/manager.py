@@ -25,6 +25,7 @@ from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.errors import Backoff
 from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.parsers import DNS_LABEL
+from kopf_runtime.declaring.rights import Right
 from kopf_runtime.declaring.settings import Program, Settings, parse, warn_of_unknown
 from kopf_runtime.endpoints.web import CertificateError, Server
 from kopf_runtime.process.controller import Controller
@@ -69,6 +70,8 @@ class Manager(Generic[S]):
         self._configured: S | None = None
         self.metrics = Metrics(name, version)
         self.controllers: list[Engine] = []
+        #: What its roles grant beside what its controllers need.
+        self.further_rights: list[Right] = []
         self._server = Server(self.metrics)
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -100,6 +103,15 @@ class Manager(Generic[S]):
         It is called once, before anything is watched, and retried after each `ApiError`.
         """
         self._adapt = function
+
+    def rights(self, *rights: Right) -> None:
+        """Declare further rights, for example of what `adapt` asks for.
+
+        The generated roles grant them where they grant the others: in the watched namespaces.
+        """
+        if odd := [one for one in rights if not isinstance(one, Right)]:
+            raise TypeError(f"{odd[0]!r} is not a kr.Right")
+        self.further_rights += rights
 
     def run(self, argv: Sequence[str] | None = None) -> int:
         """Run the operator until it is told to stop; return the exit code."""
