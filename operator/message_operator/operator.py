@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import kopf_runtime as kr
-from message_operator import messages, openshift, pods
+from message_operator import __version__, messages, openshift, pods
 from message_operator.messages import Message
-from message_operator.settings import PROGRAM, Settings
+from message_operator.settings import Settings
 
 manager = kr.Manager(
-    PROGRAM.name, Settings, version=PROGRAM.version, description=PROGRAM.description
-)
+    "message-operator", Settings, version=__version__,
+    description="Turns every Message into a Pod that prints it.",
+)  # fmt: skip
 manager.adapt(openshift.adapt)
 controller = manager.controller_for(Message, project=messages.project)
 controller.owns(

@@ -7,11 +7,6 @@ from typing import Any
 import msgspec
 
 import kopf_runtime as kr
-from kopf_runtime.declaring.parsers import SUBDOMAIN
-from kopf_runtime.declaring.settings import Program
-from message_operator import __version__
-
-PROGRAM = Program("message-operator", __version__, "Turns every Message into a Pod that prints it.")
 
 #: The message Pods run as `USER`, unless the cluster assigns them a user.
 AUTO, USER = "auto", 65532
@@ -46,14 +41,8 @@ def _user(text: str) -> int | str | None:
 
 
 def _secrets(text: str) -> tuple[str, ...]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if not SUBDOMAIN.fullmatch(name):
-            raise argparse.ArgumentTypeError(
-                f"{name!r} is not a valid Secret name: a-z, 0-9, '-' and '.', "
-                "no '-' or '.' at either end"
-            )
-    return tuple(names)
+    names = (name.strip() for name in text.split(","))
+    return tuple(kr.object_name(name) for name in names if name)
 
 
 def _template(text: str) -> PodTemplate:

@@ -47,7 +47,7 @@ def test_the_pod_template_is_json() -> None:
     ("flag", "complaint"),
     [
         ("--message-pull-policy=Often", "'Often' is not one of Always, IfNotPresent, Never"),
-        ("--message-pull-secrets=a,B", "'B' is not a valid Secret name"),
+        ("--message-pull-secrets=a,B", "'B' is not a valid name"),
         ("--message-user=root", "--message-user: 'root' is not a whole number"),
         ("--message-user=0", "--message-user: '0' is not a whole number of at least 1"),
         ("--message-user=-5", "--message-user: '-5' is not a whole number of at least 1"),

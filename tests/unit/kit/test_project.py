@@ -16,7 +16,7 @@ from kopf_kit.rig import names, paths, registry
 from kopf_kit.rig.names import PLUGIN
 from kopf_kit.rig.run import HackError
 from kopf_offline import golang
-from message_operator.settings import PROGRAM
+from message_operator.operator import manager
 
 CHECKOUT = Path(__file__).parents[3]
 
@@ -41,8 +41,8 @@ def test_it_says_what_the_operator_s_code_and_chart_say() -> None:
     (listed,) = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
     (kind,) = PROJECT.kinds
 
-    assert chart["name"] == PROGRAM.name == PROJECT.name
-    assert PROJECT.variables == PROGRAM.prefix
+    assert chart["name"] == manager.program.name == PROJECT.name
+    assert PROJECT.variables == manager.program.prefix
     assert f'__version__ = "{PROJECT.version}"' in PROJECT.version_file.read_text()
     assert (listed["kind"], listed["version"], listed["name"]) == (
         kind.kind,

@@ -22,7 +22,7 @@ from kopf_runtime.declaring.errors import ApiError, RetryError, describe_error
 from kopf_runtime.declaring.given import Child, Client, Owner
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import Conditioned, Object, ObjectMeta, Resource
-from kopf_runtime.declaring.parsers import at_least, boolean, image, one_of
+from kopf_runtime.declaring.parsers import at_least, boolean, image, object_name, one_of
 from kopf_runtime.declaring.records import PlanError, Update
 from kopf_runtime.declaring.rights import Right
 from kopf_runtime.declaring.settings import Settings, flag
@@ -73,6 +73,7 @@ __all__ = [
     "flag",
     "image",
     "kinds",
+    "object_name",
     "one_of",
     "rules",
     "short_hash",

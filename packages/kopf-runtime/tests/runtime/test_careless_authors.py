@@ -51,8 +51,13 @@ def test_a_declaration_that_cannot_be_meant_is_refused_at_once() -> None:
     gadgets = manager.controller_for(Gadget)
     gadgets.owns(CONFIG_MAP)
 
-    with pytest.raises(ValueError, match="Gadget has a controller already"):
-        manager.controller_for(Gadget)
+    for workers in (0, 1001, 1.5, True):
+        with pytest.raises(ValueError, match=f"workers={workers}: use a whole number from 1 to"):
+            manager.controller_for(Gadget, workers=workers)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="print must be a coroutine function: write `async def"):
+        manager.task(print)  # type: ignore[type-var]
+    with pytest.raises(TypeError, match="print must be a coroutine function: write `async def"):
+        manager.adapt(print)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="ConfigMap is declared twice for Gadget"):
         gadgets.owns(CONFIG_MAP)
     with pytest.raises(TypeError, match=r"'Secret' is not a kr\.Kind; kr\.kinds has"):
@@ -75,6 +80,28 @@ async def test_an_operator_that_owns_and_plans_nothing_ends_at_its_start(
         metrics = Metrics(NAME)
         with pytest.raises(DeclarationError, match="which objects of ConfigMap a Widget should"):
             forgotten.set_up(client, kr.Settings(), metrics, Recorder(client, "one", metrics))
+
+
+async def test_a_controller_may_have_workers_of_its_own(server: ApiServer) -> None:
+    running = most = 0
+
+    async def slow(request: web.Request) -> web.Response | None:
+        nonlocal running, most
+        if request.method == "PATCH" and "configmaps" in request.path:
+            most = max(most, running := running + 1)
+            await asyncio.sleep(0.02)
+            running -= 1
+        return None
+
+    server.answers.append(slow)
+    one = Engine(WIDGET, Widget, lambda _: None, workers=2)
+    one.owns(CONFIG_MAP)
+    one.desired(widgets.config_map)
+    for number in range(8):
+        server.put(WIDGET, widget(f"w{number}"))
+    async with operating(server, one, settings=kr.Settings(workers=16)):
+        await until(lambda: len(server.all(CONFIG_MAP)) == 8)
+    assert most == 2
 
 
 # --- status -------------------------------------------------------------------------------------

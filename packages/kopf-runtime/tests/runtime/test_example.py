@@ -103,18 +103,30 @@ async def test_the_operator_of_twenty_lines(
 
 
 @pytest.mark.parametrize("command", [PYTHON, KOPF], ids=["python", "kopf run"])
-async def test_an_operator_that_owns_and_plans_nothing_says_so_and_ends(
-    server: ApiServer, tmp_path: Path, command: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("code", "wrong", "why"),
+    [
+        (
+            "@controller.desired", "", "no function says which objects of ConfigMap a Greeting "
+            "should have; register one with @controller.desired.",
+        ),
+        (
+            "controller = ", "controller = manager.controller_for(Greeting)\ncontroller = ",
+            "Greeting has more than one controller; declare all about a kind with one.",
+        ),
+    ],
+    ids=["it owns and plans nothing", "two controllers of one kind"],
+)  # fmt: skip
+async def test_an_operator_that_cannot_be_meant_says_so_in_a_sentence_and_ends(
+    server: ApiServer, tmp_path: Path, command: tuple[str, ...], code: str, wrong: str, why: str
 ) -> None:
-    forgetful = tmp_path / "forgetful.py"
-    forgetful.write_text(EXAMPLE.read_text().replace("@controller.desired", ""))
-    async with process(server, tmp_path, *command, str(forgetful), ends_with=1) as log:
+    careless = tmp_path / "careless.py"
+    careless.write_text(EXAMPLE.read_text().replace(code, wrong, 1))
+    async with process(server, tmp_path, *command, str(careless), ends_with=1) as log:
         pass
     *_, last = log.read_text().splitlines()
-    assert last == (
-        "greeting-operator: no function says which objects of ConfigMap a Greeting should have; "
-        "register one with @controller.desired."
-    )
+    assert last == f"greeting-operator: {why}"
+    assert "Traceback" not in log.read_text()
 
 
 BESIDE = str(Path(__file__).with_name("beside.py"))

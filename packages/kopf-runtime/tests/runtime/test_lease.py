@@ -87,6 +87,50 @@ async def test_a_replica_writes_only_while_it_leads(server: ApiServer, client: C
             await one
 
 
+async def test_a_task_runs_again_after_a_failure_and_only_while_this_replica_leads(
+    server: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hold(by: str) -> None:
+        server.edit(LEASE, KEY, lambda lease: lease["spec"].update(holderIdentity=by))
+
+    monkeypatch.setattr("kopf_runtime.declaring.errors.MIN_PAUSE_SECONDS", 0.01)
+    server.put(LEASE, held("another"))
+    manager = kr.Manager("tester", Settings)
+    manager.client, manager._recorder = client, Recorder(client, "one", manager.metrics)
+    calls: list[str] = []
+
+    @manager.task
+    async def task(given: kr.Client, settings: Settings) -> None:
+        assert given is client
+        calls.append("called")
+        if calls.count("called") == 1:
+            raise ValueError("once")
+        if calls.count("called") == 2:
+            waiting: asyncio.Future[None] = asyncio.Future()
+            waiting.get_loop().call_later(0.01, waiting.cancel)
+            await waiting
+        try:
+            await asyncio.sleep(60)
+        finally:
+            calls.append("ended")
+
+    one = asyncio.create_task(manager._run(replace(QUICK, leader_elect=True, identity="one")))
+    try:
+        await until(lambda: not client.may_write(), seconds=10)
+        assert calls == []
+        hold("")
+        await until(lambda: calls == ["called"] * 3)
+        hold("another")
+        await until(lambda: calls == [*["called"] * 3, "ended"])
+        hold("")
+        await until(lambda: calls[4:] == ["called"])
+    finally:
+        one.cancel()
+        with suppress(asyncio.CancelledError):
+            await one
+    assert calls[5:] == ["ended"]
+
+
 async def test_a_single_replica_leads(server: ApiServer, client: Client) -> None:
     one = Candidate(client, "one")
 

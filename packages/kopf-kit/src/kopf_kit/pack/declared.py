@@ -13,6 +13,8 @@ from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig.run import HackError
 from kopf_runtime import Manager
 from kopf_runtime.declaring.declaration import declared
+from kopf_runtime.declaring.errors import DeclarationError
+from kopf_runtime.process.manager import refuse_duplicates
 
 _BY = "kopf_kit/pack/declared.py of the operator's code"
 #: An example that has no chart has its operator in one file, and its CRD beside it.
@@ -93,6 +95,10 @@ def chart_rules(operator: Manager[Any], chart: str) -> str:
 def of_the_project() -> Manager[Any]:
     """Return the operator that PROJECT names; raise `HackError` if it serves other kinds."""
     manager: Manager[Any] = PROJECT.module(PROJECT.manager).manager
+    try:
+        refuse_duplicates(manager.controllers)
+    except DeclarationError as error:
+        raise HackError(f"{PROJECT.manager}: {error}") from error
     served = {str(controller.kind) for controller in manager.controllers}
     if odd := sorted(served ^ {kind.crd for kind in PROJECT.kinds}):
         raise HackError(

@@ -93,7 +93,7 @@ def image(text: str) -> str:
     return text
 
 
-def name(text: str) -> str:
+def object_name(text: str) -> str:
     """Parse an object's name, which may be empty."""
     if text and not SUBDOMAIN.fullmatch(text):
         raise argparse.ArgumentTypeError(

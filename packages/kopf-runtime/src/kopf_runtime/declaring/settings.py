@@ -51,7 +51,7 @@ class Settings:
         "10", "seconds that a request to the API server may take", at_least(1, most=3600), "SECONDS"
     )
     leader_elect: bool = flag("false", "whether replicas elect a leader by a Lease", boolean)
-    lease_name: str = flag("", "the Lease's name; empty: the operator's", parsers.name)
+    lease_name: str = flag("", "the Lease's name; empty: the operator's", parsers.object_name)
     lease_namespace: str = flag(
         "", "the Lease's namespace; empty: the operator's own", parsers.namespace
     )

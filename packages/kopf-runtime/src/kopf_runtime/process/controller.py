@@ -31,8 +31,13 @@ class Controller:
     #: What is kept of the objects that are known now, for example for a metric of the author's.
     owners: Iterable[given.Owner]
 
-    def __init__(self, kind: Kind, type_: type[Resource], project: Callable[[Any], Any]) -> None:
-        self.kind, self.type = kind, type_
+    def __init__(
+        self, kind: Kind, type_: type[Resource], project: Callable[[Any], Any],
+        workers: int | None = None,
+    ) -> None:  # fmt: skip
+        if workers is not None and (type(workers) is not int or not 1 <= workers <= 1000):
+            raise ValueError(f"workers={workers!r}: use a whole number from 1 to 1000")
+        self.kind, self.type, self._workers = kind, type_, workers
         self._project = project
         #: The declared kinds of children and of grandchildren.
         self.owned: dict[Kind, Owned] = {}

@@ -93,7 +93,8 @@ class Engine(Controller):
             self._external, self._reporter, self.why_unserved, self._why_missing,
             lambda key: self.queue.progress(key),  # which is made below
         )  # fmt: skip
-        self.queue = WorkQueue(self.kind.plural, self._reconcile, settings.workers, metrics)
+        workers = self._workers or settings.workers
+        self.queue = WorkQueue(self.kind.plural, self._reconcile, workers, metrics)
 
     def reflect(self, namespace: str | None) -> list[Coroutine[Any, Any, None]]:
         """Return the coroutines that keep the caches of a namespace, or of all, up to date."""

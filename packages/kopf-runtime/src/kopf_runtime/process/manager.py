@@ -7,10 +7,13 @@ reconciles and writes on its own, with a session of its own.
 
 import asyncio
 import contextlib
+import functools
+import inspect
 import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -40,6 +43,7 @@ logger = logging.getLogger(__name__)
 STUCK = 300.0
 
 S = TypeVar("S", bound=Settings)
+T = TypeVar("T", bound=Callable[..., Awaitable[None]])
 
 
 class LeadershipLostError(Exception):
@@ -77,6 +81,7 @@ class Manager(Generic[S]):
         self._task: asyncio.Task[None] | None = None
         self._stopped: asyncio.Task[None] | None = None
         self._adapt: Callable[[given.Client, S], Awaitable[S]] | None = None
+        self._tasks: list[Callable[[given.Client, S], Awaitable[None]]] = []
         self._handlers_on_standby = handlers_on_standby
         self._leads = asyncio.Event()
         kopf.on.startup()(self._start)
@@ -84,16 +89,15 @@ class Manager(Generic[S]):
         kopf.on.login(backoff=5)(self._login)
 
     def controller_for(
-        self, type_: type[Resource], *, project: Callable[[Any], Any] = lambda _: None
-    ) -> Controller:
+        self, type_: type[Resource], *, project: Callable[[Any], Any] = lambda _: None,
+        workers: int | None = None,
+    ) -> Controller:  # fmt: skip
         """Return the controller of a class's kind; `project` returns what `status` sees.
 
-        Raise `TypeError` if the class declares no kind, and `ValueError` if its kind has one.
+        `workers` is the number of its reconciles that run at once, by default that of `--workers`.
+        Raise `TypeError` if the class declares no kind, and `ValueError` for other `workers`.
         """
-        kind = declared(type_).kind
-        if any(one.kind == kind for one in self.controllers):
-            raise ValueError(f"{kind.kind} has a controller already; use that one")
-        controller = Engine(kind, type_, project)
+        controller = Engine(declared(type_).kind, type_, project, workers)
         self.controllers.append(controller)
         return controller
 
@@ -102,7 +106,18 @@ class Manager(Generic[S]):
 
         It is called once, before anything is watched, and retried after each `ApiError`.
         """
+        _refuse_plain(function)
         self._adapt = function
+
+    def task(self, function: T) -> T:
+        """Register a coroutine function that runs while this replica leads.
+
+        Its arguments are the client and the settings. If it fails, it is called again after a
+        growing pause; if it returns, it is called again when this replica leads the next time.
+        """
+        _refuse_plain(function)
+        self._tasks.append(function)
+        return function
 
     def rights(self, *rights: Right) -> None:
         """Declare further rights, for example of what `adapt` asks for.
@@ -146,6 +161,7 @@ class Manager(Generic[S]):
         )
         self._recorder = Recorder(self.client, configured.identity, self.metrics)
         try:
+            refuse_duplicates(self.controllers)
             for controller in self.controllers:
                 controller.set_up(self.client, configured, self.metrics, self._recorder)
         except errors.DeclarationError as error:
@@ -247,13 +263,14 @@ class Manager(Generic[S]):
                         group.create_task(reflecting)
             group.create_task(self._recorder.run(), name="events")
             group.create_task(self._tell_ready(), name="ready")
+            work = functools.partial(self._work, settings)
             if settings.leader_elect:
                 election = Election(self.client, settings, self.metrics)
                 self.client.may_write = election.leads
-                group.create_task(election.lead(self._work), name="election")
+                group.create_task(election.lead(work), name="election")
             else:
                 self.metrics.leader.set(1)
-                group.create_task(self._work(), name="work")
+                group.create_task(work(), name="work")
 
     async def _adapted(self, settings: S) -> S:
         """Return the settings adapted to the cluster; retry until it answers."""
@@ -266,17 +283,41 @@ class Manager(Generic[S]):
                 await asyncio.sleep(max(error.after, backoff.next()))
         return settings
 
-    async def _work(self) -> None:
+    async def _work(self, settings: S) -> None:
         """Reconcile until cancelled; raise `LeadershipLostError` if kopf's handlers run on."""
         self._leads.set()
         try:
             async with asyncio.TaskGroup() as group:
                 for controller in self.controllers:
                     group.create_task(controller.work())
+                for function in self._tasks:
+                    group.create_task(self._keep(function, settings), name="task")
         except asyncio.CancelledError:
             if self._stopped is None and not self._handlers_on_standby and _has_handlers():
                 raise LeadershipLostError from None
             raise
+
+    async def _keep(
+        self, function: Callable[[given.Client, S], Awaitable[None]], settings: S
+    ) -> None:
+        """Run an author's task until it returns; call it again after each failure."""
+        backoff = Backoff()
+        while True:
+            began, after = time.monotonic(), 0.0
+            try:
+                return await function(self.client, settings)
+            except asyncio.CancelledError:
+                if (task := asyncio.current_task()) is None or task.cancelling():
+                    raise
+                logger.error("A task ended, because what it awaited was cancelled")
+            except errors.ApiError as error:
+                after = error.after
+                logger.warning("A task failed: %s", error)
+            except Exception:
+                logger.exception("A task failed")
+            if time.monotonic() - began > errors.MAX_PAUSE_SECONDS:
+                backoff.reset()
+            await asyncio.sleep(max(after, backoff.next()))
 
     async def _tell_ready(self) -> None:
         while self._ready():  # noqa: ASYNC110 (any source may change it)
@@ -300,6 +341,21 @@ class Manager(Generic[S]):
                 return self._healthy()
             unserved += waiting
         return "; ".join(unserved[:5]) or "nothing is served yet"
+
+
+def refuse_duplicates(controllers: Sequence[Controller]) -> None:
+    """Raise `DeclarationError` if two controllers serve one kind."""
+    kinds = [controller.kind for controller in controllers]
+    if twice := [kind.kind for kind in kinds if kinds.count(kind) > 1]:
+        raise errors.DeclarationError(
+            f"{twice[0]} has more than one controller; declare all about a kind with one"
+        )
+
+
+def _refuse_plain(function: Any) -> None:
+    if not inspect.iscoroutinefunction(function):
+        name = getattr(function, "__name__", str(function))
+        raise TypeError(f"{name} must be a coroutine function: write `async def {name}`")
 
 
 def _has_handlers() -> bool:
