@@ -14,23 +14,16 @@ import click
 import yaml
 
 from kopf_kit.commands import deploy
-from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig import paths
 from kopf_kit.rig.cluster import Cluster
-from kopf_kit.rig.run import HackError, answer, output
-from kopf_kit.rig.run import elapsed as seconds
+from kopf_kit.rig.run import HackError, answer, elapsed, output
 from kopf_kit.rig.steps import say
 
 _EXAMPLE = "examples/hello.yaml"
 _NAME = "hello-msg"
 _EDITED = "수정된 메시지입니다. 🎉"
 _WAIT = 120.0
-
-
-@click.command()
-def command() -> None:  # noqa: D103 (the program has its help)
-    run()
 
 
 class _Shell:
@@ -55,14 +48,12 @@ class _Shell:
         while not holds():
             if time.monotonic() > deadline:
                 state = answer([*self._command, "describe", "message", _NAME]) or ""
-                raise HackError(f"waited {seconds(_WAIT)} in vain until {condition}\n{state}")
+                raise HackError(f"waited {elapsed(_WAIT)} in vain until {condition}\n{state}")
             time.sleep(0.2)
 
 
-def run() -> None:
-    """Run `make demo`; raise HackError if something is not as it should be."""
-    if not PROJECT.is_the_checkouts:
-        raise HackError("the demo shows the repository's own operator; leave PROJECT out")
+@click.command()
+def command() -> None:  # noqa: D103 (the program has its help)
     began = time.monotonic()
     cluster = clusters.up()
     deploy.install(cluster)
@@ -87,8 +78,8 @@ def run() -> None:
     kubectl.show("get", "messages", "-o", "wide")
 
     now = time.monotonic()
-    say(f"\nDone: {seconds(ready - began)} for the cluster and the operator, "
-        f"{seconds(now - ready)} for the Message.\n{_farewell(cluster)}")  # fmt: skip
+    say(f"\nDone: {elapsed(ready - began)} for the cluster and the operator, "
+        f"{elapsed(now - ready)} for the Message.\n{_farewell(cluster)}")  # fmt: skip
 
 
 def _prints(cluster: Cluster, text: str) -> bool:

@@ -58,20 +58,13 @@ def _server(port: str) -> ThreadingHTTPServer:
         raise HackError(
             f"PORT={port} is not valid. Use a number up to 65535, or leave PORT out for 8000."
         )
-    handler = functools.partial(_Handler, directory=SITE)
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=SITE)
     try:
         return ThreadingHTTPServer(("127.0.0.1", int(port)), handler)
     except OSError as error:
         raise HackError(
             f"PORT={port} cannot be listened on: {error.strerror}. Choose another port."
         ) from error
-
-
-class _Handler(SimpleHTTPRequestHandler):
-    """Serves the site as any web server would, without a line for each request."""
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
 
 
 def _rebuild_after_changes() -> None:

@@ -12,6 +12,4 @@ def files() -> dict[Path, str]:
 
 def write_release(folder: Path) -> None:
     """Write kubectl's plugin to the files of a release."""
-    (folder / packing.MANIFEST).write_text(packing.manifest())
-    (folder / packing.ARCHIVE).write_bytes(packing.archive())
-    (folder / packing.PROGRAM).write_bytes(packing.program())
+    packing.write(folder)

@@ -1,16 +1,23 @@
-"""Tiers of this repository alone: the Makefile's commands, upgrades between releases, and the soak.
+"""Tiers of this repository alone: `make`, `upgrades`, `soak` and `matrix`.
 
 Those of `make` and `upgrades` run on the tests' own kind cluster. They install and remove the
-operator, the CRD and OLM many times, so no cluster of a user will do.
+operator, the CRD and OLM many times, so no cluster of a user will do. `matrix` runs what depends on
+the API server, those of tests/faults with the mark `api` or the quick ones of the operator that
+PROJECT names, on each supported Kubernetes; the variable KUBERNETES picks one version.
 """
 
 import os
+import time
+from pathlib import Path
 
 from kopf_kit.commands import pytest_runs
+from kopf_kit.pack.project import PROJECT
 from kopf_kit.program import passing_on
 from kopf_kit.rig import cluster as clusters
-from kopf_kit.rig import olm, paths
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig import control_plane, olm, paths, tools, versions
+from kopf_kit.rig.run import HackError, elapsed
+from kopf_kit.rig.steps import say
+from kopf_kit.tiers import reports
 
 _TESTS = paths.CHECKOUT / "tests"
 
@@ -53,6 +60,44 @@ def minutes() -> float:
     return number
 
 
+def matrix(arguments: list[str]) -> int:
+    """Run the tests on one Kubernetes after the other; return the worst exit code."""
+    picked = control_plane.chosen()
+    codes, lines = [], ["Kubernetes  server    tests"]
+    for minor in [picked] if os.environ.get("KUBERNETES") else versions.PROVED:
+        _build(minor)
+        say(f"==> Tests of what depends on the API server, on Kubernetes {versions.PROVED[minor]}")
+        began, report = time.monotonic(), paths.BUILD / "test" / f"matrix.{minor}.xml"
+        report.parent.mkdir(parents=True, exist_ok=True)
+        codes.append(_on(minor, report, arguments))
+        counts = reports.read(report.parent, report.stem)
+        took = elapsed(time.monotonic() - began)
+        lines.append(f"{minor:<10}  {versions.PROVED[minor]:<8}  {counts} in {took}")
+    say("\n".join(lines))
+    return pytest_runs.result(codes)
+
+
+def _build(minor: str) -> None:
+    """Build the programs that the tests run, so that this is shown as a separate step."""
+    for name in ("kubectl", "helm3", "helm4"):
+        tools.path(name)
+    tools.built("etcd")
+    tools.kubernetes(minor, "kube-apiserver", "kube-controller-manager")
+
+
+def _on(minor: str, report: Path, arguments: list[str]) -> int:
+    """Run pytest on a Kubernetes, on control planes of plain processes; return its exit code."""
+    report.unlink(missing_ok=True)
+    chosen = ["-m", "api and not soak"]
+    if not PROJECT.is_the_checkouts:
+        project = PROJECT.root.relative_to(paths.CHECKOUT)
+        chosen = ["-m", "not long and not soak", f"--project={project}"]
+    spread = ("-n", "3", "--dist", "worksteal", f"--junit-xml={report}")
+    tests = (str(_TESTS / "faults"), *chosen, *spread, *arguments)
+    return pytest_runs.run(*tests, KUBERNETES=minor, PROJECT="")
+
+
 make_command = passing_on(make, "PYTEST'S OPTIONS")
 upgrades_command = passing_on(upgrades, "PYTEST'S OPTIONS")
 soak_command = passing_on(soak, "PYTEST'S OPTIONS")
+matrix_command = passing_on(matrix, "PYTEST'S OPTIONS")

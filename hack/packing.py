@@ -15,7 +15,7 @@ from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import paths
 from kubectl_message import knowledge
 from kubectl_message.knowledge.alerts import ALERTS
-from kubectl_message.knowledge.entry import HOME, Entry
+from kubectl_message.knowledge.entry import HOME
 from kubectl_message.knowledge.events import EVENTS
 
 PACKAGE = PROJECT.root / "kubectl_message"
@@ -27,6 +27,15 @@ MANIFEST = "message.yaml"
 _SHEBANG = b"#!/usr/bin/env python3\n"
 _MAIN = b"import sys\n\nfrom kubectl_message.__main__ import main\n\nsys.exit(main())\n"
 _EXECUTABLE, _PLAIN = 0o100755, 0o100644
+
+
+def write(folder: Path) -> None:
+    """Write the program, and its archive and manifest for krew."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / PROGRAM).write_bytes(program())
+    (folder / PROGRAM).chmod(0o755)
+    (folder / ARCHIVE).write_bytes(archive())
+    (folder / MANIFEST).write_text(manifest())
 
 
 def program() -> bytes:
@@ -135,7 +144,10 @@ def _page(language: str) -> str:
         "`make generate` -->",
         *("", f"[{called}]({Path(_PAGES[translation][0]).name})", "", about, ""),
         *_heads(*reasons),
-        *(_row(_names(entry, other), entry, language) for entry in knowledge.ENTRIES),
+        *(
+            _row(", ".join(f"`{name}`" for name in entry.reasons) or other, entry, language)
+            for entry in knowledge.ENTRIES
+        ),
         "",
         *_heads(*events),
         *(_row(f"`{event.reason}` | {event.type}", event, language) for event in EVENTS),
@@ -151,10 +163,6 @@ def _page(language: str) -> str:
 
 def _heads(title: str, *heads: str) -> list[str]:
     return [f"## {title}", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-
-
-def _names(entry: Entry, other: str) -> str:
-    return ", ".join(f"`{reason}`" for reason in entry.reasons) or other
 
 
 def _row(name: str, known: object, language: str) -> str:

@@ -17,7 +17,7 @@ HOME = Path(".local") / "bin"
 @click.command()
 def command() -> None:  # noqa: D103 (the program has its help)
     folder = paths.BUILD / "plugin"
-    pack(folder)
+    packing.write(folder)
     print(f"{folder.relative_to(paths.CHECKOUT)}/ has {packing.PROGRAM}, and krew's archive")
     print(f"and manifest of it: {packing.ARCHIVE}, {packing.MANIFEST}")
     installed = install(folder / packing.PROGRAM)
@@ -27,15 +27,6 @@ def command() -> None:  # noqa: D103 (the program has its help)
         return
     print("kubectl finds plugins on the PATH, and it is not there yet. Put this into ~/.profile:")
     print(f'  export PATH="{installed.parent}:$PATH"')
-
-
-def pack(folder: Path) -> None:
-    """Write the program, and its archive and manifest for krew."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / packing.PROGRAM).write_bytes(packing.program())
-    (folder / packing.PROGRAM).chmod(0o755)
-    (folder / packing.ARCHIVE).write_bytes(packing.archive())
-    (folder / packing.MANIFEST).write_text(packing.manifest())
 
 
 def install(program: Path) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hack import reference_packages, reference_rights, reference_tables
-from hack.reference_tables import Body, Say
+from hack.reference_tables import Body
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import paths
 from kubectl_message.text import Text
@@ -132,10 +132,5 @@ def _lines(name: str, page: Page, language: str) -> Iterator[str]:
     yield say(f"[한국어]({name}.ko.md)", f"[English]({name}.md)")
     yield ""
     yield say(*page.about)
-    yield from _note(say)
+    yield from say("", "\n표의 설명은 코드에 있는 영어 문장입니다.").splitlines()
     yield from page.body(say)
-
-
-def _note(say: Say) -> Iterator[str]:
-    if note := say("", "표의 설명은 코드에 있는 영어 문장입니다."):
-        yield from ("", note)

@@ -85,11 +85,6 @@ class Defect:
         """Whether its tests need no cluster and are among those of `make test`."""
         return self.tier in TARGETS or self.tier in _PYTESTS
 
-    @property
-    def has_more(self) -> bool:
-        """Whether its tier has tests beyond those that it names."""
-        return self.tier in _PYTESTS
-
     def command(self, *, whole: bool) -> tuple[str, ...]:
         """Return the command that runs its tests, or the whole tier of them."""
         if self.tier in TARGETS:
@@ -132,7 +127,8 @@ def _run(name: str, tier: str | None) -> int:
                         say(f"{result:<8} {trying[ended]:<42} {elapsed(took):>6}  {where}")
                 finally:
                     pool.shutdown(cancel_futures=True)
-            left = [one for one in left if results[one.name][0] == "missed" and one.has_more]
+            missed = [one for one in left if results[one.name][0] == "missed"]
+            left = [one for one in missed if one.tier in _PYTESTS]  # it has further tests
     for defect in (one for one in chosen if one not in tried):
         say(f"not tried: {defect.name}, which is for --tier {defect.tier}: {defect.later}")
     counts = Counter(results[defect.name][0] for defect in tried)

@@ -33,10 +33,8 @@ def without_comments(text: str) -> str:
 
 def with_notice(text: str, kind: str, notice: str) -> str:
     """Return the text with an admonition below its title."""
-    return re.sub(
-        r"^# .+\n", lambda title: f'{title[0]}\n!!! {kind} ""\n    {notice}\n', text,
-        count=1, flags=re.MULTILINE,
-    )  # fmt: skip
+    first = re.compile(r"^# .+\n", re.MULTILINE)
+    return first.sub(lambda title: f'{title[0]}\n!!! {kind} ""\n    {notice}\n', text, count=1)
 
 
 def anchors(text: str) -> list[str]:

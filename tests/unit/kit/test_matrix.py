@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from hack import matrix
+from hack import own_tiers
 from kopf_kit.rig import control_plane, paths, versions
 from kopf_kit.rig.run import HackError
 
-REPORT = '<testsuites><testsuite tests="{}" failures="{}" errors="0" skipped="{}"/></testsuites>'
+REPORT = "<testsuites><testsuite>{}</testsuite></testsuites>"
 
 
 @pytest.fixture
@@ -19,12 +19,13 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def fake(minor: str, report: Path, _: list[str]) -> int:
         runs.append(minor)
         failed = int(minor == versions.NEWEST)
-        report.write_text(REPORT.format(9, failed, 0))
+        cases = ["<testcase/>"] * (9 - failed) + ["<testcase><failure/></testcase>"] * failed
+        report.write_text(REPORT.format("".join(cases)))
         return failed
 
     monkeypatch.setattr(paths, "BUILD", tmp_path)
-    monkeypatch.setattr(matrix, "_build", lambda _: None)
-    monkeypatch.setattr(matrix, "_pytest", fake)
+    monkeypatch.setattr(own_tiers, "_build", lambda _: None)
+    monkeypatch.setattr(own_tiers, "_on", fake)
     monkeypatch.delenv("KUBERNETES", raising=False)
     return runs
 
@@ -32,7 +33,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_each_version_has_a_line_and_one_failure_fails_them_all(
     runs: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert matrix.run([]) == 1
+    assert own_tiers.matrix([]) == 1
 
     lines = capfd.readouterr().err.partition("Kubernetes  server    tests\n")[2].splitlines()
     assert runs == list(versions.PROVED)
@@ -44,15 +45,15 @@ def test_each_version_has_a_line_and_one_failure_fails_them_all(
 @pytest.mark.usefixtures("runs")
 def test_a_run_that_is_killed_fails_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = iter([-9, *[0] * (len(versions.PROVED) - 1)])
-    monkeypatch.setattr(matrix, "_pytest", lambda *_: next(codes))
+    monkeypatch.setattr(own_tiers, "_on", lambda *_: next(codes))
 
-    assert matrix.run([]) == 137
+    assert own_tiers.matrix([]) == 137
 
 
 def test_one_version_can_be_picked(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBERNETES", versions.NEWEST)
 
-    matrix.run([])
+    own_tiers.matrix([])
 
     assert runs == [versions.NEWEST]
 
@@ -63,7 +64,7 @@ def test_a_version_that_there_is_not_is_refused_with_those_that_there_are(
     monkeypatch.setenv("KUBERNETES", "1.30")
 
     with pytest.raises(HackError, match=f"KUBERNETES=1.30 .* use .*or {versions.NEWEST}"):
-        matrix.run([])
+        own_tiers.matrix([])
     with pytest.raises(HackError):
         control_plane.chosen()
     assert runs == []

@@ -148,7 +148,7 @@ def test_krew_accepts_the_manifest() -> None:
 
 
 def test_the_archive_has_the_program_that_krew_links(program: Path, tmp_path: Path) -> None:
-    command.pack(tmp_path)
+    plugin.write(tmp_path)
 
     packed = (tmp_path / plugin.ARCHIVE).read_bytes()
     assert hashlib.sha256(packed).hexdigest() in (tmp_path / plugin.MANIFEST).read_text()
