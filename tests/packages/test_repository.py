@@ -164,6 +164,8 @@ def test_it_is_released_and_released_again(author: Author, olm: bool, tmp_path: 
     recorded = sorted(file.name for file in author.home.glob("catalog/bundles/*"))
     assert recorded == ([f"v{__version__}.yaml", "v0.2.0.yaml"] if olm else [])
     for version in (__version__, "0.2.0"):
+        runbooks = author.types("git", "show", f"v{version}:docs/runbooks.md")  # alerts link to it
+        assert "\n## CacheOperatorDown\n" in runbooks
         assert f"you/charts/cache-operator:{version}" in there
         assert f"you/cache-operator-release:v{version}" in there
         assert (f"you/cache-operator-bundle:v{version}" in there) == olm

@@ -176,6 +176,13 @@ def test_it_is_small_and_the_author_s_alone(written: Path) -> None:
         assert "message" not in path + text.replace("message: All of", ""), path
 
 
+def test_each_file_that_its_chart_names_is_there(written: Path) -> None:
+    chart = (written / "charts" / "cache-operator" / "Chart.yaml").read_text()
+    assert re.search(r"/main/docs/icon\.svg$", chart, re.MULTILINE)
+    for path in re.findall(r"https://\S+/main/(\S+)$", chart, re.MULTILINE):
+        assert (written / path).is_file(), path
+
+
 def test_its_types_are_right_and_its_unit_tests_pass(tmp_path: Path) -> None:
     repository.write(LONGEST, tmp_path, lock=False)
 

@@ -28,7 +28,7 @@
 {{- end }}
 
 {{/* The alerts beyond the runtime's, from (dict "ours" <selector of this operator's samples>). Each links
-to its section in docs/runbooks.md, which gets those of docs/runbooks.md.in: write them there. */}}
+to its section in docs/runbooks.md, which a release commits; write the section in docs/runbooks.md.in. */}}
 {{- define "flightticket-operator.ownAlerts" }}
 {{- end }}
 

@@ -17,7 +17,7 @@ of a value in values.own.yaml. Those of images are generated. */}}
 {{- end }}
 
 {{/* The alerts beyond the runtime's, from (dict "ours" <selector of this operator's samples>). Each links
-to a page of its name in docs/runbooks, which you write. */}}
+to its section in docs/runbooks.md, which a release commits; write the section in docs/runbooks.md.in. */}}
 {{- define "memcached-operator.ownAlerts" }}
 {{- end }}
 

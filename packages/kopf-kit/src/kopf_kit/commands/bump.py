@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from kopf_kit.pack import catalog, changelog, history
+from kopf_kit.pack import catalog, changelog, chart_templates, history
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.publication import packages
 from kopf_kit.rig import paths
@@ -31,7 +31,7 @@ def changelog_command() -> None:  # noqa: D103
 
 
 def bump(version: str) -> None:
-    """Write the version, its date, today, and its section of the changelog into their files.
+    """Write the version, its date, today, its section of the changelog and the runbooks.
 
     Raise HackError if the version cannot follow, or an earlier release is not recorded.
     """
@@ -44,9 +44,11 @@ def bump(version: str) -> None:
         ),
         **(_dated(today) if PROJECT.has_olm else {}),
         **changelog.files(version),
+        PROJECT.root / chart_templates.RUNBOOKS: chart_templates.runbooks(),
         **(packages.raised(version) if PROJECT.root == paths.CHECKOUT else {}),
     }
     for file, text in texts.items():
+        file.parent.mkdir(exist_ok=True)
         file.write_text(text)
     if version == PROJECT.version:
         say(f"{version} is checked out already: only the day of the release is new, {today[:10]}")

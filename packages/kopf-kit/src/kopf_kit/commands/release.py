@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from kopf_kit.commands import bump, test
-from kopf_kit.pack import catalog, references
+from kopf_kit.pack import catalog, chart_templates, references
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.publication import (
     charts,
@@ -104,6 +104,8 @@ def release(version: str) -> None:
     _check(version, who, destination)
     if version != PROJECT.version:
         _raise(version)
+    if source.tagged(version) is None:
+        _write_runbooks()
     try:
         published = _publish(destination, who)
         _sign(published, who)
@@ -189,6 +191,14 @@ def _raise(version: str) -> None:
         for command in (["bump", version], ["generate"]):
             output([sys.executable, "-m", "kopf_kit", *command], cwd=at, env=ours, timeout=300)
     os.execv(sys.executable, [sys.executable, "-m", "kopf_kit", "release", version])  # noqa: S606
+
+
+def _write_runbooks() -> None:
+    """Commit the runbooks, unless git has them: alerts link to the page at the version's tag."""
+    with source.change(f"release: write the runbooks of {PROJECT.version}") as at:
+        page = at / PROJECT.root.relative_to(paths.CHECKOUT) / chart_templates.RUNBOOKS
+        page.parent.mkdir(exist_ok=True)
+        page.write_text(chart_templates.runbooks())
 
 
 def _publish(destination: str, signer: Signer) -> Mapping[str, str]:

@@ -14,6 +14,8 @@ from kopf_kit.template.answers import Answers
 
 _FOLDER = Path(__file__).parent
 _REPOSITORY = _FOLDER / "templates"
+#: The picture in catalogs, until an author draws one: `icon:` in Chart.yaml names it.
+_ICON = _FOLDER.parent / "pack" / "reference" / "icon.svg"
 #: What only a repository has that OLM installs from.
 OLM = "olm"
 
@@ -45,7 +47,7 @@ def files(answers: Answers) -> dict[Path, str]:
         for file in templates
         if (path := _path(file, answers)).parts[0] != OLM or answers.olm
     }
-    return {**texts, Path("LICENSE"): _license()}
+    return {**texts, Path("LICENSE"): _license(), Path("docs", _ICON.name): _ICON.read_text()}
 
 
 def _license() -> str:
