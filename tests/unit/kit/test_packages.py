@@ -93,7 +93,7 @@ def test_the_links_of_its_page_lead_to_files_of_this_repository(folder: Path) ->
     links = [*re.findall(r"\]\(([^)\s]+)\)", (folder / "README.md").read_text()), *urls]
 
     assert [link for link in links if not link.startswith("https://")] == []
-    files = [re.fullmatch(rf"{HOME}(?:blob|tree)/main/(.+)", link) for link in links]
+    files = [re.fullmatch(rf"{HOME}(?:blob|tree)/main/([^#]+)(#.+)?", link) for link in links]
     assert [file[1] for file in files if file and not (CHECKOUT / file[1]).exists()] == []
 
 
