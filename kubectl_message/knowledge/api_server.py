@@ -43,20 +43,6 @@ ENTRIES = (
         runbook="MessageOperatorApiErrors",
     ),
     Entry(
-        ("SlowApiServer",),
-        Text(
-            "the API server is slow, often because of a slow admission webhook",
-            "API 서버의 응답이 느립니다. 어드미션 웹훅 때문인 경우가 많습니다",
-        ),
-        again(
-            "Wait; if this lasts, find the slow webhook: "
-            "`kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`.",
-            "기다리십시오. 계속되면 느린 웹훅을 찾으십시오: "
-            "`kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`.",
-        ),
-        runbook="MessageOperatorApiErrors",
-    ),
-    Entry(
         (
             "ClientConnector",
             "ClientConnectorCertificate",

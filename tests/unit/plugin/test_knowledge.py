@@ -50,7 +50,13 @@ API_SERVER = {
 
 def test_it_finds_reasons_in_the_operators_code() -> None:
     # Else the test below would check nothing.
-    assert operators_own() >= {"Conflict", "BackOff", "SlowApiServer", "PodMissing", "Unreadable"}
+    assert operators_own() >= {
+        "Conflict",
+        "BackOff",
+        "NamespaceNotServed",
+        "PodMissing",
+        "Unreadable",
+    }
 
 
 def test_each_reason_has_an_entry() -> None:

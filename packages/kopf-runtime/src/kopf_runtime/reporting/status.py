@@ -3,17 +3,14 @@
 `reconcile` tells the `StatusReporter` what was done and what failed. An author's `status` then
 computes the object's state, and `StatusWriter` writes it if it differs from the stored one. A
 transient state is written only after it has lasted for a second: most children are ready before
-that, so their object is written once instead of twice. What the API server does not keep is not
-written again and again.
+that, so their object is written once instead of twice.
 """
 
-import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
@@ -21,7 +18,7 @@ from msgspec import Struct, structs
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
 from kopf_runtime.declaring import given
 from kopf_runtime.declaring.conditions import Status, build, difference, ready
-from kopf_runtime.declaring.errors import ApiError, Backoff, RetryError
+from kopf_runtime.declaring.errors import ApiError, RetryError
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import UnreadableError, parse
 from kopf_runtime.declaring.records import Child, Owner, Plan, Unreadable, Wanted, gone
@@ -36,16 +33,10 @@ logger = logging.getLogger(__name__)
 SETTLE = 1.0
 #: Transient states in a row for which that holds: some troubles have another reason each time.
 SEVERAL = 8
-#: Seconds of the first and of the longest pause before a status that was not kept is sent again.
-MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 60.0, 3600.0
-#: Seconds after which the status says that a write takes long.
-SLOW = 1.0
 #: If a Retry-After is longer than these seconds, the status reports it at once.
 LONG = 10.0
 #: Seconds before an author's status is called again, at least, however soon it asks for that.
 SOONEST = 1.0
-
-C = TypeVar("C")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +81,6 @@ def default_status(seen: Observed) -> Status:
     return Status(True, "Reconciled", "All of its objects are there.")
 
 
-@dataclass(frozen=True, slots=True)
-class _NotKept:
-    """A status that the API server did not store as it was sent."""
-
-    sent: tuple[int, Status]
-    #: The status that it stored instead.
-    kept: dict[str, Any]
-    backoff: Backoff
-    #: When it may be sent again, by `time.monotonic`.
-    until: float
-
-
 class StatusWriter:
     """Writes the status of the objects of one kind."""
 
@@ -109,18 +88,19 @@ class StatusWriter:
         self._client, self._owners = client, owners
         #: The transient reasons since the last right status, and since when each has been known.
         self._unsettled: dict[Key, dict[str, float]] = {}
-        self._sending: dict[Key, dict[str, Any]] = {}
-        self._not_kept: dict[Key, _NotKept] = {}
+        self._sending: set[Key] = set()
         self._warned: set[str] = set()
 
     def forget(self, key: Key) -> None:
         """Forget an object that is gone."""
         self._unsettled.pop(key, None)
-        self._not_kept.pop(key, None)
 
     def is_own_write(self, record: Owner) -> bool:
-        """Return whether a record has the status that is being written, so it is no news."""
-        return self._sending.get(record.key) == record.status
+        """Return whether a status of the object is being written, so a changed one is no news.
+
+        A webhook or an older CRD may have the API server store another one than was sent.
+        """
+        return record.key in self._sending
 
     async def write(
         self, owner: Owner, now: Status, wanted: dict[str, Any], *, at_once: bool = False
@@ -131,7 +111,7 @@ class StatusWriter:
         """
         key, news = owner.key, False
         patch = difference(owner.status, wanted)
-        if patch and not self._is_vain(owner, now):
+        if patch:
             if now.transient and not at_once:
                 # The work for other objects may lie between two states, so the time that has passed
                 # since the first one says nothing. But reasons that alternate have lasted.
@@ -139,19 +119,17 @@ class StatusWriter:
                 since = reasons.setdefault(now.reason, moment := time.monotonic())
                 if (remaining := since + SETTLE - moment) > 0 and len(reasons) <= SEVERAL:
                     return remaining, False
-            self._sending[key] = wanted
+            self._sending.add(key)
             try:
-                exists = await self._write(owner, now, patch, wanted)
+                exists = await self._write(owner, patch, wanted)
             finally:
-                del self._sending[key]
+                self._sending.discard(key)
             changed = ready(owner.status).get("reason") != ready(wanted).get("reason")
             news = exists and changed
         self._unsettled.pop(key, None)
         return None, news
 
-    async def _write(
-        self, owner: Owner, now: Status, patch: dict[str, Any], wanted: dict[str, Any]
-    ) -> bool:
+    async def _write(self, owner: Owner, patch: dict[str, Any], wanted: dict[str, Any]) -> bool:
         """Write the status; return whether the object exists."""
         # Only to the version that was observed: a newer one is reconciled again.
         body = {"metadata": {"resourceVersion": str(owner.version)}, "status": patch}
@@ -163,38 +141,17 @@ class StatusWriter:
                 raise
             if (fetched := await self._owners.fetch(owner.key)) is None:
                 return False
-            stored, why = fetched[0].status, "it has no status subresource for these fields"
+            stored, why = fetched[0], "it has no status subresource for these fields"
         else:
-            stored = self._owners.learn(raw).status
+            stored = self._owners.learn(raw)
             why = "the API server does not keep these fields of its status"
-        lost = sorted(name for name, value in wanted.items() if stored.get(name) != value)
+        lost = sorted(name for name, value in wanted.items() if stored.status.get(name) != value)
         if lost:
             self._warn(why, lost)
-        self._remember(owner, now, stored, kept=not lost)
+        known = self._owners.cache.get(owner.key)
+        if known is not None and known.version > stored.version:
+            raise RetryError("somebody else has changed it meanwhile")
         return True
-
-    def _is_vain(self, owner: Owner, now: Status) -> bool:
-        """Return whether the API server did not keep this status, and it is too early to retry."""
-        former = self._not_kept.get(owner.key)
-        return (
-            former is not None
-            and former.until > time.monotonic()
-            and former.sent == _sent(owner, now)
-            and former.kept == owner.status
-        )
-
-    def _remember(self, owner: Owner, now: Status, stored: dict[str, Any], *, kept: bool) -> None:
-        """Send what was not kept, as by a webhook or a CRD, again only after a growing pause."""
-        former = self._not_kept.pop(owner.key, None)
-        if not kept:
-            backoff = (
-                former.backoff
-                if former is not None
-                else Backoff(MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS)
-            )
-            until = time.monotonic() + backoff.next()
-            sent = _sent(owner, now)
-            self._not_kept[owner.key] = _NotKept(sent, stored, backoff, until)
 
     def _warn(self, why: str, fields: list[str]) -> None:
         """Log once that the CRD does not match, or that a webhook changes a status."""
@@ -223,11 +180,6 @@ class StatusWriter:
             body = {"metadata": {"resourceVersion": meta.resource_version}, "status": patch}
             target = self._owners.kind.at(left_out.key, "status")
             await self._client.request("PATCH", target, body, content_type=MERGE_PATCH)
-
-
-def _sent(owner: Owner, now: Status) -> tuple[int, Status]:
-    """Return what identifies a status that is sent, whenever it is looked at again."""
-    return owner.generation, replace(now, requeue_after=None)
 
 
 class _Stated(Struct):
@@ -310,37 +262,6 @@ class StatusReporter:
             "name": owner.key[1], "uid": owner.uid, "resourceVersion": str(owner.version),
         }  # fmt: skip
 
-    async def report_if_slow(
-        self, owner: Owner, wanted: Wanted, writing: Coroutine[Any, Any, C]
-    ) -> C:
-        """Wait for a write, and report it in the status if it takes long."""
-        telling: list[asyncio.Task[None]] = []
-
-        def tell() -> None:
-            telling.append(asyncio.create_task(self._slow(owner, wanted)))
-
-        # Not a task for each write: hardly any takes long, and a task delays all of them.
-        timer = asyncio.get_running_loop().call_later(SLOW, tell)
-        try:
-            return await writing
-        except asyncio.CancelledError:
-            for task in telling:
-                task.cancel()
-            raise
-        finally:
-            timer.cancel()
-            await asyncio.gather(*telling, return_exceptions=True)
-
-    async def _slow(self, owner: Owner, wanted: Wanted) -> None:
-        """Report in the status that a write takes long."""
-        text = (
-            f"The API server has not answered the request for {wanted} yet; "
-            "an admission webhook may be slow."
-        )
-        with suppress(Exception):  # a status that fails must not end the write
-            slow = Trouble("SlowApiServer", text)
-            await self.report(owner.key, slow, at_once=True)
-
     # --- how it fares -------------------------------------------------------------------------
 
     async def well(self, owner: Owner) -> float | None:
@@ -358,7 +279,8 @@ class StatusReporter:
         if self._troubles.get(owner.key) != reason:
             self._troubles[owner.key] = reason
             logger.warning("%s: %s", reason, retry)
-        at_once = retry.after > LONG
+        # What has timed out has lasted, and the next attempt may take a minute before it fails.
+        at_once = retry.after > LONG or retry.timed_out
         try:
             wait = await self.report(owner.key, stop.trouble, event=stop.event, at_once=at_once)
         except Exception as failed:  # it must not hide how long the next attempt has to wait

@@ -188,8 +188,7 @@ class Reconciler:
         self._pause(wait, wanted, step)
         if step.verify:
             await self._applier.verify(owner)
-        applying = self._applier.apply(owner, wanted, child, self._owned[wanted.kind].update)
-        applied = await self._reporter.report_if_slow(owner, wanted, applying)
+        applied = await self._applier.apply(owner, wanted, child, self._owned[wanted.kind].update)
         self._check(owner, wanted, applied)
         self._pace.applied(child, wanted, self._client.now())
         self._reporter.child_changed(owner, wanted, step)
@@ -198,9 +197,7 @@ class Reconciler:
         """Delete a child, and create the next one if it is gone at once."""
         self._pause(self._pace.wait(child, step, self._client.now()), wanted, step)
         await self._applier.verify(owner)
-        update = self._owned[wanted.kind].update
-        deleting = self._applier.delete(owner, child, step, update)
-        left = await self._reporter.report_if_slow(owner, wanted, deleting)
+        left = await self._applier.delete(owner, child, step, self._owned[wanted.kind].update)
         if left is not None:
             self._wait_for(wanted.kind, left, owner)
         elif not await self._make(owner, wanted):
@@ -218,8 +215,7 @@ class Reconciler:
         former = self._pace.former(wanted, owner.uid)
         if former is not None:
             self._pause(former.until - self._client.now(), wanted, former.cause)
-        making = self._applier.create(owner, wanted, self._owned[wanted.kind].update)
-        child = await self._reporter.report_if_slow(owner, wanted, making)
+        child = await self._applier.create(owner, wanted, self._owned[wanted.kind].update)
         if child is None:
             return False
         self._reporter.child_created(owner, wanted, former.cause if former is not None else None)
