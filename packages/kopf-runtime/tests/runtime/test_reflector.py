@@ -445,26 +445,11 @@ async def test_resyncs_go_on_though_each_watch_fails(server: ApiServer) -> None:
         await until(lambda: text(server, ("ns", "w-one")) == "edited", seconds=20)
 
 
-async def test_the_pages_of_a_long_list_grow_with_it(
-    server: ApiServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(listing, "PAGE", 5)
-    monkeypatch.setattr(listing, "SHARE", 0.5)
-    for number in range(60):
-        server.put(WIDGET, widget(f"w{number}"))
-
-    async with operating(server, widgets.controller()):
-        await until(lambda: len(server.all(CONFIG_MAP)) == 60)
-
-    assert [one.query["limit"] for one in pages(server)] == ["5", "5", "5", "7", "11", "16", "24"]
-
-
 async def test_a_page_of_large_objects_is_given_up_for_a_smaller_one(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pages grow with small objects; if large ones follow, one page could use up all memory."""
-    monkeypatch.setattr(listing, "PAGE", 5)
-    monkeypatch.setattr(listing, "SHARE", 0.5)
+    """If large objects follow small ones, one page could use up all memory."""
+    monkeypatch.setattr(listing, "PAGE", 40)
     monkeypatch.setattr(listing, "MOST_BYTES", 20_000)
     sizes: list[int] = []
     request = Client.request
@@ -578,8 +563,7 @@ async def test_a_list_that_ends_early_leaves_no_request_behind(
 async def test_a_long_page_leaves_time_for_other_tasks(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A resync's page has up to 2 MB: meanwhile an edit is waiting."""
-    monkeypatch.setattr(listing, "PAGE", 500)
+    """A resync's page has 500 objects: meanwhile an edit is waiting."""
     turns = 0
     taken: list[int] = []
     take = Source.take

@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import math
 import time
 from collections.abc import AsyncGenerator
 from typing import Protocol
@@ -18,21 +17,11 @@ from kopf_runtime.declaring.errors import ApiError, Backoff
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.objects import Page, number, parse
 
-#: Objects per page at first, so that a short list needs little memory; and objects that are stored
-#: before other tasks have their turn.
-PAGE = 100
-#: Later pages of a long list have up to this share of the objects before them. For each page, the
-#: API server counts what is left, so with pages of one size its work would grow with the square of
-#: the list. A tenth takes an eighth less time for 50,000 objects than a hundredth, and no more
-#: memory.
-SHARE = 0.1
-#: Target size of a page in bytes: after a page of large objects, fewer are requested.
-PAGE_BYTES = 2_000_000
-#: The most bytes of a page. If the objects that follow are much larger than those before, the page
-#: is given up and a smaller one is requested, because large ones could use up all memory.
+#: Objects per page, as in client-go. For each page, the API server counts what is left: fewer would
+#: cost it time, and more would cost memory here.
+PAGE = 500
+#: The most bytes of a page: of large objects, fewer are requested.
 MOST_BYTES = 8_000_000
-#: After a page that did not come in time, each page may be larger than the last by this factor.
-GROWTH = 1.2
 #: Seconds for which a page that fails is asked for again before the list begins at the first one.
 PATIENCE = 60.0
 #: HTTP statuses that mean that a path is not served: the namespace, the rights or the kind is gone.
@@ -61,12 +50,11 @@ class Lister:
     def __init__(self, client: Client, path: str, selector: str) -> None:
         self._client, self._path = client, path
         self.query = {"labelSelector": selector} if selector else {}
-        #: How many objects a page may have, because one with more did not come in time.
-        self._fewer = math.inf
+        self._limit = PAGE
 
     async def version(self) -> int:
         """Return the API server's current resource version; raise `ApiError`."""
-        _, version, _ = await self._page({**self.query, "limit": "1"})
+        _, version = await self._page({**self.query, "limit": "1"})
         return version
 
     async def pages(self) -> AsyncGenerator[tuple[Page, int], None]:
@@ -74,55 +62,48 @@ class Lister:
 
         While a page is in use, the next one is on its way. Close the generator after an error.
         """
-        coming, seen = asyncio.ensure_future(self._patiently(self.query, PAGE)), 0
+        coming = asyncio.ensure_future(self._patiently(self.query))
         try:
             while True:
-                page, version, size = await coming
+                page, version = await coming
                 if more := page.metadata.continue_:
-                    count = len(page.items or ())
-                    seen += count
-                    fits = max(count, 1) * PAGE_BYTES // size
-                    limit = max(1, min(max(PAGE, int(seen * SHARE)), fits))
                     query = {**self.query, "continue": more}
-                    coming = asyncio.ensure_future(self._patiently(query, limit))
+                    coming = asyncio.ensure_future(self._patiently(query))
                 yield page, version
                 if not more:
+                    self._limit = min(PAGE, 2 * self._limit)
                     return
         finally:
             coming.cancel()
             await asyncio.gather(coming, return_exceptions=True)
 
-    async def _patiently(self, query: dict[str, str], limit: int) -> tuple[Page, int, int]:
+    async def _patiently(self, query: dict[str, str]) -> tuple[Page, int]:
         """Return a page; ask again for one that fails, if it is not the first.
 
-        A page that is too large, or does not come in time, is followed by a smaller one.
+        A page that is too large, or does not come in time, is followed by smaller ones.
         """
         backoff, began = Backoff(), time.monotonic()
         while True:
-            limit = int(min(limit, self._fewer))
             try:
-                page = await self._page({**query, "limit": str(limit)})
+                return await self._page({**query, "limit": str(self._limit)})
             except ApiError as error:
-                if error.reason == "TooLarge":
-                    limit = max(1, limit // 8)
+                too_large = error.reason == "TooLarge"
+                if too_large or error.timed_out:
+                    self._limit = max(1, self._limit // 4)
+                if too_large:
                     continue
-                if error.timed_out:
-                    self._fewer = max(1, limit // 2)
                 late = time.monotonic() - began > PATIENCE
                 if late or "continue" not in query or error.status in (*LOST, 410):
                     raise
                 await asyncio.sleep(max(error.after, backoff.next()))
-            else:
-                self._fewer = self._fewer * GROWTH + 1
-                return page
 
-    async def _page(self, query: dict[str, str]) -> tuple[Page, int, int]:
-        """Return a page of a list, its version, and its size in bytes."""
+    async def _page(self, query: dict[str, str]) -> tuple[Page, int]:
+        """Return a page of a list, and its version."""
         most = MOST_BYTES if query["limit"] != "1" else None  # one object may have any size
         payload = await self._client.request("GET", self._path, query=urlencode(query), most=most)
         try:
             page = parse(_PAGE, payload)
-            return page, number(page.metadata.resource_version), len(payload)
+            return page, number(page.metadata.resource_version)
         except (msgspec.MsgspecError, ValueError) as error:
             raise ApiError("GET", self._path, 0, "BadAnswer", str(error)) from error
 

@@ -20,7 +20,7 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError, Backoff
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.objects import Bookmark, Event, Failure, number, parse
-from kopf_runtime.watching.listing import LOST, PAGE, Lister, Sink
+from kopf_runtime.watching.listing import LOST, Lister, Sink
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +30,8 @@ WATCH = (240.0, 300.0)
 SHORT = 1.0
 #: Seconds after which a failure is independent of the one before, so the backoff starts again.
 LONG = 30.0
+#: Objects of a list that are stored before other tasks have their turn.
+TURN = 100
 #: Seconds for which a list may fail before its path counts as missing.
 PATIENCE = 15.0
 
@@ -150,7 +152,7 @@ class Reflector:
                 async for page, version in pages:
                     self._check_history(version, before)
                     for index, raw in enumerate(page.items or ()):
-                        if not index % PAGE:
+                        if not index % TURN:
                             await asyncio.sleep(0)  # leaves time for other tasks
                         if (taken := self._sink.take(raw)) is not None:
                             key, at, news = taken
