@@ -166,11 +166,10 @@ def delayed(recorder: Recorder, namespaces: int) -> None:
 
 
 async def test_many_namespaces_whose_events_hang_delay_those_of_no_other(
-    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+    server: ApiServer,
 ) -> None:
-    monkeypatch.setattr(events, "SLOW", 0.02)
     free, _ = hanging(server)
-    many = 3 * events.POSTING
+    many = events.POSTING // 2
 
     async with posting(server) as recorder:
         delayed(recorder, many)
@@ -186,21 +185,19 @@ async def test_many_namespaces_whose_events_hang_delay_those_of_no_other(
 async def test_the_requests_that_hang_at_once_are_bounded(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "SLOW", 0.02)
-    monkeypatch.setattr(events, "MAX_SLOW", 3)
+    monkeypatch.setattr(events, "POSTING", 11)
     free, met = hanging(server)
-    most = events.POSTING + events.MAX_SLOW
 
     async with posting(server) as recorder:
-        delayed(recorder, 2 * most)
-        await until(lambda: len(met) >= most)
+        delayed(recorder, 22)
+        await until(lambda: len(met) >= 11)
         await asyncio.sleep(0.2)
-        assert len(met) == most
+        assert len(met) == 11
 
         free.set()
         await recorder.flush()
 
-    assert len(met) == 4 * most
+    assert len(met) == 44
 
 
 async def test_a_namespace_with_too_many_events_costs_the_others_none(server: ApiServer) -> None:

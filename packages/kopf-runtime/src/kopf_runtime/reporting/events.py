@@ -3,8 +3,8 @@
 `reconcile` records Events, and a task of `manager` posts them. Recording never waits and never
 fails. If the same Event occurs again within ten minutes, the first one's count is raised, as by
 client-go's recorder. Each object has a budget of Events; those beyond it are dropped and counted.
-Each namespace has a queue of its own, and a slow request gives its place to another namespace, so
-that a webhook that hangs delays only its own namespaces.
+Each namespace has a queue of its own, and posts one Event at a time, so that a webhook that hangs
+delays only its own namespaces.
 """
 
 import asyncio
@@ -28,9 +28,7 @@ V = TypeVar("V")
 logger = logging.getLogger(__name__)
 
 PENDING = 1000  # Events that wait to be posted, of all namespaces
-POSTING = 8  # Events that are posted at once, each of another namespace
-SLOW = 1.0  # seconds after which a request no longer counts among those
-MAX_SLOW = 64  # such requests at once
+POSTING = 64  # Events that are posted at once, each of another namespace
 REMEMBERED = 1024  # posted Events that a repetition can count up, and objects with a budget
 SAME = 600.0  # seconds within which a repetition raises the count
 BURST, REFILL = 25, 300.0  # Events per object at once, and seconds for one more, as in client-go
@@ -67,9 +65,9 @@ class Recorder:
         #: The Events that wait, by namespace; it stays while one of them is being posted.
         self._waiting: dict[str, deque[_Event]] = {}
         self._pending = 0
-        #: The namespaces with Events of which none is being posted, in the order of their turns.
-        self._turns: asyncio.Queue[str] = asyncio.Queue()
-        self._slow = asyncio.Semaphore(MAX_SLOW)
+        #: The namespaces whose first Event waits for a task that posts it and those that follow.
+        self._begun: asyncio.Queue[str] = asyncio.Queue()
+        self._turns = asyncio.Semaphore(POSTING)
         self._posted: OrderedDict[tuple[str, str, str, str], _Posted] = OrderedDict()
         self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
@@ -88,7 +86,7 @@ class Recorder:
         namespace = event.about["namespace"]
         if namespace not in self._waiting:
             self._waiting[namespace] = deque()
-            self._turns.put_nowait(namespace)
+            self._begun.put_nowait(namespace)
         self._waiting[namespace].append(event)
         self._pending += 1
         if self._pending > PENDING:  # the newest of the namespace with the most is dropped
@@ -108,29 +106,19 @@ class Recorder:
     async def run(self) -> None:
         """Post Events until cancelled; drop those that are refused."""
         async with asyncio.TaskGroup() as group:
-            for _ in range(POSTING):
-                group.create_task(self._take_turns(group))
+            while True:
+                group.create_task(self._post_all(await self._begun.get()))
 
-    async def _take_turns(self, group: asyncio.TaskGroup) -> None:
-        """Let one namespace after the other take a turn; do not wait for the end of a slow one."""
-        while True:
-            turn = group.create_task(self._take_turn(await self._turns.get()))
-            done, _ = await asyncio.wait({turn}, timeout=SLOW)
-            if not done:
-                await self._slow.acquire()
-                turn.add_done_callback(lambda _: self._slow.release())
-
-    async def _take_turn(self, namespace: str) -> None:
-        """Post an Event of a namespace, which then waits for its next turn."""
+    async def _post_all(self, namespace: str) -> None:
+        """Post the Events of a namespace; the namespaces take turns if there are too many."""
         waiting = self._waiting[namespace]
-        if waiting:  # else they were dropped
-            self._pending -= 1
-            await self._try_to_post(waiting.popleft())
-        if waiting:
-            self._turns.put_nowait(namespace)
-        else:
-            del self._waiting[namespace]
-        self._turns.task_done()
+        while waiting:
+            async with self._turns:
+                if waiting:  # else they were dropped meanwhile
+                    self._pending -= 1
+                    await self._try_to_post(waiting.popleft())
+        del self._waiting[namespace]
+        self._begun.task_done()
 
     async def _try_to_post(self, event: _Event) -> None:
         logs.about((event.about["namespace"], event.about["name"]))
@@ -143,7 +131,7 @@ class Recorder:
 
     async def flush(self) -> None:
         """Wait until all recorded Events are posted."""
-        await self._turns.join()
+        await self._begun.join()
 
     async def _post(self, event: _Event) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
