@@ -141,20 +141,20 @@ class _Declared(Metrics):
         self.all: list[Metric] = []
         super().__init__(PROJECT.name)
 
-    def counter(self, name: str, text: str, *labels: str, shared: bool = False) -> Counter:
-        full = self.full(name, shared=shared)
+    def counter(self, name: str, text: str, *labels: str) -> Counter:
+        full = self.full(name)
         self.all.append(Metric(f"{full}_total", "counter", labels, text))
-        return super().counter(name, text, *labels, shared=shared)
+        return super().counter(name, text, *labels)
 
-    def gauge(self, name: str, text: str, *labels: str, shared: bool = False) -> Gauge:
-        full = self.full(name, shared=shared)
+    def gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        full = self.full(name)
         self.all.append(Metric(full, "gauge", labels, text))
-        return super().gauge(name, text, *labels, shared=shared)
+        return super().gauge(name, text, *labels)
 
-    def histogram(self, name: str, text: str, *labels: str, shared: bool = False) -> Histogram:
-        full = self.full(name, shared=shared)
+    def histogram(self, name: str, text: str, *labels: str) -> Histogram:
+        full = self.full(name)
         self.all.append(Metric(full, "histogram", labels, text))
-        return super().histogram(name, text, *labels, shared=shared)
+        return super().histogram(name, text, *labels)
 
 
 def metrics(say: Say) -> Iterator[str]:

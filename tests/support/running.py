@@ -27,9 +27,7 @@ class Operator:
 
     def metric(self, name: str, **labels: str) -> float:
         """Return a metric's value, or 0 if it has none."""
-        shared = name.startswith(("controller_runtime_", "workqueue_"))
-        full = self.metrics.full(name, shared=shared)
-        return self.metrics.registry.get_sample_value(full, labels) or 0.0
+        return self.metrics.registry.get_sample_value(self.metrics.full(name), labels) or 0.0
 
     @property
     def synced(self) -> bool:

@@ -18,6 +18,8 @@ from prometheus_client.process_collector import ProcessCollector
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second, unused series a metric
 
+#: How names begin that all operators share, as in controller-runtime and client-go.
+_SHARED = ("controller_runtime_", "workqueue_", "rest_client_")
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
@@ -32,41 +34,36 @@ class Metrics:
         self.gauge("build_info", "Always 1.", "version").labels(version).set(1)
         self.reconciles = self.counter(
             "controller_runtime_reconcile", "Reconciles, by kind and by how they ended.",
-            "controller", "result", shared=True,
+            "controller", "result",
         )  # fmt: skip
         self.reconcile_errors = self.counter(
             "controller_runtime_reconcile_errors", "Reconciles that ended in an unexpected error.",
-            "controller", shared=True,
+            "controller",
         )  # fmt: skip
         self.reconcile_time = self.histogram(
-            "controller_runtime_reconcile_time_seconds", "How long a reconcile took.",
-            "controller", shared=True,
-        )  # fmt: skip
-        self.queue_adds = self.counter(
-            "workqueue_adds", "Keys put into the work queue.", "name", shared=True
+            "controller_runtime_reconcile_time_seconds", "How long a reconcile took.", "controller"
         )
+        self.queue_adds = self.counter("workqueue_adds", "Keys put into the work queue.", "name")
         self.queue_depth = self.gauge(
-            "workqueue_depth", "Keys that wait in the work queue.", "name", shared=True
+            "workqueue_depth", "Keys that wait in the work queue.", "name"
         )
         self.queue_time = self.histogram(
-            "workqueue_queue_duration_seconds", "How long a key waited in the work queue.",
-            "name", shared=True,
-        )  # fmt: skip
+            "workqueue_queue_duration_seconds", "How long a key waited in the work queue.", "name"
+        )
         self.work_time = self.histogram(
             "workqueue_work_duration_seconds", "How long a key from the work queue was worked on.",
-            "name", shared=True,
+            "name",
         )  # fmt: skip
         self.retries = self.counter(
-            "workqueue_retries", "Keys put into the work queue again after a failure.",
-            "name", shared=True,
-        )  # fmt: skip
+            "workqueue_retries", "Keys put into the work queue again after a failure.", "name"
+        )
         self.api_requests = self.counter(
             "rest_client_requests", "Requests to the API server; code 0: no answer.",
-            "method", "code", shared=True,
+            "method", "code",
         )  # fmt: skip
         self.api_time = self.histogram(
             "rest_client_request_duration_seconds", "How long the API server took to answer.",
-            "verb", shared=True,
+            "verb",
         )  # fmt: skip
         self.resync_repairs = self.counter(
             "resync_repairs", "Cached objects that a full list showed to be wrong.", "resource"
@@ -106,22 +103,18 @@ class Metrics:
         counts.append(count)
         self.unreadable.labels(resource).set_function(lambda: sum(one() for one in counts))
 
-    def counter(self, name: str, text: str, *labels: str, shared: bool = False) -> Counter:
-        """Return a new counter; an operator adds its own metrics with these methods too.
+    def counter(self, name: str, text: str, *labels: str) -> Counter:
+        """Return a new counter; an operator adds its own metrics with these methods too."""
+        return Counter(self.full(name), text, labels, registry=self.registry)
 
-        A shared metric has the same name in all operators, as in controller-runtime and client-go.
-        """
-        return Counter(self.full(name, shared=shared), text, labels, registry=self.registry)
-
-    def gauge(self, name: str, text: str, *labels: str, shared: bool = False) -> Gauge:
+    def gauge(self, name: str, text: str, *labels: str) -> Gauge:
         """Return a new gauge."""
-        return Gauge(self.full(name, shared=shared), text, labels, registry=self.registry)
+        return Gauge(self.full(name), text, labels, registry=self.registry)
 
-    def histogram(self, name: str, text: str, *labels: str, shared: bool = False) -> Histogram:
+    def histogram(self, name: str, text: str, *labels: str) -> Histogram:
         """Return a new histogram of durations in seconds."""
-        full = self.full(name, shared=shared)
-        return Histogram(full, text, labels, buckets=_SECONDS, registry=self.registry)
+        return Histogram(self.full(name), text, labels, buckets=_SECONDS, registry=self.registry)
 
-    def full(self, name: str, *, shared: bool) -> str:
+    def full(self, name: str) -> str:
         """Return the full name of a metric."""
-        return name if shared else f"{self.prefix}_{name}"
+        return name if name.startswith(_SHARED) else f"{self.prefix}_{name}"
