@@ -220,7 +220,7 @@ async def test_a_right_that_is_taken_away_or_given_is_noticed(
 async def test_made_up_tokens_cost_a_bounded_number_of_reviews_and_shut_nobody_out(
     server: ApiServer, reviews: Reviews, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scrapers, "REFILL", 3600.0)
+    monkeypatch.setattr(scrapers, "WITHIN", 3600.0)
     monkeypatch.setattr(scrapers, "ALLOWED", 0.0)  # so that each scrape is reviewed
     async with scraped(server, folder) as scraper:
         assert await scraper.status("good") == 200
@@ -229,14 +229,14 @@ async def test_made_up_tokens_cost_a_bounded_number_of_reviews_and_shut_nobody_o
         found = [await scraper.status(f"made-up-{number}") for number in range(100)]
 
         assert set(found) == {401, 429}
-        assert len(reviews.asked) == found.count(401) < scrapers.BURST
+        assert len(reviews.asked) == found.count(401) < scrapers.EACH
         assert await scraper.status("good") == 200
 
 
 async def test_d19_who_floods_from_one_address_locks_out_no_other(
     server: ApiServer, reviews: Reviews, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scrapers, "REFILL", 3600.0)
+    monkeypatch.setattr(scrapers, "WITHIN", 3600.0)
     async with connected(server) as client:
         gate = scrapers.Scrapers(client)
 
@@ -244,21 +244,21 @@ async def test_d19_who_floods_from_one_address_locks_out_no_other(
             tokens = enumerate(addresses, len(reviews.asked))
             return [(await gate.judge(f"Bearer made-up-{n}", one)).status for n, one in tokens]
 
-        assert (await flood(*["10.0.0.1"] * 100)).count(401) == scrapers.BURST
+        assert (await flood(*["10.0.0.1"] * 100)).count(401) == scrapers.EACH
         assert (await gate.judge("Bearer good", "10.0.0.2")).status == 200
         many = await flood(*(f"10.0.{number // 100}.{number % 100}" for number in range(1000)))
-        assert many.count(401) < scrapers.BURST * scrapers.ALL
+        assert many.count(401) < scrapers.ALL
 
 
 async def test_strangers_are_let_in_again_when_the_flood_is_over(
     server: ApiServer, reviews: Reviews, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scrapers, "REFILL", 3600.0)
+    monkeypatch.setattr(scrapers, "WITHIN", 3600.0)
     async with scraped(server, folder) as scraper:
         async with asyncio.timeout(60):
             while await scraper.status(f"made-up-{len(reviews.asked)}") != 429:
                 pass
-            monkeypatch.setattr(scrapers, "REFILL", 0.05)
+            monkeypatch.setattr(scrapers, "WITHIN", 0.05)
             while await scraper.status("good") == 429:
                 await asyncio.sleep(0.01)
 
@@ -268,7 +268,8 @@ async def test_strangers_are_let_in_again_when_the_flood_is_over(
 async def test_the_answers_that_are_kept_are_bounded_and_hold_no_token(
     server: ApiServer, reviews: Reviews, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scrapers, "BURST", 10_000)
+    monkeypatch.setattr(scrapers, "EACH", 10_000)
+    monkeypatch.setattr(scrapers, "ALL", 10_000)
     monkeypatch.setattr(scrapers, "KEPT", 20)
     async with connected(server) as client:
         gate = scrapers.Scrapers(client)
@@ -380,7 +381,7 @@ async def test_a_hung_api_server_holds_up_neither_probes_nor_the_operator_s_requ
         aiohttp.ClientSession() as session,
     ):
         hanging = [asyncio.create_task(scraper.status(f"t-{number}")) for number in range(100)]
-        await until(lambda: len(reviews.asked) == scrapers.BURST)
+        await until(lambda: len(reviews.asked) == scrapers.EACH)
 
         async with session.get(health) as response:
             assert response.status == 200

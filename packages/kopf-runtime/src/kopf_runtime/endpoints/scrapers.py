@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections import OrderedDict
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,10 +26,8 @@ ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 ALLOWED, REFUSED = 60.0, 10.0
 #: Number of cached answers.
 KEPT = 256
-#: Unknown tokens of one address that are reviewed at once, and seconds until one more is.
-BURST, REFILL = 10, 1.0
-#: The budget of all addresses together, in budgets of one; and how many are remembered.
-ALL, ADDRESSES = 8, 64
+#: Unknown tokens that are reviewed within some seconds: of one address, and of all together.
+EACH, ALL, WITHIN = 10, 80, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +72,8 @@ class Scrapers:
         self._client = client
         self._answers: dict[bytes, Answer] = {}  # by the token's hash, oldest first
         self._reviews: dict[bytes, asyncio.Task[Answer]] = {}
-        # What is left and since when, by address; the empty one is for all together.
-        self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._unknown: Counter[str] = Counter()  # reviewed tokens by address, since:
+        self._since = time.monotonic()
 
     async def judge(self, authorization: str, address: str = "") -> Answer:
         """Return the answer for a request's Authorization header, which may be empty."""
@@ -88,8 +86,7 @@ class Scrapers:
             return former
         if key not in self._reviews:
             known = former is not None and former.known
-            # A flood from one address uses up the budget of that address alone.
-            if not known and not (self._affordable(address or "-") and self._affordable("", ALL)):
+            if not known and not self._affordable(address):
                 return Answer(429, "Too many unknown tokens at once: try again later.")
             review = asyncio.create_task(self._review(key, token.strip(), known), name="scraper")
             review.add_done_callback(lambda _: self._reviews.pop(key))
@@ -97,15 +94,17 @@ class Scrapers:
         # A scraper that gives up must not cancel the review for others that wait for it.
         return await asyncio.shield(self._reviews[key])
 
-    def _affordable(self, address: str, times: int = 1) -> bool:
-        """Take one from a budget for unknown tokens; return False if it is empty."""
-        now = time.monotonic()
-        left, since = self._budgets.pop(address, (float(BURST * times), now))
-        left = min(float(BURST * times), left + (now - since) * times / REFILL)
-        self._budgets[address] = (left - 1 if left >= 1 else left), now
-        if len(self._budgets) > ADDRESSES:
-            del self._budgets[next(one for one in self._budgets if one)]
-        return left >= 1
+    def _affordable(self, address: str) -> bool:
+        """Count an unknown token; return False if there were too many, of this address or of all.
+
+        A flood from one address uses up the share of that address alone.
+        """
+        if time.monotonic() - self._since > WITHIN:
+            self._unknown, self._since = Counter(), time.monotonic()
+        if self._unknown[address] >= EACH or self._unknown.total() >= ALL:
+            return False
+        self._unknown[address] += 1
+        return True
 
     async def _review(self, key: bytes, token: str, known: bool) -> Answer:
         """Ask the API server about a token, and cache the answer."""
