@@ -256,7 +256,6 @@ def test_m3_a_manifest_with_endless_keys_is_not_remembered() -> None:
 
 
 def test_m3_a_manifest_that_is_too_deep_has_no_shape() -> None:
-    """Its shape is computed late: an error would be that of the next object's plan."""
     spec: Raw = {}
     for _ in range(5_000):
         spec = {"deeper": spec}

@@ -50,8 +50,8 @@ class Wanted(Struct, frozen=True):
     key: Key
     #: The hash of its manifest.
     template: str
-    #: Returns the fields that its manifest sets (`fields.LateShape`).
-    shape: Callable[[], bytes]
+    #: The fields that its manifest sets (`fields.shape`).
+    shape: bytes
 
     def __str__(self) -> str:
         """Return its kind and name, such as `Pod msg-hello`."""

@@ -18,8 +18,9 @@ import msgspec
 
 from kopf_runtime.declaring.objects import ManagedFields
 
-#: Cached verdicts; the children of a thousand objects usually share one.
+#: Cached verdicts and shapes; the children of a thousand objects usually share one.
 _REMEMBERED = 256
+_shapes: dict[bytes, bytes] = {}
 
 #: Largest encoded shape in bytes; larger manifests are compared only by template hash and owner.
 _LARGEST = 16384
@@ -38,6 +39,8 @@ Shape = Any
 def shape(manifest: dict[str, Any], *, applied: bool = False) -> bytes:
     """Return the encoded shape of a manifest, or an empty one if it is too large or too deep.
 
+    Manifests of the same shape get the same object, because thousands of children have one.
+
     It omits kind and name, empty values, and the owner reference, which is compared separately. If
     the manifest is `applied`, 0 and false stay, because the API server records who set them.
     """
@@ -48,35 +51,9 @@ def shape(manifest: dict[str, Any], *, applied: bool = False) -> bytes:
         encoded = msgspec.json.encode(_shape({"metadata": meta, **rest}, applied))
     except RecursionError:
         return b""
-    return encoded if len(encoded) <= _LARGEST else b""
-
-
-class LateShape:
-    """A manifest's shape, computed when it is first asked for: a new child is sent before that.
-
-    It holds the manifest until then; `Templates` asks before too many are held.
-    """
-
-    __slots__ = ("_applied", "_encoded", "_manifest")
-
-    def __init__(self, manifest: dict[str, Any], *, applied: bool) -> None:
-        self._applied = applied
-        self._encoded = b""
-        self._manifest: dict[str, Any] | None = manifest
-
-    def __call__(self) -> bytes:
-        """Return the encoded shape, one object for all children of the same shape."""
-        if self._manifest is not None:
-            encoded = shape(self._manifest, applied=self._applied)
-            self._encoded = _SHAPES.setdefault(encoded, encoded)
-            self._manifest = None
-            if len(_SHAPES) > _MOST_SHAPES:
-                _SHAPES.clear()
-        return self._encoded
-
-
-_SHAPES: dict[bytes, bytes] = {}
-_MOST_SHAPES = 256
+    if len(_shapes) > _REMEMBERED:
+        _shapes.clear()
+    return _shapes.setdefault(encoded, encoded) if len(encoded) <= _LARGEST else b""
 
 
 def _shape(part: Any, applied: bool) -> Shape:

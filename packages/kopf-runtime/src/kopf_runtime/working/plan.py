@@ -39,7 +39,7 @@ def plan(
         return Plan(Step.DELETE, "Healed", f"its {wanted.kind.kind} had ended ({ended})")
     if child.template != wanted.template:
         return _of_another_template(owner, child, word, change)
-    if child.unlabelled and child.altered is False and wanted.shape():
+    if child.unlabelled and child.altered is False and wanted.shape:
         # A label is gone, but the operator still owns it, so no request of somebody's removed it.
         return _admitted(in_place=in_place)
     if child.altered or child.unlabelled:

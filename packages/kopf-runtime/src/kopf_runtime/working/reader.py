@@ -131,7 +131,7 @@ class Reader:
         wanted = self._wanted((namespace, parent), kind, meta.key)
         if wanted is None or wanted.template != template:
             return None
-        return not self._ownership.intact(meta.managed_fields, uid, wanted.shape())
+        return not self._ownership.intact(meta.managed_fields, uid, wanted.shape)
 
 
 def _name(text: str) -> str:

@@ -97,8 +97,6 @@ class Templates:
         # The manifests, the oldest first, and when they were made.
         self._kept: OrderedDict[tuple[Kind, Key, str], tuple[bytes, float]] = OrderedDict()
         self._size = 0
-        # The children of the last planned object, whose shapes may not have been computed yet.
-        self._last: tuple[Wanted, ...] = ()
 
     def plan(self, thing: Object, outcome: Any = None) -> tuple[tuple[Wanted, ...], str]:
         """Return the wanted children of an object, or why they cannot be planned."""
@@ -109,8 +107,6 @@ class Templates:
 
     def make(self, thing: Object, outcome: Any = None) -> tuple[Wanted, ...]:
         """Return the wanted children of an object; raise `PlanError`."""
-        for one in self._last:
-            one.shape()
         meta = thing.metadata
         try:
             if isinstance(thing, Resource):  # a change of its status does not plan again
@@ -133,8 +129,7 @@ class Templates:
                 raise PlanError(f"the plan has two children {child.kind.kind} {child.key[1]}")
             wanted[child.kind, child.key] = child
             self._keep(child, body)
-        self._last = tuple(wanted.values())
-        return self._last
+        return tuple(wanted.values())
 
     def body(self, wanted: Wanted) -> bytes | None:
         """Return the manifest to send, or None if it was not kept."""
@@ -191,8 +186,7 @@ class Templates:
             **(given.get("annotations") or {}),
             marks.generation: str(meta.generation), marks.template: template,
         }  # fmt: skip
-        applied = self._owned[kind].update is Update.APPLY
-        shape = fields.LateShape(whole, applied=applied)
+        shape = fields.shape(whole, applied=self._owned[kind].update is Update.APPLY)
         return Wanted(kind, key, template, shape), msgspec.json.encode(whole)
 
     def _passing_on(self, meta: ObjectMeta, manifest: dict[str, Any]) -> dict[str, Any]:
