@@ -4,10 +4,10 @@ A replica that no longer leads sends none, and nothing is written in a namespace
 served. `client` sets the fence for each request, and `external` for those of authors.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import aiohttp
 
@@ -19,17 +19,13 @@ _condition: ContextVar[Callable[[], bool]] = ContextVar("condition", default=lam
 _fence: ContextVar[tuple[tuple[Callable[[], bool], str], ...]] = ContextVar("fence", default=())
 
 
-class _Within(Generic[T]):
-    """Sets a variable for a block; it is entered for each write, so it is no generator."""
-
-    def __init__(self, variable: ContextVar[T], value: T) -> None:
-        self._variable, self._value = variable, value
-
-    def __enter__(self) -> None:
-        self._token = self._variable.set(self._value)
-
-    def __exit__(self, *_: object) -> None:
-        self._variable.reset(self._token)
+@contextmanager
+def _within(variable: ContextVar[T], value: T) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 def condition() -> Callable[[], bool]:
@@ -39,13 +35,13 @@ def condition() -> Callable[[], bool]:
 
 def only_while(holds: Callable[[], bool]) -> AbstractContextManager[None]:
     """Refuse writes in the block, in this task and those it starts, once the condition is false."""
-    return _Within(_condition, holds)
+    return _within(_condition, holds)
 
 
 def fencing(leads: Callable[[], bool]) -> AbstractContextManager[None]:
     """Send the block's writes only while this replica leads and their condition holds."""
     lost = leads, "no longer the leader"
-    return _Within(_fence, (lost, (condition(), "its namespace is no longer selected")))
+    return _within(_fence, (lost, (condition(), "its namespace is no longer selected")))
 
 
 class Request(aiohttp.ClientRequest):

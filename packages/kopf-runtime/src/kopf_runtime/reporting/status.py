@@ -21,7 +21,7 @@ from kopf_runtime.declaring.conditions import Status, build, difference, ready
 from kopf_runtime.declaring.errors import ApiError, RetryError
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import UnreadableError, parse
-from kopf_runtime.declaring.records import Child, Owner, Plan, Unreadable, Wanted, gone
+from kopf_runtime.declaring.records import Child, Owner, Plan, Unreadable, Wanted
 from kopf_runtime.reporting import troubles
 from kopf_runtime.reporting.events import Recorder
 from kopf_runtime.reporting.troubles import Trouble
@@ -231,8 +231,6 @@ class StatusReporter:
 
     def child_created(self, owner: Owner, wanted: Wanted, cause: Plan | None) -> None:
         """Report a created child; with a cause, it replaces another one."""
-        if cause is None and self._was_there(owner, wanted):
-            cause = gone(wanted.kind)
         if cause is None or not cause.reason:
             self._record(owner, "Created", f"Created {wanted}.")
         else:
@@ -245,14 +243,6 @@ class StatusReporter:
 
     def _record(self, owner: Owner, reason: str, message: str) -> None:
         self._recorder.normal(self._reference(owner), reason, message)
-
-    def _was_there(self, owner: Owner, wanted: Wanted) -> bool:
-        """Return whether the child existed when the status was written."""
-        condition = ready(owner.status)
-        all_were = condition.get("status") == "True"
-        return wanted.key[1] in owner.status.values() or (
-            all_were and condition.get("observedGeneration") == owner.generation
-        )
 
     def _reference(self, owner: Owner) -> dict[str, Any]:
         """Return the reference to an object for its Events."""
