@@ -20,7 +20,7 @@ CHILD = Child(
 )  # fmt: skip
 
 
-WANTED = Wanted(POD, KEY, "t", bytes)
+WANTED = Wanted(POD, KEY, "t", b"")
 ENDED = Plan(Step.DELETE, "Healed", "it had ended")
 EDITED = Plan(Step.DELETE, "Replaced", "it was edited", edited=True)
 
