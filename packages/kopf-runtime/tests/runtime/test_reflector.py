@@ -219,6 +219,7 @@ async def test_a_watch_that_fails_as_the_operator_ends_does_not_outlive_it(
         following = reflector.Reflector(
             client, Metrics("test"), _Nowhere(), WIDGET.path(), resource="widgets",
             namespace=None, selector="", resync_period=300.0, changed=lambda: None,
+            stands_by=lambda: False,
         )  # fmt: skip
         task = asyncio.create_task(following.run())
         await watching.wait()
@@ -645,6 +646,23 @@ async def test_minor_10_changes_in_flight_are_no_repairs(server: ApiServer) -> N
         await until(lambda: len(asking) == 4)
 
         assert operator.metric("resync_repairs_total", resource="widgets") == 0
+
+
+async def test_a_standby_lists_everything_rarely_until_it_leads(server: ApiServer) -> None:
+    settings = kr.Settings(resync_period=0.2)
+    server.put(WIDGET, widget())
+    async with operating(
+        server, one := widgets.controller(), settings=settings, working=False
+    ) as operator:
+        await until(lambda: operator.synced)
+        await asyncio.sleep(1)
+        assert len(pages(server)) == 1
+        await until(lambda: len(pages(server)) == 2)  # after 12 periods
+
+        leading = asyncio.create_task(one.work())
+        await asyncio.sleep(1)
+        leading.cancel()
+    assert len(pages(server)) >= 4
 
 
 async def test_minor_1_a_standby_watches_and_writes_nothing(server: ApiServer) -> None:

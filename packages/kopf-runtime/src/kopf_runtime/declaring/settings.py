@@ -45,8 +45,9 @@ class Settings:
     )  # fmt: skip
     workers: int = flag("16", "reconciles that run at once", at_least(1, int, most=1000), "N")
     resync_period: float = flag(
-        "300", "seconds between two comparisons with full lists", at_least(1), "SECONDS"
-    )
+        "300", "seconds between two comparisons with full lists; a standby makes a twelfth of them",
+        at_least(1), "SECONDS",
+    )  # fmt: skip
     request_timeout: float = flag(
         "10", "seconds that a request to the API server may take", at_least(1, most=3600), "SECONDS"
     )

@@ -103,7 +103,8 @@ class Engine(Controller):
             scope = namespace if source.kind.namespaced else None
             if scope not in source.reflectors:  # else it is of no namespace, and reflected already
                 changed = functools.partial(self._synced, scope)
-                reflectors.append(source.reflect(scope, self.settings.resync_period, changed))
+                period, stands_by = self.settings.resync_period, lambda: not self.queue.running
+                reflectors.append(source.reflect(scope, period, changed, stands_by))
         # Children come after what owns them: only then can be told whether they were altered.
         owners = self.owners.reflectors.get(namespace) or self.owners.reflectors[None]
         return [one.run(owners.tried if one is not owners else None) for one in reflectors]

@@ -30,6 +30,9 @@ WATCH = (240.0, 300.0)
 SHORT = 1.0
 #: Seconds after which a failure is independent of the one before, so the backoff starts again.
 LONG = 30.0
+#: Periods between two resyncs of a standby: it writes nothing, and once it leads, it resyncs within
+#: one and deletes nothing before it has asked the API server.
+RARELY = 12
 #: Objects of a list that are stored before other tasks have their turn.
 TURN = 100
 #: Seconds for which a list may fail before its path counts as missing.
@@ -46,12 +49,12 @@ class Reflector:
     def __init__(
         self, client: Client, metrics: Metrics, sink: Sink, path: str, *,
         resource: str, namespace: str | None, selector: str, resync_period: float,
-        changed: Callable[[], object],
+        changed: Callable[[], object], stands_by: Callable[[], bool],
     ) -> None:  # fmt: skip
         self._client, self._metrics, self._sink = client, metrics, sink
         self.path, self._resource, self._namespace = path, resource, namespace
         self._lister = Lister(client, path, selector)
-        self._resync_period, self._changed = resync_period, changed
+        self._resync_period, self._changed, self._stands_by = resync_period, changed, stands_by
         self._position = 0  # the resource version up to which the cache is complete
         self._listed = False  # whether the next watch follows a full list
         self._deleted: dict[Key, int] | None = None  # what events delete while a list lasts
@@ -189,6 +192,9 @@ class Reflector:
     async def _resync(self) -> None:
         while True:
             await asyncio.sleep(self._resync_at - time.monotonic())
+            if self._stands_by() and time.time() - self.listed_at < RARELY * self._resync_period:
+                self._resync_at = time.monotonic() + self._resync_period / 2  # it may lead by then
+                continue
             try:
                 await self._list(resync=True)
             except ApiError as error:

@@ -74,13 +74,14 @@ class Source(Generic[R]):
         return [one for one in self.cache.owned(owner.uid) if namespace in ("", one.key[0])]
 
     def reflect(
-        self, namespace: str | None, resync_period: float, changed: Callable[[], object]
-    ) -> Reflector:
+        self, namespace: str | None, resync_period: float, changed: Callable[[], object],
+        stands_by: Callable[[], bool],
+    ) -> Reflector:  # fmt: skip
         """Return a reflector that fills the cache with the objects of a namespace, or of all."""
         reflector = self.reflectors[namespace] = Reflector(
             self._client, self._metrics, self, self.kind.path(namespace),
             resource=self.kind.plural, namespace=namespace, selector=self._selector,
-            resync_period=resync_period, changed=changed,
+            resync_period=resync_period, changed=changed, stands_by=stands_by,
         )  # fmt: skip
         return reflector
 
