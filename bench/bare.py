@@ -20,7 +20,7 @@ from bench.floor import Write
 from bench.stage import Numbers
 from kopf_kit.rig import paths
 from kopf_kit.rig.control_plane import ControlPlane
-from kopf_runtime import Status
+from kopf_runtime import Context, Status
 from kopf_runtime.declaring import conditions
 from kopf_runtime.declaring.kinds import POD
 from kopf_runtime.declaring.objects import decode
@@ -116,8 +116,9 @@ def _creates(raw: Raw) -> list[Write]:
     known = decode(msgspec.json.Decoder(messages.Message), msgspec.json.encode(raw))
     meta, kind = known.metadata, controller.kind
     owned = Owned(POD, pods.Pod, Update.RECREATE, pods.project, lambda pod: pod.ended)
+    context = Context(Settings())
     templates = Templates(
-        kind, Marks("message-operator", kind), [owned], lambda one, _: desired(one, Settings())
+        kind, Marks("message-operator", kind), [owned], lambda one, _: desired(one, context)
     )
     (wanted,) = templates.make(known)
     pod = json.loads(templates.body(wanted) or b"{}")

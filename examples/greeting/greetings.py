@@ -27,7 +27,7 @@ controller.owns(kr.kinds.CONFIG_MAP)
 
 
 @controller.desired
-def desired(greeting: Greeting, _: kr.Settings) -> Iterable[dict[str, Any]]:
+def desired(greeting: Greeting, _: kr.Context[kr.Settings]) -> Iterable[dict[str, Any]]:
     """Return what a Greeting should have."""
     yield {
         "apiVersion": "v1",

@@ -27,7 +27,7 @@ manager.metrics.registry.register(
 
 
 @controller.desired
-def desired(message: Message, settings: Settings) -> Iterable[dict[str, Any]]:
+def desired(message: Message, context: kr.Context[Settings]) -> Iterable[dict[str, Any]]:
     """Return the Pod of a Message, as a list of one."""
-    spec = message.spec
+    spec, settings = message.spec, context.settings
     yield pods.manifest(message.metadata.name, spec.text, spec.interval_seconds, settings)

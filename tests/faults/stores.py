@@ -34,7 +34,7 @@ for kind in (kr.kinds.SECRET, CLAIM, kr.kinds.STATEFUL_SET, kr.kinds.JOB, PART):
 
 
 @controller.desired
-def desired(store: Store, _: kr.Settings) -> Iterable[dict[str, Any]]:
+def desired(store: Store, _: kr.Context[kr.Settings]) -> Iterable[dict[str, Any]]:
     """Return the children; each has the text in an annotation, and the Secret as a password."""
     labels = {"store": store.metadata.name}
     pod = {"containers": [{"name": "main", "image": "store:1"}]}

@@ -31,7 +31,7 @@ controller.owns(kr.kinds.CONFIG_MAP)
 
 
 @controller.desired
-def desired(trio: Trio, _: kr.Settings) -> Iterable[dict[str, Any]]:
+def desired(trio: Trio, _: kr.Context[kr.Settings]) -> Iterable[dict[str, Any]]:
     """Return the Pod between the two ConfigMaps."""
     name, text = f"trio-{trio.metadata.name}", trio.spec.text
     strict = {

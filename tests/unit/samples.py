@@ -52,7 +52,10 @@ def status(pod: kr.Child | None, trouble: kr.Trouble | None = None, now: float =
     meta = kr.ObjectMeta("hello", "o", "1", "ns", 1)
     message = Message(meta, spec=messages.Spec("안녕하세요"))
     seen = primary({}, messages.project(message))
-    return messages.status(kr.Observed(seen, (pod,) if pod else (), trouble, now))
+    children = (pod,) if pod else ()
+    return messages.status(
+        kr.Observed(None, object=seen, children=children, trouble=trouble, now=now)
+    )
 
 
 def primary(stored: Raw, view: tuple[str, int] = ("", 0)) -> Owner:

@@ -31,7 +31,7 @@ for owned in (kr.kinds.DEPLOYMENT, kr.kinds.SERVICE, kr.kinds.SECRET):
 
 
 @controller.desired
-def desired(page: Page, _: kr.Settings) -> Iterable[Raw]:
+def desired(page: Page, _: kr.Context[kr.Settings]) -> Iterable[Raw]:
     name, text = f"page-{page.metadata.name}", page.spec.text
     container = {
         "name": "web", "image": "web:1", "env": [{"name": "TEXT", "value": text}], "args": ["a"],

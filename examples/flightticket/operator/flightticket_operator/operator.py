@@ -253,11 +253,9 @@ controller = manager.controller_for(FlightTicket, project=lambda ticket: ticket.
 
 
 @controller.sync(every=POLL, timeout=TIMEOUT)
-async def book(
-    ticket: FlightTicket, session: aiohttp.ClientSession, settings: Settings
-) -> Booking | Refusal:
+async def book(ticket: FlightTicket, context: kr.Context[Settings]) -> Booking | Refusal:
     """Look for the booking, and make it only if it was never made."""
-    service = Service(session, settings, ticket.metadata.uid)
+    service = Service(context.session, context.settings, ticket.metadata.uid)
     if booking := await service.find():
         return booking
     if refusal := ticket.status.get("refusal"):  # it is final
@@ -268,9 +266,9 @@ async def book(
 
 
 @controller.finalize(timeout=TIMEOUT)
-async def cancel(ticket: FlightTicket, session: aiohttp.ClientSession, settings: Settings) -> None:
+async def cancel(ticket: FlightTicket, context: kr.Context[Settings]) -> None:
     """Cancel the booking; the service cancels one only once, however often it is asked."""
-    await Service(session, settings, ticket.metadata.uid).cancel()
+    await Service(context.session, context.settings, ticket.metadata.uid).cancel()
 
 
 @controller.status

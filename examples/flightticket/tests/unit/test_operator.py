@@ -41,6 +41,6 @@ def test_an_address_that_is_none_is_refused(text: str) -> None:
 def test_what_the_service_says_of_a_booking_is_told(says: dict[str, Any], reason: str) -> None:
     booking = msgspec.convert({"reference": "B1", **says}, operator.Booking)
     ticket: Any = SimpleNamespace(key=("ns", "sample"), view=decoded().spec)
-    seen = kr.Observed(ticket, (), None, now=0.0, outcome=booking)
+    seen = kr.Observed(None, object=ticket, outcome=booking)
 
     assert operator.status(seen).reason == reason

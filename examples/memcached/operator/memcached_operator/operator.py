@@ -75,12 +75,12 @@ controller.watches(kr.kinds.POD, kr.Conditioned, project=project)
 
 
 @controller.desired
-def desired(memcached: Memcached, settings: Settings) -> Iterable[dict[str, Any]]:
+def desired(memcached: Memcached, context: kr.Context[Settings]) -> Iterable[dict[str, Any]]:
     """Return the Deployment of a Memcached."""
     name = memcached.metadata.name
     container = {
         "name": "memcached",
-        "image": settings.node_image,
+        "image": context.settings.node_image,
         "command": ["memcached", "--memory-limit=64"],
         "ports": [{"name": "memcached", "containerPort": 11211}],
         "readinessProbe": {"tcpSocket": {"port": "memcached"}},

@@ -18,7 +18,7 @@ def decoded(**spec: object) -> operator.Memcached:
 def test_a_deployment_of_its_name_has_as_many_nodes() -> None:
     settings = operator.Settings(node_image="example.com/memcached:2")
 
-    (deployment,) = operator.desired(decoded(size=3), settings)
+    (deployment,) = operator.desired(decoded(size=3), kr.Context(settings))
 
     assert deployment["metadata"]["name"] == "sample"
     assert deployment["spec"]["replicas"] == 3
@@ -50,6 +50,6 @@ def test_what_lacks_a_node_or_has_one_too_many_is_not_ready(
         SimpleNamespace(key=("ns", f"one-{number}"), view=node, deleting=False)
         for number, node in enumerate(nodes)
     ]
-    seen = kr.Observed(one, (), None, now=0.0, grandchildren={kr.kinds.POD: pods})
+    seen = kr.Observed(None, object=one, grandchildren={kr.kinds.POD: pods})
 
     assert operator.status(seen).ready == ready

@@ -6,6 +6,7 @@ docs/reliability.md describes it. docs/runtime.md shows an operator of twenty li
 
 from kopf_runtime.declaring import kinds
 from kopf_runtime.declaring.conditions import Condition, Status
+from kopf_runtime.declaring.context import Context
 from kopf_runtime.declaring.declaration import (
     AGE,
     READY,
@@ -47,6 +48,7 @@ __all__ = [
     "Column",
     "Condition",
     "Conditioned",
+    "Context",
     "Controller",
     "Fields",
     "Kind",

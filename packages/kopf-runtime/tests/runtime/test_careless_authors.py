@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Iterable
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 
@@ -262,16 +261,16 @@ async def test_a_child_that_waits_hides_no_other_that_is_refused(server: ApiServ
 def synced(calls: list[int], value: Any) -> Engine:
     """Return a controller whose `sync` returns, from the second generation on, what is given."""
 
-    def desired(thing: Widget, _: object, outcome: str) -> Iterable[Raw]:
+    def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
         for manifest in widgets.config_map(thing):
-            yield {**manifest, "data": {"text": outcome}}
+            yield {**manifest, "data": {"text": context.outcome}}
 
     one = Engine(WIDGET, Widget, lambda _: None)
     one.owns(CONFIG_MAP)
     one.desired(desired)
 
     @one.sync(every=300)
-    async def sync(thing: Widget, _: aiohttp.ClientSession, __: kr.Settings) -> Any:
+    async def sync(thing: Widget, _: object) -> Any:
         calls.append(thing.metadata.generation)
         return await value() if thing.metadata.generation == 2 else "fine"
 

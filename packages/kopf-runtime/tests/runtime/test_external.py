@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-import aiohttp
 import pytest
 
 import kopf_runtime as kr
@@ -258,8 +257,9 @@ async def test_as_many_calls_at_once_as_an_author_makes(
             all_there.set()
         await all_there.wait()
 
-    async def book_many(thing: Widget, session: aiohttp.ClientSession, _: Any) -> None:
-        await asyncio.gather(*(session.delete(f"{service.url}/bookings/{n}") for n in range(150)))
+    async def book_many(thing: Widget, context: kr.Context[Any]) -> None:
+        delete = context.session.delete
+        await asyncio.gather(*(delete(f"{service.url}/bookings/{n}") for n in range(150)))
 
     service.mood = wait_for_all
     server.put(WIDGET, widget())
@@ -365,15 +365,17 @@ class Weather:
     def __init__(self) -> None:
         self.word, self.down, self.calls = "sun", False, 0
 
-    async def ask(self, _: Widget, __: aiohttp.ClientSession, ___: Any) -> str:
+    async def ask(self, _: Widget, __: object) -> str:
         self.calls += 1
         if self.down:
             raise KeyError("weather")
         return self.word
 
     def controller(self, every: float = 0.1) -> Engine:
-        def desired(thing: Widget, settings: Any, word: str) -> Iterable[Raw]:
-            (child,) = widgets.config_map(replace_text(thing, f"{thing.spec.text} {word}"))
+        def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+            (child,) = widgets.config_map(
+                replace_text(thing, f"{thing.spec.text} {context.outcome}")
+            )
             yield child
 
         one = widgets.controller(desired)

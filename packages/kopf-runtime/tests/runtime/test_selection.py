@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 
@@ -149,10 +148,10 @@ async def test_nothing_is_written_outside_the_cluster_once_the_label_is_gone(
     one, began, gone = widgets.controller(nothing), asyncio.Event(), asyncio.Event()
 
     @one.sync()
-    async def sync(_: Widget, session: aiohttp.ClientSession, __: kr.Settings) -> None:
+    async def sync(_: Widget, context: kr.Context[Any]) -> None:
         began.set()
         await gone.wait()
-        async with session.post(f"{server.url}/outside") as answer:
+        async with context.session.post(f"{server.url}/outside") as answer:
             answer.raise_for_status()
 
     put_namespace(server, "ours", team="a")

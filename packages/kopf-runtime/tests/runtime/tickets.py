@@ -6,7 +6,6 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-import aiohttp
 import msgspec
 from msgspec import Meta
 
@@ -57,10 +56,10 @@ controller = manager.controller_for(Ticket)
 
 
 @controller.sync(every=60, timeout=10)
-async def book(ticket: Ticket, session: aiohttp.ClientSession, settings: Settings) -> Booking:
+async def book(ticket: Ticket, context: kr.Context[Settings]) -> Booking:
     """Have the booking as the Ticket says."""
     wanted = {"route": ticket.spec.route, "seats": ticket.spec.seats}
-    async with session.put(settings.booking(ticket), json=wanted) as answer:
+    async with context.session.put(context.settings.booking(ticket), json=wanted) as answer:
         if answer.status == 429:
             after = answer.headers.get("Retry-After", "")  # or a date
             seconds = float(after) if after.isdecimal() else 1.0
@@ -72,9 +71,9 @@ async def book(ticket: Ticket, session: aiohttp.ClientSession, settings: Setting
 
 
 @controller.finalize(timeout=10)
-async def cancel(ticket: Ticket, session: aiohttp.ClientSession, settings: Settings) -> None:
+async def cancel(ticket: Ticket, context: kr.Context[Settings]) -> None:
     """Give the seats back."""
-    async with session.delete(settings.booking(ticket)) as answer:
+    async with context.session.delete(context.settings.booking(ticket)) as answer:
         if answer.status != 404:  # cancelled before
             answer.raise_for_status()
 

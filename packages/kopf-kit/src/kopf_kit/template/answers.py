@@ -120,7 +120,7 @@ _WIDTH = 100
 
 def _signature(name: str, kind: str) -> str:
     returns = ") -> Iterable[dict[str, Any]]:"
-    return _broken(f"def {name}(", f"obj: {kind}, _: Settings", returns)
+    return _broken(f"def {name}(", f"obj: {kind}, _: kr.Context[Settings]", returns)
 
 
 def _broken(left: str, inner: str, right: str = "", around: str = "  ") -> str:

@@ -17,7 +17,7 @@ from kopf_kit.testing import manifests
 from kopf_kit.testing.api_server import OPERATOR
 from kopf_kit.testing.cluster import Cluster, Raw
 from kopf_kit.testing.rights import declared_rules, granted
-from kopf_runtime import Manager, Settings
+from kopf_runtime import Context, Manager, Settings
 from kopf_runtime.declaring import settings
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.kinds import Kind
@@ -179,17 +179,17 @@ class Parent(Subject):
     # --- what the operator plans ------------------------------------------------------------------
 
     @functools.cached_property
-    def _settings(self) -> Settings:
-        """The operator's settings when no flag is given."""
+    def _context(self) -> Context[Settings]:
+        """What `desired` gets beside the object when no flag is given."""
         program, kind = self.manager.program, self.manager._kind_of_settings
         found: Settings = settings.parse(program, kind, [], {})
-        return found
+        return Context(found)
 
     def plan(self, found: Raw, text: str) -> list[Raw]:
         """Return the manifests of an object's children, as if it had a text."""
         body = msgspec.json.encode({**found, "spec": self.spec(text)})
         thing = msgspec.json.decode(body, type=self.controller.type)
-        return [*map(manifests.as_stored, self.controller._desired(thing, self._settings))]
+        return [*map(manifests.as_stored, self.controller._desired(thing, self._context))]
 
     def planned(self, found: Raw, text: str) -> Raw:
         """Return the manifest of an object's child, as if the object had a text."""

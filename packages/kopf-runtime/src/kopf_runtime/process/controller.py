@@ -91,10 +91,9 @@ class Controller:
             raise ValueError(f"{kind.kind} is declared twice for {self.kind.kind}; do it once")
 
     def desired(self, function: F) -> F:
-        """Register the function that returns the children's manifests for an object and settings.
+        """Register the function that returns the children's manifests for an object and a context.
 
         It must be pure, and sees no status. The runtime adds labels, owner reference and namespace.
-        If there is a `sync`, its result is the third argument.
         """
         self._desired = function
         return function
@@ -107,8 +106,8 @@ class Controller:
     def sync(self, *, every: float = 300.0, timeout: float = 30.0) -> Callable[[F], F]:
         """Register the coroutine that brings external resources in line with an object.
 
-        Its arguments are the object, an `aiohttp.ClientSession` and the settings. Its result is
-        kept in memory and passed to `desired` and `status`. It is called whenever the object's
+        Its arguments are the object and a `Context`. Its result is kept in memory; it is the
+        `outcome` in the context of `desired` and `status`. It is called whenever the object's
         spec, labels or annotations change, after a restart, and each `every` seconds. If it raises,
         or takes longer than `timeout` seconds, it is retried; `RetryError(…, after=…)` says when.
         It may be called twice for the same state, so it must check before it creates anything.

@@ -10,6 +10,7 @@ from typing import Any
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.fence import only_while
 from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.context import Context
 from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.records import Child, Owner, Wanted
@@ -17,6 +18,7 @@ from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.process.controller import Controller, nothing
 from kopf_runtime.reporting.events import Recorder
 from kopf_runtime.reporting.status import StatusReporter
+from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.selection import Selection
 from kopf_runtime.watching.source import Source
 from kopf_runtime.working.apply import Applier
@@ -80,14 +82,12 @@ class Engine(Controller):
             self.owners, *self.children.values(), *self.grandchildren.values(),
             *self._selection.sources,
         ]  # fmt: skip
+        observer = Observer(client, lambda: self.settings, self.children, self.grandchildren)
         applier = Applier(client, templates, marks, self.owners, self.children, self._pace)
         self._external = External(
-            client, self.owners, templates, lambda: self.settings, marks.finalizer,
-            self._sync, self._finalize,
-        )  # fmt: skip
-        self._reporter = StatusReporter(
-            client, self.owners, self.children, self.grandchildren, recorder, self._status
+            client, self.owners, templates, observer, marks.finalizer, self._sync, self._finalize
         )
+        self._reporter = StatusReporter(client, self.owners, observer, recorder, self._status)
         self._reconciler = Reconciler(
             client, self.owners, self.children, self.owned, self.watched, applier, self._pace,
             self._external, self._reporter, self.why_unserved, self._why_missing,
@@ -164,8 +164,7 @@ class Engine(Controller):
         await self._external.close()
 
     def _children_desired(self, thing: Any, outcome: Any) -> Iterable[dict[str, Any]]:
-        given = () if self._sync is None else (outcome,)
-        return self._desired(thing, self.settings, *given)
+        return self._desired(thing, Context(self.settings, outcome=outcome))
 
     async def _reconcile(self, key: Key) -> float | None:
         with only_while(lambda: self._selection.has(key[0])):

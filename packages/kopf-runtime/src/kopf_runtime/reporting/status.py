@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import aiohttp
 import msgspec
 from msgspec import Struct, structs
 
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
 from kopf_runtime.declaring import given
 from kopf_runtime.declaring.conditions import Status, build, difference, ready
+from kopf_runtime.declaring.context import Context, unknown
 from kopf_runtime.declaring.errors import ApiError, RetryError
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import UnreadableError, parse
@@ -25,6 +27,7 @@ from kopf_runtime.declaring.records import Child, Owner, Plan, Unreadable, Wante
 from kopf_runtime.reporting import troubles
 from kopf_runtime.reporting.events import Recorder
 from kopf_runtime.reporting.troubles import Trouble
+from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.source import Source
 
 logger = logging.getLogger(__name__)
@@ -39,32 +42,21 @@ LONG = 10.0
 SOONEST = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """An object and its children, as an author's `status` sees them."""
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Observed(Context[Any]):
+    """An object and its children, as an author's `status` sees them: the context with the rest."""
 
     object: given.Owner
-    children: tuple[given.Child, ...]
-    trouble: Trouble | None
-    #: The API server's time, in seconds of Unix time.
-    now: float
-    #: The objects of the kinds declared by `watches`, by kind, in the order of their names.
+    now: float = 0.0
+    children: Sequence[given.Child] = ()
     grandchildren: Mapping[Kind, Sequence[given.Child]] = field(default_factory=dict)
+    session: aiohttp.ClientSession = field(init=False, default_factory=unknown)
+    #: Why the runtime cannot take the next step, or None.
+    trouble: Trouble | None = None
     #: Which children are not ready, and why, such as `Job load: it has not completed yet`.
     unready: tuple[str, ...] = ()
     #: The number of children that do not exist yet.
     missing: int = 0
-    #: The result of `sync`, or None before it has returned.
-    outcome: Any = None
-
-    @property
-    def child(self) -> given.Child | None:
-        """The only child, or None if it does not exist."""
-        return self.children[0] if self.children else None
-
-    def children_of(self, kind: Kind) -> tuple[given.Child, ...]:
-        """Return the children of one kind, in the order in which `desired` has them."""
-        return tuple(child for child in self.children if child.kind == kind)
 
 
 def default_status(seen: Observed) -> Status:
@@ -201,12 +193,11 @@ class StatusReporter:
     """Reports the state of the objects of one kind."""
 
     def __init__(
-        self, client: Client, owners: Source[Owner], children: Mapping[Kind, Source[Child]],
-        grandchildren: Mapping[Kind, Source[Child]], recorder: Recorder,
+        self, client: Client, owners: Source[Owner], observer: Observer, recorder: Recorder,
         status: Callable[[Observed], Status],
     ) -> None:  # fmt: skip
-        self._client, self._owners, self._children = client, owners, children
-        self._grandchildren, self._recorder, self._status = grandchildren, recorder, status
+        self._owners, self._observer = owners, observer
+        self._recorder, self._status = recorder, status
         self._writer = StatusWriter(client, owners)
         self._troubles: dict[Key, str] = {}  # the reason of an object's trouble
         self._refused: set[Key] = set()  # the objects whose status cannot be written
@@ -309,22 +300,15 @@ class StatusReporter:
         owner = self._owners.cache.get(key)
         if owner is None:
             return None
-        children = (self._children[w.kind].cache.get(w.key) for w in owner.wanted)
-        seen = tuple(c for c in children if c is not None and c.controller_uid == owner.uid)
+        seen = self._observer.wanted(owner)
         missing = len(owner.wanted) - len(seen)
         if trouble is not None and not owner.wanted:  # which are wanted may be unknown
-            seen = tuple(c for source in self._children.values() for c in _sorted(source, owner))
+            seen = self._observer.children(owner)
         unready = tuple(f"{c.kind.kind} {c.key[1]}: {why}" for c in seen if (why := _unready(c)))
-        # Anybody may label an object as a grandchild, but only where they may create one.
-        places = {owner.key[0], *(c.key[0] for c in seen)}
-        further = {
-            kind: [one for one in _sorted(source, owner) if one.key[0] in places]
-            for kind, source in self._grandchildren.items()
-        }
-        outcome = owner.outcome.value if owner.outcome is not None else None
         observed = Observed(
-            owner, seen, trouble, self._client.now(), further, unready, missing, outcome
-        )
+            object=owner, trouble=trouble, unready=unready, missing=missing,
+            **self._observer.given(owner, seen),
+        )  # fmt: skip
         now, wanted, failed = self._state(observed)
         try:
             wait, news = await self._writer.write(owner, now, wanted, at_once=at_once)
@@ -364,10 +348,6 @@ class StatusReporter:
             now = Status(False, "InvalidStatus", text)
             wanted = build(owner.status, owner.generation, now)
         return now, wanted, failed
-
-
-def _sorted(source: Source[Child], owner: Owner) -> list[Child]:
-    return sorted(source.owned(owner), key=lambda child: child.key)
 
 
 def _unready(child: Child) -> str:

@@ -19,11 +19,13 @@ from msgspec.structs import replace
 
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
 from kopf_runtime.cluster.fence import Request
+from kopf_runtime.declaring.context import Context
 from kopf_runtime.declaring.errors import ApiError, Backoff, RetryError, describe_error
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.records import Outcome, Owner
 from kopf_runtime.reporting.troubles import StopError, finalizer_refused, outside_failed
+from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.source import Source
 from kopf_runtime.working.templates import Templates
 
@@ -39,9 +41,9 @@ ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An author's coroutine function; it gets the object, a session and the settings."""
+    """An author's coroutine function; it gets the object and a `Context`."""
 
-    function: Callable[[Any, aiohttp.ClientSession, Any], Awaitable[Any]]
+    function: Callable[[Any, Context[Any]], Awaitable[Any]]
     #: Its timeout in seconds.
     timeout: float
     #: Seconds after which it is called again even if nothing has changed.
@@ -75,12 +77,11 @@ class External:
     """Calls external APIs for the objects of one kind."""
 
     def __init__(
-        self, client: Client, owners: Source[Owner], templates: Templates,
-        settings: Callable[[], Any], finalizer: str, sync: Call | None,
-        finalize: Call | None,
+        self, client: Client, owners: Source[Owner], templates: Templates, observer: Observer,
+        finalizer: str, sync: Call | None, finalize: Call | None,
     ) -> None:  # fmt: skip
         self._client, self._owners, self._templates = client, owners, templates
-        self._settings, self._finalizer = settings, finalizer
+        self._observer, self._finalizer = observer, finalizer
         self._sync, self._finalize = sync, finalize
         self._failed: dict[Key, _Failed] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -163,9 +164,11 @@ class External:
         waiting = (None, owner.generation)
         if failed is not None and failed.generation in waiting and failed.until > _now():
             raise outside_failed(reason, failed.message, failed.until - _now())
+        given = self._observer.given(owner, self._observer.children(owner))
+        context = Context(session=self._open(), **given)
         try:
             async with asyncio.timeout(call.timeout):
-                value = await call.function(thing, self._open(), self._settings())
+                value = await call.function(thing, context)
         except ApiError:  # from a request to the cluster, or from the fence
             raise
         except asyncio.CancelledError as error:

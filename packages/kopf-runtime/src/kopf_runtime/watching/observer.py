@@ -1,0 +1,49 @@
+"""Collects what the caches and the clock say of an object, for the author's functions."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.records import Child, Owner
+from kopf_runtime.watching.source import Source
+
+
+class Observer:
+    """Observes the objects of one kind with all that belongs to them."""
+
+    def __init__(
+        self, client: Client, settings: Callable[[], Any], children: Mapping[Kind, Source[Child]],
+        grandchildren: Mapping[Kind, Source[Child]],
+    ) -> None:  # fmt: skip
+        self._client, self._settings = client, settings
+        self._children, self._grandchildren = children, grandchildren
+
+    def wanted(self, owner: Owner) -> tuple[Child, ...]:
+        """Return the children that exist and are wanted, in the order of the plan."""
+        children = (self._children[w.kind].cache.get(w.key) for w in owner.wanted)
+        return tuple(c for c in children if c is not None and c.controller_uid == owner.uid)
+
+    def children(self, owner: Owner) -> tuple[Child, ...]:
+        """Return all children that exist: first those that are wanted, then by kind and name."""
+        wanted = self.wanted(owner)
+        known = {(child.kind, child.key) for child in wanted}
+        every = (child for source in self._children.values() for child in _sorted(source, owner))
+        return *wanted, *(child for child in every if (child.kind, child.key) not in known)
+
+    def given(self, owner: Owner, children: Sequence[Child]) -> dict[str, Any]:
+        """Return what a `Context` of an object with these children consists of."""
+        # Anybody may label an object as a grandchild, but only where they may create one.
+        places = {owner.key[0], *(child.key[0] for child in children)}
+        return {
+            "settings": self._settings(), "now": self._client.now(), "children": children,
+            "outcome": owner.outcome.value if owner.outcome is not None else None,
+            "grandchildren": {
+                kind: [one for one in _sorted(source, owner) if one.key[0] in places]
+                for kind, source in self._grandchildren.items()
+            },
+        }  # fmt: skip
+
+
+def _sorted(source: Source[Child], owner: Owner) -> list[Child]:
+    return sorted(source.owned(owner), key=lambda child: child.key)
