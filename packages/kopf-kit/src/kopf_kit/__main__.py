@@ -33,7 +33,7 @@ COMMANDS = {
     "generate": Entry(_DEVELOP, f"{_IN}generate:generate", "write the generated files", "project"),
     "verify": Entry(_DEVELOP, f"{_IN}generate:verify", "find mistakes, and stale generated files"),
     "run": Entry(_DEVELOP, f"{_IN}run:command", "run the operator here, against the cluster"),
-    "dev": Entry(_DEVELOP, f"{_IN}dev:command", "run it, and again after each change"),
+    "dev": Entry(_DEVELOP, f"{_IN}dev:command", "run it, and again after each change", "project"),
     "bump": Entry(_DEVELOP, f"{_IN}bump:command", "raise the version, and the day of the release"),
     "cluster": Entry(
         _CLUSTER, f"{_IN}cluster:command", "create or delete the kind cluster", "project"

@@ -13,6 +13,7 @@ crd, deploy     install the CRD, or the whole operator, and remove it
 run, dev        run the operator on this machine; dev: again after each change
 doctor          says what is missing or wrong
 e2e             runs the end-to-end tests
+dev_operator    not a command: the operator's process, for dev
 operators       not a command: the operators in a cluster
 pytest_runs     not a command: runs pytest several times, with one exit code
 """

@@ -47,7 +47,7 @@ def install(cluster: Cluster) -> None:
     if others and is_there(cluster):
         say(f"note: the CRD {NAMES} belongs to the operator {others[0]} and is left as it is.")
     else:
-        _apply(cluster)
+        apply(cluster, _rendered(cluster))
 
 
 def uninstall() -> None:
@@ -78,23 +78,27 @@ def release(cluster: Cluster) -> str:
     return owner.strip("/")
 
 
-def _apply(cluster: Cluster) -> None:
-    """Apply only the CRD, as the chart renders it for `kopf-kit deploy`.
+def apply(cluster: Cluster, manifests: bytes) -> None:
+    """Apply CRDs, and wait until they are served."""
+    with step(f"CRD {NAMES}") as work:
+        work.run(
+            [*cluster.kubectl_command, "apply", "--server-side", "--force-conflicts", "-f", "-"],
+            timeout=90,
+            stdin=manifests,
+        )
+        established = ("wait", "--for=condition=Established", "crd", *_CRDS, "--timeout=60s")
+        work.run([*cluster.kubectl_command, *established], timeout=90)
+
+
+def _rendered(cluster: Cluster) -> bytes:
+    """Return only the CRD, as the chart renders it for `kopf-kit deploy`.
 
     It is rendered without the cluster: otherwise Helm would compare it with the existing one, and
     refuse one that another release, or no release, has installed.
     """
     template = (cluster.helm, "template", operators.RELEASE, CHART)
     options = ("--namespace", operators.NAMESPACE, "--show-only", "templates/crd.yaml")
-    manifest = output([*template, *options], timeout=60)
-    with step(f"CRD {NAMES}") as work:
-        work.run(
-            [*cluster.kubectl_command, "apply", "--server-side", "--force-conflicts", "-f", "-"],
-            timeout=90,
-            stdin=manifest.encode(),
-        )
-        established = ("wait", "--for=condition=Established", "crd", *_CRDS, "--timeout=60s")
-        work.run([*cluster.kubectl_command, *established], timeout=90)
+    return output([*template, *options], timeout=60).encode()
 
 
 def delete(cluster: Cluster) -> None:

@@ -42,6 +42,7 @@ def undeploy_command() -> None:  # noqa: D103 (the program has its help)
 def install(cluster: Cluster, *options: str) -> None:
     """Install the operator by Helm, or upgrade it, with these options; wait until it is ready."""
     operators.refuse_others(cluster, f"two would act on the same {PROJECT.many}")
+    operators.resume(cluster)  # an interrupted `kopf-kit dev` may have left it paused
     crd.wait_while_deleted(cluster)
     if (owner := crd.release(cluster)) not in ("", f"{NAMESPACE}/{RELEASE}"):
         say(

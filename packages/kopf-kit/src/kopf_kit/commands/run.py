@@ -2,13 +2,15 @@
 
 import os
 import sys
+from collections.abc import Sequence
 
 from kopf_kit.commands import crd, operators
-from kopf_kit.pack import release
+from kopf_kit.pack import nested, release
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.program import passing_on
 from kopf_kit.rig import base_images
 from kopf_kit.rig import cluster as clusters
+from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.steps import say
 
 
@@ -21,19 +23,29 @@ def run(arguments: list[str]) -> None:
     crd.install(cluster)
     for operator in operators.operators(cluster):
         say(f"note: the operator {operator} also runs, and both act on the same {PROJECT.many}.")
+    options, environment = settings(cluster, arguments)
+    say("==> The operator runs here; press Ctrl-C to stop it")
+    command = [sys.executable, "-m", PROJECT.package, *options]
+    os.execve(command[0], command, environment)  # noqa: S606 (so that signals reach it)
+
+
+def settings(cluster: Cluster, arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the options and the environment of the operator on this machine."""
     options = []
-    if cluster.registry is not None:
+    if cluster.registry is not None and PROJECT.images:
+        nested.ensure(PROJECT)
         public = release.current().pod_images
         options = [
             f"--{image.flag}={base_images.publish(public[image.name], image.packages)}"
             for image in PROJECT.images
         ]
-    say("==> The operator runs here; press Ctrl-C to stop it")
-    os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
     search = (str(PROJECT.sources), os.environ.get("PYTHONPATH", ""))
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, search))
-    command = [sys.executable, "-m", PROJECT.package, *options, *arguments]
-    os.execv(command[0], command)  # noqa: S606 (it replaces this process, so signals reach it)
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(cluster.kubeconfig),
+        "PYTHONPATH": os.pathsep.join(filter(None, search)),
+    }
+    return [*options, *arguments], environment
 
 
 command = passing_on(run, "OPERATOR'S OPTIONS")
