@@ -61,13 +61,11 @@ class Listener(socket.socket):
 
 def listen(host: str, port: int) -> Listener:
     """Listen on an address, or on all if the host is empty; raise `OSError`."""
-    if not host and socket.has_dualstack_ipv6():
-        server = socket.create_server(
-            (host, port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=MAX_CONNECTIONS
-        )
-    else:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        server = socket.create_server((host, port), family=family, backlog=MAX_CONNECTIONS)
+    both = not host and socket.has_dualstack_ipv6()
+    server = socket.create_server(
+        (host, port), family=socket.AF_INET6 if both or ":" in host else socket.AF_INET,
+        dualstack_ipv6=both, backlog=MAX_CONNECTIONS,
+    )  # fmt: skip
     return Listener(server.detach())
 
 
