@@ -80,19 +80,14 @@ class StatusWriter:
         self._client, self._owners = client, owners
         #: The transient reasons since the last right status, and since when each has been known.
         self._unsettled: dict[Key, dict[str, float]] = {}
-        self._sending: set[Key] = set()
+        #: The objects whose status is being written, so that a changed one is no news: a webhook or
+        #: an older CRD may have the API server store another one than was sent.
+        self.sending: set[Key] = set()
         self._warned: set[str] = set()
 
     def forget(self, key: Key) -> None:
         """Forget an object that is gone."""
         self._unsettled.pop(key, None)
-
-    def is_own_write(self, record: Owner) -> bool:
-        """Return whether a status of the object is being written, so a changed one is no news.
-
-        A webhook or an older CRD may have the API server store another one than was sent.
-        """
-        return record.key in self._sending
 
     async def write(
         self, owner: Owner, now: Status, wanted: dict[str, Any], *, at_once: bool = False
@@ -111,11 +106,11 @@ class StatusWriter:
                 since = reasons.setdefault(now.reason, moment := time.monotonic())
                 if (remaining := since + SETTLE - moment) > 0 and len(reasons) <= SEVERAL:
                     return remaining, False
-            self._sending.add(key)
+            self.sending.add(key)
             try:
                 exists = await self._write(owner, patch, wanted)
             finally:
-                self._sending.discard(key)
+                self.sending.discard(key)
             changed = ready(owner.status).get("reason") != ready(wanted).get("reason")
             news = exists and changed
         self._unsettled.pop(key, None)
@@ -141,7 +136,7 @@ class StatusWriter:
         if lost:
             self._warn(why, lost)
         known = self._owners.cache.get(owner.key)
-        if known is not None and known.version > stored.version:
+        if known is not None and known.version > stored.version and known.status != stored.status:
             raise RetryError("somebody else has changed it meanwhile")
         return True
 
@@ -212,7 +207,7 @@ class StatusReporter:
         """Return whether a change is nothing but the status that is being written."""
         ours = record.deleting, record.finalizers, record.state
         same = ours == (known.deleting, known.finalizers, known.state)
-        return same and self._writer.is_own_write(record)
+        return same and record.key in self._writer.sending
 
     def in_trouble(self, key: Key) -> bool:
         """Return whether the last reconcile of the object ended in trouble."""
