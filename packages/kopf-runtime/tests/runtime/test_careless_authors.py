@@ -21,7 +21,7 @@ from kopf_runtime.reporting.events import Recorder
 from runtime import widgets
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
 from tests.support.api_server import ApiServer, RefusedError
-from tests.support.running import NAME, connected, operating
+from tests.support.running import NAME, Operator, connected, operating
 from tests.support.waiting import until
 
 KEY, CHILD = ("ns", "one"), ("ns", "w-one")
@@ -50,6 +50,16 @@ def test_a_declaration_that_cannot_be_meant_is_refused_at_once() -> None:
     gadgets = manager.controller_for(Gadget)
     gadgets.owns(CONFIG_MAP)
 
+    gadgets.gauge("size", "Its size.", lambda _: 1)
+    with pytest.raises(ValueError, match="the gauge size is declared twice for Gadget"):
+        gadgets.gauge("size", "Its size.", lambda _: 1)
+    with pytest.raises(ValueError, match="'its-size' cannot name a metric: use a-z, 0-9 and _"):
+        gadgets.gauge("its-size", "Its size.", lambda _: 1)
+
+    async def forget(_: object) -> None: ...
+
+    with pytest.raises(TypeError, match="forget must not be a coroutine function: write `def f"):
+        gadgets.gone(forget)
     for workers in (0, 1001, 1.5, True):
         with pytest.raises(ValueError, match=f"workers={workers}: use a whole number from 1 to"):
             manager.controller_for(Gadget, workers=workers)  # type: ignore[arg-type]
@@ -74,9 +84,13 @@ async def test_an_operator_that_owns_and_plans_nothing_ends_at_its_start(
 ) -> None:
     forgotten = Engine(WIDGET, Resource, lambda _: None)
     forgotten.owns(CONFIG_MAP)
+    taken = Engine(WIDGET, Resource, lambda _: None)
+    taken.gauge("leader", "Who leads.", lambda _: 1)
 
     async with connected(server) as client:
         metrics = Metrics(NAME)
+        with pytest.raises(DeclarationError, match=r"another metric has the name \w+_leader; cho"):
+            taken.set_up(client, kr.Settings(), metrics, Recorder(client, "one", metrics))
         with pytest.raises(DeclarationError, match="which objects of ConfigMap a Widget should"):
             forgotten.set_up(client, kr.Settings(), metrics, Recorder(client, "one", metrics))
 
@@ -101,6 +115,81 @@ async def test_a_controller_may_have_workers_of_its_own(server: ApiServer) -> No
     async with operating(server, one, settings=kr.Settings(workers=16)):
         await until(lambda: len(server.all(CONFIG_MAP)) == 8)
     assert most == 2
+
+
+async def test_a_gauge_that_fails_for_an_object_costs_the_others_no_value(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def size(owner: kr.Owner) -> float | None:
+        return {"a": 1, "b": None}[owner.key[1]]
+
+    one = widgets.controller()
+    one.gauge("size", "Its size.", size)
+    for name in ("a", "b", "c", "d"):
+        server.put(WIDGET, widget(name))
+    async with operating(server, one) as operator:
+        await until(lambda: len(list(one.owners)) == 4)
+        assert sizes(operator) == {"ns/a": 1.0}
+        assert caplog.text.count("The gauge size failed for ns/c") == 1
+        server.remove(WIDGET, ("ns", "a"))
+        await until(lambda: len(list(one.owners)) == 3)
+        assert sizes(operator) == {}
+
+
+def sizes(operator: Operator) -> dict[str, float]:
+    (family,) = [m for m in operator.metrics.registry.collect() if m.name.endswith("_size")]
+    return {f"{s.labels['namespace']}/{s.labels['name']}": s.value for s in family.samples}
+
+
+# --- gone ---------------------------------------------------------------------------------------
+
+
+async def test_gone_is_not_told_of_what_only_could_not_be_seen(server: ApiServer) -> None:
+    calls: list[tuple[str, str]] = []
+    one = widgets.controller()
+    one.gone(calls.append)
+    server.put(WIDGET, widget())
+    server.put(WIDGET, widget("other"))
+    async with operating(server, one, settings=kr.Settings(resync_period=0.1)):
+        await until(lambda: is_ready(server))
+        server.edit(WIDGET, KEY, lambda raw: raw.update(spec="no spec"))
+        await until(lambda: told(server).get("reason") == "Unreadable")
+        server.edit(WIDGET, KEY, lambda raw: raw.update(spec={}))
+        await until(lambda: is_ready(server))
+        missing = RefusedError(404, "NotFound")
+        met = server.refuse("GET", "/widgets$", missing, times=float("inf"))
+        server.close_watches()
+        await until(lambda: one.why_unserved("ns"))
+        assert not list(one.owners)
+        server.remove(WIDGET, ("ns", "other"))
+        await asyncio.sleep(0.1)
+        assert met
+        assert calls == []
+
+        server.answers.clear()
+        await until(lambda: calls)
+    assert calls == [("ns", "other")]
+
+
+async def test_gone_is_told_again_after_it_failed(server: ApiServer) -> None:
+    calls: list[tuple[str, str]] = []
+    one = widgets.controller()
+
+    @one.gone
+    def gone(key: tuple[str, str]) -> None:
+        calls.append(key)
+        if len(calls) == 1:
+            raise ValueError("once")
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: is_ready(server))
+        server.remove(WIDGET, KEY)
+        await until(lambda: calls == [KEY, KEY])
+        server.remove(CONFIG_MAP, CHILD)
+        server.put(WIDGET, widget())
+        await until(lambda: is_ready(server))
+    assert calls == [KEY, KEY]
 
 
 # --- status -------------------------------------------------------------------------------------

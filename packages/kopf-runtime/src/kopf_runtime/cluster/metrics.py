@@ -3,7 +3,8 @@
 `Manager` creates one `Metrics` for the process and passes it to the other parts; `web` serves it.
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import (
     CollectorRegistry,
@@ -12,15 +13,40 @@ from prometheus_client import (
     Histogram,
     disable_created_metrics,
 )
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from kopf_runtime.declaring.kinds import Key
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second, unused series a metric
 
 #: How names begin that all operators share, as in controller-runtime and client-go.
 _SHARED = ("controller_runtime_", "workqueue_", "rest_client_")
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class _OfObjects(Collector):
+    """A gauge with a value for each object, computed at each scrape."""
+
+    def __init__(
+        self, name: str, meaning: str, values: Callable[[], Iterable[tuple[Key, float]]]
+    ) -> None:  # fmt: skip
+        self._family = functools.partial(
+            GaugeMetricFamily, name, meaning, labels=("namespace", "name")
+        )
+        self._values = values
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        yield self._family()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        family = self._family()
+        for key, value in self._values():
+            family.add_metric(key, value)
+        yield family
 
 
 class Metrics:
@@ -114,6 +140,12 @@ class Metrics:
     def histogram(self, name: str, text: str, *labels: str) -> Histogram:
         """Return a new histogram of durations in seconds."""
         return Histogram(self.full(name), text, labels, buckets=_SECONDS, registry=self.registry)
+
+    def of_objects(
+        self, name: str, meaning: str, values: Callable[[], Iterable[tuple[Key, float]]]
+    ) -> None:  # fmt: skip
+        """Add a gauge by objects; raise `ValueError` if another metric has its name."""
+        self.registry.register(_OfObjects(self.full(name), meaning, values))
 
     def full(self, name: str) -> str:
         """Return the full name of a metric."""

@@ -4,12 +4,14 @@ An author declares what the kind owns, and registers two pure functions, `desire
 coroutines, `sync` and `finalize`, manage resources outside the cluster.
 """
 
+import inspect
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from kopf_runtime.declaring import given
 from kopf_runtime.declaring.conditions import Status
-from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, Resource
 from kopf_runtime.declaring.records import Owned, Update
 from kopf_runtime.reporting import readiness
@@ -46,6 +48,8 @@ class Controller:
         self._status: Callable[[Observed], Status] = statuses.default_status
         self._sync: Call | None = None
         self._finalize: Call | None = None
+        self._gone: Callable[[Key], object] | None = None
+        self._gauges: dict[str, tuple[str, Callable[[given.Owner], float | None]]] = {}
 
     def owns(
         self, kind: Kind, type_: type[Object] | None = None, *, update: Update = Update.APPLY,
@@ -102,6 +106,32 @@ class Controller:
         """Register the function that computes an object's status (`Observed` -> `Status`)."""
         self._status = function
         return function
+
+    def gone(self, function: F) -> F:
+        """Register the function that the leader calls with the key of an object that is gone.
+
+        If it raises, it is called again. It is not called for what vanishes while nobody leads; to
+        remove something outside the cluster, register a `finalize`.
+        """
+        if inspect.iscoroutinefunction(function):
+            name = function.__name__
+            raise TypeError(f"{name} must not be a coroutine function: write `def {name}`")
+        self._gone = function
+        return function
+
+    def gauge(
+        self, name: str, meaning: str, value: Callable[[given.Owner], float | None]
+    ) -> None:  # fmt: skip
+        """Declare a metric that has a value for each object, by its namespace and name.
+
+        `value` is called at each scrape; a None leaves the object out. Raise `ValueError` if the
+        name is not valid or already used.
+        """
+        if not re.fullmatch("[a-z][a-z0-9_]*", name):
+            raise ValueError(f"{name!r} cannot name a metric: use a-z, 0-9 and _, first a letter")
+        if name in self._gauges:
+            raise ValueError(f"the gauge {name} is declared twice for {self.kind.kind}; do it once")
+        self._gauges[name] = meaning, value
 
     def sync(self, *, every: float = 300.0, timeout: float = 30.0) -> Callable[[F], F]:
         """Register the coroutine that brings external resources in line with an object.

@@ -4,7 +4,8 @@ It connects the sources with the work queue and the reconciler. `manager` runs i
 """
 
 import functools
-from collections.abc import Callable, Coroutine, Iterable
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
 from kopf_runtime.cluster.client import Client
@@ -29,6 +30,8 @@ from kopf_runtime.working.reader import Reader
 from kopf_runtime.working.reconcile import Reconciler
 from kopf_runtime.working.templates import Marks, Templates
 
+logger = logging.getLogger(__name__)
+
 
 class Engine(Controller):
     """A controller at work."""
@@ -49,6 +52,15 @@ class Engine(Controller):
                 "register one with @controller.desired"
             )
         self._client, self.settings = client, settings
+        self._vanished: dict[Key, str] = {}  # uids of objects that `gone` has to be told
+        for name, (meaning, value) in self._gauges.items():
+            try:
+                metrics.of_objects(name, meaning, functools.partial(self._values, name, value))
+            except ValueError:
+                raise DeclarationError(
+                    f"another metric has the name {metrics.full(name)}; choose another for the "
+                    f"gauge of {self.kind.kind}"
+                ) from None
         marks, self._pace = Marks(client.manager, self.kind), Pace()
         templates = Templates(
             self.kind, marks, list(self.owned.values()), self._children_desired,
@@ -157,6 +169,7 @@ class Engine(Controller):
     async def work(self) -> None:
         """Reconcile until cancelled, while this replica leads."""
         self._external.invalidate()
+        self._vanished.clear()
         await self.queue.run(self.keys)
 
     async def close(self) -> None:
@@ -166,7 +179,31 @@ class Engine(Controller):
     def _children_desired(self, thing: Any, outcome: Any) -> Iterable[dict[str, Any]]:
         return self._desired(thing, Context(self.settings, outcome=outcome))
 
+    def _values(
+        self, name: str, value: Callable[[Owner], float | None]
+    ) -> Iterator[tuple[Key, float]]:
+        """Yield the value of an author's gauge for each object; log the first error of a scrape."""
+        failed = False
+        for owner in self.owners:
+            try:
+                if (number := value(owner)) is not None:
+                    yield owner.key, float(number)
+            except Exception:
+                if not failed:
+                    logger.exception("The gauge %s failed for %s/%s", name, *owner.key)
+                failed = True
+
+    def _tell_gone(self, key: Key) -> None:
+        """Tell an author's `gone` of an object, unless it only could not be seen for a while."""
+        if self._gone is None or key not in self._vanished or self.why_unserved(key[0]):
+            return
+        known = self.owners.cache.get(key) or self.owners.unreadable.get(key)
+        if known is None or known.uid != self._vanished[key]:
+            self._gone(key)
+        del self._vanished[key]
+
     async def _reconcile(self, key: Key) -> float | None:
+        self._tell_gone(key)
         with only_while(lambda: self._selection.has(key[0])):
             return await self._reconciler.reconcile(key)
 
@@ -186,7 +223,7 @@ class Engine(Controller):
 
     def _synced(self, namespace: str | None) -> None:
         """Queue the objects of a namespace, after each full list."""
-        for key in self.keys(namespace):
+        for key in [*self.keys(namespace), *self._vanished]:
             self.queue.add(key, listed=True)
 
     def _add(self, key: Key, namespace: str | None = None) -> None:
@@ -205,6 +242,9 @@ class Engine(Controller):
     def _owner_changed(self, record: Owner | None, known: Owner | None) -> None:
         if record is not None and known is not None and self._reporter.is_own_write(record, known):
             return
+        told = self._gone is not None and self.queue.running
+        if told and known is not None and (record is None or record.uid != known.uid):
+            self._vanished.setdefault(known.key, known.uid)
         if (one := record or known) is not None:
             if record is None:
                 self._reconciler.forget(one.key)
