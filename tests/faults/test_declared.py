@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ import kopf_runtime as kr
 from kopf_kit.pack.crds import definition
 from kopf_kit.testing.cluster import Cluster, RefusedError
 from kopf_runtime.declaring.declaration import declared
+from kopf_runtime.declaring.kinds import Kind
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -136,3 +138,28 @@ def everything(name: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 def without_null(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
+
+
+async def test_kr_kinds_are_all_built_in_kinds(cluster: Cluster) -> None:
+    """What `kubectl api-resources --verbs=list` shows of the built-in groups."""
+    groups = (await cluster.ask("GET", "/apis"))["groups"]
+    stable = {
+        f"/apis/{group['preferredVersion']['groupVersion']}": group["name"] for group in groups
+        if group["name"].endswith(".k8s.io") or "." not in group["name"]
+        if re.fullmatch("v[0-9]+", group["preferredVersion"]["version"])
+    }  # fmt: skip
+    served = {
+        Kind(group, path.rpartition("/")[2], one["name"], one["kind"], one["namespaced"])
+        for path, group in {"/api/v1": "", **stable}.items()
+        for one in (await cluster.ask("GET", path))["resources"]
+        if "list" in one["verbs"] and "/" not in one["name"]
+    }
+    ours = {kind for kind in vars(kr.kinds).values() if isinstance(kind, Kind)}
+
+    assert ours - served == set()
+    # Replaced by others, or stable only in a later Kubernetes than the oldest that is supported.
+    assert {kind.kind for kind in served - ours} <= {
+        "ComponentStatus", "Event", "ClusterTrustBundle", "DeviceTaintRule",
+        "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "PodCertificateRequest",
+        "StorageVersionMigration",
+    }  # fmt: skip

@@ -3,6 +3,7 @@
 Every module that talks to the API server names its objects by a `Kind`.
 """
 
+import functools
 from typing import NamedTuple
 
 #: Namespace and name; the namespace of a cluster-scoped object is empty.
@@ -39,20 +40,84 @@ class Kind(NamedTuple):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
-NAMESPACE = Kind("", "v1", "namespaces", "Namespace", namespaced=False)
+_cluster = functools.partial(Kind, namespaced=False)
+_RBAC, _STORAGE = "rbac.authorization.k8s.io", "storage.k8s.io"
+_ADMISSION, _FLOW = "admissionregistration.k8s.io", "flowcontrol.apiserver.k8s.io"
+# The built-in kinds that can be listed, each in its stable version. A test compares them with those
+# of an API server.
+NAMESPACE = _cluster("", "v1", "namespaces", "Namespace")
+NODE = _cluster("", "v1", "nodes", "Node")
+PERSISTENT_VOLUME = _cluster("", "v1", "persistentvolumes", "PersistentVolume")
+PERSISTENT_VOLUME_CLAIM = Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 POD = Kind("", "v1", "pods", "Pod")
+POD_TEMPLATE = Kind("", "v1", "podtemplates", "PodTemplate")
 CONFIG_MAP = Kind("", "v1", "configmaps", "ConfigMap")
 SECRET = Kind("", "v1", "secrets", "Secret")
 SERVICE = Kind("", "v1", "services", "Service")
+SERVICE_ACCOUNT = Kind("", "v1", "serviceaccounts", "ServiceAccount")
+ENDPOINTS = Kind("", "v1", "endpoints", "Endpoints")
+LIMIT_RANGE = Kind("", "v1", "limitranges", "LimitRange")
+RESOURCE_QUOTA = Kind("", "v1", "resourcequotas", "ResourceQuota")
+REPLICATION_CONTROLLER = Kind("", "v1", "replicationcontrollers", "ReplicationController")
 DEPLOYMENT = Kind("apps", "v1", "deployments", "Deployment")
 STATEFUL_SET = Kind("apps", "v1", "statefulsets", "StatefulSet")
 DAEMON_SET = Kind("apps", "v1", "daemonsets", "DaemonSet")
+REPLICA_SET = Kind("apps", "v1", "replicasets", "ReplicaSet")
+CONTROLLER_REVISION = Kind("apps", "v1", "controllerrevisions", "ControllerRevision")
 JOB = Kind("batch", "v1", "jobs", "Job")
 CRON_JOB = Kind("batch", "v1", "cronjobs", "CronJob")
-PERSISTENT_VOLUME_CLAIM = Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
-SERVICE_ACCOUNT = Kind("", "v1", "serviceaccounts", "ServiceAccount")
-ROLE = Kind("rbac.authorization.k8s.io", "v1", "roles", "Role")
-ROLE_BINDING = Kind("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
-INGRESS = Kind("networking.k8s.io", "v1", "ingresses", "Ingress")
-NETWORK_POLICY = Kind("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+HORIZONTAL_POD_AUTOSCALER = Kind(
+    "autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"
+)
 POD_DISRUPTION_BUDGET = Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+INGRESS = Kind("networking.k8s.io", "v1", "ingresses", "Ingress")
+INGRESS_CLASS = _cluster("networking.k8s.io", "v1", "ingressclasses", "IngressClass")
+NETWORK_POLICY = Kind("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+ENDPOINT_SLICE = Kind("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+EVENT = Kind("events.k8s.io", "v1", "events", "Event")
+LEASE = Kind("coordination.k8s.io", "v1", "leases", "Lease")
+ROLE = Kind(_RBAC, "v1", "roles", "Role")
+ROLE_BINDING = Kind(_RBAC, "v1", "rolebindings", "RoleBinding")
+CLUSTER_ROLE = _cluster(_RBAC, "v1", "clusterroles", "ClusterRole")
+CLUSTER_ROLE_BINDING = _cluster(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding")
+STORAGE_CLASS = _cluster(_STORAGE, "v1", "storageclasses", "StorageClass")
+VOLUME_ATTACHMENT = _cluster(_STORAGE, "v1", "volumeattachments", "VolumeAttachment")
+CSI_DRIVER = _cluster(_STORAGE, "v1", "csidrivers", "CSIDriver")
+CSI_NODE = _cluster(_STORAGE, "v1", "csinodes", "CSINode")
+CSI_STORAGE_CAPACITY = Kind(_STORAGE, "v1", "csistoragecapacities", "CSIStorageCapacity")
+PRIORITY_CLASS = _cluster("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass")
+RUNTIME_CLASS = _cluster("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass")
+CERTIFICATE_SIGNING_REQUEST = _cluster(
+    "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest"
+)
+MUTATING_WEBHOOK_CONFIGURATION = _cluster(
+    _ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"
+)
+VALIDATING_WEBHOOK_CONFIGURATION = _cluster(
+    _ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"
+)
+VALIDATING_ADMISSION_POLICY = _cluster(
+    _ADMISSION, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy"
+)
+VALIDATING_ADMISSION_POLICY_BINDING = _cluster(
+    _ADMISSION, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"
+)
+CUSTOM_RESOURCE_DEFINITION = _cluster(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"
+)
+API_SERVICE = _cluster("apiregistration.k8s.io", "v1", "apiservices", "APIService")
+FLOW_SCHEMA = _cluster(_FLOW, "v1", "flowschemas", "FlowSchema")
+PRIORITY_LEVEL_CONFIGURATION = _cluster(
+    _FLOW, "v1", "prioritylevelconfigurations", "PriorityLevelConfiguration"
+)
+IP_ADDRESS = _cluster("networking.k8s.io", "v1", "ipaddresses", "IPAddress")
+SERVICE_CIDR = _cluster("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR")
+VOLUME_ATTRIBUTES_CLASS = _cluster(
+    _STORAGE, "v1", "volumeattributesclasses", "VolumeAttributesClass"
+)
+DEVICE_CLASS = _cluster("resource.k8s.io", "v1", "deviceclasses", "DeviceClass")
+RESOURCE_CLAIM = Kind("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
+RESOURCE_CLAIM_TEMPLATE = Kind(
+    "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate"
+)
+RESOURCE_SLICE = _cluster("resource.k8s.io", "v1", "resourceslices", "ResourceSlice")

@@ -90,7 +90,7 @@ class Controller:
 
     def _check(self, kind: Kind, declared: dict[Kind, Owned]) -> None:
         if not isinstance(kind, Kind):
-            raise TypeError(f"{kind!r} is not a kr.Kind; kr.kinds has the usual ones")
+            raise TypeError(f"{kind!r} is not a kr.Kind; kr.kinds has the built-in ones")
         if kind in declared:
             raise ValueError(f"{kind.kind} is declared twice for {self.kind.kind}; do it once")
 
