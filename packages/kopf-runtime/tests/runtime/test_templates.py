@@ -1,8 +1,7 @@
 """Bad plans: what an author returns that cannot be is a condition, never a crash."""
 
 import datetime
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
 from kopf_runtime.declaring.objects import ObjectMeta
 from kopf_runtime.declaring.records import Owned, PlanError, Update, Wanted
-from kopf_runtime.working.templates import KEPT, KEPT_FOR, Marks, Templates, _encoded
+from kopf_runtime.working.templates import KEPT, Marks, Templates, _encoded
 from runtime import widgets
 from runtime.widgets import WIDGET, Raw, Widget, widget
 from tests.support.api_server import ApiServer
@@ -26,9 +25,7 @@ def child(name: Any = "c", kind: str = "ConfigMap", version: str = "v1", **meta:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **meta}, "data": {}}
 
 
-def templates(
-    manifests: Any, kind: Kind = WIDGET, clock: Callable[[], float] = time.monotonic
-) -> Templates:
+def templates(manifests: Any, kind: Kind = WIDGET) -> Templates:
     owned = [
         Owned(one, kr.Object, Update.APPLY, lambda _: None, lambda _: "")
         for one in (CONFIG_MAP, CLUSTER_ROLE)
@@ -37,7 +34,7 @@ def templates(
     def desired(thing: Any, _: Any) -> Any:
         return manifests(thing) if callable(manifests) else manifests
 
-    return Templates(kind, Marks("tester", kind), owned, desired, clock=clock)
+    return Templates(kind, Marks("tester", kind), owned, desired)
 
 
 def make(manifests: Any, kind: Kind = WIDGET, text: str = "hello") -> tuple[Wanted, ...]:
@@ -155,22 +152,6 @@ def test_m3_manifests_are_kept_for_a_while_only() -> None:
     assert kept <= KEPT
     assert many.body(wanted[-1][0]) is not None
     assert many.body(wanted[0][0]) is None
-
-
-def test_a_standby_which_sends_nothing_keeps_the_manifests_of_the_last_minute_only() -> None:
-    now = 0.0
-    many = templates([child()], clock=lambda: now)
-    (first,) = many.make(Widget(ObjectMeta("one", "uid-1", "7", "ns", 3)))
-    now = KEPT_FOR
-    (second,) = many.make(Widget(ObjectMeta("two", "uid-2", "7", "ns", 3)))
-    assert many.body(first) is not None
-
-    now = KEPT_FOR + 1
-    (third,) = many.make(Widget(ObjectMeta("three", "uid-3", "7", "ns", 3)))
-
-    assert many.body(first) is None
-    assert many.body(second) is not None
-    assert many.body(third) is not None
 
 
 @pytest.mark.parametrize("bad", ["two of one name", "an exception", "labels that are a list"])

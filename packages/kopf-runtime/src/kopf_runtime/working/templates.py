@@ -7,7 +7,6 @@ manifests are kept for a while, because most children are created right after th
 import hashlib
 import logging
 import re
-import time
 from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -25,9 +24,8 @@ from kopf_runtime.working import fields
 
 logger = logging.getLogger(__name__)
 
-#: Bytes of manifests that are kept, and seconds for which: a standby makes them and sends none.
-#: Those of larger or older objects are made again from a GET.
-KEPT, KEPT_FOR = 4 * 1024 * 1024, 60.0
+#: Bytes of manifests that are kept; older ones are made again from a GET.
+KEPT = 4 * 1024 * 1024
 #: Children that one object may have.
 MAX_CHILDREN = 1000
 
@@ -88,14 +86,14 @@ class Templates:
 
     def __init__(
         self, kind: Kind, marks: Marks, owned: Sequence[Owned], desired: Desired, *,
-        pass_on: bool = False, clock: Callable[[], float] = time.monotonic,
+        pass_on: bool = False,
     ) -> None:  # fmt: skip
-        self._kind, self._marks, self._clock = kind, marks, clock
+        self._kind, self._marks = kind, marks
         self._owned = {one.kind: one for one in owned}
         self._desired = desired
         self._pass_on = pass_on
-        # The manifests, the oldest first, and when they were made.
-        self._kept: OrderedDict[tuple[Kind, Key, str], tuple[bytes, float]] = OrderedDict()
+        # The manifests, the oldest first.
+        self._kept: OrderedDict[tuple[Kind, Key, str], bytes] = OrderedDict()
         self._size = 0
 
     def plan(self, thing: Object, outcome: Any = None) -> tuple[tuple[Wanted, ...], str]:
@@ -133,24 +131,18 @@ class Templates:
 
     def body(self, wanted: Wanted) -> bytes | None:
         """Return the manifest to send, or None if it was not kept."""
-        return self._kept.get((wanted.kind, wanted.key, wanted.template), (None, 0.0))[0]
+        return self._kept.get((wanted.kind, wanted.key, wanted.template))
 
     def forget(self, wanted: Wanted) -> None:
         """Drop a manifest that was sent; it is created again if it is needed."""
-        body, _ = self._kept.pop((wanted.kind, wanted.key, wanted.template), (b"", 0.0))
-        self._size -= len(body)
+        self._size -= len(self._kept.pop((wanted.kind, wanted.key, wanted.template), b""))
 
     def _keep(self, wanted: Wanted, body: bytes) -> None:
         self.forget(wanted)
-        now = self._clock()
-        self._kept[wanted.kind, wanted.key, wanted.template] = body, now
+        self._kept[wanted.kind, wanted.key, wanted.template] = body
         self._size += len(body)
-        while len(self._kept) > 1:
-            oldest, (former, made) = next(iter(self._kept.items()))
-            if self._size <= KEPT and now - made <= KEPT_FOR:
-                break
-            del self._kept[oldest]
-            self._size -= len(former)
+        while self._size > KEPT and len(self._kept) > 1:
+            self._size -= len(self._kept.popitem(last=False)[1])
 
     def _child(self, meta: ObjectMeta, manifest: Any) -> tuple[Wanted, bytes]:
         kind, key = self._check(meta, manifest)
