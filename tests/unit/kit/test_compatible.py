@@ -7,6 +7,7 @@ import pytest
 
 from kopf_kit import compatible
 from kopf_kit.commands import doctor
+from kopf_kit.rig.run import HackError
 
 KIT = metadata.version("kopf-kit")
 
@@ -38,6 +39,11 @@ def test_a_project_of_another_kit(version: str, said: str, tmp_path: Path) -> No
 
     assert sentence.startswith(said)
     assert f"`uvx kopf-kit@{version}`" in sentence
+
+
+def test_a_project_of_no_version(tmp_path: Path) -> None:
+    with pytest.raises(HackError, match="PROJECT: `new` is not a version; cliVersion is one"):
+        problems(tmp_path, "cliVersion: new")
 
 
 @pytest.mark.parametrize("name", ["kopf-kit", "kopf-runtime"])

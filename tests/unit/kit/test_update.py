@@ -307,6 +307,14 @@ def test_what_cannot_be_updated_is_refused(
 
 
 @pytest.mark.usefixtures("newer")
+def test_an_update_without_git_is_refused(tmp_path: Path) -> None:
+    changed()(Record(tmp_path, "", (CACHE,), ""), tmp_path)
+
+    with pytest.raises(HackError, match="is in no git repository, or git is missing; commit it"):
+        update.update(tmp_path, refuse)
+
+
+@pytest.mark.usefixtures("newer")
 def test_an_index_that_is_not_reached_is_told_and_nothing_is_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

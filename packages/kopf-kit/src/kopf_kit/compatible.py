@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from kopf_kit.rig import names
+from kopf_kit.rig.run import HackError
 
 KIT, RUNTIME = "kopf-kit", "kopf-runtime"
 
@@ -31,9 +32,9 @@ def problems(root: Path) -> Iterator[str]:
 def _of_project(root: Path) -> Iterator[str]:
     """Compare the kit that PROJECT was written by; before 1.0, minor versions differ in it."""
     written, ours = names.read(root, _File).cli_version, metadata.version(KIT)
-    if not written or _line(written) == _line(ours):
+    if not written or _line(version(written)) == _line(Version(ours)):
         return
-    if Version(written) > Version(ours):
+    if version(written) > Version(ours):
         yield (
             f"PROJECT is of {KIT} {written}, and this is {ours}, which is too old for it: say "
             f"`uvx {KIT}@{written}`, or install that version"
@@ -45,9 +46,18 @@ def _of_project(root: Path) -> Iterator[str]:
         )
 
 
-def _line(version: str) -> tuple[int, ...]:
-    release = Version(version).release
-    return release[:1] if release[0] else release[:2]
+def version(written: str) -> Version:
+    """Return the version that PROJECT has; raise HackError if it is none."""
+    try:
+        return Version(written)
+    except InvalidVersion as error:
+        raise HackError(
+            f"PROJECT: `{written}` is not a version; cliVersion is one, such as 0.1.0"
+        ) from error
+
+
+def _line(version: Version) -> tuple[int, ...]:
+    return version.release[:1] if version.release[0] else version.release[:2]
 
 
 def _of_pins(root: Path) -> Iterator[str]:

@@ -50,6 +50,7 @@ def bump(version: str) -> None:
     for file, text in texts.items():
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
+        print(f"{file.relative_to(paths.CHECKOUT)} written")
     if version == PROJECT.version:
         say(f"{version} is checked out already: only the day of the release is new, {today[:10]}")
 

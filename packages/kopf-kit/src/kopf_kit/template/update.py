@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kopf_kit.rig.run import HackError, output
+from kopf_kit import compatible
+from kopf_kit.rig.run import HackError, answer, output
 from kopf_kit.template import additions, record, repository
 from kopf_kit.template.record import Record
 
@@ -81,24 +82,22 @@ def _check(before: Record) -> None:
             f"{before.folder / 'PROJECT'} has no cliVersion, which says what kit wrote this "
             "repository; only what `kopf-kit new` wrote can be updated"
         )
-    if _order(before.version) > _order(repository.version()):
+    if compatible.version(before.version) > compatible.version(repository.version()):
         raise HackError(
             f"this repository is of kopf-kit {before.version}, and this is the older "
             f"{repository.version()}; run `uvx kopf-kit@latest update`"
         )
-    status = output(["git", "status", "--porcelain"], cwd=before.folder)
-    if status.strip():
+    status = answer(["git", "-C", before.folder, "status", "--porcelain"])
+    if status is None:
+        raise HackError(
+            f"{before.folder} is in no git repository, or git is missing; commit it (git init), so "
+            "that `git diff` shows what the update changes"
+        )
+    if status:
         raise HackError(
             f"{before.folder} has uncommitted changes; commit them first, so that `git diff` "
             "shows what the update changes"
         )
-
-
-def _order(version: str) -> tuple[int, ...]:
-    numbers = re.match(r"\d+(\.\d+)*", version)
-    if numbers is None:
-        raise HackError(f"PROJECT: `{version}` is not a version; cliVersion is one, such as 0.1.0")
-    return tuple(map(int, numbers[0].split(".")))
 
 
 def _write_newer(before: Record, folder: Path) -> None:
