@@ -1,4 +1,4 @@
-"""What happens to each kind of children, by situation and update mode, on a real API server.
+"""What happens to each kind of children, by situation and mode of `owns`, on a real API server.
 
 docs/reliability.md has the table. The operator stops before each harm, and starts again after it;
 where the garbage collector has a part in it, the harm is what that does.
@@ -24,7 +24,6 @@ from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.kinds import CONFIG_MAP, JOB, POD, SECRET, SERVICE, STATEFUL_SET, Kind
 from kopf_runtime.declaring.kinds import PERSISTENT_VOLUME_CLAIM as CLAIM
-from kopf_runtime.declaring.records import Update
 from kopf_runtime.process.engine import Engine
 from tests.faults import holders
 from tests.support.running import NAME, operating
@@ -35,6 +34,7 @@ PART = Kind("situations.example.dev", "v1", "parts", "Part")
 HOLDER = Kind("situations.example.dev", "v1", "holders", "Holder")
 KINDS = (CLAIM, SECRET, STATEFUL_SET, JOB, CONFIG_MAP, SERVICE, PART, POD)
 UID = f"{HOLDER.group}/holder-uid"
+OWNER = f"{HOLDER.group}/holder-name"
 GENERATION, TEMPLATE = f"{HOLDER.group}/holder-generation", f"{HOLDER.group}/template-hash"
 
 
@@ -102,8 +102,9 @@ class Case:
     """A namespace with a Holder, whose children are changed in one way."""
 
     cluster: Cluster
-    update: Update
+    mode: str
     namespace: str = field(default_factory=lambda: f"s-{secrets.token_hex(4)}")
+    desired: Callable[..., Iterable[Raw]] = desired
     past: bytes | None = None
     client: PastClient | None = None
 
@@ -150,8 +151,8 @@ class Case:
     async def operator(self) -> AsyncIterator[Engine]:
         one = Engine(HOLDER, Holder, lambda _: None)
         for kind in KINDS:
-            one.owns(kind, update=self.update, unready=lambda _: "")
-        one.desired(desired)
+            one.owns(kind, **MODES[self.mode], unready=lambda _: "")
+        one.desired(self.desired)
         client = PastClient(NAME, "1", 10.0, Metrics(NAME))
         client.past, client.caught_up, client.methods = self.past, asyncio.Event(), set()
         self.client = client
@@ -261,7 +262,9 @@ def texts(children: Children) -> set[str]:
 def are_owned(children: Children, owner: Raw) -> bool:
     uid = owner["metadata"]["uid"]
     return all(
-        [one["uid"] for one in raw["metadata"].get("ownerReferences", ())] == [uid]
+        raw["metadata"]["annotations"].get(OWNER, uid) in ("one", uid)
+        and [one["uid"] for one in raw["metadata"].get("ownerReferences", ())]
+        == ([] if OWNER in raw["metadata"]["annotations"] else [uid])
         and raw["metadata"]["labels"][UID] == uid
         for raw in children.values()
     )
@@ -300,23 +303,29 @@ async def replaced(case: Case, before: Children) -> None:
     assert texts(now) == {holder["spec"]["text"]}
 
 
-#: What happens with kr.APPLY, kr.RECREATE and kr.CREATE.
-TABLE: dict[Callable[[Case], Awaitable[None]], tuple[Any, Any, Any]] = {
-    nothing: (kept, kept, kept),
-    edited: (applied, replaced, kept),
-    altered: (applied, replaced, kept),
-    marks_changed: (applied, replaced, kept),
-    owner_removed: (applied, replaced, adopted),
-    orphaned: (applied, replaced, adopted),
-    restored: (applied, replaced, adopted),
-    behind: (kept, kept, kept),
+#: What happens with kr.APPLY, kr.RECREATE, kr.CREATE, and on_delete=kr.RETAIN.
+TABLE: dict[Callable[[Case], Awaitable[None]], tuple[Any, Any, Any, Any]] = {
+    nothing: (kept, kept, kept, kept),
+    edited: (applied, replaced, kept, applied),
+    altered: (applied, replaced, kept, applied),
+    marks_changed: (applied, replaced, kept, applied),
+    owner_removed: (applied, replaced, adopted, kept),
+    orphaned: (applied, replaced, adopted, applied),
+    restored: (applied, replaced, adopted, applied),
+    behind: (kept, kept, kept, kept),
 }
-MODES = (kr.APPLY, kr.RECREATE, kr.CREATE)
-each_mode = pytest.mark.parametrize("update", MODES, ids=lambda mode: mode.value)
+MODES: dict[str, Raw] = {
+    "apply": {"update": kr.APPLY}, "recreate": {"update": kr.RECREATE},
+    "create": {"update": kr.CREATE}, "retain": {"on_delete": kr.RETAIN},
+    "make-again": {"on_immutable": kr.RECREATE}, "orphan": {"on_immutable": kr.ORPHAN},
+    "keep": {"on_surplus": kr.RETAIN},
+}  # fmt: skip
+COLUMNS = ("apply", "recreate", "create", "retain")
+each_mode = pytest.mark.parametrize("mode", COLUMNS)
 
 
 @pytest.fixture
-async def case(cluster: Cluster, update: Update) -> Case:
+async def case(cluster: Cluster, mode: str) -> Case:
     """A Holder and its children; no operator runs."""
     for kind, fields in (
         (HOLDER, {"text": {"type": "string"}}),
@@ -324,7 +333,7 @@ async def case(cluster: Cluster, update: Update) -> Case:
     ):
         await cluster.put(holders.definition(kind, **fields))
         await cluster.serves(kind)
-    one = Case(cluster, update)
+    one = Case(cluster, mode)
     await cluster.ask("POST", "/api/v1/namespaces", {"metadata": {"name": one.namespace}})
     await one.create()
     async with one.operator() as controller:
@@ -336,7 +345,7 @@ async def case(cluster: Cluster, update: Update) -> Case:
 @each_mode
 @pytest.mark.parametrize("situation", TABLE, ids=lambda harm: harm.__name__)
 async def test_what_happens_to_children(
-    case: Case, situation: Callable[[Case], Awaitable[None]], update: Update
+    case: Case, situation: Callable[[Case], Awaitable[None]], mode: str
 ) -> None:
     await situation(case)
     before = await case.children()
@@ -347,10 +356,10 @@ async def test_what_happens_to_children(
             case.catch_up()
         await settled(case, one)
 
-    await TABLE[situation][MODES.index(update)](case, before)
+    await TABLE[situation][COLUMNS.index(mode)](case, before)
 
 
-@each_mode
+@pytest.mark.parametrize("mode", ["apply", "recreate", "create"])
 async def test_children_of_a_former_object_are_waited_for(case: Case) -> None:
     """The object is deleted and made again; its children are not collected yet."""
     before = await case.children()
@@ -380,3 +389,85 @@ async def test_foreign_objects_of_the_children_s_names_are_left_alone(case: Case
                 await asyncio.sleep(0.05)
 
     await kept(case, before)
+
+
+@pytest.mark.parametrize("mode", ["retain"])
+async def test_children_that_outlive_their_owner_are_the_next_one_s(case: Case) -> None:
+    """The garbage collector leaves them alone, too, until the object is made again."""
+    before = await case.children()
+    await case.end(HOLDER)
+    async with case.operator():
+        await asyncio.sleep(2)  # the steps that the operator or the collector would wrongly take
+        await kept(case, before)
+        await case.create("two")
+    async with case.operator() as one:
+        await settled(case, one)
+
+    await applied(case, before)
+    assert case.client is not None
+    assert "DELETE" not in case.client.methods
+
+
+def unwilling(holder: Holder, context: object) -> Iterable[Raw]:
+    """Return children of which some have other values in fields that the API server keeps."""
+    for child in desired(holder, context):
+        if holder.spec.text == "other":
+            match child["kind"]:
+                case "PersistentVolumeClaim":
+                    child["spec"]["accessModes"] = ["ReadWriteMany"]
+                case "StatefulSet":
+                    child["spec"]["serviceName"] = "other"
+                case "Job":
+                    child["spec"]["template"]["spec"]["containers"][0]["image"] = "holder:2"
+                case "Pod":
+                    child["spec"]["containers"][0]["env"] = [{"name": "A", "value": "c"}]
+        yield child
+
+
+UNWILLING = (CLAIM, STATEFUL_SET, JOB, POD)
+
+
+@pytest.mark.parametrize("mode", ["apply", "make-again", "orphan"])
+async def test_what_cannot_be_changed_in_place(case: Case, mode: str) -> None:
+    before = await case.children()
+    case.desired = unwilling
+    await case.cluster.patch(case.path(HOLDER), {"spec": {"text": "other"}})
+
+    async with case.operator() as one:
+        if mode != "apply":
+            await settled(case, one)
+        else:
+            async with asyncio.timeout(30):
+                while await case.reason() != ("Invalid", 2):
+                    await asyncio.sleep(0.05)
+
+    now = await case.children()
+    same = dict(uids(now).items() & uids(before).items()).keys()
+    if mode == "apply":
+        assert same == uids(now).keys()
+        assert all(now[kind] == before[kind] for kind in UNWILLING)
+    else:
+        assert same == uids(now).keys() - {kind.kind for kind in UNWILLING}
+        assert texts(now) == {"other"}
+
+
+def fewer(holder: Holder, context: object) -> Iterable[Raw]:
+    return () if holder.spec.text == "none" else desired(holder, context)
+
+
+@pytest.mark.parametrize("mode", ["apply", "keep", "retain"])
+async def test_what_is_no_longer_wanted(case: Case, mode: str) -> None:
+    before = await case.children()
+    case.desired = fewer
+    await case.cluster.patch(case.path(HOLDER), {"spec": {"text": "none"}})
+    async with case.operator() as one:
+        await settled(case, one)
+        if mode == "keep":
+            await kept(case, before)
+            await edited(case)
+            await settled(case, one)
+            await applied(case, before)
+        else:
+            async with asyncio.timeout(30):
+                while await case.children():
+                    await asyncio.sleep(0.05)

@@ -24,7 +24,7 @@ from kopf_runtime.declaring.given import Child, Client, Owner
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import Conditioned, Object, ObjectMeta, Resource
 from kopf_runtime.declaring.parsers import at_least, boolean, image, object_name, one_of
-from kopf_runtime.declaring.records import PlanError, Update
+from kopf_runtime.declaring.records import Fate, PlanError, Update
 from kopf_runtime.declaring.rights import Right
 from kopf_runtime.declaring.settings import Settings, flag
 from kopf_runtime.process.controller import Controller
@@ -34,14 +34,19 @@ from kopf_runtime.reporting.troubles import Trouble
 from kopf_runtime.working.templates import short_hash
 
 APPLY, RECREATE, CREATE = Update.APPLY, Update.RECREATE, Update.CREATE
+DELETE, RETAIN, REFUSE, ORPHAN = Fate.DELETE, Fate.RETAIN, Fate.REFUSE, Fate.ORPHAN
 
 __all__ = [
     "AGE",
     "APPLY",
     "CREATE",
+    "DELETE",
+    "ORPHAN",
     "READY",
     "REASON",
     "RECREATE",
+    "REFUSE",
+    "RETAIN",
     "ApiError",
     "Child",
     "Client",

@@ -29,6 +29,18 @@ class Update(Enum):
     CREATE = "create"
 
 
+class Fate(Enum):
+    """What becomes of a child in a situation that `Controller.owns` names."""
+
+    DELETE = "delete"
+    #: It stays as it is.
+    RETAIN = "retain"
+    #: A change that the API server refuses is told, and the child stays as it is.
+    REFUSE = "refuse"
+    #: Delete it and create another one; what belongs to it stays, and the next one adopts it.
+    ORPHAN = "orphan"
+
+
 class Owned(Struct, frozen=True):
     """A kind of children."""
 
@@ -41,6 +53,20 @@ class Owned(Struct, frozen=True):
     ended: Callable[[Any], str]
     #: Returns from the kept part why a child is not ready; empty if it is.
     unready: Callable[[Any], str] = lambda _: ""
+    #: A child is created or changed only once all children of these kinds are ready.
+    after: tuple[Kind, ...] = ()
+    #: Whether its children are left out while the API server does not know the kind.
+    optional: bool = False
+    #: What becomes of a child that is no longer wanted, and of one whose owner is deleted.
+    on_surplus: Fate = Fate.DELETE
+    on_delete: Fate = Fate.DELETE
+    #: What becomes of a child that cannot be changed in place as it is wanted.
+    on_immutable: Fate | Update = Fate.REFUSE
+
+    @property
+    def outlives(self) -> bool:
+        """Whether a child stays when its owner is deleted, so it has no owner reference."""
+        return self.on_delete is Fate.RETAIN
 
 
 class Wanted(Struct, frozen=True):

@@ -6,14 +6,14 @@ coroutines, `sync` and `finalize`, manage resources outside the cluster.
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from kopf_runtime.declaring import given
 from kopf_runtime.declaring.conditions import Status
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, Resource
-from kopf_runtime.declaring.records import Owned, Update
+from kopf_runtime.declaring.records import Fate, Owned, Update
 from kopf_runtime.reporting import readiness
 from kopf_runtime.reporting import status as statuses
 from kopf_runtime.reporting.status import Observed
@@ -54,27 +54,48 @@ class Controller:
     def owns(
         self, kind: Kind, type_: type[Object] | None = None, *, update: Update = Update.APPLY,
         project: Callable[[Any], Any] | None = None, ended: Callable[[Any], str] | None = None,
-        unready: Callable[[Any], str] | None = None,
+        unready: Callable[[Any], str] | None = None, after: Sequence[Kind] = (),
+        optional: bool = False, on_surplus: Fate = Fate.DELETE, on_delete: Fate = Fate.DELETE,
+        on_immutable: Fate | Update = Fate.REFUSE,
     ) -> None:  # fmt: skip
         """Declare a kind of children.
 
         `project` returns the part of a child that `status` sees; it should be small. `ended` takes
         that part and returns why the child has ended, or an empty text while it may still run.
         `unready` takes it and returns why the child is not ready, or an empty text if it is. If
-        neither a type nor one of them is given, a Deployment, StatefulSet, DaemonSet, Job or Pod
-        is ready as its own status says; any other child is ready if it exists. Raise `TypeError` or
-        `ValueError` if the declaration cannot be meant.
+        neither a type nor one of them is given, a child is ready as its own status says
+        (`reporting.readiness`).
+
+        A child is created or changed only once the children of the kinds `after` are ready. With
+        `optional`, it is left out while the API server does not know the kind. `kr.RETAIN` keeps it
+        when it is no longer wanted (`on_surplus`) or when its owner is deleted (`on_delete`); then
+        the next owner of that name adopts it. If it cannot be changed in place as wanted,
+        `on_immutable` has it deleted and made again: with `kr.RECREATE`, or with `kr.ORPHAN`, which
+        keeps its own children. Raise `TypeError` or `ValueError` if this cannot be meant.
         """
         self._check(kind, self.owned)
         if not isinstance(update, Update):
             raise TypeError(f"update={update!r}: use kr.APPLY, kr.RECREATE or kr.CREATE")
         if update is Update.CREATE and ended is not None:
             raise ValueError(f"{kind.kind} is created once: leave out ended=, which replaces it")
-        if (type_, project, unready) == (None, None, None) and kind in readiness.UNREADY:
-            type_, project, unready = readiness.Workload, readiness.UNREADY[kind], str
+        fates = {"on_surplus": on_surplus, "on_delete": on_delete}
+        for name, fate in fates.items():
+            if fate not in (Fate.DELETE, Fate.RETAIN):
+                raise TypeError(f"{name}={fate!r}: use kr.DELETE or kr.RETAIN")
+        if on_immutable not in (Fate.REFUSE, Fate.ORPHAN, Update.RECREATE):
+            raise TypeError(f"on_immutable={on_immutable!r}: use kr.REFUSE, kr.RECREATE, kr.ORPHAN")
+        if on_immutable is not Fate.REFUSE and update is not Update.APPLY:
+            raise ValueError(f"{kind.kind} is not changed in place: leave out on_immutable=")
+        if on_delete is Fate.RETAIN and update is Update.RECREATE:
+            raise ValueError(f"{kind.kind} is deleted at each change: it cannot be retained")
+        if isinstance(after, Kind) or not all(isinstance(one, Kind) for one in after):
+            raise TypeError(f"after={after!r}: use a tuple of kinds that are declared by owns()")
+        if (type_, project, unready) == (None, None, None):
+            type_, project, unready = (*readiness.of(kind), str)
         self.owned[kind] = Owned(
             kind, type_ or Object, update, project or (lambda _: None),
-            ended or (lambda _: ""), unready or (lambda _: ""),
+            ended or (lambda _: ""), unready or (lambda _: ""), tuple(after), bool(optional),
+            on_surplus, on_delete, on_immutable,
         )  # fmt: skip
 
     def watches(

@@ -6,6 +6,7 @@ It connects the sources with the work queue and the reconciler. `manager` runs i
 import functools
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from kopf_runtime.cluster.client import Client
@@ -51,6 +52,7 @@ class Engine(Controller):
                 f"no function says which objects of {owned} a {self.kind.kind} should have; "
                 "register one with @controller.desired"
             )
+        order = self._order()
         self._client, self.settings = client, settings
         self._vanished: dict[Key, str] = {}  # uids of objects that `gone` has to be told
         for name, (meaning, value) in self._gauges.items():
@@ -77,7 +79,7 @@ class Engine(Controller):
             owned.kind: Source(
                 client, owned.kind, owned.type, reader.child(owned),
                 self._child_changed(owned.kind), lambda *_: None, metrics, marks.selector,
-                self._selection.has,
+                self._selection.has, optional=owned.optional,
             )
             for owned in self.owned.values()
         }  # fmt: skip
@@ -102,11 +104,25 @@ class Engine(Controller):
         self._reporter = StatusReporter(client, self.owners, observer, recorder, self._status)
         self._reconciler = Reconciler(
             client, self.owners, self.children, self.owned, self.watched, applier, self._pace,
-            self._external, self._reporter, self.why_unserved, self._why_missing,
+            self._external, self._reporter, order, self.why_unserved, self._why_missing,
             lambda key: self.queue.progress(key),  # which is made below
         )  # fmt: skip
         workers = self._workers or settings.workers
         self.queue = WorkQueue(self.kind.plural, self._reconcile, workers, metrics)
+
+    def _order(self) -> dict[Kind, int]:
+        """Return how many kinds come before each kind of children; raise `DeclarationError`."""
+        depths: dict[Kind, int] = {}
+        named = {kind: owned.after for kind, owned in self.owned.items()}
+        try:
+            for kind in TopologicalSorter(named).static_order():
+                if kind not in named:
+                    raise DeclarationError(f"after= names {kind.kind}; declare it with owns(), too")
+                depths[kind] = max((depths[one] + 1 for one in named[kind]), default=0)
+        except CycleError as error:
+            cycle = " after ".join(kind.kind for kind in error.args[1][::-1])
+            raise DeclarationError(f"after= is a circle: {cycle}; leave out one of them") from None
+        return depths
 
     def reflect(self, namespace: str | None) -> list[Coroutine[Any, Any, None]]:
         """Return the coroutines that keep the caches of a namespace, or of all, up to date."""
@@ -141,7 +157,7 @@ class Engine(Controller):
     def unserved(self) -> tuple[list[str], int]:
         """Return the paths that cannot be served, and the number of those that are."""
         reflectors = [one for source in self.sources for one in source.reflectors.values()]
-        waiting = [one for one in reflectors if not one.synced]
+        waiting = [one for one in reflectors if not one.synced and not one.absent]
         told = [f"{one.path}: {one.trouble or 'is being listed'}" for one in waiting]
         served = [n for n in self.owners.reflectors if self._serves(n or "")]
         first = [one for one in waiting if one.trouble is None]
@@ -149,7 +165,8 @@ class Engine(Controller):
 
     def _serves(self, namespace: str) -> bool:
         """Return whether objects of a namespace can have children of any kind."""
-        missing = [bool(source.why_missing(namespace)) for source in self.children.values()]
+        needed = [s for s in self.children.values() if not s.absent(namespace)]
+        missing = [bool(source.why_missing(namespace)) for source in needed]
         return not self.why_unserved(namespace) and not (missing and all(missing))
 
     def last_resync(self) -> float:

@@ -1,4 +1,4 @@
-"""Says why a child of a well-known kind is not ready, according to its own status.
+"""Says why a child is not ready, according to its own status.
 
 `Controller.owns` uses these functions for the kinds whose children the author does not read. An
 object without an author's `status` is ready once all of its children are. The rules are those of
@@ -13,6 +13,11 @@ from msgspec import Struct
 
 from kopf_runtime.declaring.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, STATEFUL_SET, Kind
 from kopf_runtime.declaring.objects import Object
+
+#: Characters of another controller's message that are kept.
+_LONGEST = 300
+#: The conditions by which an object of any kind says that it is not ready, the foremost first.
+_WRONG = {"Stalled": ("True",), "Reconciling": ("True",), "Ready": ("False", "Unknown")}
 
 
 class Condition(Struct, frozen=True):
@@ -144,6 +149,33 @@ def _job(job: Workload) -> str:
     if failed.status == "True":
         return f"it has failed: {failed.message}"
     return job.lacks("Complete", "it has not completed yet")
+
+
+class Anything(Object):
+    """An object of a kind without rules of its own, whose status may have any form."""
+
+    status: Any = None
+
+
+def _anything(one: Anything) -> str:
+    """Return why an object is not ready, by the rules of kstatus for any kind."""
+    status = one.status if isinstance(one.status, dict) else {}
+    observed = status.get("observedGeneration")
+    if isinstance(observed, int) and observed < one.metadata.generation:
+        return "its status is not up to date yet"
+    listed = status.get("conditions")
+    conditions = [c for c in (listed if isinstance(listed, list) else ()) if isinstance(c, dict)]
+    for type_, wrong in _WRONG.items():
+        for condition in conditions:
+            if condition.get("type") == type_ and condition.get("status") in wrong:
+                text = condition.get("message") or condition.get("reason")
+                return f"{text}"[:_LONGEST] if text else f"its {type_} is {condition['status']}"
+    return ""
+
+
+def of(kind: Kind) -> tuple[type[Object], Callable[[Any], str]]:
+    """Return how a kind is read, and the function that returns why a child is not ready."""
+    return (Workload, UNREADY[kind]) if kind in UNREADY else (Anything, _anything)
 
 
 def _count(what: str, actual: int, wanted: int) -> str:

@@ -254,7 +254,8 @@ class StatusReporter:
         retry, reason = stop.retry, stop.trouble.reason
         if self._troubles.get(owner.key) != reason:
             self._troubles[owner.key] = reason
-            logger.warning("%s: %s", reason, retry)
+            level = logging.INFO if reason == troubles.WAITING else logging.WARNING
+            logger.log(level, "%s: %s", reason, retry)
         # What has timed out has lasted, and the next attempt may take a minute before it fails.
         at_once = retry.after > LONG or retry.timed_out
         try:
@@ -296,10 +297,10 @@ class StatusReporter:
         if owner is None:
             return None
         seen = self._observer.wanted(owner)
-        missing = len(owner.wanted) - len(seen)
+        missing = len(self._observer.served(owner)) - len(seen)
         if trouble is not None and not owner.wanted:  # which are wanted may be unknown
             seen = self._observer.children(owner)
-        unready = tuple(f"{c.kind.kind} {c.key[1]}: {why}" for c in seen if (why := _unready(c)))
+        unready = tuple(f"{c.kind.kind} {c.key[1]}: {why}" for c in seen if (why := why_unready(c)))
         observed = Observed(
             object=owner, trouble=trouble, unready=unready, missing=missing,
             **self._observer.given(owner, seen),
@@ -345,7 +346,7 @@ class StatusReporter:
         return now, wanted, failed
 
 
-def _unready(child: Child) -> str:
+def why_unready(child: Child) -> str:
     """Return why a child is not ready; its own status may not say that it is about to go."""
     if not child.deleting:
         return child.unready

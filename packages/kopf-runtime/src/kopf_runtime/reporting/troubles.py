@@ -14,8 +14,10 @@ from kopf_runtime.declaring.records import Child, Plan, Step, Update, Wanted
 CONFLICT = 5.0
 #: Seconds after the end of its grace period from which a child counts as stuck.
 OVERDUE = 30.0
-#: Minimum seconds before a retry of an invalid plan.
+#: Minimum seconds before a retry of an invalid plan, and of one that waits for another child.
 INVALID = 60.0
+#: The reason of what only waits for another child.
+WAITING = "Waiting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,12 @@ def back_off(wanted: Wanted, step: Plan, again: float) -> StopError:
     text = f"{wanted} was {done} too often: {step.why}. "
     text += "The next one follows after a pause."
     return StopError(Trouble("BackOff", text), RetryError(text, pause=again), paused=True)
+
+
+def waiting(wanted: Wanted, first: Wanted, why: str) -> StopError:
+    """Return the error for a child that comes after another one, which is not ready."""
+    text = f"{wanted} waits for {first}: {why.rstrip('.')}."
+    return StopError(Trouble(WAITING, text), RetryError(text, pause=INVALID), paused=True)
 
 
 def outside_failed(reason: str, message: str, again: float) -> StopError:

@@ -5,7 +5,7 @@ from typing import Any
 
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.declaring.kinds import Kind
-from kopf_runtime.declaring.records import Child, Owner
+from kopf_runtime.declaring.records import Child, Owner, Wanted
 from kopf_runtime.watching.source import Source
 
 
@@ -19,9 +19,13 @@ class Observer:
         self._client, self._settings = client, settings
         self._children, self._grandchildren = children, grandchildren
 
+    def served(self, owner: Owner) -> list[Wanted]:
+        """Return the wanted children, without those of optional kinds that are not there."""
+        return served(owner, self._children)
+
     def wanted(self, owner: Owner) -> tuple[Child, ...]:
         """Return the children that exist and are wanted, in the order of the plan."""
-        children = (self._children[w.kind].cache.get(w.key) for w in owner.wanted)
+        children = (self._children[w.kind].cache.get(w.key) for w in self.served(owner))
         return tuple(c for c in children if c is not None and c.controller_uid == owner.uid)
 
     def children(self, owner: Owner) -> tuple[Child, ...]:
@@ -43,6 +47,11 @@ class Observer:
                 for kind, source in self._grandchildren.items()
             },
         }  # fmt: skip
+
+
+def served(owner: Owner, children: Mapping[Kind, Source[Child]]) -> list[Wanted]:
+    """Return the wanted children, without those of optional kinds that are not there."""
+    return [one for one in owner.wanted if not children[one.kind].absent(one.key[0])]
 
 
 def _sorted(source: Source[Child], owner: Owner) -> list[Child]:

@@ -49,7 +49,7 @@ class Reflector:
     def __init__(
         self, client: Client, metrics: Metrics, sink: Sink, path: str, *,
         resource: str, namespace: str | None, selector: str, resync_period: float,
-        changed: Callable[[], object], stands_by: Callable[[], bool],
+        changed: Callable[[], object], stands_by: Callable[[], bool], optional: bool = False,
     ) -> None:  # fmt: skip
         self._client, self._metrics, self._sink = client, metrics, sink
         self.path, self._resource, self._namespace = path, resource, namespace
@@ -63,6 +63,9 @@ class Reflector:
         self.trouble: str | None = None
         #: Whether a full list has filled the cache since the path was last lost.
         self.synced = False
+        self._optional = optional
+        #: Whether it is a kind that need not be there, and the API server does not know it.
+        self.absent = False
         self._missing_since = 0.0  # by `time.monotonic`; 0 while it is served
         self.listed_at = 0.0  # when the last full list was complete, in Unix time
         self._resync_at = 0.0  # when the next resync is due, by `time.monotonic`
@@ -110,6 +113,7 @@ class Reflector:
             logger.info("%s is served again", self.path)
         self._metrics.unserved.labels(self._resource, self._namespace or "").set(0)
         self.tried.set()
+        self.absent = False
         self._missing_since = 0.0
         if self.trouble != "":
             self.trouble = ""
@@ -121,6 +125,7 @@ class Reflector:
             self.synced = False
             return
         if error.status in LOST:
+            self.absent = self._optional and error.status == 404
             said = {
                 404: "the API server does not know it; install its CRD",
                 403: f"the operator has no right to it: {error.message}",
@@ -133,9 +138,12 @@ class Reflector:
             said = str(error)
             self._missing_since = self._missing_since or time.monotonic() + PATIENCE
         if self.trouble != said and (not self.synced or self.trouble is None):
-            logger.warning("%s cannot be served: %s", self.path, said)
+            level = logging.INFO if self.absent else logging.WARNING
+            logger.log(level, "%s cannot be served: %s", self.path, said)
         if not self.synced:
-            self._metrics.unserved.labels(self._resource, self._namespace or "").set(1)
+            self._metrics.unserved.labels(self._resource, self._namespace or "").set(
+                not self.absent
+            )
             self.trouble = said
             self._changed()
         else:

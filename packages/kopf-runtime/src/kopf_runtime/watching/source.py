@@ -35,6 +35,7 @@ class Source(Generic[R]):
         changed: Callable[[R | None, R | None], object],
         unreadable: Callable[[Unreadable], object],
         metrics: Metrics, selector: str = "", selected: Callable[[str], bool] = lambda _: True,
+        *, optional: bool = False,
     ) -> None:  # fmt: skip
         self._client = client
         self.kind = kind
@@ -44,7 +45,7 @@ class Source(Generic[R]):
         self._changed: Callable[[R | None, R | None], object] = changed
         self._left_out = unreadable
         self._metrics = metrics
-        self._selector, self._selected = selector, selected
+        self._selector, self._selected, self._optional = selector, selected, optional
         #: Objects that are left out because they cannot be read.
         self.unreadable: Cache[Unreadable] = Cache()
         metrics.count_unreadable(
@@ -82,6 +83,7 @@ class Source(Generic[R]):
             self._client, self._metrics, self, self.kind.path(namespace),
             resource=self.kind.plural, namespace=namespace, selector=self._selector,
             resync_period=resync_period, changed=changed, stands_by=stands_by,
+            optional=self._optional,
         )  # fmt: skip
         return reflector
 
@@ -96,6 +98,11 @@ class Source(Generic[R]):
         """Return why a namespace cannot be served for now; empty if it is, or is being listed."""
         reflector = self.reflectors.get(namespace) or self.reflectors.get(None)
         return reflector.why_missing() if reflector is not None else ""
+
+    def absent(self, namespace: str) -> bool:
+        """Return whether it is an optional kind that the API server does not know now."""
+        reflector = self.reflectors.get(namespace) or self.reflectors.get(None)
+        return reflector is not None and reflector.absent
 
     def read(self, raw: bytes | Raw) -> R:
         """Return the record of an object without storing it; raise `UnreadableError`."""

@@ -98,7 +98,19 @@ class Applier:
             "PATCH", path, body, content_type=APPLY_PATCH, query=query
         )
 
-    async def delete(self, owner: Owner, child: Child, plan: Plan, update: Update) -> Child | None:
+    async def would_create(self, owner: Owner, wanted: Wanted) -> bool:
+        """Return whether the API server would accept a child, were its name not taken."""
+        body = await self._body(owner, wanted, Update.APPLY)
+        path, query = wanted.kind.path(wanted.key[0]), f"{self._query}&dryRun=All"
+        try:
+            await self._client.request("POST", path, body, query=query)
+        except ApiError as error:  # it looks at the name last
+            return (error.status, error.reason) == (409, "AlreadyExists")
+        return False
+
+    async def delete(
+        self, owner: Owner, child: Child, plan: Plan, update: Update, *, orphan: bool = False
+    ) -> Child | None:
         """Delete exactly this child; return None if it is gone, or else its state while it ends.
 
         Unless it may be recreated, it is deleted only if nobody has changed it since it was read:
@@ -107,7 +119,8 @@ class Applier:
         exactly = {"uid": child.uid}
         if update is not Update.RECREATE:
             exactly["resourceVersion"] = str(child.version)
-        body = {"preconditions": exactly, "propagationPolicy": "Background"}
+        policy = "Orphan" if orphan else "Background"
+        body = {"preconditions": exactly, "propagationPolicy": policy}
         kind, children = child.kind, self._children[child.kind]
         # Before the request: the watch may report the deletion, and the answer may get lost.
         self._pace.deleted(kind, child, self._client.now(), owner.uid, plan)

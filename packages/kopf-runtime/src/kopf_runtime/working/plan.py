@@ -7,7 +7,7 @@ matter which events were missed, repeated or interrupted.
 
 from collections.abc import Callable
 
-from kopf_runtime.declaring.records import Child, Owned, Owner, Plan, Step, Update, Wanted
+from kopf_runtime.declaring.records import Child, Fate, Owned, Owner, Plan, Step, Update, Wanted
 
 KEEP, WAIT, CONFLICT, ADMISSION = (
     Plan(step) for step in (Step.KEEP, Step.WAIT, Step.CONFLICT, Step.ADMISSION)
@@ -30,9 +30,11 @@ def plan(
     # What is changed in place may hold data: whatever happened to its marks, it is never deleted.
     change = Step.APPLY if in_place else Step.DELETE
     if child.controller_uid != owner.uid:
-        return _of_another(owner, child, lives, change)
+        return _of_another(owner, child, owned, lives, change)
     if child.deleting:
         return WAIT
+    if owned.outlives and child.parent != owner.key[1]:
+        return Plan(change, "Healed", "it had lost its owner's name")
     if owned.update is Update.CREATE:
         return Plan(change, "Healed", "it had lost its marks") if stripped(owner, child) else KEEP
     if ended := owned.ended(child.view):
@@ -64,12 +66,15 @@ def _admitted(*, in_place: bool) -> Plan:
     return Plan(Step.APPLY, "Healed", "admission had changed it") if in_place else ADMISSION
 
 
-def _of_another(owner: Owner, child: Child, lives: Callable[[str], bool], change: Step) -> Plan:
+def _of_another(
+    owner: Owner, child: Child, owned: Owned, lives: Callable[[str], bool], change: Step
+) -> Plan:
     """Return the step for an object of the child's name that the owner does not control.
 
     `change` is what makes it right if it was created for the owner or for nobody who lives.
     """
-    if child.controller_uid:
+    retained = owned.outlives and child.controller_uid == child.made_for
+    if child.controller_uid and not retained:
         # It is somebody else's, unless its owner is a deleted object of the owner's name.
         former = child.parent == owner.key[1] and not lives(child.controller_uid)
         return WAIT if former else CONFLICT
@@ -79,8 +84,8 @@ def _of_another(owner: Owner, child: Child, lives: Callable[[str], bool], change
         return CONFLICT
     if child.made_for == owner.uid:
         return Plan(change, "Healed", "its owner reference was taken away", verify=True)
-    if lives(child.made_for):
-        return CONFLICT
+    if lives(child.made_for) or (retained and child.parent != owner.key[1]):
+        return CONFLICT  # the data of an object of another name are nobody else's
     # Restored from a backup, or orphaned by a deletion that did not cascade: the garbage collector
     # does not delete it, and its owner does not come back.
     return Plan(change, "Healed", "it was left behind by a former owner", verify=True)
@@ -95,6 +100,8 @@ def stripped(owner: Owner, child: Child) -> list[str]:
 
 
 def surplus(children: list[Child], wanted: tuple[Wanted, ...], owned: Owned) -> list[Child]:
-    """Return the children of a kind that are no longer wanted."""
+    """Return the children of a kind that are to go, because they are no longer wanted."""
+    if owned.on_surplus is Fate.RETAIN:
+        return []
     keys = {one.key for one in wanted if one.kind == owned.kind}
     return [child for child in children if child.key not in keys and not child.deleting]

@@ -72,7 +72,10 @@ class Reader:
                 group = owner.api_version.rpartition("/")[0]
                 parent = _name(owner.name) if group == self._kind.group else ""
             labels, annotations = meta.labels or {}, meta.annotations or {}
+            made_for = labels.get(self._marks.uid, "")
             uid = owner.uid[:_LONGEST_UID] if owner is not None else ""
+            if owner is None and owned.outlives:
+                uid, parent = made_for, _name(annotations.get(self._marks.name, ""))
             view = owned.project(thing)
             template = annotations.get(self._marks.template, "")[:64]
             altered = self._altered(meta, owned.kind, parent, uid, template)
@@ -82,7 +85,7 @@ class Reader:
                 uid=meta.uid,
                 version=meta.version,
                 controller_uid=uid,
-                made_for=labels.get(self._marks.uid, ""),
+                made_for=made_for,
                 parent=parent,
                 deleting=meta.deletion_timestamp is not None,
                 deadline=seconds(meta.deletion_timestamp),
@@ -91,7 +94,7 @@ class Reader:
                 template=template,
                 generation=number(annotations.get(self._marks.generation), 0),
                 replaced=min(number(annotations.get(self._marks.replaced), 0), 99),
-                unlabelled=self._marks.missing(labels, uid or labels.get(self._marks.uid, "")),
+                unlabelled=self._marks.missing(labels, uid or made_for),
                 altered=altered,
                 fields=self._ownership.digest(meta.managed_fields, uid) if altered else b"",
                 editors=self._ownership.others(meta.managed_fields),

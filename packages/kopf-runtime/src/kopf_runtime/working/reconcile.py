@@ -4,6 +4,7 @@ The work queue calls `Reconciler.reconcile` with a key. Every decision depends o
 state, so it is right no matter which events were missed, repeated or interrupted.
 """
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -15,15 +16,19 @@ from kopf_runtime.cluster.fence import only_while
 from kopf_runtime.declaring.errors import ApiError, RetryError
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import UnreadableError
-from kopf_runtime.declaring.records import Child, Owned, Owner, Plan, Step, Update, Wanted
+from kopf_runtime.declaring.records import Child, Fate, Owned, Owner, Plan, Step, Update, Wanted
 from kopf_runtime.reporting import troubles
-from kopf_runtime.reporting.status import SETTLE, StatusReporter
+from kopf_runtime.reporting.status import SETTLE, StatusReporter, why_unready
 from kopf_runtime.reporting.troubles import StopError, Trouble
+from kopf_runtime.watching.observer import served
 from kopf_runtime.watching.source import Source
 from kopf_runtime.working.apply import Applier
 from kopf_runtime.working.external import External
 from kopf_runtime.working.pace import Pace
 from kopf_runtime.working.plan import plan, stripped, surplus
+
+#: The steps that create or change a child.
+WRITING = (Step.CREATE, Step.APPLY, Step.DELETE)
 
 
 class Reconciler:
@@ -32,12 +37,13 @@ class Reconciler:
     def __init__(
         self, client: Client, owners: Source[Owner], children: Mapping[Kind, Source[Child]],
         owned: Mapping[Kind, Owned], watched: Collection[Kind], applier: Applier, pace: Pace,
-        external: External, reporter: StatusReporter, why_unserved: Callable[[str], str],
+        external: External, reporter: StatusReporter, order: Mapping[Kind, int],
+        why_unserved: Callable[[str], str],
         why_missing: Callable[[Kind, str], str], progress: Callable[[Key], None],
     ) -> None:  # fmt: skip
         self._client, self._owners, self._children = client, owners, children
         self._owned, self._watched, self._applier, self._pace = owned, watched, applier, pace
-        self._external, self._reporter = external, reporter
+        self._external, self._reporter, self._order = external, reporter, order
         self._why_unserved, self._why_missing = why_unserved, why_missing
         self._progress = progress
         self._word = owners.kind.kind
@@ -106,9 +112,11 @@ class Reconciler:
             for kind, owned in self._owned.items()
             for child in surplus(self._children[kind].owned(owner), owner.wanted, owned)
         ]
-        await _each(self._child(owner, w) for w in owner.wanted if not self._missing(w))
+        wishes = served(owner, self._children)
+        wishes.sort(key=lambda one: self._order[one.kind])
+        await _each(self._child(owner, w) for w in wishes if not self._missing(w))
         await _each(self._remove(owner, child) for child in former if not self._missing(child))
-        wanted = ((w.kind, w.key) for w in owner.wanted)
+        wanted = ((w.kind, w.key) for w in wishes)
         left = ((child.kind, child.key) for child in former)
         grandchildren = ((kind, (owner.key[0], "")) for kind in self._watched)
         for kind, (namespace, name) in (*wanted, *left, *grandchildren):
@@ -144,6 +152,7 @@ class Reconciler:
         """Take the next step for one child."""
         child = await self._find(owner, wanted)
         if child is None:
+            self._await(owner, wanted, Step.CREATE)
             if await self._make(owner, wanted):
                 return
             if (child := await self._applier.look(wanted)) is None:
@@ -154,6 +163,7 @@ class Reconciler:
             owner, wanted, child, owned, partial(self._lives, owner.key[0]), self._word,
             as_admitted=self._applier.as_admitted(wanted, child, owned.update),
         )  # fmt: skip
+        self._await(owner, wanted, step.step)
         match step.step:
             case Step.KEEP:
                 self._applier.settled(wanted)
@@ -167,6 +177,21 @@ class Reconciler:
                 raise troubles.conflict(wanted, self._word)
             case Step.ADMISSION:
                 self._check(owner, wanted, child)
+
+    def _await(self, owner: Owner, wanted: Wanted, step: Step) -> None:
+        """Raise `StopError` if the step writes, and a child that comes first is not ready."""
+        kinds = self._owned[wanted.kind].after if step in WRITING else ()
+        for first in (one for one in served(owner, self._children) if one.kind in kinds):
+            update = self._owned[first.kind].update
+            child = self._children[first.kind].cache.get(first.key)
+            if child is None or child.controller_uid != owner.uid:
+                why = "it does not exist yet"
+            elif update is not Update.CREATE and child.template != first.template:
+                why = "it is not up to date yet"
+            else:
+                why = why_unready(child)
+            if why:
+                raise troubles.waiting(wanted, first, why)
 
     async def _find(self, owner: Owner, wanted: Wanted) -> Child | None:
         """Return the object that has a child's name; read it if the cache does not suffice."""
@@ -188,16 +213,39 @@ class Reconciler:
         self._pause(wait, wanted, step)
         if step.verify:
             await self._applier.verify(owner)
-        applied = await self._applier.apply(owner, wanted, child, self._owned[wanted.kind].update)
+        owned = self._owned[wanted.kind]
+        try:
+            applied = await self._applier.apply(owner, wanted, child, owned.update)
+        except ApiError as error:
+            if not await self._is_immutable(owner, wanted, error):
+                raise
+            why = f"a field of the {wanted.kind.kind} cannot be changed in place"
+            step = dataclasses.replace(step, step=Step.DELETE, reason="Replaced", why=why)
+            orphan = owned.on_immutable is Fate.ORPHAN
+            await self._replace(owner, wanted, child, step, orphan=orphan)
+            return
         self._check(owner, wanted, applied)
         self._pace.applied(child, wanted, self._client.now())
         self._reporter.child_changed(owner, wanted, step)
 
-    async def _replace(self, owner: Owner, wanted: Wanted, child: Child, step: Plan) -> None:
+    async def _is_immutable(self, owner: Owner, wanted: Wanted, error: ApiError) -> bool:
+        """Return whether to replace a child that the API server refused to change in place.
+
+        That it would accept the same manifest as a new object shows both that the change was what
+        it refused, and that the deletion will not be in vain.
+        """
+        if error.status != 422 or self._owned[wanted.kind].on_immutable is Fate.REFUSE:
+            return False
+        return await self._applier.would_create(owner, wanted)
+
+    async def _replace(
+        self, owner: Owner, wanted: Wanted, child: Child, step: Plan, *, orphan: bool = False
+    ) -> None:
         """Delete a child, and create the next one if it is gone at once."""
         self._pause(self._pace.wait(child, step, self._client.now()), wanted, step)
         await self._applier.verify(owner)
-        left = await self._applier.delete(owner, child, step, self._owned[wanted.kind].update)
+        update = self._owned[wanted.kind].update
+        left = await self._applier.delete(owner, child, step, update, orphan=orphan)
         if left is not None:
             self._wait_for(wanted.kind, left, owner)
         elif not await self._make(owner, wanted):

@@ -49,7 +49,8 @@ class Marks:
         self.template = f"{kind.group}/template-hash"
         #: The annotation that counts replacements in quick succession.
         self.replaced = f"{kind.group}/replacements"
-        #: The annotation of a grandchild with the name of the object that it belongs to.
+        #: The annotation with the name of the object that a grandchild, or a child without an owner
+        #: reference, belongs to.
         self.name = f"{kind.group}/{word}-name"
         #: The finalizer of an object whose `finalize` has not been called yet.
         self.finalizer = f"{kind.group}/{manager}"
@@ -63,7 +64,7 @@ class Marks:
         """Return a child's manifest reduced to what identifies it, its owner and the marks."""
         whole = msgspec.json.decode(manifest)
         meta = whole["metadata"]
-        mine = {MANAGED_BY, self.uid, self.generation, self.template}
+        mine = {MANAGED_BY, self.uid, self.generation, self.template, self.name}
         kept = ("name", "namespace", "uid", "ownerReferences")
         metadata = {name: meta[name] for name in kept if name in meta}
         for part in ("labels", "annotations"):
@@ -153,18 +154,20 @@ class Templates:
             manifest = self._passing_on(meta, manifest)
         given = manifest["metadata"]
         labels = {MANAGED_BY: marks.manager, marks.uid: meta.uid}
-        metadata = {
-            **given,
-            "labels": {**(given.get("labels") or {}), **labels},
+        annotations = given.get("annotations") or {}
+        metadata = {**given, "labels": {**(given.get("labels") or {}), **labels}}
+        if self._owned[kind].outlives:
+            metadata.pop("ownerReferences", None)
+            metadata["annotations"] = annotations = {**annotations, marks.name: meta.name}
+        else:
             # Without blockOwnerDeletion: setting it takes the right to finalize the owner
             # (admission plugin OwnerReferencesPermissionEnforcement, which OpenShift enables).
-            "ownerReferences": [
+            metadata["ownerReferences"] = [
                 {
                     "apiVersion": self._kind.api_version, "kind": self._kind.kind,
                     "name": meta.name, "uid": meta.uid, "controller": True,
                 }
-            ],
-        }  # fmt: skip
+            ]  # fmt: skip
         if kind.namespaced:
             metadata["namespace"] = key[0]
         whole = {**manifest, "metadata": metadata}
@@ -175,7 +178,7 @@ class Templates:
         except (TypeError, UnicodeError, msgspec.MsgspecError, RecursionError) as error:
             raise PlanError(f"{kind.kind} {key[1]} is not JSON: {error}") from error
         metadata["annotations"] = {
-            **(given.get("annotations") or {}),
+            **annotations,
             marks.generation: str(meta.generation), marks.template: template,
         }  # fmt: skip
         shape = fields.shape(whole, applied=self._owned[kind].update is Update.APPLY)

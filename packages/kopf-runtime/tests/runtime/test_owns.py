@@ -1,0 +1,388 @@
+"""How a kind of children is owned: order, optional kinds, what is retained, what is replaced."""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+import kopf_runtime as kr
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.errors import DeclarationError
+from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
+from kopf_runtime.declaring.records import Update
+from kopf_runtime.process.engine import Engine
+from kopf_runtime.reporting import readiness
+from kopf_runtime.reporting.events import Recorder
+from runtime.test_data import (
+    CLAIM,
+    FORBIDDEN,
+    KEY,
+    MONITOR,
+    NOT_FOUND,
+    PVC,
+    Past,
+    claim,
+    deceived,
+    deletions,
+    is_ready,
+    so_many,
+    stored,
+    told,
+)  # fmt: skip
+from runtime.widgets import UID, WIDGET, Raw, Widget, edit, widget
+from tests.support.api_server import ApiServer, RefusedError
+from tests.support.running import operating
+from tests.support.waiting import until
+
+NAME = "example.dev/widget-name"
+INVALID = RefusedError(422, "Invalid", "spec: Forbidden: is immutable")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer(WIDGET, PVC, MONITOR).running() as one:
+        yield one
+
+
+def owning(desired: Callable[..., Iterable[Raw]], **owned: Raw) -> Engine:
+    """A controller that owns these kinds, each with what `owns` is told."""
+    kinds = {"claims": PVC, "monitors": MONITOR, "config_maps": CONFIG_MAP, "pods": POD}
+    one = Engine(WIDGET, Widget, lambda _: None)
+    for name, options in owned.items():
+        one.owns(kinds[name], **options)
+    one.desired(desired)
+    return one
+
+
+def child(kind: kr.Kind, thing: Widget, **content: Any) -> Raw:
+    meta = {"name": f"w-{thing.metadata.name}"}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, **content}
+
+
+def both(thing: Widget, _: object) -> Iterable[Raw]:
+    """The one that comes later is planned first."""
+    text = {"text": thing.spec.text}
+    return child(CONFIG_MAP, thing, data=text), child(MONITOR, thing, spec=text)
+
+
+# --- readiness ------------------------------------------------------------------------------------
+
+
+def condition(type_: str, status: Any, **further: str) -> Raw:
+    return {"conditions": [{"type": type_, "status": status, **further}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (None, ""),
+        ("text", ""),
+        ({"observedGeneration": "2", "conditions": {"Ready": "False"}}, ""),
+        (condition("Ready", "True"), ""),
+        (condition("Available", "False"), ""),
+        ({"observedGeneration": 1}, "its status is not up to date yet"),
+        (condition("Ready", "False", message="no disk"), "no disk"),
+        (condition("Ready", "Unknown", reason="Starting"), "Starting"),
+        (condition("Ready", "False"), "its Ready is False"),
+        (condition("Reconciling", "True", message="rolling"), "rolling"),
+        (condition("Reconciling", "False"), ""),
+        (condition("Stalled", "True", message="quota"), "quota"),
+        ({"conditions": ["Ready", {"type": ["Ready"], "status": {}}]}, ""),
+    ],
+)
+def test_a_child_of_any_kind_is_ready_as_kstatus_says(status: Any, why: str) -> None:
+    type_, unready = readiness.of(MONITOR)
+    meta = {"name": "one", "uid": "u", "resourceVersion": "1", "generation": 2}
+
+    thing = msgspec.convert({"metadata": meta, "status": status}, type_)
+
+    assert unready(thing) == why
+
+
+# --- order ----------------------------------------------------------------------------------------
+
+
+def say(server: ApiServer, status: str) -> None:
+    ready = condition("Ready", status)
+    server.edit(MONITOR, CLAIM, lambda raw: raw.update(status=ready))
+
+
+async def test_a_child_comes_after_those_that_are_ready(server: ApiServer) -> None:
+    server.admission = lambda kind, raw: (
+        raw.setdefault("status", condition("Ready", "False")) if kind == MONITOR else None
+    )
+    server.put(WIDGET, widget(text="a"))
+    one = owning(both, config_maps={"after": (MONITOR,)}, monitors={})
+    async with operating(server, one):
+        await until(lambda: told(server).get("reason") == "Waiting")
+        message = told(server)["message"]
+        assert message == "ConfigMap w-one waits for ServiceMonitor w-one: its Ready is False."
+        assert server.get(CONFIG_MAP, CLAIM) is None
+        say(server, "True")
+        await until(lambda: is_ready(server))
+
+        def starts_again(kind: kr.Kind, raw: Raw) -> None:
+            if kind == MONITOR and raw["spec"] == {"text": "b"}:
+                raw["status"] = condition("Ready", "False")
+
+        server.admission = starts_again
+        server.edit(WIDGET, KEY, edit("b"))
+        await until(lambda: told(server).get("reason") == "Waiting")
+        assert stored(server, CONFIG_MAP, CLAIM)["data"] == {"text": "a"}
+        server.admission = lambda *_: None
+        say(server, "True")
+        await until(lambda: stored(server, CONFIG_MAP, CLAIM)["data"] == {"text": "b"})
+        await until(lambda: is_ready(server))
+
+        say(server, "False")  # nothing is due, so nothing waits
+        await until(lambda: told(server).get("reason") == "NotReady")
+
+
+@pytest.mark.parametrize(
+    ("owned", "message"),
+    [
+        ({"config_maps": {"after": (MONITOR,)}}, "after= names ServiceMonitor; declare it with"),
+        (
+            {"config_maps": {"after": (MONITOR,)}, "monitors": {"after": (CONFIG_MAP,)}},
+            "after= is a circle: ",
+        ),
+        ({"config_maps": {"after": (CONFIG_MAP,)}}, "ConfigMap after ConfigMap"),
+    ],
+)
+def test_an_order_that_cannot_be_kept_is_refused(owned: Raw, message: str) -> None:
+    metrics = Metrics("widgets")
+    client = Client("widgets", "1", 5.0, metrics)
+    recorder = Recorder(client, "me", metrics)
+
+    with pytest.raises(DeclarationError, match=message):
+        owning(both, **owned).set_up(client, kr.Settings(), metrics, recorder)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"after": MONITOR}, "use a tuple of kinds"),
+        ({"after": ("monitors",)}, "use a tuple of kinds"),
+        ({"on_surplus": kr.ORPHAN}, "on_surplus=.*: use kr.DELETE or kr.RETAIN"),
+        ({"on_delete": kr.APPLY}, "on_delete=.*: use kr.DELETE or kr.RETAIN"),
+        ({"on_immutable": kr.RETAIN}, "on_immutable=.*: use kr.REFUSE, kr.RECREATE, kr.ORPHAN"),
+        ({"on_immutable": kr.ORPHAN, "update": kr.CREATE}, "is not changed in place"),
+        ({"on_delete": kr.RETAIN, "update": kr.RECREATE}, "it cannot be retained"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(options: Raw, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        owning(both, monitors=options)
+
+
+# --- optional kinds -------------------------------------------------------------------------------
+
+
+async def test_an_optional_kind_is_used_while_it_is_served(server: ApiServer) -> None:
+    server.refuse("GET", "/servicemonitors$", NOT_FOUND, times=float("inf"))
+    server.put(WIDGET, widget())
+    one = owning(both, monitors={"optional": True}, config_maps={"after": (MONITOR,)})
+
+    async with operating(server, one) as operator:
+        await until(lambda: is_ready(server))
+        assert one.unserved() == ([], 1)
+        labels = {"resource": MONITOR.plural, "namespace": ""}
+        assert operator.metric("unserved", **labels) == 0
+        server.answers.clear()
+        await until(lambda: server.get(MONITOR, CLAIM))
+        assert is_ready(server)
+
+
+async def test_an_optional_kind_without_a_right_to_it_is_told(server: ApiServer) -> None:
+    server.refuse("GET", "/servicemonitors$", FORBIDDEN, times=float("inf"))
+    server.put(WIDGET, widget())
+
+    async with operating(server, owning(both, monitors={"optional": True}, config_maps={})):
+        await until(lambda: told(server).get("reason") == "KindNotServed")
+
+
+# --- what is retained -----------------------------------------------------------------------------
+
+
+async def test_what_is_no_longer_wanted_is_retained_and_adopted_again(server: ApiServer) -> None:
+    server.put(WIDGET, widget(text="2"))
+    async with operating(server, owning(so_many, claims={"on_surplus": kr.RETAIN})):
+        await until(lambda: is_ready(server))
+        before = stored(server, PVC, ("ns", "w-1"))
+        server.edit(WIDGET, KEY, edit("1"))
+        await until(lambda: told(server).get("observedGeneration") == 2 and is_ready(server))
+        assert stored(server, PVC, ("ns", "w-1")) == before
+        server.edit(WIDGET, KEY, edit("2"))
+        await until(lambda: told(server).get("observedGeneration") == 3 and is_ready(server))
+
+    assert stored(server, PVC, ("ns", "w-1"))["metadata"]["uid"] == before["metadata"]["uid"]
+    assert deletions(server) == []
+
+
+def notes(raw: Raw) -> dict[str, str]:
+    return raw["metadata"]["annotations"]  # type: ignore[no-any-return]
+
+
+MODES = pytest.mark.parametrize("update", [kr.APPLY, kr.CREATE])
+
+
+@MODES
+async def test_a_retained_child_outlives_its_owner_and_is_the_next_one_s(
+    server: ApiServer, update: Update
+) -> None:
+    one = owning(claim, claims={"on_delete": kr.RETAIN, "update": update})
+    former = server.put(WIDGET, widget(text="1Gi"))
+    async with operating(server, one):
+        await until(lambda: is_ready(server))
+        before = stored(server, PVC, CLAIM)
+        assert "ownerReferences" not in before["metadata"]
+        assert before["metadata"]["annotations"][NAME] == "one"
+        assert before["metadata"]["labels"][UID] == former["metadata"]["uid"]
+
+        server.remove(WIDGET, KEY)
+        server.put(WIDGET, widget("other", text="2Gi"))
+        await until(lambda: told(server, ("ns", "other")).get("status") == "True")
+        assert stored(server, PVC, CLAIM) == before
+
+        again = server.put(WIDGET, widget(text="1Gi"))
+        await until(lambda: is_ready(server))
+        now = stored(server, PVC, CLAIM)
+        assert now["metadata"]["uid"] == before["metadata"]["uid"]
+        assert now["metadata"]["labels"][UID] == again["metadata"]["uid"]
+    assert deletions(server) == []
+
+
+async def test_the_retained_child_of_another_name_is_not_adopted(server: ApiServer) -> None:
+    def shared(thing: Widget, _: object) -> Iterable[Raw]:
+        yield {**child(PVC, thing, spec={}), "metadata": {"name": "data"}}
+
+    server.put(WIDGET, widget())
+    async with operating(server, owning(shared, claims={"on_delete": kr.RETAIN})):
+        await until(lambda: is_ready(server))
+        before = stored(server, PVC, ("ns", "data"))
+        server.remove(WIDGET, KEY)
+        server.put(WIDGET, widget("other"))
+        await until(lambda: told(server, ("ns", "other")).get("reason") == "Conflict")
+    assert stored(server, PVC, ("ns", "data")) == before
+
+
+@MODES
+@pytest.mark.parametrize("name", ["", "another"])
+async def test_a_retained_child_gets_its_owner_s_name_back(
+    server: ApiServer, update: Update, name: str
+) -> None:
+    server.put(WIDGET, widget(text="1Gi"))
+    one = owning(claim, claims={"on_delete": kr.RETAIN, "update": update})
+    async with operating(server, one):
+        await until(lambda: is_ready(server))
+        before = stored(server, PVC, CLAIM)
+
+        def lose(raw: Raw) -> None:
+            del raw["metadata"]["annotations"][NAME]
+            raw["metadata"]["annotations"] |= {NAME: name} if name else {}
+
+        server.edit(PVC, CLAIM, lose)
+        await until(
+            lambda: stored(server, PVC, CLAIM)["metadata"]["annotations"].get(NAME) == "one"
+        )
+    assert stored(server, PVC, CLAIM)["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+async def test_a_child_that_is_to_outlive_its_owner_from_now_on_loses_its_reference(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget(text="1Gi"))
+    async with operating(server, owning(claim, claims={})):
+        await until(lambda: is_ready(server))
+    before = stored(server, PVC, CLAIM)
+
+    async with operating(server, owning(claim, claims={"on_delete": kr.RETAIN})):
+        await until(lambda: NAME in stored(server, PVC, CLAIM)["metadata"]["annotations"])
+    now = stored(server, PVC, CLAIM)
+    assert now["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+async def test_a_retained_child_is_made_again_if_it_is_lost(server: ApiServer) -> None:
+    server.put(WIDGET, widget(text="1Gi"))
+    async with operating(server, owning(claim, claims={"on_delete": kr.RETAIN})):
+        await until(lambda: is_ready(server))
+        server.remove(PVC, CLAIM)
+        await until(lambda: server.get(PVC, CLAIM))
+
+
+# --- what cannot be changed in place --------------------------------------------------------------
+
+
+async def asked(server: ApiServer, method: str) -> list[Raw]:
+    """Record the bodies of the requests of a method."""
+    bodies: list[Raw] = []
+
+    async def answer(request: web.Request) -> None:
+        if request.method == method and "persistentvolumeclaims" in request.path:
+            bodies.append(await request.json())
+
+    server.answers.insert(0, answer)
+    return bodies
+
+
+@pytest.mark.parametrize(
+    ("mode", "policy"), [(kr.RECREATE, "Background"), (kr.ORPHAN, "Orphan")], ids=str
+)
+async def test_what_cannot_be_changed_in_place_is_made_again(
+    server: ApiServer, mode: Any, policy: str
+) -> None:
+    server.put(WIDGET, widget(text="1Gi"))
+    async with operating(server, owning(claim, claims={"on_immutable": mode})):
+        await until(lambda: is_ready(server))
+        before = stored(server, PVC, CLAIM)["metadata"]
+        bodies = await asked(server, "DELETE")
+        server.refuse("PATCH", "claims/w-one$", INVALID)
+        server.edit(WIDGET, KEY, edit("2Gi"))
+        await until(lambda: told(server).get("observedGeneration") == 2 and is_ready(server))
+
+        assert bodies == [{
+            "propagationPolicy": policy,
+            "preconditions": {"uid": before["uid"], "resourceVersion": before["resourceVersion"]},
+        }]  # fmt: skip
+        now = stored(server, PVC, CLAIM)
+        assert now["spec"]["resources"]["requests"]["storage"] == "2Gi"
+        await until(lambda: server.events)
+        why = "the field of the PersistentVolumeClaim cannot be changed in place"
+        why = "a field of the PersistentVolumeClaim cannot be changed in place"
+        await until(lambda: any(why in event["message"] for event in server.events))
+
+
+@pytest.mark.parametrize("mode", [kr.REFUSE, kr.ORPHAN], ids=str)
+async def test_a_change_that_no_new_child_could_have_either_is_told(
+    server: ApiServer, mode: Any
+) -> None:
+    server.put(WIDGET, widget(text="1Gi"))
+    async with operating(server, owning(claim, claims={"on_immutable": mode})):
+        await until(lambda: is_ready(server))
+        before = stored(server, PVC, CLAIM)
+        for method in ("PATCH", "POST"):
+            server.refuse(method, "claims(/w-one)?$", INVALID, times=float("inf"))
+        server.edit(WIDGET, KEY, edit("2Gi"))
+        await until(lambda: told(server).get("reason") == "Invalid")
+    assert stored(server, PVC, CLAIM) == before
+    assert deletions(server) == []
+
+
+async def test_a_stale_view_makes_no_child_again(server: ApiServer) -> None:
+    one = owning(claim, claims={"on_immutable": kr.RECREATE})
+    server.put(WIDGET, widget(text="1Gi"))
+    async with operating(server, one):
+        await until(lambda: is_ready(server))
+        past = Past(server)
+        server.edit(WIDGET, KEY, edit("2Gi"))
+        await until(lambda: told(server).get("observedGeneration") == 2 and is_ready(server))
+    before = stored(server, PVC, CLAIM)
+    server.refuse("PATCH", "claims/w-one$", INVALID)
+
+    await deceived(server, past, owning(claim, claims={"on_immutable": kr.RECREATE}))
+
+    assert stored(server, PVC, CLAIM) == before
+    assert deletions(server) == []
