@@ -8,16 +8,19 @@ your registry, and install the chart with `--set image=…`; it needs two Secret
 
 import json
 import secrets
+import subprocess
 import sys
 from pathlib import Path
 
-from kopf_kit.pack import image
-from kopf_kit.pack.references import pinned
-from kopf_kit.rig import cluster as clusters
-from kopf_kit.rig import command, engine, kind, registry
-from kopf_kit.rig.cluster import Cluster
-from kopf_kit.rig.run import HackError
-from kopf_kit.rig.steps import say, step
+from kopf_kit.testing import (
+    Cluster,
+    HackError,
+    Installed,
+    Kubectl,
+    cluster_up,
+    in_node,
+    push_image,
+)
 
 HERE = Path(__file__).parent
 #: Where it is: with the operator's default settings, the operator finds it there.
@@ -32,39 +35,23 @@ _FOLDER = "/var/lib/booking"
 
 def install(cluster: Cluster) -> None:
     """Build it, install it by Helm with a new token, and wait until it is ready."""
-    if cluster.existing:
-        raise HackError(
-            "the booking service is built for the kind cluster; for yours, push its image to a "
-            f"registry and install the chart {HERE / 'chart'} (--set image=…)"
-        )
-    ref = image.push(
-        image.build(f"{registry.ADDRESS}/flightticket-booking:dev", HERE / "Dockerfile")
+    ref = push_image(cluster, "flightticket-booking", HERE / "Dockerfile")
+    in_node(cluster, "install", "-d", "-m", "777", _FOLDER)
+    apply = (*cluster.kubectl_command, "apply", "-f", "-")  # into two namespaces
+    manifests = json.dumps(_manifests(secrets.token_urlsafe()))
+    subprocess.run(apply, input=manifests, text=True, timeout=90, check=True)  # noqa: S603
+    Installed(Kubectl(cluster, NAMESPACE)).helm(
+        *("upgrade", "--install", RELEASE, str(HERE / "chart"), "--wait", "--timeout=3m"),
+        f"--set-string=image={ref},database.storageClassName={RELEASE}",
     )
-    with step("The booking service, by Helm") as work:
-        _in_node(cluster, "install", "-d", "-m", "777", _FOLDER)
-        apply = (*cluster.kubectl_command, "apply", "-f", "-")
-        work.run(apply, timeout=90, stdin=json.dumps(_manifests(secrets.token_urlsafe())).encode())
-        work.run(
-            [
-                *(*cluster.helm_command, "upgrade", "--install", RELEASE, HERE / "chart"),
-                *("--namespace", NAMESPACE, "--wait", "--timeout=3m"),
-                f"--set-string=image={pinned(ref)},database.storageClassName={RELEASE}",
-            ],
-            timeout=240,
-        )
 
 
 def remove(cluster: Cluster) -> None:
     """Remove it with its database and tokens; the operator's token goes with its namespace."""
-    with step("The booking service: remove") as work:
-        delete = (*cluster.kubectl_command, "delete", "--ignore-not-found", "--timeout=180s")
-        work.run([*delete, "namespace", NAMESPACE], timeout=200)
-        work.run([*delete, "persistentvolume", RELEASE], timeout=200)
-        _in_node(cluster, "rm", "-rf", _FOLDER)
-
-
-def _in_node(cluster: Cluster, *arguments: str) -> None:
-    engine.docker("exec", kind.node(cluster.name), *arguments)
+    delete = ("delete", "--ignore-not-found", "--timeout=180s")
+    for name in (("namespace", NAMESPACE), ("persistentvolume", RELEASE)):
+        Kubectl(cluster, NAMESPACE)(*delete, *name)
+    in_node(cluster, "rm", "-rf", _FOLDER)
 
 
 def _manifests(token: str) -> dict[str, object]:
@@ -98,13 +85,13 @@ def _core(kind_: str, name: str, **metadata: object) -> dict[str, object]:
 
 
 def _main() -> None:
-    cluster = clusters.up()
-    install(cluster)
-    say(
-        f"The booking service runs in the namespace {NAMESPACE}. Install the operator:\n"
-        "  make deploy"
-    )
+    try:
+        install(cluster_up())
+    except HackError as error:
+        sys.exit(f"error: {error}; elsewhere, install the chart in {HERE / 'chart'} yourself")
+    print(f"The booking service runs in the namespace {NAMESPACE}. Install the operator:")
+    print("  make deploy")
 
 
 if __name__ == "__main__":
-    sys.exit(command.execute(_main))
+    _main()

@@ -2,14 +2,16 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from kopf_kit.pack import image
 from kopf_kit.rig import paths
 from kopf_kit.rig.cluster import Cluster
-from kopf_kit.rig.run import CommandError
-from kopf_kit.testing.installed import Kubectl
+from kopf_kit.rig.run import CommandError, HackError
+from kopf_kit.testing import Kubectl, installed, push_image
 
 #: Prints its arguments as JSON; fails with `no` for what is deleted.
 _KUBECTL = """#!/usr/bin/env python3
@@ -42,6 +44,21 @@ def test_a_refusal_is_an_error_unless_it_is_expected(kubectl: Kubectl) -> None:
     assert kubectl.refusal("delete", "pod", "a").endswith("no")
     with pytest.raises(AssertionError, match="get pods was not refused"):
         kubectl.refusal("get", "pods")
+
+
+def test_a_further_image_is_pushed_by_its_digest_for_the_kind_cluster_alone(
+    kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = Path("service/Dockerfile")
+    with pytest.raises(HackError, match="service is built for the kind cluster; for yours, push"):
+        push_image(kubectl.cluster, "service", file)
+    monkeypatch.setattr(image, "build", lambda ref, _: ref)
+    monkeypatch.setattr(image, "push", lambda ref: ref)
+    monkeypatch.setattr(installed, "pinned", lambda ref: f"{ref}@sha256:1")
+
+    pushed = push_image(replace(kubectl.cluster, registry="here:5000"), "service", file)
+
+    assert pushed == "here:5000/service:dev@sha256:1"
 
 
 def test_an_operator_that_somebody_else_installed_is_taken_as_it_is(tmp_path: Path) -> None:

@@ -9,9 +9,7 @@ from http.client import HTTPConnection
 from typing import Any
 
 import pytest
-from kopf_kit.commands import crd
-from kopf_kit.rig.cluster import Cluster
-from kopf_kit.testing.installed import HOME, Installed, Kubectl
+from kopf_kit.testing import Cluster, Installed, Kubectl
 
 from booking import install as booking
 
@@ -21,7 +19,7 @@ WAIT = "--timeout=300s"
 @pytest.fixture(scope="session")
 def helm_options(e2e_cluster: Cluster) -> Iterator[tuple[str, ...]]:
     """Have the booking service in the cluster before the operator is installed, and after it."""
-    _let_go(Kubectl(e2e_cluster, HOME))
+    _let_go(Kubectl(e2e_cluster, "default"))
     booking.remove(e2e_cluster)
     booking.install(e2e_cluster)
     yield ("--set=networkPolicy.enabled=true",)
@@ -37,10 +35,11 @@ def token(request: pytest.FixtureRequest) -> None:
 
 def _let_go(kubectl: Kubectl) -> None:
     """Take their finalizers from the FlightTickets of an interrupted run."""
-    if crd.is_there(kubectl.cluster):
-        for ticket in kubectl.get("ft")["items"]:
-            free = '--patch={"metadata":{"finalizers":null}}'
-            kubectl("patch", "--type=merge", free, "--", "ft", ticket["metadata"]["name"])
+    if kubectl("get", "crd", "flighttickets.flights.com", "--ignore-not-found"):
+        for ticket in kubectl.get("ft", "--all-namespaces")["items"]:
+            meta, free = ticket["metadata"], '--patch={"metadata":{"finalizers":null}}'
+            where = ("--namespace", meta["namespace"], "ft", meta["name"])
+            kubectl("patch", "--type=merge", free, *where)
 
 
 class BookingService:

@@ -12,8 +12,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # a name that is Any cannot be subclassed in strict code
+    from kopf_kit.rig.cluster import Cluster as Cluster
+    from kopf_kit.rig.run import HackError as HackError
     from kopf_kit.testing import calls as calls
     from kopf_kit.testing.cluster import Cluster as ApiServer  # noqa: F401
+    from kopf_kit.testing.installed import Installed as Installed
+    from kopf_kit.testing.installed import Kubectl as Kubectl
+    from kopf_kit.testing.installed import cluster_up as cluster_up
+    from kopf_kit.testing.installed import in_node as in_node
+    from kopf_kit.testing.installed import push_image as push_image
     from kopf_kit.testing.process import Operator as Operator
     from kopf_kit.testing.proxy import Proxy as Faults  # noqa: F401
     from kopf_kit.testing.subject import Parent as Parent
@@ -22,14 +29,21 @@ if TYPE_CHECKING:  # a name that is Any cannot be subclassed in strict code
 
 _NAMES = {
     "ApiServer": "cluster:Cluster",
+    "Cluster": "installed:Cluster",
     "Faults": "proxy:Proxy",
+    "HackError": "installed:HackError",
+    "Installed": "installed:Installed",
     "Kind": "subject:Kind",
+    "Kubectl": "installed:Kubectl",
     "Operator": "process:Operator",
     "Parent": "subject:Parent",
     "Plain": "plain:Plain",
     "Subject": "subject:Subject",
     "World": "world:World",
     "calls": "calls:",
+    "cluster_up": "installed:cluster_up",
+    "in_node": "installed:in_node",
+    "push_image": "installed:push_image",
 }
 __all__ = list(_NAMES)
 

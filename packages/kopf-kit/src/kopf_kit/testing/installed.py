@@ -4,13 +4,17 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kopf_kit.commands import crd, deploy, operators
-from kopf_kit.pack import nested
+from kopf_kit.pack import image, nested
 from kopf_kit.pack.project import PROJECT
+from kopf_kit.pack.references import pinned
+from kopf_kit.rig import cluster as clusters
+from kopf_kit.rig import engine, kind
 from kopf_kit.rig.cluster import Cluster
-from kopf_kit.rig.run import CommandError, output
+from kopf_kit.rig.run import CommandError, HackError, output
 
 #: Seconds that a command may take; kubectl's own waits are shorter.
 TIMEOUT = 400.0
@@ -74,6 +78,29 @@ class Installed:
         """Return the log of the operator's Pods."""
         selector = f"--selector=app.kubernetes.io/name={PROJECT.name}"
         return self.kubectl("logs", selector, "--tail=-1", "--ignore-errors")
+
+
+def cluster_up() -> Cluster:
+    """Return the cluster of `kopf-kit deploy`; create it if there is none."""
+    return clusters.up()
+
+
+def push_image(cluster: Cluster, name: str, dockerfile: Path) -> str:
+    """Build a further image, such as that of a service which the operator calls, and push it.
+
+    Return the name by which the kind cluster pulls it, with its digest.
+    """
+    if cluster.registry is None:
+        raise HackError(
+            f"{name} is built for the kind cluster; for yours, push the image of {dockerfile} to a "
+            "registry that it pulls from"
+        )
+    return pinned(image.push(image.build(f"{cluster.registry}/{name}:dev", dockerfile)))
+
+
+def in_node(cluster: Cluster, *command: str) -> None:
+    """Run a command in the node of the kind cluster, such as to make a folder for a volume."""
+    engine.docker("exec", kind.node(cluster.name), *command)
 
 
 @contextmanager
