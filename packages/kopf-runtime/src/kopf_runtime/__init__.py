@@ -19,7 +19,7 @@ from kopf_runtime.declaring.declaration import (
     custom_resource,
     rules,
 )
-from kopf_runtime.declaring.errors import ApiError, RetryError, describe_error
+from kopf_runtime.declaring.errors import ApiError, RetryError, Wait, describe_error
 from kopf_runtime.declaring.given import Child, Client, Owner
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import Conditioned, Object, ObjectMeta, Resource
@@ -72,6 +72,7 @@ __all__ = [
     "Settings",
     "Status",
     "Trouble",
+    "Wait",
     "at_least",
     "boolean",
     "custom_resource",

@@ -53,8 +53,8 @@ def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any
     """Return the new status of an object, given the former one; raise `ValueError`."""
     whole = Condition("Ready", now.ready, now.reason, now.message)
     ours = {one.type: one for one in (*now.conditions, whole)}
-    fields = msgspec.to_builtins(now.fields, str_keys=True, order="deterministic")
-    if len(ours) <= len(now.conditions) or "conditions" in fields:
+    fields = merged(former, now.fields)
+    if len(ours) <= len(now.conditions) or fields.get("conditions") != former.get("conditions"):
         raise ValueError(
             "each condition needs a type of its own, other than Ready; return conditions in "
             "kr.Status(conditions=…), not in fields"
@@ -71,11 +71,16 @@ def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any
     before = {c["type"]: c for c in listed if c["type"] in ours}
     mine = [_condition(before.get(name, {}), generation, one) for name, one in ours.items()]
     return {
-        **{name: value for name, value in former.items() if name not in fields},
-        **_stored(fields),
+        **fields,
         "observedGeneration": generation,
         "conditions": [*others, *mine],
     }
+
+
+def merged(former: dict[str, Any], fields: Struct | dict[str, Any]) -> dict[str, Any]:
+    """Return a status with these fields of the author's; None removes one."""
+    given = msgspec.to_builtins(fields, str_keys=True, order="deterministic")
+    return {**{name: part for name, part in former.items() if name not in given}, **_stored(given)}
 
 
 def _stored(value: Any) -> Any:

@@ -4,11 +4,13 @@ One class serves all of them, so that an author learns it once. What a function 
 not there: to use it is an error that says so.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Generic, TypeVar
 
 import aiohttp
+import msgspec
+from msgspec import Struct
 
 from kopf_runtime.declaring.given import Child
 from kopf_runtime.declaring.kinds import Kind
@@ -16,13 +18,15 @@ from kopf_runtime.declaring.kinds import Kind
 _UNKNOWN = object()
 #: Which functions are given what not all of them are.
 _GIVEN = {
-    "now": "sync, finalize and status",
-    "children": "sync, finalize and status",
-    "grandchildren": "sync, finalize and status",
-    "session": "sync and finalize",
+    **dict.fromkeys(
+        ("now", "children", "grandchildren", "stored"),
+        "sync, check, finalize, status and a stepwise desired",
+    ),
+    **dict.fromkeys(("session", "leads", "record"), "sync, check and finalize"),
 }
 
 S = TypeVar("S", covariant=True)
+T = TypeVar("T")
 
 
 def unknown() -> Any:
@@ -41,12 +45,20 @@ class Context(Generic[S]):
     now: float = field(default_factory=unknown)
     #: The result of `sync`, or None before it has returned.
     outcome: Any = None
+    #: The result of `check`, or None before it has returned.
+    checked: Any = None
     #: The children that exist, in the order in which `desired` has them.
     children: Sequence[Child] = field(default_factory=unknown)
     #: The objects of the kinds declared by `watches`, by kind, in the order of their names.
     grandchildren: Mapping[Kind, Sequence[Child]] = field(default_factory=unknown)
     #: A session for external APIs, without credentials of the cluster.
     session: aiohttp.ClientSession = field(default_factory=unknown)
+    #: The status as stored in the API server; `last` returns it with its type.
+    stored: Mapping[str, Any] = field(default_factory=unknown)
+    #: Whether this replica leads.
+    leads: Callable[[], bool] = field(default_factory=unknown)
+    #: Stores these fields of the status at once; with them, the next process knows what was begun.
+    record: Callable[[Struct | dict[str, Any]], Awaitable[None]] = field(default_factory=unknown)
 
     def __post_init__(self) -> None:
         """Leave out what is not given."""
@@ -58,6 +70,14 @@ class Context(Generic[S]):
         """Say why something is not there."""
         given = f": only {_GIVEN[name]} get it" if name in _GIVEN else ""
         raise AttributeError(f"there is no context.{name} here{given}")
+
+    def last(self, type_: type[T]) -> T:
+        """Return the status as stored, as an instance of the class that declares its fields.
+
+        Raise `msgspec.ValidationError` if it is none; each field of the class needs a default.
+        """
+        theirs = self.stored.keys() - {"conditions", "observedGeneration"}
+        return msgspec.convert({name: self.stored[name] for name in theirs}, type_)
 
     @property
     def child(self) -> Child | None:

@@ -86,6 +86,18 @@ class RetryError(Exception):
         self.told = False
 
 
+class Wait(Exception):  # noqa: N818 (it is no error: an author raises it to wait)
+    """Leave the children as they are, and say why in the condition; raise it from your functions.
+
+    Raise it in `desired`, `sync` or `check`. `after` is the number of seconds after which it is
+    looked at again, at the latest; by default that is left to the next change.
+    """
+
+    def __init__(self, reason: str, message: str, after: float | None = None) -> None:
+        super().__init__(f"{reason}: {message}")
+        self.reason, self.message, self.after = reason, message, after
+
+
 #: Seconds of the first and of the longest pause after a failed request to the API server.
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.2, 30.0
 

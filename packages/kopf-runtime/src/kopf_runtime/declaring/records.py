@@ -11,8 +11,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from kopf_runtime.declaring.errors import Wait
 from kopf_runtime.declaring.kinds import Key, Kind
-from kopf_runtime.declaring.objects import Object
+from kopf_runtime.declaring.objects import Object, Resource
 
 #: The label with the operator's name; watches select children by it.
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -85,13 +86,12 @@ class Wanted(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """The result of an author's `sync`."""
+    """The result of an author's `sync` or `check`."""
 
     value: Any
-    #: When it returned, by the event loop's clock.
+    #: When it returned, and when it is called again, by the event loop's clock.
     at: float
-    #: Whether the object's labels or annotations have changed since.
-    outdated: bool = False
+    due: float
 
 
 class Owner(Struct, frozen=True):
@@ -109,11 +109,15 @@ class Owner(Struct, frozen=True):
     view: Any
     wanted: tuple[Wanted, ...]
     #: Why its children cannot be planned; empty if they can.
-    problem: str
+    problem: str | Wait
     #: A hash of its labels and annotations, whose changes do not raise the generation.
     labels: int
     #: The result of the author's `sync`; None while it is unknown.
     outcome: Outcome | None = None
+    #: The result of the author's `check`; None while it is unknown.
+    checked: Outcome | None = None
+    #: The object itself without its status, if its children are planned at each reconcile.
+    thing: Resource | None = None
     controller_uid: str = ""
 
     @property

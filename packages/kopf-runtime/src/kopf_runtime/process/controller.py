@@ -7,7 +7,7 @@ coroutines, `sync` and `finalize`, manage resources outside the cluster.
 import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from kopf_runtime.declaring import given
 from kopf_runtime.declaring.conditions import Status
@@ -17,7 +17,7 @@ from kopf_runtime.declaring.records import Fate, Owned, Update
 from kopf_runtime.reporting import readiness
 from kopf_runtime.reporting import status as statuses
 from kopf_runtime.reporting.status import Observed
-from kopf_runtime.working.external import Call
+from kopf_runtime.working.external import Call, Every
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,6 +50,8 @@ class Controller:
         self._finalize: Call | None = None
         self._gone: Callable[[Key], object] | None = None
         self._gauges: dict[str, tuple[str, Callable[[given.Owner], float | None]]] = {}
+        self._checking: Call | None = None
+        self._stepwise = False
 
     def owns(
         self, kind: Kind, type_: type[Object] | None = None, *, update: Update = Update.APPLY,
@@ -115,13 +117,23 @@ class Controller:
         if kind in declared:
             raise ValueError(f"{kind.kind} is declared twice for {self.kind.kind}; do it once")
 
-    def desired(self, function: F) -> F:
+    @overload
+    def desired(self, function: F) -> F: ...
+    @overload
+    def desired(self, *, stepwise: bool) -> Callable[[F], F]: ...
+    def desired(self, function: F | None = None, *, stepwise: bool = False) -> Any:
         """Register the function that returns the children's manifests for an object and a context.
 
         It must be pure, and sees no status. The runtime adds labels, owner reference and namespace.
+        With `stepwise`, it is called at each reconcile, and its context has all that is seen: it
+        returns the next step to what is wanted, so it must keep the children that are to stay.
         """
-        self._desired = function
-        return function
+
+        def register(function: F) -> F:
+            self._desired, self._stepwise = function, stepwise
+            return function
+
+        return register if function is None else register(function)
 
     def status(self, function: F) -> F:
         """Register the function that computes an object's status (`Observed` -> `Status`)."""
@@ -154,18 +166,39 @@ class Controller:
             raise ValueError(f"the gauge {name} is declared twice for {self.kind.kind}; do it once")
         self._gauges[name] = meaning, value
 
-    def sync(self, *, every: float = 300.0, timeout: float = 30.0) -> Callable[[F], F]:
+    def sync(
+        self, *, every: Every = 300.0, on: Sequence[Kind] = (), timeout: float = 30.0
+    ) -> Callable[[F], F]:
         """Register the coroutine that brings external resources in line with an object.
 
         Its arguments are the object and a `Context`. Its result is kept in memory; it is the
         `outcome` in the context of `desired` and `status`. It is called whenever the object's
-        spec, labels or annotations change, after a restart, and each `every` seconds. If it raises,
-        or takes longer than `timeout` seconds, it is retried; `RetryError(…, after=…)` says when.
+        spec, labels or annotations change, after a restart, each `every` seconds (or as many as a
+        function of the object and the context returns), and soon after a child or a grandchild of
+        a kind in `on` has changed, at most once a second. If it raises, or takes longer than
+        `timeout` seconds, it is retried; `RetryError(…, after=…)` says when. It may be called twice
+        for the same state, so it must check before it creates anything.
         It may be called twice for the same state, so it must check before it creates anything.
         """
 
         def register(function: F) -> F:
-            self._sync = Call(function, timeout, every)
+            self._sync = Call(function, "SyncFailed", timeout, every, tuple(on))
+            return function
+
+        return register
+
+    def check(
+        self, *, every: Every, on: Sequence[Kind] = (), timeout: float = 30.0
+    ) -> Callable[[F], F]:
+        """Register the coroutine that looks at what the children provide, such as by HTTP.
+
+        It is called as `sync` is, but after the children are in place, ready or not. Its result is
+        `checked` in the context of `desired` and `status`; if it changes, the children are planned
+        again.
+        """
+
+        def register(function: F) -> F:
+            self._checking = Call(function, "CheckFailed", timeout, every, tuple(on))
             return function
 
         return register
@@ -178,7 +211,7 @@ class Controller:
         """
 
         def register(function: F) -> F:
-            self._finalize = Call(function, timeout)
+            self._finalize = Call(function, "CleanupFailed", timeout)
             return function
 
         return register

@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from msgspec.structs import replace
+
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.fence import only_while
 from kopf_runtime.cluster.metrics import Metrics
@@ -53,6 +55,12 @@ class Engine(Controller):
                 "register one with @controller.desired"
             )
         order = self._order()
+        for call in (self._sync, self._checking):
+            for kind in call.on if call is not None else ():
+                if kind not in self.owned and kind not in self.watched:
+                    raise DeclarationError(
+                        f"on={kind.kind}: a {self.kind.kind} neither owns nor watches that kind"
+                    )
         self._client, self.settings = client, settings
         self._vanished: dict[Key, str] = {}  # uids of objects that `gone` has to be told
         for name, (meaning, value) in self._gauges.items():
@@ -69,8 +77,10 @@ class Engine(Controller):
             pass_on=bool(self.watched),
         )  # fmt: skip
         self._selection = Selection(client, metrics, settings.namespace_selector, self._turned)
-        syncs = self._sync is not None
-        reader = Reader(marks, self.kind, self._project, templates, self._wanted, syncs=syncs)
+        self._templates = templates
+        reader = Reader(
+            marks, self.kind, self._project, templates, self._wanted, late=self._plans_late
+        )
         self.owners: Source[Owner] = Source(
             client, self.kind, self.type, reader.owner, self._owner_changed,
             lambda left_out: self._add(left_out.key), metrics, selected=self._selection.has,
@@ -96,16 +106,27 @@ class Engine(Controller):
             self.owners, *self.children.values(), *self.grandchildren.values(),
             *self._selection.sources,
         ]  # fmt: skip
-        observer = Observer(client, lambda: self.settings, self.children, self.grandchildren)
-        applier = Applier(client, templates, marks, self.owners, self.children, self._pace)
+        self._observer = observer = Observer(
+            client, lambda: self.settings, self.children, self.grandchildren
+        )
+        applier = Applier(
+            client, templates, marks, self.owners, self.children, self._pace, self._planned
+        )
         self._external = External(
-            client, self.owners, templates, observer, marks.finalizer, self._sync, self._finalize
+            client,
+            self.owners,
+            observer,
+            marks.finalizer,
+            self._sync,
+            self._finalize,
+            self._checking,
         )
         self._reporter = StatusReporter(client, self.owners, observer, recorder, self._status)
         self._reconciler = Reconciler(
             client, self.owners, self.children, self.owned, self.watched, applier, self._pace,
             self._external, self._reporter, order, self.why_unserved, self._why_missing,
             lambda key: self.queue.progress(key),  # which is made below
+            self._planned,
         )  # fmt: skip
         workers = self._workers or settings.workers
         self.queue = WorkQueue(self.kind.plural, self._reconcile, workers, metrics)
@@ -193,8 +214,26 @@ class Engine(Controller):
         """Close what is open."""
         await self._external.close()
 
-    def _children_desired(self, thing: Any, outcome: Any) -> Iterable[dict[str, Any]]:
-        return self._desired(thing, Context(self.settings, outcome=outcome))
+    @property
+    def _plans_late(self) -> bool:
+        """Whether children depend on more than the object, and are planned at each reconcile."""
+        return self._stepwise or self._sync is not None or self._checking is not None
+
+    def _planned(self, owner: Owner) -> Owner:
+        """Return an object with its children, planned with all that is known now if need be."""
+        if owner.thing is None:
+            return owner
+        seen = self._observer
+        given = seen.given(owner, seen.children(owner)) if self._stepwise else seen.results(owner)
+        wanted, problem = self._templates.plan(owner.thing, Context(**given))
+        owner = replace(owner, wanted=wanted, problem=problem)
+        self.owners.cache.put(owner)
+        return owner
+
+    def _children_desired(
+        self, thing: Any, context: Context[Any] | None
+    ) -> Iterable[dict[str, Any]]:
+        return self._desired(thing, context or Context(self.settings))
 
     def _values(
         self, name: str, value: Callable[[Owner], float | None]
@@ -257,7 +296,9 @@ class Engine(Controller):
         return next((one for one in wanted if one.key == key and one.kind == kind), None)
 
     def _owner_changed(self, record: Owner | None, known: Owner | None) -> None:
-        if record is not None and known is not None and self._reporter.is_own_write(record, known):
+        # A stepwise plan may depend on the status that was just written.
+        written = not self._stepwise and self._reporter.is_own_write
+        if written and record is not None and known is not None and written(record, known):
             return
         told = self._gone is not None and self.queue.running
         if told and known is not None and (record is None or record.uid != known.uid):
@@ -282,6 +323,7 @@ class Engine(Controller):
     def _grandchild_changed(self, record: Child | None, known: Child | None) -> None:
         for child in (record, known):
             if child is not None and (parent := self._parent(child)) is not None:
+                self._external.outdate(parent, child.kind)
                 self._add(parent, child.key[0])
 
     def _parent(self, child: Child) -> Key | None:

@@ -8,7 +8,7 @@ that, so their object is written once instead of twice.
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,9 @@ class Observed(Context[Any]):
     children: Sequence[given.Child] = ()
     grandchildren: Mapping[Kind, Sequence[given.Child]] = field(default_factory=dict)
     session: aiohttp.ClientSession = field(init=False, default_factory=unknown)
+    stored: Mapping[str, Any] = field(default_factory=dict)
+    leads: Callable[[], bool] = field(init=False, default_factory=unknown)
+    record: Callable[..., Awaitable[None]] = field(init=False, default_factory=unknown)
     #: Why the runtime cannot take the next step, or None.
     trouble: Trouble | None = None
     #: Which children are not ready, and why, such as `Job load: it has not completed yet`.

@@ -44,6 +44,15 @@ class StopError(Exception):
         self.paused = paused
 
 
+class WaitingError(StopError):
+    """An author's function waits: nothing is done for the children."""
+
+
+def waiting(reason: str, message: str, again: float) -> WaitingError:
+    """Return the error for an object whose author waits."""
+    return WaitingError(Trouble(reason, message), RetryError(message, pause=again), paused=True)
+
+
 def _stop(reason: str, message: str, again: float, *, final: bool = False) -> StopError:
     """Return the error for a trouble; a final one is also reported by an Event."""
     retry = RetryError(message, pause=again)

@@ -35,13 +35,21 @@ class Observer:
         every = (child for source in self._children.values() for child in _sorted(source, owner))
         return *wanted, *(child for child in every if (child.kind, child.key) not in known)
 
+    def results(self, owner: Owner) -> dict[str, Any]:
+        """Return what every function gets: the settings, and what the external calls returned."""
+        return {
+            "settings": self._settings(),
+            "outcome": owner.outcome.value if owner.outcome is not None else None,
+            "checked": owner.checked.value if owner.checked is not None else None,
+        }
+
     def given(self, owner: Owner, children: Sequence[Child]) -> dict[str, Any]:
         """Return what a `Context` of an object with these children consists of."""
         # Anybody may label an object as a grandchild, but only where they may create one.
         places = {owner.key[0], *(child.key[0] for child in children)}
         return {
-            "settings": self._settings(), "now": self._client.now(), "children": children,
-            "outcome": owner.outcome.value if owner.outcome is not None else None,
+            "now": self._client.now(), "children": children,
+            "stored": owner.status, **self.results(owner),
             "grandchildren": {
                 kind: [one for one in _sorted(source, owner) if one.key[0] in places]
                 for kind, source in self._grandchildren.items()

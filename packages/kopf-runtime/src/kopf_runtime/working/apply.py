@@ -5,6 +5,7 @@ a stale event cannot make us act twice.
 """
 
 import logging
+from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import urlencode
 
@@ -39,8 +40,9 @@ class Applier:
 
     def __init__(
         self, client: Client, templates: Templates, marks: Marks, owners: Source[Owner],
-        children: dict[Kind, Source[Child]], pace: Pace,
+        children: dict[Kind, Source[Child]], pace: Pace, planned: Callable[[Owner], Owner],
     ) -> None:  # fmt: skip
+        self._planned = planned
         self._client, self._templates, self._marks = client, templates, marks
         self._owners, self._children, self._pace = owners, children, pace
         # Strict: a field that the API server drops would look as if somebody had taken it away.
@@ -215,9 +217,13 @@ class Applier:
 
     async def _made_again(self, owner: Owner, wanted: Wanted, update: Update) -> bytes:
         """Return a manifest that was not kept, created again from the object itself."""
+        if owner.thing is not None:  # its plan depends on more, which may have changed
+            self._planned(owner)
+            if (body := self._templates.body(wanted)) is not None:
+                return body
+            raise RetryError(f"the plan for {wanted} changed meanwhile")
         if (fetched := await self._owners.fetch(owner.key)) is not None:
-            value = owner.outcome.value if owner.outcome is not None else None
-            planned, _ = self._templates.plan(fetched[1], value)
+            planned, _ = self._templates.plan(fetched[1])
             if update is Update.CREATE:  # it may be random, as a password is
                 same = (one for one in planned if (one.kind, one.key) == (wanted.kind, wanted.key))
                 wanted = next(same, wanted)
@@ -226,7 +232,7 @@ class Applier:
         if fetched is not None and fetched[0].state == owner.state:
             raise invalid_plan(
                 f"the plan has another {wanted} each time it is made; it must depend on nothing "
-                "but the object, the settings and what sync returned"
+                "but the object and the settings"
             )
         raise RetryError(f"the {self._owners.kind.kind} was edited meanwhile")
 

@@ -7,27 +7,30 @@ matter what queues the object meanwhile. Nothing external may be left behind, so
 """
 
 import asyncio
+import dataclasses
 import inspect
 import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import aiohttp
+from msgspec import Struct
 from msgspec.structs import replace
 
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
 from kopf_runtime.cluster.fence import Request
+from kopf_runtime.declaring.conditions import difference, merged
 from kopf_runtime.declaring.context import Context
-from kopf_runtime.declaring.errors import ApiError, Backoff, RetryError, describe_error
-from kopf_runtime.declaring.kinds import Key
+from kopf_runtime.declaring.errors import ApiError, Backoff, RetryError, Wait, describe_error
+from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.records import Outcome, Owner
-from kopf_runtime.reporting.troubles import StopError, finalizer_refused, outside_failed
+from kopf_runtime.reporting.troubles import StopError, finalizer_refused, outside_failed, waiting
 from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.source import Source
-from kopf_runtime.working.templates import Templates
 
 logger = logging.getLogger(__name__)
 
@@ -39,25 +42,48 @@ PATIENCE = 240.0
 ATTEMPTS = 5
 
 
+#: Seconds between two calls because of a child's change.
+SOONEST = 1.0
+#: Seconds until the next call, or a function of the object and the context that returns them.
+Every = float | Callable[[Any, Any], float]
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """An author's coroutine function; it gets the object and a `Context`."""
 
     function: Callable[[Any, Context[Any]], Awaitable[Any]]
+    #: The condition's reason if it fails.
+    reason: str
     #: Its timeout in seconds.
     timeout: float
-    #: Seconds after which it is called again even if nothing has changed.
-    every: float = float("inf")
+    #: After how long it is called again even if nothing has changed.
+    every: Every = float("inf")
+    #: The kinds of children and grandchildren whose changes have it called again.
+    on: tuple[Kind, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a function or a time that cannot work, as soon as it is declared."""
-        name = getattr(self.function, "__name__", str(self.function))
         if not inspect.iscoroutinefunction(self.function):
-            raise TypeError(f"{name} must be a coroutine function: write `async def {name}`")
+            raise TypeError(f"{self} must be a coroutine function: write `async def {self}`")
         if not 0 < self.timeout <= PATIENCE:
-            raise ValueError(f"the timeout of {name} must be at most {PATIENCE:g} seconds")
-        if not self.every > 0:  # nor NaN
-            raise ValueError(f"the time between two calls of {name} must be above 0 seconds")
+            raise ValueError(f"the timeout of {self} must be at most {PATIENCE:g} seconds")
+        if not callable(self.every):
+            self._checked(self.every)
+
+    def __str__(self) -> str:
+        """Return the name of the function."""
+        return getattr(self.function, "__name__", repr(self.function))
+
+    def _checked(self, seconds: float) -> float:
+        if not seconds > 0:  # nor NaN
+            raise ValueError(f"the time between two calls of {self} must be above 0 seconds")
+        return seconds
+
+    def period(self, thing: Resource, context: Context[Any]) -> float:
+        """Return the seconds until the next call; raise `ValueError`."""
+        every = self.every
+        return self._checked(every(thing, context) if callable(every) else every)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +91,34 @@ class _Failed:
     """A failed call for an object, which waits for its retry."""
 
     uid: str
-    call: Call
     #: The generation that has to wait; None if every generation has to.
     generation: int | None
-    backoff: Backoff
+    #: The backoff of its retries; None if nothing failed, and the author waits.
+    backoff: Backoff | None
+    at: float
     until: float
-    message: str
+    #: Returns the error to report, given the seconds that remain.
+    stop: Callable[[float], StopError]
+
+
+class _StaleError(RetryError):
+    """Somebody else changed the object, so nothing was recorded."""
 
 
 class External:
     """Calls external APIs for the objects of one kind."""
 
     def __init__(
-        self, client: Client, owners: Source[Owner], templates: Templates, observer: Observer,
-        finalizer: str, sync: Call | None, finalize: Call | None,
+        self, client: Client, owners: Source[Owner], observer: Observer, finalizer: str,
+        sync: Call | None, finalize: Call | None, check: Call | None,
     ) -> None:  # fmt: skip
-        self._client, self._owners, self._templates = client, owners, templates
-        self._observer, self._finalizer = observer, finalizer
-        self._sync, self._finalize = sync, finalize
-        self._failed: dict[Key, _Failed] = {}
+        self._client, self._owners, self._observer = client, owners, observer
+        self._finalizer, self._finalize = finalizer, finalize
+        # The calls by the field of an owner that has their results.
+        calls = {"outcome": sync, "checked": check}
+        self._calls = {field: call for field, call in calls.items() if call is not None}
+        self._failed: dict[tuple[Key, str], _Failed] = {}
+        self._news: set[tuple[Key, str]] = set()
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -93,7 +128,9 @@ class External:
 
     def forget(self, key: Key) -> None:
         """Forget an object that is gone."""
-        self._failed.pop(key, None)
+        for call in filter(None, (*self._calls.values(), self._finalize)):
+            self._failed.pop((key, call.reason), None)
+            self._news.discard((key, call.reason))
 
     def invalidate(self, namespace: str | None = None) -> None:
         """Forget the results of a namespace, or all if it is None: others may have changed them."""
@@ -101,21 +138,37 @@ class External:
             self._failed.clear()
         for owner in list(self._owners.cache.within(namespace)):
             self.forget(owner.key)
-            if owner.outcome is not None:
-                self._owners.cache.put(replace(owner, outcome=None, wanted=(), problem=""))
+            if owner.outcome is not None or owner.checked is not None:
+                fresh = replace(owner, outcome=None, checked=None, wanted=(), problem="")
+                self._owners.cache.put(fresh)
 
-    def is_planned(self, owner: Owner) -> bool:
-        """Return whether the children of an object have been planned."""
-        return self._sync is None or owner.outcome is not None
+    def outdate(self, key: Key, kind: Kind) -> None:
+        """Have the functions called again that depend on a kind of which an object has changed."""
+        for call in self._calls.values():
+            if kind not in call.on:
+                continue
+            self._news.add(at := (key, call.reason))
+            if (failed := self._failed.get(at)) is not None and failed.backoff is None:
+                until = min(failed.until, failed.at + SOONEST)
+                self._failed[at] = dataclasses.replace(failed, until=until)
+
+    def may_plan(self, owner: Owner) -> bool:
+        """Return whether what the plan needs is known."""
+        return "outcome" not in self._calls or owner.outcome is not None
 
     def due(self, key: Key) -> float | None:
-        """Return the seconds until the next `sync` of an object, or None if none is scheduled."""
+        """Return the seconds until the next call for an object, or None if none is scheduled."""
+        waits = (self._due(key, field) for field in self._calls)
+        return min((seconds for seconds in waits if seconds is not None), default=None)
+
+    def _due(self, key: Key, field: str) -> float | None:
         owner = self._owners.cache.get(key)
-        if self._sync is None or owner is None or owner.outcome is None:
+        result: Outcome | None = getattr(owner, field, None)
+        if result is None:
             return None
-        if owner.outcome.outdated:
-            return 0.0
-        return max(0.0, owner.outcome.at + self._sync.every - _now())
+        news = (key, self._calls[field].reason) in self._news
+        due = min(result.due, result.at + SOONEST) if news else result.due
+        return max(0.0, due - _now())
 
     # --- steps --------------------------------------------------------------------------------
 
@@ -125,21 +178,30 @@ class External:
             await self._set_finalizers(owner, lambda former: [*former, self._finalizer])
 
     async def sync(self, owner: Owner) -> None:
-        """Call `sync` if the object changed or the interval is over, and plan with its result."""
-        if self._sync is None or self.due(owner.key):  # called before, and not due yet
-            return
+        """Call `sync` if the object changed or its time has come."""
+        await self._look(owner, "outcome")
+
+    async def check(self, owner: Owner) -> bool:
+        """Call `check` as `sync` is called; return whether its result is another than before."""
+        return await self._look(owner, "checked")
+
+    async def _look(self, owner: Owner, field: str) -> bool:
+        call = self._calls.get(field)
+        if call is None or self._due(owner.key, field):  # called before, and not due yet
+            return False
         thing = await self._get(owner)
         if thing is None or thing.metadata.generation != owner.generation:
             raise RetryError("it changed meanwhile")
-        value = await self._call(self._sync, owner, thing, "SyncFailed")
-        wanted, problem = self._templates.plan(thing, value)
+        self._news.discard((owner.key, call.reason))
+        value, every = await self._call(call, owner, thing, field)
         known = self._owners.cache.get(owner.key)
         if known is None or known.state != owner.state:
             raise RetryError("it changed meanwhile")
         # Objects that a start has called together do not stay together.
-        early = random.uniform(0.0, 0.1) * min(self._sync.every, 3600.0)  # noqa: S311
-        outcome = Outcome(value, _now() - early)
-        self._owners.cache.put(replace(known, outcome=outcome, wanted=wanted, problem=problem))
+        early, at = random.uniform(0.0, 0.1) * min(every, 3600.0), _now()  # noqa: S311
+        former, result = getattr(known, field), Outcome(value, at, at + every - early)
+        self._owners.cache.put(replace(known, **{field: result}))
+        return former is None or bool(former.value != value)
 
     def needs_cleanup(self, owner: Owner) -> bool:
         """Return whether an object that is being deleted waits for `finalize`."""
@@ -150,7 +212,7 @@ class External:
         thing = await self._get(owner)
         if thing is not None and self._finalize is not None:
             hint = f" To give up, remove its finalizer {self._finalizer}."
-            await self._call(self._finalize, owner, thing, "CleanupFailed", hint)
+            await self._call(self._finalize, owner, thing, hint=hint)
             await self._set_finalizers(
                 owner, lambda former: [one for one in former if one != self._finalizer]
             )
@@ -158,32 +220,69 @@ class External:
     # --- calls --------------------------------------------------------------------------------
 
     async def _call(
-        self, call: Call, owner: Owner, thing: Resource, reason: str, hint: str = ""
-    ) -> Any:
+        self, call: Call, owner: Owner, thing: Resource, field: str = "", hint: str = ""
+    ) -> tuple[Any, float]:
+        """Return what a function returns, and the seconds until its next call."""
         failed = self._former(call, owner)
         waiting = (None, owner.generation)
         if failed is not None and failed.generation in waiting and failed.until > _now():
-            raise outside_failed(reason, failed.message, failed.until - _now())
-        given = self._observer.given(owner, self._observer.children(owner))
-        context = Context(session=self._open(), **given)
+            raise failed.stop(failed.until - _now())
+        given = self._observer.given(owner, self._observer.children(owner)) | {
+            "session": self._open(), "stored": thing.status, "leads": self._client.may_write,
+            "record": self._recorder(owner, thing),
+        }  # fmt: skip
         try:
             async with asyncio.timeout(call.timeout):
-                value = await call.function(thing, context)
-        except ApiError:  # from a request to the cluster, or from the fence
+                value = await call.function(thing, Context(**given))
+            every = call.period(thing, Context(**given | ({field: value} if field else {})))
+        except (ApiError, _StaleError):  # from a request to the cluster, or from the fence
             raise
+        except Wait as wait:
+            raise self._waits(wait, call, owner) from wait
         except asyncio.CancelledError as error:
             if (task := asyncio.current_task()) is None or task.cancelling():
                 raise
             stray = RuntimeError("it awaited a task that was cancelled")
-            raise self._failure(stray, call, owner, reason, hint) from error
+            raise self._failure(stray, call, owner, hint) from error
         except Exception as error:
-            raise self._failure(error, call, owner, reason, hint) from error
-        self._failed.pop(owner.key, None)
-        return value
+            raise self._failure(error, call, owner, hint) from error
+        self._failed.pop((owner.key, call.reason), None)
+        return value, every
 
-    def _failure(
-        self, error: Exception, call: Call, owner: Owner, reason: str, hint: str
-    ) -> StopError:
+    def _recorder(
+        self, owner: Owner, thing: Resource
+    ) -> Callable[[Struct | dict[str, Any]], Awaitable[None]]:
+        """Return the function that stores fields of the status of an object as it was read."""
+        version, status = thing.metadata.resource_version, thing.status
+
+        async def record(fields: Struct | dict[str, Any]) -> None:
+            nonlocal version, status
+            wanted = merged(status, fields)
+            body = {"metadata": {"resourceVersion": version}, "status": difference(status, wanted)}
+            path = self._owners.kind.at(owner.key, "status")
+            try:
+                raw = await self._client.request("PATCH", path, body, content_type=MERGE_PATCH)
+            except ApiError as error:
+                if error.status != 409:
+                    raise
+                raise _StaleError("it changed before anything was recorded") from error
+            stored = self._owners.learn(raw)
+            version, status = str(stored.version), stored.status
+            if lost := sorted(k for k in wanted if status.get(k) != wanted[k]):
+                raise TypeError(f"the API server does not keep these fields of the status: {lost}")
+
+        return record
+
+    def _waits(self, wait: Wait, call: Call, owner: Owner) -> StopError:
+        """Remember that a function waits: nothing but a change or the time has it called again."""
+        every = MAX_PAUSE_SECONDS if callable(call.every) else min(call.every, MAX_PAUSE_SECONDS)
+        again = every if wait.after is None else wait.after
+        stop = partial(waiting, wait.reason, wait.message)
+        failed = _Failed(owner.uid, owner.generation, None, now := _now(), now + again, stop)
+        self._failed[owner.key, call.reason] = failed
+        return stop(again)
+
+    def _failure(self, error: Exception, call: Call, owner: Owner, hint: str) -> StopError:
         """Remember a failed call, and double the pause before the next one."""
         message = f"{type(error).__name__}: {describe_error(error)}"
         after = 0.0
@@ -192,23 +291,22 @@ class External:
         elif isinstance(error, TimeoutError):
             message = f"There was no answer within {call.timeout:g} s."
         elif not isinstance(error, aiohttp.ClientError):
-            logger.exception("%s", reason)
+            logger.exception("%s", call.reason)
         former = self._former(call, owner)
-        backoff = (
-            Backoff(MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS) if former is None else former.backoff
-        )
+        backoff = former.backoff if former is not None else None
+        backoff = backoff or Backoff(MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS)
         wait = max(after, backoff.next())
-        message = message[:800] + hint  # a condition has room for 1,024 characters
+        # A condition has room for 1,024 characters.
+        stop = partial(outside_failed, call.reason, message[:800] + hint)
         generation = None if after else owner.generation
-        until = _now() + wait
-        self._failed[owner.key] = _Failed(owner.uid, call, generation, backoff, until, message)
-        return outside_failed(reason, message, wait)
+        failed = _Failed(owner.uid, generation, backoff, now := _now(), now + wait, stop)
+        self._failed[owner.key, call.reason] = failed
+        return stop(wait)
 
     def _former(self, call: Call, owner: Owner) -> _Failed | None:
         """Return the last failure of this call for this object, or None."""
-        failed = self._failed.get(owner.key)
-        same = failed is not None and (failed.uid, failed.call) == (owner.uid, call)
-        return failed if same else None
+        failed = self._failed.get((owner.key, call.reason))
+        return failed if failed is not None and failed.uid == owner.uid else None
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:

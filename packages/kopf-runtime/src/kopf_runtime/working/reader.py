@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, ObjectMeta, Resource, number, seconds, shared
-from kopf_runtime.declaring.records import Child, Owned, Owner, Wanted
+from kopf_runtime.declaring.records import Child, Outcome, Owned, Owner, Wanted
 from kopf_runtime.working.fields import Ownership
 from kopf_runtime.working.templates import Marks, Templates
 
@@ -22,15 +22,15 @@ _LONGEST_NAME, _LONGEST_UID, _MOST_FINALIZERS = 253, 64, 8
 class Reader:
     """Creates the records of one kind and of its children.
 
-    `wanted` returns a child as its parent wants it, or None. With `syncs`, the wanted children are
-    unknown until `sync` has returned.
+    `wanted` returns a child as its parent wants it, or None. With `late`, the children are planned
+    at each reconcile, and the object is kept for that.
     """
 
     def __init__(
         self, marks: Marks, kind: Kind, project: Callable[[Any], Any], templates: Templates,
-        wanted: Callable[[Key, Kind, Key], Wanted | None], *, syncs: bool = False,
+        wanted: Callable[[Key, Kind, Key], Wanted | None], *, late: bool = False,
     ) -> None:  # fmt: skip
-        self._syncs = syncs
+        self._late = late
         self._marks, self._kind, self._project = marks, kind, project
         self._templates, self._wanted = templates, wanted
         self._ownership = Ownership(marks.manager)
@@ -39,26 +39,28 @@ class Reader:
         """Return the record of an object."""
         meta = thing.metadata
         labels = hash((_items(meta.labels), _items(meta.annotations)))
-        outcome, problem = None, ""
-        wanted: tuple[Wanted, ...] = ()
-        if known is not None and known.state == (meta.uid, meta.generation, labels):
-            view, outcome = known.view, known.outcome
-            wanted, problem = known.wanted, known.problem
-        else:
-            view = self._project(thing)
-            if meta.deletion_timestamp is None and not self._syncs:
-                wanted, problem = self._templates.plan(thing)
-            elif (
-                known is not None
-                and known.outcome is not None
-                and ((known.uid, known.generation) == (meta.uid, meta.generation))
-            ):  # keep its children until `sync` has returned again
-                outcome = replace(known.outcome, outdated=True)
-                wanted, problem = known.wanted, known.problem
-        return Owner(
+        record = Owner(
             known.key if known is not None else meta.key, meta.uid, meta.version, meta.generation,
             meta.deletion_timestamp is not None, self._finalizers(meta), shared(thing.status),
-            view, wanted, problem, labels, outcome,
+            None, (), "", labels,
+        )  # fmt: skip
+        if known is not None and known.state == record.state:
+            same = "view", "wanted", "problem", "outcome", "checked", "thing"
+            return replace(record, **{name: getattr(known, name) for name in same})
+        record = replace(record, view=self._project(thing))
+        if not self._late:
+            if record.deleting:
+                return record
+            wanted, problem = self._templates.plan(thing)
+            return replace(record, wanted=wanted, problem=problem)
+        kept = replace(thing, status={}, metadata=replace(meta, managed_fields=None))
+        record = replace(record, thing=kept)
+        if known is None or (known.uid, known.generation) != (record.uid, record.generation):
+            return record
+        # Its children stay as they are until it is reconciled, and `sync` is called then.
+        return replace(
+            record, wanted=known.wanted, problem=known.problem,
+            outcome=_outdated(known.outcome), checked=_outdated(known.checked),
         )  # fmt: skip
 
     def child(self, owned: Owned) -> Callable[[Object, Child | None], Child]:
@@ -135,6 +137,10 @@ class Reader:
         if wanted is None or wanted.template != template:
             return None
         return not self._ownership.intact(meta.managed_fields, uid, wanted.shape)
+
+
+def _outdated(outcome: Outcome | None) -> Outcome | None:
+    return replace(outcome, due=0.0) if outcome is not None else None
 
 
 def _name(text: str) -> str:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.fence import only_while
-from kopf_runtime.declaring.errors import ApiError, RetryError
+from kopf_runtime.declaring.errors import MAX_RETRY_SECONDS, ApiError, RetryError, Wait
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import UnreadableError
 from kopf_runtime.declaring.records import Child, Fate, Owned, Owner, Plan, Step, Update, Wanted
@@ -40,7 +40,9 @@ class Reconciler:
         external: External, reporter: StatusReporter, order: Mapping[Kind, int],
         why_unserved: Callable[[str], str],
         why_missing: Callable[[Kind, str], str], progress: Callable[[Key], None],
+        planned: Callable[[Owner], Owner],
     ) -> None:  # fmt: skip
+        self._planned = planned
         self._client, self._owners, self._children = client, owners, children
         self._owned, self._watched, self._applier, self._pace = owned, watched, applier, pace
         self._external, self._reporter, self._order = external, reporter, order
@@ -68,8 +70,9 @@ class Reconciler:
                 return await self._end(owner)
             await self._work(owner)
         except (ApiError, UnreadableError, StopError) as error:
-            return await self._reporter.stopped(owner, error)
-        waits = [await self._reporter.well(owner), self._external.due(key)]
+            waits = [await self._reporter.stopped(owner, error), self._external.due(key) or None]
+        else:
+            waits = [await self._reporter.well(owner), self._external.due(key)]
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
     def forget(self, key: Key) -> None:
@@ -87,20 +90,33 @@ class Reconciler:
         return await self._reporter.report(owner.key, Trouble("Terminating", text))
 
     async def _work(self, owner: Owner) -> None:
-        """Reconcile an object: first its external resources, then its children."""
+        """Reconcile an object: first its external resources, then its children, then its check."""
         await self._external.ensure_finalizer(owner)
         failed: Exception | None = None
         try:
             await self._external.sync(owner)
+        except troubles.WaitingError:
+            raise
         except StopError as error:
             failed = error  # the previous result, if any, still determines the children
-        owner = self._owners.cache.get(owner.key) or owner
-        if self._external.is_planned(owner):
-            if owner.problem:
-                raise troubles.invalid_plan(owner.problem)
-            await self._steps(owner)
+        await self._take_steps(owner)
         if failed is not None:
             raise failed
+        if await self._external.check(owner):
+            await self._take_steps(owner)
+
+    async def _take_steps(self, owner: Owner) -> None:
+        """Plan the children of an object, if they can be planned, and take a step for each."""
+        owner = self._owners.cache.get(owner.key) or owner
+        if not self._external.may_plan(owner):
+            return
+        owner = self._planned(owner)
+        if isinstance(wait := owner.problem, Wait):
+            after = MAX_RETRY_SECONDS if wait.after is None else wait.after
+            raise troubles.waiting(wait.reason, wait.message, after)
+        if owner.problem:
+            raise troubles.invalid_plan(str(owner.problem))
+        await self._steps(owner)
 
     async def _steps(self, owner: Owner) -> None:
         """Take a step for each wanted child, then delete those that are no longer wanted.

@@ -16,6 +16,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from kopf_runtime.declaring.context import Context
+from kopf_runtime.declaring.errors import Wait
 from kopf_runtime.declaring.kinds import SECRET, Key, Kind
 from kopf_runtime.declaring.objects import Object, ObjectMeta, Resource
 from kopf_runtime.declaring.parsers import DNS_LABEL
@@ -29,8 +31,9 @@ KEPT = 4 * 1024 * 1024
 #: Children that one object may have.
 MAX_CHILDREN = 1000
 
-#: Returns the manifests of the children that an object should have, given what `sync` returned.
-Desired = Callable[[Any, Any], Iterable[dict[str, Any]]]
+#: Returns the manifests of the children that an object should have. The context is None where they
+#: depend on nothing but the object and the settings.
+Desired = Callable[[Any, Context[Any] | None], Iterable[dict[str, Any]]]
 
 _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
@@ -97,22 +100,26 @@ class Templates:
         self._kept: OrderedDict[tuple[Kind, Key, str], bytes] = OrderedDict()
         self._size = 0
 
-    def plan(self, thing: Object, outcome: Any = None) -> tuple[tuple[Wanted, ...], str]:
+    def plan(
+        self, thing: Object, context: Context[Any] | None = None
+    ) -> tuple[tuple[Wanted, ...], str | Wait]:
         """Return the wanted children of an object, or why they cannot be planned."""
         try:
-            return self.make(thing, outcome), ""
+            return self.make(thing, context), ""
         except PlanError as error:
             return (), str(error)
+        except Wait as wait:
+            return (), wait
 
-    def make(self, thing: Object, outcome: Any = None) -> tuple[Wanted, ...]:
-        """Return the wanted children of an object; raise `PlanError`."""
+    def make(self, thing: Object, context: Context[Any] | None = None) -> tuple[Wanted, ...]:
+        """Return the wanted children of an object; raise `PlanError` or `Wait`."""
         meta = thing.metadata
         try:
             if isinstance(thing, Resource):  # a change of its status does not plan again
                 thing = replace(thing, status={})
-            desired = self._desired(thing, outcome)  # may be endless
+            desired = self._desired(thing, context)  # may be endless
             manifests = list(islice(desired, MAX_CHILDREN + 1))
-        except PlanError:
+        except (PlanError, Wait):
             raise
         except Exception as error:
             logger.exception("The plan for %s/%s failed", *meta.key)
