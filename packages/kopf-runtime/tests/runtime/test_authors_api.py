@@ -1,0 +1,347 @@
+"""What an author of more than a Deployment relies on: steps, waiting, intent, and looks outside."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterable
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+
+import kopf_runtime as kr
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.declaring.errors import DeclarationError
+from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
+from kopf_runtime.process.engine import Engine
+from kopf_runtime.reporting.events import Recorder
+from runtime import widgets
+from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
+from tests.support.api_server import ApiServer
+from tests.support.running import connected, operating
+from tests.support.waiting import until
+
+KEY, CHILD = ("ns", "one"), ("ns", "w-one")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer(WIDGET).running() as one:
+        yield one
+
+
+class ConfigMap(kr.Object):
+    data: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Progress(kr.Fields, frozen=True):
+    """The fields of the status."""
+
+    begun: str = ""
+    member_count: int = 0
+
+
+def config_map(name: str, text: str = "") -> Raw:
+    meta = {"name": name}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"text": text}}
+
+
+def counted(number: int, raw: Raw) -> None:
+    raw["data"]["number"] = str(number)
+
+
+def told(server: ApiServer) -> tuple[Any, Any]:
+    condition = ready(server.get(WIDGET, KEY))
+    return condition.get("reason"), condition.get("message")
+
+
+def text(server: ApiServer) -> Any:
+    return (server.get(CONFIG_MAP, CHILD) or {"data": {}})["data"].get("text")
+
+
+# --- planning at each reconcile -------------------------------------------------------------------
+
+
+async def test_a_stepwise_plan_takes_its_next_step_once_a_child_has_changed(
+    server: ApiServer,
+) -> None:
+    one = Engine(WIDGET, Widget, lambda _: None)
+    one.owns(CONFIG_MAP, ConfigMap, project=lambda child: child.data.get("formed"))
+
+    @one.desired(stepwise=True)
+    def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        yield config_map("first")
+        if context.children and context.children[0].view:
+            yield config_map("second")
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+        assert server.get(CONFIG_MAP, ("ns", "second")) is None
+
+        server.edit(CONFIG_MAP, ("ns", "first"), lambda raw: raw["data"].update(formed="yes"))
+
+        await until(lambda: server.get(CONFIG_MAP, ("ns", "second")))
+    async with operating(server, one):  # a restart loses nothing of it
+        await asyncio.sleep(0.3)
+        assert server.get(CONFIG_MAP, ("ns", "second"))
+
+
+async def test_a_stepwise_plan_goes_on_after_its_own_status(server: ApiServer) -> None:
+    one = widgets.controller()
+
+    @one.desired(stepwise=True)
+    def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        members = context.last(Progress).member_count
+        yield from (config_map(f"member-{number}") for number in range(min(3, members + 1)))
+
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        return kr.Status(True, "Formed", "So many.", Progress(member_count=len(seen.children)))
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: server.get(CONFIG_MAP, ("ns", "member-2")))
+
+
+async def test_a_plan_that_is_not_stepwise_is_told_that_it_may_not_see_children(
+    server: ApiServer,
+) -> None:
+    one = widgets.controller(lambda _, context: [config_map(c.key[1]) for c in context.children])
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: told(server)[0] == "InvalidPlan")
+    assert "and a stepwise desired get it" in told(server)[1]
+
+
+# --- Wait -----------------------------------------------------------------------------------------
+
+
+async def test_while_an_author_waits_children_stay_as_they_are(server: ApiServer) -> None:
+    def desired(thing: Widget, _: object) -> Iterable[Raw]:
+        if thing.spec.text == "wait":
+            raise kr.Wait("HostnameTaken", "Another has it.")
+        yield config_map("w-one", thing.spec.text)
+
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(desired)):
+        await until(lambda: text(server) == "hello")
+
+        server.edit(WIDGET, KEY, edit("wait"))
+        await until(lambda: told(server) == ("HostnameTaken", "Another has it."))
+        assert text(server) == "hello"
+
+        server.edit(WIDGET, KEY, edit("bye"))
+        await until(lambda: text(server) == "bye")
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+
+
+async def test_an_author_who_waits_is_asked_again_after_the_time_that_was_said(
+    server: ApiServer,
+) -> None:
+    one, calls = widgets.controller(), list[int]()
+
+    @one.desired(stepwise=True)
+    def desired(thing: Widget, _: object) -> Iterable[Raw]:
+        calls.append(1)
+        if len(calls) < 4:
+            raise kr.Wait("QuorumLost", "Members come back.", after=0.2)
+        return widgets.config_map(thing)
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: text(server) == "hello")
+
+
+async def test_while_sync_waits_nothing_is_done_until_the_object_changes(server: ApiServer) -> None:
+    one, calls = widgets.controller(), list[str]()
+
+    @one.sync()
+    async def sync(thing: Widget, _: object) -> None:
+        calls.append(thing.spec.text)
+        if thing.spec.text == "wait":
+            raise kr.Wait("NoDatabase", "Its database is not there.")
+
+    server.put(WIDGET, widget(text="wait"))
+    async with operating(server, one):
+        await until(lambda: told(server) == ("NoDatabase", "Its database is not there."))
+        server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(finalizers=["a.b/c"]))
+        await asyncio.sleep(0.3)
+        assert (calls, text(server)) == (["wait"], None)
+
+        server.edit(WIDGET, KEY, edit("go"))
+        await until(lambda: text(server) == "go")
+
+
+# --- intent ---------------------------------------------------------------------------------------
+
+
+async def test_killed_between_record_and_the_external_call_the_next_process_knows_the_intent(
+    server: ApiServer,
+) -> None:
+    seen, outside = list[Progress](), list[str]()
+
+    def controller(call: Callable[[], Any]) -> Engine:
+        one = widgets.controller()
+
+        @one.sync()
+        async def sync(thing: Widget, context: kr.Context[Any]) -> str:
+            seen.append(last := context.last(Progress))
+            if not last.begun:
+                await context.record(Progress(begun=f"member of {thing.metadata.name}"))
+            return str(await call())
+
+        return one
+
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    async def called() -> str:
+        outside.append("called")
+        return "fine"
+
+    server.put(WIDGET, widget())
+    async with operating(server, controller(never)):
+        await until(lambda: (server.get(WIDGET, KEY) or {}).get("status"))
+    assert not outside
+
+    async with operating(server, controller(called)):
+        await until(lambda: text(server) == "hello")
+    assert seen == [Progress(), Progress(begun="member of one")]
+    assert (server.get(WIDGET, KEY) or {})["status"]["begun"] == "member of one"  # and it stays
+
+
+async def test_what_changed_meanwhile_is_read_again_before_anything_is_done_outside(
+    server: ApiServer,
+) -> None:
+    one, outside = widgets.controller(), list[str]()
+
+    @one.sync()
+    async def sync(_: Widget, context: kr.Context[Any]) -> None:
+        if not context.stored.get("theirs"):
+            server.edit(WIDGET, KEY, lambda raw: raw.update(status={"theirs": "first"}))
+        await context.record(Progress(begun="now"))
+        outside.append(context.stored["theirs"])
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+    assert outside == ["first"]
+    assert not any(event["reason"] == "SyncFailed" for event in server.events)
+
+
+# --- when sync is called again --------------------------------------------------------------------
+
+
+async def test_a_change_of_a_child_calls_sync_again_at_most_once_a_second(
+    server: ApiServer,
+) -> None:
+    one, calls = widgets.controller(), list[float]()
+
+    @one.sync(every=3600, on=[CONFIG_MAP])
+    async def sync(*_: Any) -> None:
+        calls.append(asyncio.get_running_loop().time())
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: text(server) == "hello")
+        for number in range(20):
+            server.edit(CONFIG_MAP, CHILD, partial(counted, number))
+            await asyncio.sleep(0.02)
+
+        await until(lambda: len(calls) >= 2)
+        await asyncio.sleep(0.3)
+    assert all(later - earlier >= 0.99 for earlier, later in itertools.pairwise(calls))
+
+
+async def test_the_outcome_may_say_how_soon_sync_is_called_again(server: ApiServer) -> None:
+    one, calls = widgets.controller(), list[int]()
+
+    def every(_: Widget, context: kr.Context[Any]) -> float:
+        return 0.1 if context.outcome < 3 else 3600
+
+    @one.sync(every=every)
+    async def sync(*_: Any) -> int:
+        calls.append(1)
+        return len(calls)
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: len(calls) == 3)
+        await asyncio.sleep(0.3)
+    assert len(calls) == 3
+
+
+async def test_a_time_that_cannot_be_meant_is_told(server: ApiServer) -> None:
+    one = widgets.controller()
+
+    @one.sync(every=lambda *_: 0)
+    async def sync(*_: Any) -> None:
+        pass
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: told(server)[0] == "SyncFailed")
+    assert told(server)[1].startswith(
+        "ValueError: the time between two calls of sync must be above 0 seconds"
+    )
+
+
+async def test_a_kind_that_is_not_watched_cannot_call_sync(server: ApiServer) -> None:
+    one = widgets.controller()
+
+    @one.sync(on=[POD])
+    async def sync(*_: Any) -> None:
+        pass
+
+    async with connected(server) as client:
+        metrics = Metrics("tester")
+        with pytest.raises(DeclarationError, match="on=Pod: a Widget neither owns nor watches"):
+            one.set_up(client, kr.Settings(), metrics, Recorder(client, "one", metrics))
+
+
+# --- check ----------------------------------------------------------------------------------------
+
+
+async def test_a_check_finds_the_children_in_place_and_the_plan_follows_its_result(
+    server: ApiServer,
+) -> None:
+    def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        yield config_map("w-one", f"{thing.spec.text} {context.checked}")
+
+    one, found = widgets.controller(desired), list[list[str]]()
+
+    @one.check(every=3600)
+    async def check(_: Widget, context: kr.Context[Any]) -> str:
+        found.append([child.key[1] for child in context.children])
+        return "answers"
+
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        return kr.Status(True, "Checked", str(seen.checked))
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: told(server) == ("Checked", "answers"))
+        await until(lambda: text(server) == "hello answers")
+    assert found == [["w-one"]]
+
+
+async def test_a_check_that_fails_is_told_and_the_children_stay(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 0.05)
+    one, down = widgets.controller(), [True]
+
+    @one.check(every=3600)
+    async def check(*_: Any) -> None:
+        if down:
+            raise kr.RetryError("It does not answer.")
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: told(server) == ("CheckFailed", "It does not answer."))
+        assert text(server) == "hello"
+
+        down.clear()
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
