@@ -145,7 +145,8 @@ class External:
     def outdate(self, key: Key, kind: Kind) -> None:
         """Have the functions called again that depend on a kind of which an object has changed."""
         for call in self._calls.values():
-            if kind not in call.on:
+            # Anybody may make an object that names an owner which does not exist.
+            if kind not in call.on or self._owners.cache.get(key) is None:
                 continue
             self._news.add(at := (key, call.reason))
             if (failed := self._failed.get(at)) is not None and failed.backoff is None:
