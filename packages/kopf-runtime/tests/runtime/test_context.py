@@ -12,7 +12,9 @@ import kopf_runtime as kr
 def test_what_a_function_does_not_get_is_an_error_that_says_which_functions_do() -> None:
     context = kr.Context[kr.Settings](kr.Settings())
 
-    with pytest.raises(AttributeError, match=r"no context\.session here: only sync and finalize"):
+    with pytest.raises(
+        AttributeError, match=r"no context\.session here: only sync, check and finalize"
+    ):
         context.session  # noqa: B018
     with pytest.raises(AttributeError, match=r"no context\.chidlren here$"):
         context.chidlren  # noqa: B018
