@@ -48,7 +48,7 @@ class WaitingError(StopError):
     """An author's function waits: nothing is done for the children."""
 
 
-def waiting(reason: str, message: str, again: float) -> WaitingError:
+def author_waits(reason: str, message: str, again: float) -> WaitingError:
     """Return the error for an object whose author waits."""
     return WaitingError(Trouble(reason, message), RetryError(message, pause=again), paused=True)
 

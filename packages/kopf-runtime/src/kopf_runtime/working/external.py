@@ -28,7 +28,12 @@ from kopf_runtime.declaring.errors import ApiError, Backoff, RetryError, Wait, d
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.records import Outcome, Owner
-from kopf_runtime.reporting.troubles import StopError, finalizer_refused, outside_failed, waiting
+from kopf_runtime.reporting.troubles import (
+    StopError,
+    author_waits,
+    finalizer_refused,
+    outside_failed,
+)
 from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.source import Source
 
@@ -278,7 +283,7 @@ class External:
         """Remember that a function waits: nothing but a change or the time has it called again."""
         every = MAX_PAUSE_SECONDS if callable(call.every) else min(call.every, MAX_PAUSE_SECONDS)
         again = every if wait.after is None else wait.after
-        stop = partial(waiting, wait.reason, wait.message)
+        stop = partial(author_waits, wait.reason, wait.message)
         failed = _Failed(owner.uid, owner.generation, None, now := _now(), now + again, stop)
         self._failed[owner.key, call.reason] = failed
         return stop(again)

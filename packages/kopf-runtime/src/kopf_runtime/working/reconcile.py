@@ -113,7 +113,7 @@ class Reconciler:
         owner = self._planned(owner)
         if isinstance(wait := owner.problem, Wait):
             after = MAX_RETRY_SECONDS if wait.after is None else wait.after
-            raise troubles.waiting(wait.reason, wait.message, after)
+            raise troubles.author_waits(wait.reason, wait.message, after)
         if owner.problem:
             raise troubles.invalid_plan(str(owner.problem))
         await self._steps(owner)
