@@ -17,11 +17,12 @@ from kopf_runtime.declaring.errors import ApiError, Backoff
 from kopf_runtime.declaring.kinds import Key
 from kopf_runtime.declaring.objects import Page, number, parse
 
-#: Objects per page, as in client-go. For each page, the API server counts what is left: fewer would
-#: cost it time, and more would cost memory here.
-PAGE = 500
-#: The most bytes of a page: of large objects, fewer are requested.
-MOST_BYTES = 8_000_000
+#: Objects of the first page, as in client-go. For each page, the API server counts what is left, so
+#: the next ones are larger, as long as they come in time.
+PAGE, GROWTH = 500, 1.2
+#: Target size of a page in bytes, and the most: a page of large objects could use up all memory, so
+#: one with more is given up, and a smaller one is requested.
+PAGE_BYTES, MOST_BYTES = 2_000_000, 8_000_000
 #: Seconds for which a page that fails is asked for again before the list begins at the first one.
 PATIENCE = 60.0
 #: HTTP statuses that mean that a path is not served: the namespace, the rights or the kind is gone.
@@ -54,7 +55,7 @@ class Lister:
 
     async def version(self) -> int:
         """Return the API server's current resource version; raise `ApiError`."""
-        _, version = await self._page({**self.query, "limit": "1"})
+        _, version, _ = await self._page({**self.query, "limit": "1"})
         return version
 
     async def pages(self) -> AsyncGenerator[tuple[Page, int], None]:
@@ -65,19 +66,20 @@ class Lister:
         coming = asyncio.ensure_future(self._patiently(self.query))
         try:
             while True:
-                page, version = await coming
+                page, version, size = await coming
                 if more := page.metadata.continue_:
+                    fits = max(1, len(page.items or ())) * PAGE_BYTES // size
+                    self._limit = max(1, min(int(self._limit * GROWTH) + 1, fits))
                     query = {**self.query, "continue": more}
                     coming = asyncio.ensure_future(self._patiently(query))
                 yield page, version
                 if not more:
-                    self._limit = min(PAGE, 2 * self._limit)
                     return
         finally:
             coming.cancel()
             await asyncio.gather(coming, return_exceptions=True)
 
-    async def _patiently(self, query: dict[str, str]) -> tuple[Page, int]:
+    async def _patiently(self, query: dict[str, str]) -> tuple[Page, int, int]:
         """Return a page; ask again for one that fails, if it is not the first.
 
         A page that is too large, or does not come in time, is followed by smaller ones.
@@ -97,13 +99,13 @@ class Lister:
                     raise
                 await asyncio.sleep(max(error.after, backoff.next()))
 
-    async def _page(self, query: dict[str, str]) -> tuple[Page, int]:
-        """Return a page of a list, and its version."""
+    async def _page(self, query: dict[str, str]) -> tuple[Page, int, int]:
+        """Return a page of a list, its version, and its size in bytes."""
         most = MOST_BYTES if query["limit"] != "1" else None  # one object may have any size
         payload = await self._client.request("GET", self._path, query=urlencode(query), most=most)
         try:
             page = parse(_PAGE, payload)
-            return page, number(page.metadata.resource_version)
+            return page, number(page.metadata.resource_version), len(payload)
         except (msgspec.MsgspecError, ValueError) as error:
             raise ApiError("GET", self._path, 0, "BadAnswer", str(error)) from error
 
