@@ -4,6 +4,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -381,6 +382,34 @@ async def test_an_outcome_that_no_request_can_carry_is_told_and_not_asked_for_ag
         await until(lambda: told(server).get("reason") == "InvalidPlan")
     assert "ConfigMap w-one is not JSON" in told(server)["message"]
     assert calls.count(2) == 1
+
+
+@pytest.mark.parametrize("timeout", [0.1, 60.0], ids=["too long", "this replica stops"])
+async def test_a_sync_that_catches_its_cancellation_holds_nobody_up(
+    server: ApiServer, timeout: float, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """Who waited for it would keep the Lease, and the next leader would wait, too."""
+    monkeypatch.setattr("kopf_runtime.working.external.ENDING", 0.1)
+    called, released = asyncio.Event(), asyncio.Event()
+    one = widgets.controller()
+
+    @one.sync(timeout=timeout)
+    async def stubborn(*_: Any) -> None:
+        called.set()
+        while not released.is_set():
+            with suppress(asyncio.CancelledError):
+                await released.wait()
+
+    server.put(WIDGET, widget())
+    try:
+        async with asyncio.timeout(10):
+            async with operating(server, one):
+                await called.wait()
+                if timeout < 1:
+                    await until(lambda: "no answer within" in told(server).get("message", ""))
+    finally:
+        released.set()
+    assert "goes on though it was cancelled" in caplog.text
 
 
 async def test_a_sync_that_awaits_what_was_cancelled_has_failed(

@@ -673,3 +673,21 @@ async def test_a_reconcile_that_gets_on_is_not_stuck_however_many_children_it_ha
 
         assert one.queue.longest_running() <= time.monotonic() - posts[0] - 0.25
         go_on[1].set()
+
+
+@pytest.mark.parametrize(
+    ("finalizer", "held"),
+    [
+        ("foregroundDeletion", "the garbage collector, which deletes what it owns first, holds it"),
+        ("orphan", "the garbage collector, which sets free what it owns first, holds it"),
+        ("example.com/hold", "example.com/hold holds it"),
+    ],
+)
+async def test_who_holds_an_object_is_told(server: ApiServer, finalizer: str, held: str) -> None:
+    """The finalizers of the garbage collector have no owner that a user could ask."""
+    server.put(WIDGET, widget(finalizers=[finalizer]))
+    async with operating(server, widgets.controller()):
+        await until(lambda: told(server).get("status") == "True")
+        server.delete(WIDGET, KEY)
+        await until(lambda: told(server).get("reason") == "Terminating")
+    assert told(server)["message"] == f"The Widget is being deleted; {held}."

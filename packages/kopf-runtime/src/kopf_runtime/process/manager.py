@@ -36,6 +36,7 @@ from kopf_runtime.process.engine import Engine
 from kopf_runtime.process.lease import Election
 from kopf_runtime.reporting import logs
 from kopf_runtime.reporting.events import Recorder
+from kopf_runtime.working.external import ending
 
 logger = logging.getLogger(__name__)
 
@@ -305,7 +306,7 @@ class Manager(Generic[S]):
         while True:
             began, after = time.monotonic(), 0.0
             try:
-                return await function(self.client, settings)
+                return await ending(function(self.client, settings))
             except asyncio.CancelledError:
                 if (task := asyncio.current_task()) is None or task.cancelling():
                     raise

@@ -353,5 +353,5 @@ def why_unready(child: Child) -> str:
     """Return why a child is not ready; its own status may not say that it is about to go."""
     if not child.deleting:
         return child.unready
-    held = f"; {', '.join(child.finalizers)} holds it" if child.finalizers else ""
+    held = f"; {troubles.holding(child.finalizers)} holds it" if child.finalizers else ""
     return f"it is being deleted{held}"

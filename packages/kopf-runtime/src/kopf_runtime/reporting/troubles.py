@@ -4,6 +4,7 @@
 Both are reported in the object's condition and an Event, and end in a `RetryError`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kopf_runtime.declaring.errors import ApiError, RetryError
@@ -16,6 +17,12 @@ CONFLICT = 5.0
 OVERDUE = 30.0
 #: Minimum seconds before a retry of an invalid plan, and of one that waits for another child.
 INVALID = 60.0
+COLLECTOR = "the garbage collector"
+#: The finalizers of `kubectl delete --cascade=foreground` and `--cascade=orphan`, in words.
+COLLECTING = {
+    "foregroundDeletion": f"{COLLECTOR}, which deletes what it owns first,",
+    "orphan": f"{COLLECTOR}, which sets free what it owns first,",
+}
 #: The reason of what only waits for another child.
 WAITING = "Waiting"
 
@@ -94,6 +101,11 @@ def finalizer_refused(word: str, finalizer: str) -> StopError:
         "be cleaned up outside the cluster; exempt it from the webhook or policy that does so"
     )
     return _stop("AdmissionChanged", text, CONFLICT, final=True)
+
+
+def holding(finalizers: Sequence[str]) -> str:
+    """Return who holds an object that is being deleted; two finalizers are Kubernetes' own."""
+    return ", ".join(COLLECTING.get(one, one) for one in finalizers) or COLLECTOR
 
 
 def contradicted(reason: str, message: str) -> StopError:

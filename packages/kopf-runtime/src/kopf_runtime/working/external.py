@@ -14,7 +14,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 from msgspec import Struct
@@ -37,12 +37,16 @@ from kopf_runtime.reporting.troubles import (
 from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.source import Source
 
+T = TypeVar("T")
+
 logger = logging.getLogger(__name__)
 
 #: Seconds of the first and of the longest pause after a failed call.
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 300.0
 #: The longest timeout of a call in seconds: a reconcile of five minutes is stuck (see `manager`).
 PATIENCE = 240.0
+#: Seconds for which a call that is cancelled may go on, to clean up after itself.
+ENDING = 2.0
 #: Attempts to change the finalizers of an object while others write to it.
 ATTEMPTS = 5
 
@@ -238,8 +242,7 @@ class External:
             "record": self._recorder(owner, thing),
         }  # fmt: skip
         try:
-            async with asyncio.timeout(call.timeout):
-                value = await call.function(thing, Context(**given))
+            value = await ending(call.function(thing, Context(**given)), call.timeout)
             every = call.period(thing, Context(**given | ({field: value} if field else {})))
         except (ApiError, _StaleError):  # from a request to the cluster, or from the fence
             raise
@@ -351,6 +354,27 @@ class External:
                 if self._finalizer in change(former) and self._finalizer not in held:
                     raise finalizer_refused(self._owners.kind.kind, self._finalizer)
                 return
+
+
+async def ending(call: Awaitable[T], seconds: float | None = None) -> T:
+    """Return the result of an author's call, and end it if it takes too long or we are cancelled.
+
+    A call that goes on nevertheless is left to itself: who waited for it would hold the Lease, or a
+    worker, for good. It can write nothing more through our clients once this replica leads no more.
+    """
+    task = asyncio.ensure_future(call)
+    try:
+        await asyncio.wait((task,), timeout=seconds)
+        if not task.done():
+            raise TimeoutError
+        return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait((task,), timeout=ENDING)
+        if not task.done():
+            logger.error("%s goes on though it was cancelled; it must not catch CancelledError",
+                         getattr(call, "__qualname__", call))  # fmt: skip
 
 
 def _now() -> float:

@@ -85,7 +85,7 @@ class Reconciler:
         if self._external.needs_cleanup(owner):
             await self._external.clean_up(owner)
             return None
-        held = ", ".join(owner.finalizers) or "the garbage collector"
+        held = troubles.holding(owner.finalizers)
         text = f"The {self._word} is being deleted; {held} holds it."
         return await self._reporter.report(owner.key, Trouble("Terminating", text))
 
