@@ -9,6 +9,7 @@ import pytest
 from kopf_kit.testing.cluster import RefusedError
 from kopf_kit.testing.subject import prepare
 from kopf_kit.testing.world import World
+from tests.faults.subjects import MESSAGE, STORE
 from tests.support import control_plane
 
 
@@ -58,6 +59,7 @@ async def _has_etcd(here: World) -> bool:
     return True
 
 
+@pytest.mark.parametrize("subject", [MESSAGE, pytest.param(STORE, marks=pytest.mark.long)], ids=str)
 async def test_etcd_is_restored_from_a_backup(own_world: World) -> None:
     """Versions go backwards: the operator must not be deaf until they have caught up."""
     here, plane = own_world, own_world.cluster.plane

@@ -199,6 +199,15 @@ async def owner_removed(case: Case) -> None:
     await case.patch_all({"metadata": {"ownerReferences": None}})
 
 
+async def reference_outdated(case: Case) -> None:
+    """The object's kind had another version when the children were made."""
+    for kind, raw in (await case.children()).items():
+        for reference in raw["metadata"].get("ownerReferences", ()):
+            former = [{**reference, "apiVersion": f"{HOLDER.group}/v1alpha1"}]
+            body = {"metadata": {"ownerReferences": former}}
+            await case.cluster.patch(f"{case.path(kind)}?fieldManager=somebody", body)
+
+
 async def orphaned(case: Case) -> None:
     """Do what `kubectl delete --cascade=orphan` and a backup's restore of the object do."""
     await owner_removed(case)
@@ -260,11 +269,12 @@ def texts(children: Children) -> set[str]:
 
 
 def are_owned(children: Children, owner: Raw) -> bool:
-    uid = owner["metadata"]["uid"]
+    uid, versions = owner["metadata"]["uid"], {HOLDER.api_version}
     return all(
         raw["metadata"]["annotations"].get(OWNER, uid) in ("one", uid)
         and [one["uid"] for one in raw["metadata"].get("ownerReferences", ())]
         == ([] if OWNER in raw["metadata"]["annotations"] else [uid])
+        and {one["apiVersion"] for one in raw["metadata"].get("ownerReferences", ())} <= versions
         and raw["metadata"]["labels"][UID] == uid
         for raw in children.values()
     )
@@ -310,6 +320,7 @@ TABLE: dict[Callable[[Case], Awaitable[None]], tuple[Any, Any, Any, Any]] = {
     altered: (applied, replaced, kept, applied),
     marks_changed: (applied, replaced, kept, applied),
     owner_removed: (applied, replaced, adopted, kept),
+    reference_outdated: (applied, kept, adopted, kept),
     orphaned: (applied, replaced, adopted, applied),
     restored: (applied, replaced, adopted, applied),
     behind: (kept, kept, kept, kept),

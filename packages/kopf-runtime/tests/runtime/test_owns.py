@@ -1,5 +1,6 @@
 """How a kind of children is owned: order, optional kinds, what is retained, what is replaced."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
@@ -386,3 +387,32 @@ async def test_a_stale_view_makes_no_child_again(server: ApiServer) -> None:
 
     assert stored(server, PVC, CLAIM) == before
     assert deletions(server) == []
+
+
+# --- the owner reference --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("update", [kr.APPLY, kr.CREATE, kr.RECREATE])
+async def test_a_reference_to_a_former_version_of_the_api_is_put_right(
+    server: ApiServer, update: Update
+) -> None:
+    """The garbage collector does not find an owner by a version that is not served any more."""
+
+    def outdate(raw: Raw) -> None:
+        raw["metadata"]["ownerReferences"][0]["apiVersion"] = "example.dev/v1alpha1"
+
+    def version() -> str:
+        references = stored(server, PVC, CLAIM)["metadata"]["ownerReferences"]
+        return references[0]["apiVersion"]  # type: ignore[no-any-return]
+
+    server.put(WIDGET, widget(text="1Gi"))
+    async with operating(server, owning(claim, claims={"update": update})):
+        await until(lambda: is_ready(server))
+        before = stored(server, PVC, CLAIM)["metadata"]["uid"]
+        server.edit(PVC, CLAIM, outdate)
+        if update is kr.RECREATE:  # it would take another right, or another Pod
+            await asyncio.sleep(0.3)  # what it would wrongly write
+            assert version() == "example.dev/v1alpha1"
+        else:
+            await until(lambda: version() == "example.dev/v1")
+        assert stored(server, PVC, CLAIM)["metadata"]["uid"] == before

@@ -167,6 +167,9 @@ class Child(Struct, frozen=True):
     view: Any
     #: Why it is not ready; empty if it is.
     unready: str = ""
+    #: Whether its owner reference names another version of the owner's API. Once that version is no
+    #: longer served, the garbage collector cannot find the owner, and never deletes the child.
+    outdated: bool = False
     #: A digest of the fields that the operator owns, if it is altered; empty otherwise.
     fields: bytes = b""
 

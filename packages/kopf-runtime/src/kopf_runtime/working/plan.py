@@ -33,10 +33,10 @@ def plan(
         return _of_another(owner, child, owned, lives, change)
     if child.deleting:
         return WAIT
-    if owned.outlives and child.parent != owner.key[1]:
-        return Plan(change, "Healed", "it had lost its owner's name")
+    if in_place and (why := _lost(owner, child, owned)):
+        return Plan(change, "Healed", why)
     if owned.update is Update.CREATE:
-        return Plan(change, "Healed", "it had lost its marks") if stripped(owner, child) else KEEP
+        return KEEP
     if ended := owned.ended(child.view):
         return Plan(Step.DELETE, "Healed", f"its {wanted.kind.kind} had ended ({ended})")
     if child.template != wanted.template:
@@ -48,6 +48,16 @@ def plan(
         by = f" by {child.editors}" if child.editors else ""
         return Plan(change, "Healed", f"its {wanted.kind.kind} was altered{by}")
     return KEEP
+
+
+def _lost(owner: Owner, child: Child, owned: Owned) -> str:
+    """Return why it cannot be told that a child is its owner's, whatever its other fields are."""
+    if owned.outlives and child.parent != owner.key[1]:
+        return "it had lost its owner's name"
+    if child.outdated:
+        return "its owner reference named another version of the API"
+    lost = owned.update is Update.CREATE and stripped(owner, child)
+    return "it had lost its marks" if lost else ""
 
 
 def _of_another_template(owner: Owner, child: Child, word: str, change: Step) -> Plan:

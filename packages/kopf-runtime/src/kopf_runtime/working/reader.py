@@ -88,6 +88,7 @@ class Reader:
                 version=meta.version,
                 controller_uid=uid,
                 made_for=made_for,
+                outdated=bool(parent and owner and owner.api_version != self._kind.api_version),
                 parent=parent,
                 deleting=meta.deletion_timestamp is not None,
                 deadline=seconds(meta.deletion_timestamp),
