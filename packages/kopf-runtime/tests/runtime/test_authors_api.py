@@ -230,6 +230,25 @@ async def test_what_changed_meanwhile_is_read_again_before_anything_is_done_outs
     assert not any(event["reason"] == "SyncFailed" for event in server.events)
 
 
+async def test_an_intent_that_the_api_server_does_not_keep_ends_the_call(server: ApiServer) -> None:
+    one, outside = widgets.controller(), list[str]()
+
+    def drop(_: object, raw: Raw) -> None:
+        raw.get("status", {}).pop("begun", None)  # as a CRD without the field does
+
+    @one.sync()
+    async def sync(_: Widget, context: kr.Context[Any]) -> None:
+        await context.record(Progress(begun="now"))
+        outside.append("called")
+
+    server.admission = drop
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: told(server)[0] == "SyncFailed")
+    assert "does not keep these fields of the status: ['begun']" in told(server)[1]
+    assert not outside
+
+
 # --- when sync is called again --------------------------------------------------------------------
 
 
