@@ -186,6 +186,12 @@ async def test_an_optional_kind_is_used_while_it_is_served(server: ApiServer) ->
     server.refuse("GET", "/servicemonitors$", NOT_FOUND, times=float("inf"))
     server.put(WIDGET, widget())
     one = owning(both, monitors={"optional": True}, config_maps={"after": (MONITOR,)})
+    serves: list[tuple[bool, bool]] = []
+
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        serves.append((seen.serves(CONFIG_MAP), seen.serves(MONITOR)))
+        return kr.default_status(seen)
 
     async with operating(server, one) as operator:
         await until(lambda: is_ready(server))
@@ -193,7 +199,9 @@ async def test_an_optional_kind_is_used_while_it_is_served(server: ApiServer) ->
         labels = {"resource": MONITOR.plural, "namespace": ""}
         assert operator.metric("unserved", **labels) == 0
         server.answers.clear()
+        assert serves[-1] == (True, False)
         await until(lambda: server.get(MONITOR, CLAIM))
+        await until(lambda: serves[-1] == (True, True))
         assert is_ready(server)
 
 

@@ -19,7 +19,7 @@ _UNKNOWN = object()
 #: Which functions are given what not all of them are.
 _GIVEN = {
     **dict.fromkeys(
-        ("now", "children", "grandchildren", "stored"),
+        ("now", "children", "grandchildren", "stored", "serves"),
         "sync, check, finalize, status and a stepwise desired",
     ),
     **dict.fromkeys(("session", "leads", "record"), "sync, check and finalize"),
@@ -55,6 +55,8 @@ class Context(Generic[S]):
     session: aiohttp.ClientSession = field(default_factory=unknown)
     #: The status as stored in the API server; `last` returns it with its type.
     stored: Mapping[str, Any] = field(default_factory=unknown)
+    #: Whether a kind of children is served now, such as one that is declared as optional.
+    serves: Callable[[Kind], bool] = field(default_factory=unknown)
     #: Whether this replica leads.
     leads: Callable[[], bool] = field(default_factory=unknown)
     #: Stores these fields of the status at once; with them, the next process knows what was begun.

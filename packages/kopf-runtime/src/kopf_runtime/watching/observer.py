@@ -49,6 +49,7 @@ class Observer:
         places = {owner.key[0], *(child.key[0] for child in children)}
         return {
             "now": self._client.now(), "children": children,
+            "serves": lambda kind: not self._children[kind].why_missing(owner.key[0]),
             "stored": owner.status, **self.results(owner),
             "grandchildren": {
                 kind: [one for one in _sorted(source, owner) if one.key[0] in places]
