@@ -123,10 +123,10 @@ def _condition(former: dict[str, Any], generation: int, now: Condition) -> dict[
     }
 
 
-def ready(status: dict[str, Any]) -> dict[str, Any]:
-    """Return a status's Ready condition, or an empty one."""
+def condition(status: dict[str, Any], type_: str) -> dict[str, Any]:
+    """Return a status's condition of a type, or an empty one."""
     conditions = status.get("conditions")
-    for condition in conditions if isinstance(conditions, list) else ():
-        if isinstance(condition, dict) and condition.get("type") == "Ready":
-            return condition
+    for one in conditions if isinstance(conditions, list) else ():
+        if isinstance(one, dict) and one.get("type") == type_:
+            return one
     return {}

@@ -119,6 +119,8 @@ class Owner(Struct, frozen=True):
     #: The object itself without its status, if its children are planned at each reconcile.
     thing: Resource | None = None
     controller_uid: str = ""
+    #: Whether its annotation says that nothing but its status is to be written.
+    paused: bool = False
 
     @property
     def watched(self) -> bool:

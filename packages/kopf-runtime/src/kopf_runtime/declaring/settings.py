@@ -37,6 +37,8 @@ class Settings:
 
     #: The watched namespaces; empty means all of them.
     namespaces: tuple[str, ...] = ()
+    #: Whether to print what one pass would change, and end.
+    dry_run: bool = False
     #: This replica's name in the Lease and in Events.
     identity: str = "operator"
     namespace_selector: str = flag(
@@ -154,6 +156,10 @@ def _parser(program: Program, kind: type[Settings], env: Mapping[str, str]) -> _
     scope.add_argument(
         "-A", "--all-namespaces", action="store_true", help="watch all namespaces (the default)"
     )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="write nothing; print what one pass would change as "
+        "`kubectl diff` does, and end with 0 (no difference), 1 (differences) or 2 (an error)",
+    )  # fmt: skip
     for setting in fields(kind):
         if setting.metadata:
             _add(parser, program.prefix, env, setting)

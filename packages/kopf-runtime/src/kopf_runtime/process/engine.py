@@ -3,6 +3,7 @@
 It connects the sources with the work queue and the reconciler. `manager` runs it.
 """
 
+import asyncio
 import functools
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -17,6 +18,7 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.context import Context
 from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.declaring.kinds import Key, Kind
+from kopf_runtime.declaring.objects import UnreadableError
 from kopf_runtime.declaring.records import Child, Owner, Wanted
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.process.controller import Controller, nothing
@@ -203,6 +205,22 @@ class Engine(Controller):
         if namespace and not self.kind.namespaced:
             return list(self._related(namespace))
         return self.owners.keys(namespace)
+
+    async def first_lists(self) -> list[str]:
+        """Wait until each kind was listed, or could not be; return why not."""
+        optional = {kind for kind, owned in self.owned.items() if owned.optional}
+        needed = (source for source in self.sources if source.kind not in optional)
+        every = [one for source in needed for one in source.reflectors.values()]
+        while any(one.trouble is None for one in every):  # noqa: ASYNC110 (any may change it)
+            await asyncio.sleep(0.05)
+        return [f"{one.path}: {one.trouble}" for one in every if one.trouble]
+
+    async def differences(self, key: Key) -> list[str]:
+        """Return what `--dry-run` prints of an object; raise if that cannot be told."""
+        if (left_out := self.owners.unreadable.get(key)) is not None:
+            raise UnreadableError(None, left_out.reason)
+        owner = self.owners.cache.get(key)
+        return [] if owner is None else await self._reconciler.differences(owner)
 
     async def work(self) -> None:
         """Reconcile until cancelled, while this replica leads."""

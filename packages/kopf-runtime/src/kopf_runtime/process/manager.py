@@ -36,6 +36,7 @@ from kopf_runtime.process.engine import Engine
 from kopf_runtime.process.lease import Election
 from kopf_runtime.reporting import logs
 from kopf_runtime.reporting.events import Recorder
+from kopf_runtime.reporting.troubles import WaitingError
 from kopf_runtime.working.external import ending
 
 logger = logging.getLogger(__name__)
@@ -133,6 +134,8 @@ class Manager(Generic[S]):
         """Run the operator until it is told to stop; return the exit code."""
         settings = self._configured = parse(self.program, self._kind_of_settings, argv)
         logs.configure(settings.log_level, settings.log_format)
+        if settings.dry_run:
+            return asyncio.run(self._dry_run(settings))
         try:
             credentials.find()
         except kopf.LoginError as error:
@@ -146,6 +149,65 @@ class Manager(Generic[S]):
             stop_flag=self._stopping,
         )
         return self._exit_code()
+
+    async def _dry_run(self, settings: S) -> int:
+        """Print what one pass over all objects would change; return the exit code."""
+        self.client = Client(
+            self.program.name, self.program.version, settings.request_timeout, self.metrics
+        )
+        self.client.may_write = lambda: False
+        differs = False
+        try:
+            failed, differs = await self._compare(settings)
+        except (errors.DeclarationError, errors.ApiError, kopf.LoginError) as error:
+            failed = [str(error)]
+        finally:
+            await self.client.close()
+        for text in failed:
+            print(f"{self.program.name}: {logs.escape(text)}", file=sys.stderr)  # noqa: T201
+        return 2 if failed else int(differs)
+
+    async def _compare(self, settings: S) -> tuple[list[str], bool]:
+        """Print the differences; return what failed, and whether there are any."""
+        recorder = Recorder(self.client, settings.identity, self.metrics)
+        refuse_duplicates(self.controllers)
+        for controller in self.controllers:
+            controller.set_up(self.client, settings, self.metrics, recorder)
+        self.client.open(credentials.Credentials(await asyncio.to_thread(credentials.find)))
+        if self._adapt is not None:
+            settings = await self._adapt(self.client, settings)
+        watching: list[asyncio.Future[None]] = []
+        for controller in self.controllers:
+            controller.settings = settings
+            for namespace in settings.namespaces or (None,):
+                watching += map(asyncio.ensure_future, controller.reflect(namespace))
+        try:
+            failed = [told for one in self.controllers for told in await one.first_lists()]
+            differ = [await self._print(one, failed) for one in self.controllers]
+            return failed, any(differ)
+        finally:
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)
+            for controller in self.controllers:
+                await controller.close()
+
+    async def _print(self, controller: Engine, failed: list[str]) -> bool:
+        """Print the differences of a kind; return whether there are any, and add what failed."""
+        differs = False
+        for key in sorted(controller.keys()):
+            name = f"{controller.kind.kind} {'/'.join(filter(None, key))}"
+            try:
+                texts = await controller.differences(key)
+            except WaitingError as error:  # a reconcile would do nothing
+                print(logs.escape(f"# {name}: waits: {error}"))  # noqa: T201
+                continue
+            except Exception as error:
+                failed.append(f"{name}: {error}")
+                continue
+            differs = differs or bool(texts)
+            print("".join(texts), end="")  # noqa: T201
+        return differs
 
     # --- kopf's activities --------------------------------------------------------------------
 

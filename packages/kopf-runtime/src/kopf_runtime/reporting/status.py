@@ -9,7 +9,7 @@ that, so their object is written once instead of twice.
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiohttp
@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
 from kopf_runtime.declaring import given
-from kopf_runtime.declaring.conditions import Status, build, difference, ready
+from kopf_runtime.declaring.conditions import Condition, Status, build, condition, difference
 from kopf_runtime.declaring.context import Context, unknown
 from kopf_runtime.declaring.errors import ApiError, RetryError
 from kopf_runtime.declaring.kinds import Key, Kind
@@ -114,7 +114,7 @@ class StatusWriter:
                 exists = await self._write(owner, patch, wanted)
             finally:
                 self.sending.discard(key)
-            changed = ready(owner.status).get("reason") != ready(wanted).get("reason")
+            changed = _reason(owner.status) != _reason(wanted)
             news = exists and changed
         self._unsettled.pop(key, None)
         return None, news
@@ -199,12 +199,14 @@ class StatusReporter:
         self._writer = StatusWriter(client, owners)
         self._troubles: dict[Key, str] = {}  # the reason of an object's trouble
         self._refused: set[Key] = set()  # the objects whose status cannot be written
+        self._would: dict[Key, str] = {}  # what would be done for an object that is paused
 
     def forget(self, key: Key) -> None:
         """Forget an object that is gone."""
         self._writer.forget(key)
         self._troubles.pop(key, None)
         self._refused.discard(key)
+        self._would.pop(key, None)
 
     def is_own_write(self, record: Owner, known: Owner) -> bool:
         """Return whether a change is nothing but the status that is being written."""
@@ -249,6 +251,12 @@ class StatusReporter:
         if known is None or known.state != owner.state:
             return None  # it changed meanwhile, and is queued again
         self._troubles.pop(owner.key, None)
+        return await self.report(owner.key, None)
+
+    async def paused(self, owner: Owner, would: Sequence[str]) -> float | None:
+        """Report an object that is paused, and what would be done for it."""
+        self._troubles.pop(owner.key, None)
+        self._would[owner.key] = f"Would {'; '.join(would)}." if would else "Nothing is to be done."
         return await self.report(owner.key, None)
 
     async def stopped(self, owner: Owner, error: Exception) -> float | None:
@@ -308,7 +316,7 @@ class StatusReporter:
             object=owner, trouble=trouble, unready=unready, missing=missing,
             **self._observer.given(owner, seen),
         )  # fmt: skip
-        now, wanted, failed = self._state(observed)
+        now, wanted, failed = self._state(owner, observed)
         try:
             wait, news = await self._writer.write(owner, now, wanted, at_once=at_once)
         except ApiError as error:
@@ -331,22 +339,43 @@ class StatusReporter:
             text = f"The status cannot be written, and may be outdated: {error.message}"
             self._recorder.warning(self._reference(owner), "StatusRefused", text)
 
-    def _state(self, seen: Observed) -> tuple[Status, dict[str, Any], Exception | None]:
+    def _state(
+        self, owner: Owner, seen: Observed
+    ) -> tuple[Status, dict[str, Any], Exception | None]:  # fmt: skip
         """Return the state of an object, the status that says so, and the author's error.
 
         If the author's code fails, that is the state: the former one may not be true any more.
         """
-        owner, failed = seen.object, None
+        failed = None
         try:
-            now = self._status(seen)
+            now = self._with_pause(owner, self._status(seen))
             wanted = build(owner.status, owner.generation, now)
             msgspec.json.encode(wanted)  # half a character, for example, cannot be sent
         except Exception as error:
             failed = error
             text = f"the status failed: {type(error).__name__}: {error}"[:500]
-            now = Status(False, "InvalidStatus", text)
+            now = self._with_pause(owner, Status(False, "InvalidStatus", text))
             wanted = build(owner.status, owner.generation, now)
         return now, wanted, failed
+
+    def _with_pause(self, owner: Owner, now: Status) -> Status:
+        """Return the status with the condition `Paused`, if the object is paused or was so."""
+        others = [one for one in now.conditions if one.type != "Paused"]
+        if owner.paused:
+            would = self._would.get(owner.key, "It is paused by its annotation.")
+            pause = Condition("Paused", True, "Annotated", would)
+        else:
+            self._would.pop(owner.key, None)
+            stored = condition(owner.status, "Paused")
+            was = (stored.get("status"), stored.get("reason")) == ("True", "Annotated")
+            if not was or len(others) < len(now.conditions):  # the author has one of that name
+                return now
+            pause = Condition("Paused", False, "Resumed")
+        return replace(now, conditions=(*others, pause))
+
+
+def _reason(status: dict[str, Any]) -> Any:
+    return condition(status, "Ready").get("reason")
 
 
 def why_unready(child: Child) -> str:

@@ -6,7 +6,7 @@ a stale event cannot make us act twice.
 
 import logging
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
@@ -79,6 +79,15 @@ class Applier:
         self._pace.deleted(wanted.kind, former, now, owner.uid, why)
         await self.delete(owner, child, why, Update.RECREATE)
         raise changed_by_admission(wanted, ["the name"])
+
+    async def manifest(
+        self, owner: Owner, wanted: Wanted, update: Update, child: Child | None
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return what would be sent for a child."""
+        body = await self._body(owner, wanted, update, child)
+        whole = child is None or update is not Update.CREATE
+        made: dict[str, Any] = msgspec.json.decode(body if whole else self._marks.only(body))
+        return made
 
     async def apply(self, owner: Owner, wanted: Wanted, child: Child, update: Update) -> Child:
         """Change exactly this child in place by server-side apply.

@@ -180,6 +180,14 @@ class External:
         due = min(result.due, result.at + SOONEST) if news else result.due
         return max(0.0, due - _now())
 
+    def pending(self, owner: Owner) -> list[str]:
+        """Return what would be done next for an object outside of its children."""
+        if owner.deleting:
+            return ["finalize"] if self.needs_cleanup(owner) else []
+        lacks = self._finalize is not None and self._finalizer not in owner.finalizers
+        syncs = "outcome" in self._calls and not self._due(owner.key, "outcome")
+        return ["put the finalizer on"] * lacks + ["sync"] * syncs
+
     # --- steps --------------------------------------------------------------------------------
 
     async def ensure_finalizer(self, owner: Owner) -> None:

@@ -27,7 +27,7 @@ _LARGEST = 16384
 #: The manager of the entries that the API server has merged.
 _MERGED = "ancient-changes"
 #: The fields that identify the items of Kubernetes' lists (`x-kubernetes-list-map-keys`).
-_KEYS = frozenset({
+KEYS = frozenset({
     "name", "type", "key", "ip", "uid", "port", "protocol", "containerPort", "mountPath",
     "devicePath", "topologyKey", "whenUnsatisfiable",
 })  # fmt: skip
@@ -72,7 +72,7 @@ def _shape(part: Any, applied: bool) -> Shape:
 def _names(item: Any) -> Any:
     """Return what identifies a list item: its key fields (map lists), or the item (sets)."""
     if isinstance(item, dict):
-        return {name: value for name, value in item.items() if name in _KEYS}
+        return {name: value for name, value in item.items() if name in KEYS}
     return item
 
 

@@ -43,6 +43,7 @@ class Reader:
             known.key if known is not None else meta.key, meta.uid, meta.version, meta.generation,
             meta.deletion_timestamp is not None, self._finalizers(meta), shared(thing.status),
             None, (), "", labels,
+            paused=(meta.annotations or {}).get(self._marks.paused) == "true",
         )  # fmt: skip
         if known is not None and known.state == record.state:
             same = "view", "wanted", "problem", "outcome", "checked", "thing"

@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -23,12 +24,31 @@ from kopf_runtime.reporting.troubles import StopError, Trouble
 from kopf_runtime.watching.observer import served
 from kopf_runtime.watching.source import Source
 from kopf_runtime.working.apply import Applier
+from kopf_runtime.working.diff import diff
 from kopf_runtime.working.external import External
 from kopf_runtime.working.pace import Pace
 from kopf_runtime.working.plan import plan, stripped, surplus
 
 #: The steps that create or change a child.
 WRITING = (Step.CREATE, Step.APPLY, Step.DELETE)
+_VERBS = {
+    Step.CREATE: "create", Step.APPLY: "change", Step.DELETE: "replace",
+    Step.WAIT: "wait for the former", Step.CONFLICT: "wait for the other owner of",
+}  # fmt: skip
+
+
+class Intent(NamedTuple):
+    """What would be done next, for a child or for the object itself."""
+
+    what: str
+    why: str = ""
+    wanted: Wanted | None = None
+    child: Child | None = None
+    #: Whether nothing is to be done for the child now.
+    waits: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.why})" if self.why else self.what
 
 
 class Reconciler:
@@ -66,6 +86,9 @@ class Reconciler:
                 await self._reporter.unreadable(left_out)
             return None
         try:
+            if owner.paused:
+                would = await self.preview(owner)
+                return await self._reporter.paused(owner, [str(intent) for intent in would])
             if owner.deleting:
                 return await self._end(owner)
             await self._work(owner)
@@ -108,28 +131,26 @@ class Reconciler:
     async def _take_steps(self, owner: Owner) -> None:
         """Plan the children of an object, if they can be planned, and take a step for each."""
         owner = self._owners.cache.get(owner.key) or owner
-        if not self._external.may_plan(owner):
-            return
+        if self._external.may_plan(owner):
+            await self._steps(self._with_plan(owner))
+
+    def _with_plan(self, owner: Owner) -> Owner:
+        """Return an object with its plan; raise `StopError` if it has none now."""
         owner = self._planned(owner)
         if isinstance(wait := owner.problem, Wait):
             after = MAX_RETRY_SECONDS if wait.after is None else wait.after
             raise troubles.author_waits(wait.reason, wait.message, after)
         if owner.problem:
             raise troubles.invalid_plan(str(owner.problem))
-        await self._steps(owner)
+        return owner
 
     async def _steps(self, owner: Owner) -> None:
         """Take a step for each wanted child, then delete those that are no longer wanted.
 
         A kind that cannot be served holds up no other; it is reported at the end.
         """
-        former = [
-            child
-            for kind, owned in self._owned.items()
-            for child in surplus(self._children[kind].owned(owner), owner.wanted, owned)
-        ]
-        wishes = served(owner, self._children)
-        wishes.sort(key=lambda one: self._order[one.kind])
+        former = self._former(owner)
+        wishes = self._wishes(owner)
         await _each(self._child(owner, w) for w in wishes if not self._missing(w))
         await _each(self._remove(owner, child) for child in former if not self._missing(child))
         wanted = ((w.kind, w.key) for w in wishes)
@@ -140,6 +161,65 @@ class Reconciler:
                 if namespace != owner.key[0]:
                     raise troubles.unserved(kind, name, namespace, why)
                 raise troubles.missing(kind, why)
+
+    def _wishes(self, owner: Owner) -> list[Wanted]:
+        """Return the wanted children of served kinds, in their order."""
+        return sorted(served(owner, self._children), key=lambda one: self._order[one.kind])
+
+    def _former(self, owner: Owner) -> list[Child]:
+        """Return the children that are no longer wanted."""
+        return [
+            child
+            for kind, owned in self._owned.items()
+            for child in surplus(self._children[kind].owned(owner), owner.wanted, owned)
+        ]
+
+    async def preview(self, owner: Owner) -> list[Intent]:
+        """Return what a reconcile would do for an object first; write nothing.
+
+        Raise `StopError` if its children cannot be planned.
+        """
+        intents = [Intent(f"{what} the {self._word}") for what in self._external.pending(owner)]
+        if owner.deleting or not self._external.may_plan(owner):
+            return intents
+        owner = self._with_plan(owner)
+        for wanted in self._wishes(owner):
+            if not self._missing(wanted):
+                child = await self._find(owner, wanted)
+                step = self._plan(owner, wanted, child) if child else Plan(Step.CREATE)
+                if verb := _VERBS.get(step.step):
+                    waits = step.step in (Step.WAIT, Step.CONFLICT)
+                    intents.append(Intent(f"{verb} {wanted}", step.why, wanted, child, waits))
+        for child in self._former(owner):
+            if not self._missing(child):
+                what = f"delete {child.kind.kind} {child.key[1]}"
+                intents.append(Intent(what, "it is not wanted any more", None, child))
+        return intents
+
+    async def differences(self, owner: Owner) -> list[str]:
+        """Return what `--dry-run` prints of an object; raise as `preview` does."""
+        texts = []
+        for intent in await self.preview(owner):
+            wanted, child = intent.wanted, intent.child
+            said = f"# {self._word} {'/'.join(filter(None, owner.key))}: would {intent}\n"
+            if (wanted is None and child is None) or intent.waits:
+                texts.append(said)
+                continue
+            live = manifest = None
+            if child is not None:
+                live = await self._client.ask("GET", child.kind.at(child.key))
+            if wanted is not None:
+                update = self._owned[wanted.kind].update
+                manifest = await self._applier.manifest(owner, wanted, update, child)
+            texts.append(said + diff(live, manifest, self._client.manager))
+        return texts
+
+    def _plan(self, owner: Owner, wanted: Wanted, child: Child) -> Plan:
+        owned = self._owned[wanted.kind]
+        return plan(
+            owner, wanted, child, owned, partial(self._lives, owner.key[0]), self._word,
+            as_admitted=self._applier.as_admitted(wanted, child, owned.update),
+        )  # fmt: skip
 
     def _missing(self, child: Wanted | Child) -> bool:
         return bool(self._why_missing(child.kind, child.key[0]))
@@ -174,11 +254,7 @@ class Reconciler:
             if (child := await self._applier.look(wanted)) is None:
                 text = f"The API server says that {wanted} exists, but does not find it."
                 raise troubles.contradicted("AlreadyExists", text)
-        owned = self._owned[wanted.kind]
-        step = plan(
-            owner, wanted, child, owned, partial(self._lives, owner.key[0]), self._word,
-            as_admitted=self._applier.as_admitted(wanted, child, owned.update),
-        )  # fmt: skip
+        step = self._plan(owner, wanted, child)
         self._await(owner, wanted, step.step)
         match step.step:
             case Step.KEEP:

@@ -55,6 +55,8 @@ class Marks:
         #: The annotation with the name of the object that a grandchild, or a child without an owner
         #: reference, belongs to.
         self.name = f"{kind.group}/{word}-name"
+        #: The annotation of an object that is paused.
+        self.paused = f"{kind.group}/paused"
         #: The finalizer of an object whose `finalize` has not been called yet.
         self.finalizer = f"{kind.group}/{manager}"
 

@@ -1,0 +1,115 @@
+"""What `--dry-run` prints of a child: a diff of the live object and of what it would become.
+
+It looks like the output of `kubectl diff`. Nothing is sent to the API server, which would fill in
+its defaults: fields that the manifest does not set are taken from the live object.
+"""
+
+import difflib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from kopf_runtime.working.fields import KEYS
+
+Raw = dict[str, Any]
+
+
+def diff(live: Raw | None, manifest: Raw | None, manager: str) -> str:
+    """Return the diff from an object to its manifest; either may be missing."""
+    target = manifest if live is None or manifest is None else _become(live, manifest, manager)
+    whole = live or target or {}
+    meta = whole["metadata"]
+    parts = (whole["apiVersion"], whole["kind"], meta.get("namespace"), meta["name"])
+    name = ".".join(part.replace("/", ".") for part in parts if part)
+    texts = (_lines(_masked(live, target)), _lines(_masked(target, live, after=True)))
+    return "".join(difflib.unified_diff(*texts, f"LIVE/{name}", f"MERGED/{name}"))
+
+
+def _lines(manifest: Raw | None) -> list[str]:
+    if manifest is None:
+        return []
+    meta = {k: v for k, v in manifest["metadata"].items() if k != "managedFields"}
+    text = yaml.safe_dump({**manifest, "metadata": meta}, allow_unicode=True)
+    return text.splitlines(keepends=True)
+
+
+def _masked(manifest: Raw | None, other: Raw | None, *, after: bool = False) -> Raw | None:
+    """Return a Secret without its values, as `kubectl diff` shows it."""
+    if manifest is None or manifest["kind"] != "Secret":
+        return manifest
+    known, when = (other or {}).get("data") or {}, "after" if after else "before"
+    data = {
+        name: "***" if name not in known or known[name] == value else f"*** ({when})"
+        for name, value in (manifest.get("data") or {}).items()
+    }
+    return {**manifest, "data": data}
+
+
+def _become(live: Raw, manifest: Raw, manager: str) -> Raw:
+    """Return what a live object becomes: what the operator set before and omits now is removed."""
+    owned: Raw = {}
+    for entry in live["metadata"].get("managedFields") or ():
+        if entry.get("manager") == manager and not entry.get("subresource"):
+            _add(owned, entry.get("fieldsV1") or {})
+    merged: Raw = _merge(live, manifest, owned)
+    return merged
+
+
+def _add(into: Raw, more: Raw) -> None:
+    for name, part in more.items():
+        _add(into.setdefault(name, {}), part)
+
+
+def _merge(live: Any, wanted: Any, owned: Raw) -> Any:
+    if isinstance(live, dict) and isinstance(wanted, dict):
+        kept = {
+            name: _merge(value, wanted[name], owned.get(f"f:{name}", {}))
+            if name in wanted else _left(value, owned.get(f"f:{name}"))
+            for name, value in live.items()
+        }  # fmt: skip
+        kept = {name: value for name, value in kept.items() if value is not None}
+        return kept | {name: value for name, value in wanted.items() if name not in kept}
+    if isinstance(live, list) and isinstance(wanted, list) and all(map(_is_item, live + wanted)):
+        left = list(live)
+        return [*_items(left, wanted, owned), *(one for one in left if not _is_owned(one, owned))]
+    return wanted
+
+
+def _left(value: Any, owned: Raw | None) -> Any:
+    """Return what is left of a part that the manifest omits; None if nothing is."""
+    if owned is None:  # others have set it
+        return value
+    return (_merge(value, {}, owned) or None) if isinstance(value, dict) and owned else None
+
+
+def _items(left: list[Raw], wanted: list[Raw], owned: Raw) -> Iterator[Raw]:
+    """Yield the wanted items of a list, merged with the live ones, which are taken out."""
+    for item in wanted:
+        names = {name: item[name] for name in KEYS & item.keys()}
+        known = next((one for one in left if names.items() <= one.items()), None) if names else None
+        if known is None:
+            yield item
+        else:
+            left.remove(known)
+            yield _merge(known, item, _owned_part(known, owned) or {})
+
+
+def _is_owned(item: Raw, owned: Raw) -> bool:
+    return _owned_part(item, owned) is not None
+
+
+def _owned_part(item: Raw, owned: Raw) -> Raw | None:
+    """Return the operator's fields of a list item, or None if it does not own the item."""
+    for name, part in owned.items():
+        if name.startswith("k:") and json.loads(name[2:]).items() <= item.items():
+            found: Raw = part
+            return found
+    return None
+
+
+def _is_item(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(value[name], str | int) for name in KEYS & value.keys()
+    )

@@ -1,0 +1,194 @@
+"""`--dry-run` reads the cluster, prints what one pass would change, and writes nothing."""
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
+from typing import Any
+
+import kopf
+import pytest
+import yaml
+
+import kopf_runtime as kr
+from kopf_runtime.cluster import credentials
+from kopf_runtime.declaring import settings
+from kopf_runtime.declaring.declaration import declared
+from kopf_runtime.declaring.kinds import CONFIG_MAP, SECRET
+from kopf_runtime.working.diff import diff
+from runtime import widgets
+from runtime.widgets import Raw, edit, widget
+from tests.support.api_server import ApiServer, RefusedError
+from tests.support.running import NAME, operating
+from tests.support.waiting import until
+
+KEY, CHILD = ("ns", "one"), ("ns", "w-one")
+
+
+@kr.custom_resource("example.dev", "v1", "widgets")
+class Widget(widgets.Widget):
+    """A Widget has a ConfigMap."""
+
+
+WIDGET = declared(Widget).kind
+
+
+@pytest.fixture
+async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ApiServer]:
+    async with ApiServer(WIDGET).running() as one:
+        monkeypatch.setattr(credentials, "find", lambda: kopf.ConnectionInfo(server=one.url))
+        yield one
+
+
+def operator() -> kr.Manager[kr.Settings]:
+    manager = kr.Manager(NAME, kr.Settings)
+    controller = manager.controller_for(Widget)
+    controller.owns(CONFIG_MAP)
+    controller.desired(widgets.config_map)
+    return manager
+
+
+def only_read(server: ApiServer) -> bool:
+    return {one.method for one in server.requests} == {"GET"}
+
+
+async def compared(manager: kr.Manager[kr.Settings]) -> int:
+    return await manager._dry_run(replace(kr.Settings(), dry_run=True))
+
+
+async def test_what_would_change_is_printed_and_nothing_is_written(
+    server: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.put(WIDGET, widget())
+
+    assert await compared(operator()) == 1
+    assert only_read(server)
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == "# Widget ns/one: would create ConfigMap w-one"
+    assert lines[:2] == ["--- LIVE/v1.ConfigMap.ns.w-one", "+++ MERGED/v1.ConfigMap.ns.w-one"]
+    assert "+  text: hello" in lines
+
+    async with operating(server, *operator().controllers):
+        await until(lambda: server.get(CONFIG_MAP, CHILD))
+    server.requests.clear()
+    assert await compared(operator()) == 0
+    assert only_read(server)
+    assert capsys.readouterr().out == ""
+
+    server.edit(WIDGET, KEY, edit("changed"))
+    assert await compared(operator()) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "-  text: hello" in lines
+    assert "+  text: changed" in lines
+    assert only_read(server)
+
+
+async def test_no_write_of_the_author_s_leaves_the_process_either(
+    server: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manager = operator()
+
+    @manager.adapt
+    async def adapt(client: kr.Client, given: kr.Settings) -> kr.Settings:
+        await client.ask("POST", "/api/v1/namespaces/ns/configmaps", {"metadata": {"name": "x"}})
+        return given
+
+    assert await compared(manager) == 2
+    assert server.requests == []
+    assert "Fenced" in capsys.readouterr().err
+
+
+async def test_what_fails_is_told_and_does_not_look_like_no_difference(
+    server: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.put(WIDGET, widget())
+    server.put(WIDGET, {**widget("odd"), "spec": "no spec"})
+    assert await compared(operator()) == 2
+    told = capsys.readouterr()
+    assert "Widget ns/odd: " in told.err
+    assert "would create ConfigMap w-one" in told.out
+
+    server.refuse("GET", "/widgets$", RefusedError(403, "Forbidden"))
+    assert await compared(operator()) == 2
+    assert "the operator has no right to it" in capsys.readouterr().err
+
+
+async def test_what_sync_would_decide_is_not_called_no_difference(
+    server: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manager = operator()
+
+    @manager.controllers[0].sync()
+    async def sync(*_: Any) -> None:
+        raise AssertionError
+
+    server.put(WIDGET, widget())
+    assert await compared(manager) == 1
+    assert capsys.readouterr().out == "# Widget ns/one: would sync the Widget\n"
+
+
+async def test_an_object_that_waits_has_no_difference(
+    server: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manager = operator()
+
+    @manager.controllers[0].desired
+    def desired(*_: Any) -> Iterable[Raw]:
+        raise kr.Wait("Missing", "There is no Secret yet.")
+
+    server.put(WIDGET, widget())
+    assert await compared(manager) == 0
+    assert capsys.readouterr().out == "# Widget ns/one: waits: There is no Secret yet.\n"
+
+
+def test_it_is_a_flag_without_a_variable() -> None:
+    program = settings.Program(NAME, "1", "")
+    assert settings.parse(program, kr.Settings, ["--dry-run"], {}).dry_run
+    assert not settings.parse(program, kr.Settings, [], {"MESSAGE_OPERATOR_DRY_RUN": "1"}).dry_run
+
+
+# --- a diff -------------------------------------------------------------------------------------
+
+
+def fields(names: Iterable[str]) -> Raw:
+    return {f"f:{name}": {} for name in names}
+
+
+def test_what_the_operator_set_goes_and_what_others_set_stays() -> None:
+    live = yaml.safe_load("""
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: one, namespace: ns, labels: {theirs: a}}
+        data: {ours: a, former: b, theirs: c}
+        list:
+        - {name: kept, default: 1, value: a}
+        - {name: former, value: b}
+        - {name: theirs, value: c}
+    """)
+    items = {f'k:{{"name":"{name}"}}': fields(["value"]) for name in ("kept", "former")}
+    live["metadata"]["managedFields"] = [
+        {"manager": NAME, "fieldsV1": {"f:data": fields(["ours", "former"]), "f:list": items}},
+        {"manager": "other", "fieldsV1": {"f:data": fields(["theirs"])}},
+    ]
+    wanted = yaml.safe_load("""
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: one, namespace: ns}
+        data: {ours: new}
+        list: [{name: kept, value: new}]
+    """)
+
+    changed = [line for line in diff(live, wanted, NAME).splitlines()[2:] if line[0] in "+-"]
+
+    assert changed == [
+        "-  former: b", "-  ours: a", "+  ours: new", "-  value: a", "-- name: former",
+        "-  value: b", "+  value: new",
+    ]  # fmt: skip
+
+
+def test_no_value_of_a_secret_is_shown() -> None:
+    live = {
+        "apiVersion": "v1", "kind": SECRET.kind, "metadata": {"name": "one"},
+        "data": {"same": "c2FtZQ==", "other": "b2xk"},
+    }  # fmt: skip
+    text = diff(live, {**live, "data": {"same": "c2FtZQ==", "other": "bmV3"}}, NAME)
+
+    assert "-  other: '*** (before)'\n+  other: '*** (after)'\n   same: '***'\n" in text

@@ -1,0 +1,122 @@
+"""A paused object: nothing but its status is written, which tells what would be done."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import kopf_runtime as kr
+from kopf_runtime.declaring.conditions import condition
+from kopf_runtime.declaring.kinds import CONFIG_MAP
+from kopf_runtime.process.engine import Engine
+from runtime import widgets
+from runtime.widgets import WIDGET, Raw, Widget, edit, widget
+from tests.support.api_server import ApiServer
+from tests.support.running import operating
+from tests.support.waiting import until
+
+KEY, CHILD = ("ns", "one"), ("ns", "w-one")
+PAUSED = {"example.dev/paused": "true"}
+STATUS = "PATCH /apis/example.dev/v1/namespaces/ns/widgets/one/status"
+
+
+def paused(server: ApiServer) -> Any:
+    return condition((server.get(WIDGET, KEY) or {}).get("status") or {}, "Paused")
+
+
+def pause(value: str | None) -> Callable[[Raw], None]:
+    def change(raw: Raw) -> None:
+        raw["metadata"]["annotations"] = {"example.dev/paused": value} if value else {}
+
+    return change
+
+
+async def test_what_would_be_done_is_told_and_done_once_the_pause_ends(server: ApiServer) -> None:
+    server.put(WIDGET, widget(annotations=PAUSED))
+    async with operating(server, widgets.controller()):
+        await until(lambda: paused(server).get("message") == "Would create ConfigMap w-one.")
+        assert paused(server)["status"] == "True"
+        assert set(server.writes) == {STATUS}
+
+        server.edit(WIDGET, KEY, pause("no"))
+        await until(lambda: server.get(CONFIG_MAP, CHILD))
+        await until(lambda: paused(server)["status"] == "False")
+
+        server.edit(WIDGET, KEY, pause("true"))
+        await until(lambda: paused(server)["message"] == "Nothing is to be done.")
+        before = len(server.writes)
+        server.edit(WIDGET, KEY, edit("changed"))
+        await until(lambda: "change ConfigMap w-one (the" in paused(server)["message"])
+        server.edit(CONFIG_MAP, CHILD, lambda raw: raw["data"].update(text="mine"), "kubectl")
+        server.remove(CONFIG_MAP, CHILD)
+        await until(lambda: paused(server)["message"] == "Would create ConfigMap w-one.")
+        assert set(server.writes[before:]) == {STATUS}
+
+
+async def test_a_child_that_is_not_wanted_any_more_stays_during_a_pause(server: ApiServer) -> None:
+    def desired(thing: Widget, _: kr.Context[kr.Settings]) -> Any:
+        return widgets.config_map(thing) if thing.spec.text else ()
+
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller(desired)):
+        await until(lambda: server.get(CONFIG_MAP, CHILD))
+        server.edit(WIDGET, KEY, pause("true"))
+        server.edit(WIDGET, KEY, edit(""))
+        told = "Would delete ConfigMap w-one (it is not wanted any more)."
+        await until(lambda: paused(server).get("message") == told)
+        assert server.get(CONFIG_MAP, CHILD)
+
+        server.edit(WIDGET, KEY, pause(None))
+        await until(lambda: not server.get(CONFIG_MAP, CHILD))
+
+
+async def test_nothing_outside_is_touched_during_a_pause(server: ApiServer) -> None:
+    calls: list[str] = []
+    one = Engine(WIDGET, Widget, lambda _: None)
+    one.owns(CONFIG_MAP)
+    one.desired(widgets.config_map)
+
+    @one.sync()
+    async def sync(*_: object) -> None:
+        calls.append("sync")
+
+    @one.finalize()
+    async def finalize(*_: object) -> None:
+        calls.append("finalize")
+
+    def told(text: str) -> bool:
+        return bool(paused(server).get("message") == text)
+
+    server.put(WIDGET, widget(annotations=PAUSED))
+    async with operating(server, one):
+        await until(lambda: told("Would put the finalizer on the Widget; sync the Widget."))
+        assert calls == []
+        server.edit(WIDGET, KEY, pause(None))
+        await until(lambda: server.get(CONFIG_MAP, CHILD))
+        server.edit(WIDGET, KEY, pause("true"))
+        await until(lambda: "sync the Widget" in paused(server)["message"])
+        done = list(calls)
+        server.delete(WIDGET, KEY)
+        await until(lambda: told("Would finalize the Widget."))
+        await asyncio.sleep(0.05)
+        assert calls == done
+        server.edit(WIDGET, KEY, pause(None))
+        await until(lambda: server.get(WIDGET, KEY) is None)
+    assert calls[-1] == "finalize"
+
+
+async def test_an_author_may_have_a_condition_of_that_name_while_nothing_is_paused(
+    server: ApiServer,
+) -> None:
+    one = widgets.controller()
+
+    @one.status
+    def status(_: kr.Observed) -> kr.Status:
+        return kr.Status(True, "Fine", "Fine.", conditions=[kr.Condition("Paused", True, "Ours")])
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: paused(server).get("reason") == "Ours")
+        server.edit(WIDGET, KEY, pause("true"))
+        await until(lambda: paused(server)["reason"] == "Annotated")
+        server.edit(WIDGET, KEY, pause(None))
+        await until(lambda: paused(server)["reason"] == "Ours")
