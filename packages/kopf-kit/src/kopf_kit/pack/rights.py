@@ -50,6 +50,11 @@ def rules(operator: Manager[Any]) -> list[tuple[str, Rule]]:
             allow(child.group, child.plural, (*READ, *CHANGE[owned.update]), why)
         for watched in controller.watched:
             allow(watched.group, watched.plural, READ, f"{_all(watched)} are watched.")
+        for named, read in controller.read.items():
+            verbs = READ if read.every is None else ("get",)
+            allow(named.group, named.plural, verbs, f"A {kind.kind} names {_all(named)}.")
+        for mapped in controller.mapped:
+            allow(mapped.group, mapped.plural, READ, f"{_all(mapped)} are watched.")
     why = "The story is told in Events; repeated ones are counted up by a patch."
     allow("", "events", ("create", "patch"), why)
     declared = [

@@ -4,7 +4,7 @@ One class serves all of them, so that an author learns it once. What a function 
 not there: to use it is an error that says so.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -12,8 +12,10 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
+from kopf_runtime.declaring.errors import Wait
 from kopf_runtime.declaring.given import Child
-from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.indexes import Index
+from kopf_runtime.declaring.kinds import Key, Kind
 
 _UNKNOWN = object()
 #: Which functions are given what not all of them are.
@@ -61,6 +63,10 @@ class Context(Generic[S]):
     leads: Callable[[], bool] = field(default_factory=unknown)
     #: Stores these fields of the status at once; with them, the next process knows what was begun.
     record: Callable[[Struct | dict[str, Any]], Awaitable[None]] = field(default_factory=unknown)
+    #: The namespace of the object; empty if it is cluster-scoped.
+    namespace: str = ""
+    #: The objects that it names, by kind and key: what `project` returned, None if one is missing.
+    reads: Mapping[Kind, Mapping[Key, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Leave out what is not given."""
@@ -89,3 +95,36 @@ class Context(Generic[S]):
     def children_of(self, kind: Kind) -> tuple[Child, ...]:
         """Return the children of one kind, in the order in which `desired` has them."""
         return tuple(child for child in self.children if child.kind == kind)
+
+    def find(self, kind: Kind, name: str, namespace: str | None = None) -> Any:
+        """Return what `project` returned of an object that this one names; None if it is missing.
+
+        `namespace` is by default that of this object. Raise `LookupError` if `keys` did not name
+        it.
+        """
+        key = (self.namespace if namespace is None else namespace, name)
+        key = key if kind.namespaced else ("", name)
+        if key not in self.reads_of(kind):
+            raise LookupError(f"keys= of controller.reads did not name {_word(kind, key)}")
+        return self.reads[kind][key]
+
+    def read(self, kind: Kind, name: str, namespace: str | None = None) -> Any:
+        """Return the same as `find`, but raise `Wait` if the object is missing."""
+        if (view := self.find(kind, name, namespace)) is None:
+            key = (self.namespace if namespace is None else namespace, name)
+            raise Wait("ReferenceMissing", f"{_word(kind, key)} does not exist.")
+        return view
+
+    def reads_of(self, kind: Kind) -> Mapping[Key, Any]:
+        """Return all objects of a kind that this one names, by key; a missing one is None."""
+        if kind not in self.reads:
+            raise LookupError(f"{kind.kind} is not read; declare it by controller.reads")
+        return self.reads[kind]
+
+    def holders(self, index: Index, value: Hashable) -> tuple[Key, ...]:
+        """Return the keys of the objects that have a value, the oldest first."""
+        return index.holders(value)
+
+
+def _word(kind: Kind, key: Key) -> str:
+    return f"{kind.kind} {key[0]}/{key[1]}" if kind.namespaced else f"{kind.kind} {key[1]}"

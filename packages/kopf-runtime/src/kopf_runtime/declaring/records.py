@@ -4,7 +4,7 @@ A record is small: it holds the hash of a manifest instead of the manifest, and 
 the object that the author asks for (`project`). `source` creates records, `plan` decides with them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
@@ -15,6 +15,8 @@ from kopf_runtime.declaring.errors import Wait
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, Resource
 
+#: Another object that one names.
+Name = tuple[Kind, Key]
 #: The label with the operator's name; watches select children by it.
 MANAGED_BY = "app.kubernetes.io/managed-by"
 
@@ -70,6 +72,20 @@ class Owned(Struct, frozen=True):
         return self.on_delete is Fate.RETAIN
 
 
+class Read(Struct, frozen=True):
+    """A kind of objects that an owner names."""
+
+    kind: Kind
+    type: type[Object]
+    #: Returns the names, or the namespaces and names, of those that an owner names.
+    keys: Callable[[Any], Iterable[Any]]
+    #: Returns the part of one that the author's functions see.
+    project: Callable[[Any], Any]
+    #: Seconds after which each is asked for again; None if they are watched.
+    every: float | None
+    across_namespaces: bool
+
+
 class Wanted(Struct, frozen=True):
     """A child in its wanted state."""
 
@@ -118,6 +134,10 @@ class Owner(Struct, frozen=True):
     checked: Outcome | None = None
     #: The object itself without its status, if its children are planned at each reconcile.
     thing: Resource | None = None
+    created: float = 0.0
+    #: What it names, and its values in each index.
+    names: tuple[Name, ...] = ()
+    values: tuple[tuple[Hashable, ...], ...] = ()
     controller_uid: str = ""
     #: Whether its annotation says that nothing but its status is to be written.
     paused: bool = False
@@ -207,6 +227,17 @@ class Selected(Struct, frozen=True):
     key: Key
     uid: str
     version: int
+    controller_uid: str = ""
+    watched: bool = True
+
+
+class Seen(Struct, frozen=True):
+    """An object that is only read."""
+
+    key: Key
+    uid: str
+    version: int
+    view: Any
     controller_uid: str = ""
     watched: bool = True
 

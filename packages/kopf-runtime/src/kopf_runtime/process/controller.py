@@ -6,14 +6,15 @@ coroutines, `sync` and `finalize`, manage resources outside the cluster.
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any, TypeVar, overload
 
 from kopf_runtime.declaring import given
 from kopf_runtime.declaring.conditions import Status
+from kopf_runtime.declaring.indexes import Index
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, Resource
-from kopf_runtime.declaring.records import Fate, Owned, Update
+from kopf_runtime.declaring.records import Fate, Owned, Read, Update
 from kopf_runtime.reporting import readiness
 from kopf_runtime.reporting import status as statuses
 from kopf_runtime.reporting.status import Observed
@@ -44,6 +45,10 @@ class Controller:
         #: The declared kinds of children and of grandchildren.
         self.owned: dict[Kind, Owned] = {}
         self.watched: dict[Kind, Owned] = {}
+        #: The kinds of objects that are read, and of those that only queue others.
+        self.read: dict[Kind, Read] = {}
+        self.mapped: dict[Kind, Read] = {}
+        self.indexes: list[Index] = []
         self._desired: Callable[..., Iterable[dict[str, Any]]] = nothing
         self._status: Callable[[Observed], Status] = statuses.default_status
         self._sync: Call | None = None
@@ -101,17 +106,61 @@ class Controller:
         )  # fmt: skip
 
     def watches(
-        self, kind: Kind, type_: type[Object] = Object, *, project: Callable[[Any], Any]
-    ) -> None:
+        self, kind: Kind, type_: type[Object] = Object, *,
+        project: Callable[[Any], Any] | None = None,
+        to: Callable[[Any], Iterable[str | Key]] | None = None,
+    ) -> None:  # fmt: skip
         """Declare a kind of grandchildren: `status` sees what `project` returns of them.
 
-        They are created from the `spec.template` of a child, as the Pods of a Deployment are.
+        They are created from the `spec.template` of a child, as the Pods of a Deployment are. With
+        `to` in place of `project`, any objects of the kind are watched: when one changes, the
+        objects are reconciled whose names `to` returns for it (a name is one in its namespace).
         Raise `TypeError` or `ValueError` as `owns` does.
         """
-        self._check(kind, self.watched)
-        self.watched[kind] = Owned(kind, type_, Update.RECREATE, project, lambda _: "")
+        if (project is None) == (to is None):
+            raise TypeError(f"watches({kind}) needs either project=, for grandchildren, or to=")
+        if to is not None:
+            self._check(kind, self.mapped)
+            self.mapped[kind] = Read(kind, type_, to, lambda _: None, None, True)
+        elif project is not None:
+            self._check(kind, self.watched)
+            self.watched[kind] = Owned(kind, type_, Update.RECREATE, project, lambda _: "")
 
-    def _check(self, kind: Kind, declared: dict[Kind, Owned]) -> None:
+    def reads(
+        self, kind: Kind, type_: type[Object] = Object, *,
+        keys: Callable[[Any], Iterable[str | Key]], project: Callable[[Any], Any],
+        every: float | None = None, across_namespaces: bool = False,
+    ) -> None:  # fmt: skip
+        """Declare a kind of objects that an object names, such as a Secret of the user's.
+
+        `keys` returns their names, or their namespaces and names; `project` returns the part of one
+        that the context has, never None. A change of it plans the children again. With `every`, no
+        object is listed or watched: those that are named are asked for each `every` seconds. An
+        object may name those of its own namespace only, unless `across_namespaces` is true. Raise
+        `TypeError` or `ValueError` as `owns` does.
+        """
+        self._check(kind, self.read)
+        for name, function in (("keys", keys), ("project", project)):
+            if not callable(function):
+                raise TypeError(f"{name}={function!r}: use a function")
+        if every is not None and not every >= 1:  # nor NaN
+            raise ValueError(f"every={every!r}: use at least 1 second, or leave it out to watch")
+        if across_namespaces and not kind.namespaced:
+            raise ValueError(f"{kind.kind} has no namespaces; leave out across_namespaces=")
+        self.read[kind] = Read(kind, type_, keys, project, every, across_namespaces)
+
+    def index(self, values: Callable[[Any], Iterable[Hashable]]) -> Index:
+        """Return an index by the values that a function returns for an object.
+
+        `context.holders(index, value)` returns the keys of those that have a value. When one gains
+        or loses a value, the others that have it are reconciled.
+        """
+        if not callable(values):
+            raise TypeError(f"index({values!r}): use a function that returns an object's values")
+        self.indexes.append(Index(values))
+        return self.indexes[-1]
+
+    def _check(self, kind: Kind, declared: Collection[Kind]) -> None:
         if not isinstance(kind, Kind):
             raise TypeError(f"{kind!r} is not a kr.Kind; kr.kinds has the built-in ones")
         if kind in declared:

@@ -25,6 +25,7 @@ from kopf_runtime.process.controller import Controller, nothing
 from kopf_runtime.reporting.events import Recorder
 from kopf_runtime.reporting.status import StatusReporter
 from kopf_runtime.watching.observer import Observer
+from kopf_runtime.watching.reads import Reads
 from kopf_runtime.watching.selection import Selection
 from kopf_runtime.watching.source import Source
 from kopf_runtime.working.apply import Applier
@@ -59,7 +60,7 @@ class Engine(Controller):
         order = self._order()
         for call in (self._sync, self._checking):
             for kind in call.on if call is not None else ():
-                if kind not in self.owned and kind not in self.watched:
+                if not any(kind in kinds for kinds in (self.owned, self.watched, self.mapped)):
                     raise DeclarationError(
                         f"on={kind.kind}: a {self.kind.kind} neither owns nor watches that kind"
                     )
@@ -80,9 +81,16 @@ class Engine(Controller):
         )  # fmt: skip
         self._selection = Selection(client, metrics, settings.namespace_selector, self._turned)
         self._templates = templates
+        self._reads = Reads(
+            client, metrics, self.kind, self.read, self.mapped, self._read_changed,
+            self.why_unserved,
+        )  # fmt: skip
+        for index in self.indexes:
+            index.selected = self._selection.has
         reader = Reader(
-            marks, self.kind, self._project, templates, self._wanted, late=self._plans_late
-        )
+            marks, self.kind, self._project, templates, self._wanted, self._reads.names,
+            self.indexes, late=self._plans_late,
+        )  # fmt: skip
         self.owners: Source[Owner] = Source(
             client, self.kind, self.type, reader.owner, self._owner_changed,
             lambda left_out: self._add(left_out.key), metrics, selected=self._selection.has,
@@ -106,10 +114,10 @@ class Engine(Controller):
         #: The sources of all watched kinds.
         self.sources: list[Source[Any]] = [
             self.owners, *self.children.values(), *self.grandchildren.values(),
-            *self._selection.sources,
+            *self._reads.sources.values(), *self._reads.mapped, *self._selection.sources,
         ]  # fmt: skip
         self._observer = observer = Observer(
-            client, lambda: self.settings, self.children, self.grandchildren
+            client, lambda: self.settings, self.children, self.grandchildren, self._reads
         )
         applier = Applier(
             client, templates, marks, self.owners, self.children, self._pace, self._planned
@@ -128,7 +136,7 @@ class Engine(Controller):
             client, self.owners, self.children, self.owned, self.watched, applier, self._pace,
             self._external, self._reporter, order, self.why_unserved, self._why_missing,
             lambda key: self.queue.progress(key),  # which is made below
-            self._planned,
+            self._planned, self._reads,
         )  # fmt: skip
         workers = self._workers or settings.workers
         self.queue = WorkQueue(self.kind.plural, self._reconcile, workers, metrics)
@@ -167,7 +175,10 @@ class Engine(Controller):
         """
         if not self._selection.has(namespace):
             return "--namespace-selector does not select it"
-        dependants = (*self.children.values(), *self.grandchildren.values())
+        dependants = (
+            *self.children.values(), *self.grandchildren.values(), *self._reads.sources.values(),
+            *self._reads.mapped,
+        )  # fmt: skip
         needed = (s for s in self.sources if s not in dependants or not s.why_missing(namespace))
         return next(filter(None, (source.why_unserved(namespace) for source in needed)), "")
 
@@ -235,7 +246,8 @@ class Engine(Controller):
     @property
     def _plans_late(self) -> bool:
         """Whether children depend on more than the object, and are planned at each reconcile."""
-        return self._stepwise or self._sync is not None or self._checking is not None
+        calls = self._sync is not None or self._checking is not None
+        return self._stepwise or calls or bool(self.read or self.indexes)
 
     def _planned(self, owner: Owner) -> Owner:
         """Return an object with its children, planned with all that is known now if need be."""
@@ -294,6 +306,8 @@ class Engine(Controller):
             source.warn(namespace)
         if self._selection.synced:  # else all are reconciled at the end of the list
             self._synced(namespace)
+            for owner in self.owners.cache.within(namespace):
+                self._index(owner, owner, turned=True)
 
     def _synced(self, namespace: str | None) -> None:
         """Queue the objects of a namespace, after each full list."""
@@ -314,6 +328,8 @@ class Engine(Controller):
         return next((one for one in wanted if one.key == key and one.kind == kind), None)
 
     def _owner_changed(self, record: Owner | None, known: Owner | None) -> None:
+        self._reads.follow(record, known)
+        self._index(record, known)
         # A stepwise plan may depend on the status that was just written.
         written = not self._stepwise and self._reporter.is_own_write
         if written and record is not None and known is not None and written(record, known):
@@ -325,6 +341,27 @@ class Engine(Controller):
             if record is None:
                 self._reconciler.forget(one.key)
             self._add(one.key)
+
+    def _read_changed(self, key: Key, kind: Kind | None = None) -> None:
+        """Queue an object that names one which has changed, or to which one of a kind is mapped."""
+        self._external.outdate(key, kind)
+        self._add(key)
+
+    def _index(self, record: Owner | None, known: Owner | None, *, turned: bool = False) -> None:
+        """Note an object's values, and queue the others that have one which it gained or lost."""
+        for number, index in enumerate(self.indexes):
+            had, has = (
+                (one.key, one.created, one.values[number]) if one is not None else None
+                for one in (known, record)
+            )
+            if had is not None:
+                index.remove(*had)
+            if has is not None:
+                index.add(*has)
+            values = {value for one in (had, has) if one is not None for value in one[2]}
+            for value in values if turned or had != has else ():
+                for holder in index.holders(value):
+                    self.queue.add(holder, listed=True)  # there may be very many
 
     def _child_changed(self, kind: Kind) -> Callable[[Child | None, Child | None], None]:
         def changed(record: Child | None, known: Child | None) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.records import Child, Owner, Wanted
+from kopf_runtime.watching.reads import Reads
 from kopf_runtime.watching.source import Source
 
 
@@ -14,10 +15,10 @@ class Observer:
 
     def __init__(
         self, client: Client, settings: Callable[[], Any], children: Mapping[Kind, Source[Child]],
-        grandchildren: Mapping[Kind, Source[Child]],
+        grandchildren: Mapping[Kind, Source[Child]], reads: Reads,
     ) -> None:  # fmt: skip
         self._client, self._settings = client, settings
-        self._children, self._grandchildren = children, grandchildren
+        self._children, self._grandchildren, self._reads = children, grandchildren, reads
 
     def served(self, owner: Owner) -> list[Wanted]:
         """Return the wanted children, without those of optional kinds that are not there."""
@@ -36,12 +37,13 @@ class Observer:
         return *wanted, *(child for child in every if (child.kind, child.key) not in known)
 
     def results(self, owner: Owner) -> dict[str, Any]:
-        """Return what every function gets: the settings, and what the external calls returned."""
+        """Return what every function gets: the settings, what is read, what the calls returned."""
         return {
+            "namespace": owner.key[0], "reads": self._reads.views(owner),
             "settings": self._settings(),
             "outcome": owner.outcome.value if owner.outcome is not None else None,
             "checked": owner.checked.value if owner.checked is not None else None,
-        }
+        }  # fmt: skip
 
     def given(self, owner: Owner, children: Sequence[Child]) -> dict[str, Any]:
         """Return what a `Context` of an object with these children consists of."""

@@ -17,13 +17,13 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Identity, Object, UnreadableError, decode, number
-from kopf_runtime.declaring.records import Child, Owner, Selected, Unreadable
+from kopf_runtime.declaring.records import Child, Owner, Seen, Selected, Unreadable
 from kopf_runtime.watching.cache import Cache
 from kopf_runtime.watching.reflector import Reflector
 
 logger = logging.getLogger(__name__)
 
-R = TypeVar("R", Owner, Child, Selected)
+R = TypeVar("R", Owner, Child, Seen, Selected)
 
 
 class Source(Generic[R]):

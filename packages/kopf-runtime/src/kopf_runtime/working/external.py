@@ -151,14 +151,20 @@ class External:
                 fresh = replace(owner, outcome=None, checked=None, wanted=(), problem="")
                 self._owners.cache.put(fresh)
 
-    def outdate(self, key: Key, kind: Kind) -> None:
-        """Have the functions called again that depend on a kind of which an object has changed."""
+    def outdate(self, key: Key, kind: Kind | None) -> None:
+        """Have the functions called again that depend on a kind of which an object has changed.
+
+        It is None for what they are given to read, on which all of them depend.
+        """
         for call in self._calls.values():
             # Anybody may make an object that names an owner which does not exist.
-            if kind not in call.on or self._owners.cache.get(key) is None:
+            if kind not in (None, *call.on) or self._owners.cache.get(key) is None:
                 continue
             self._news.add(at := (key, call.reason))
-            if (failed := self._failed.get(at)) is not None and failed.backoff is None:
+            failed = self._failed.get(at)
+            # What was read may have been what failed, unless an external API said when to retry.
+            read = kind is None and failed is not None and failed.generation is not None
+            if failed is not None and (failed.backoff is None or read):
                 until = min(failed.until, failed.at + SOONEST)
                 self._failed[at] = dataclasses.replace(failed, until=until)
 

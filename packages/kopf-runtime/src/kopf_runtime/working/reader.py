@@ -3,14 +3,15 @@
 `source` calls a `Reader` for each object that it receives. Unchanged parts are not computed again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
+from kopf_runtime.declaring.indexes import Index
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, ObjectMeta, Resource, number, seconds, shared
-from kopf_runtime.declaring.records import Child, Outcome, Owned, Owner, Wanted
+from kopf_runtime.declaring.records import Child, Name, Outcome, Owned, Owner, Wanted
 from kopf_runtime.working.fields import Ownership
 from kopf_runtime.working.templates import Marks, Templates
 
@@ -28,9 +29,11 @@ class Reader:
 
     def __init__(
         self, marks: Marks, kind: Kind, project: Callable[[Any], Any], templates: Templates,
-        wanted: Callable[[Key, Kind, Key], Wanted | None], *, late: bool = False,
+        wanted: Callable[[Key, Kind, Key], Wanted | None],
+        names: Callable[[Any], tuple[Name, ...]] = lambda _: (), indexes: Sequence[Index] = (),
+        *, late: bool = False,
     ) -> None:  # fmt: skip
-        self._late = late
+        self._late, self._names, self._indexes = late, names, indexes
         self._marks, self._kind, self._project = marks, kind, project
         self._templates, self._wanted = templates, wanted
         self._ownership = Ownership(marks.manager)
@@ -42,11 +45,11 @@ class Reader:
         record = Owner(
             known.key if known is not None else meta.key, meta.uid, meta.version, meta.generation,
             meta.deletion_timestamp is not None, self._finalizers(meta), shared(thing.status),
-            None, (), "", labels,
+            None, (), "", labels, created=seconds(meta.creation_timestamp),
             paused=(meta.annotations or {}).get(self._marks.paused) == "true",
         )  # fmt: skip
         if known is not None and known.state == record.state:
-            same = "view", "wanted", "problem", "outcome", "checked", "thing"
+            same = "view", "wanted", "problem", "outcome", "checked", "thing", "names", "values"
             return replace(record, **{name: getattr(known, name) for name in same})
         record = replace(record, view=self._project(thing))
         if not self._late:
@@ -55,7 +58,8 @@ class Reader:
             wanted, problem = self._templates.plan(thing)
             return replace(record, wanted=wanted, problem=problem)
         kept = replace(thing, status={}, metadata=replace(meta, managed_fields=None))
-        record = replace(record, thing=kept)
+        values = tuple(tuple(dict.fromkeys(index.values(thing))) for index in self._indexes)
+        record = replace(record, thing=kept, names=self._names(thing), values=values)
         if known is None or (known.uid, known.generation) != (record.uid, record.generation):
             return record
         # Its children stay as they are until it is reconciled, and `sync` is called then.

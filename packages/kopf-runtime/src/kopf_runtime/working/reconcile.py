@@ -6,7 +6,7 @@ state, so it is right no matter which events were missed, repeated or interrupte
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -17,11 +17,22 @@ from kopf_runtime.cluster.fence import only_while
 from kopf_runtime.declaring.errors import MAX_RETRY_SECONDS, ApiError, RetryError, Wait
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import UnreadableError
-from kopf_runtime.declaring.records import Child, Fate, Owned, Owner, Plan, Step, Update, Wanted
+from kopf_runtime.declaring.records import (
+    Child,
+    Fate,
+    Owned,
+    Owner,
+    Plan,
+    PlanError,
+    Step,
+    Update,
+    Wanted,
+)
 from kopf_runtime.reporting import troubles
 from kopf_runtime.reporting.status import SETTLE, StatusReporter, why_unready
 from kopf_runtime.reporting.troubles import StopError, Trouble
 from kopf_runtime.watching.observer import served
+from kopf_runtime.watching.reads import Reads
 from kopf_runtime.watching.source import Source
 from kopf_runtime.working.apply import Applier
 from kopf_runtime.working.diff import diff
@@ -60,9 +71,9 @@ class Reconciler:
         external: External, reporter: StatusReporter, order: Mapping[Kind, int],
         why_unserved: Callable[[str], str],
         why_missing: Callable[[Kind, str], str], progress: Callable[[Key], None],
-        planned: Callable[[Owner], Owner],
+        planned: Callable[[Owner], Owner], reads: Reads,
     ) -> None:  # fmt: skip
-        self._planned = planned
+        self._planned, self._reads = planned, reads
         self._client, self._owners, self._children = client, owners, children
         self._owned, self._watched, self._applier, self._pace = owned, watched, applier, pace
         self._external, self._reporter, self._order = external, reporter, order
@@ -96,6 +107,7 @@ class Reconciler:
             waits = [await self._reporter.stopped(owner, error), self._external.due(key) or None]
         else:
             waits = [await self._reporter.well(owner), self._external.due(key)]
+            waits.append(self._reads.due(owner))
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
     def forget(self, key: Key) -> None:
@@ -106,6 +118,8 @@ class Reconciler:
     async def _end(self, owner: Owner) -> float | None:
         """Clean up for an object that is being deleted, and report which finalizers remain."""
         if self._external.needs_cleanup(owner):
+            with suppress(ApiError, PlanError, Wait):  # an object can be deleted all the same
+                await self._reads.prepare(owner)
             await self._external.clean_up(owner)
             return None
         held = troubles.holding(owner.finalizers)
@@ -115,6 +129,7 @@ class Reconciler:
     async def _work(self, owner: Owner) -> None:
         """Reconcile an object: first its external resources, then its children, then its check."""
         await self._external.ensure_finalizer(owner)
+        await self._read(owner)
         failed: Exception | None = None
         try:
             await self._external.sync(owner)
@@ -128,6 +143,15 @@ class Reconciler:
         if await self._external.check(owner):
             await self._take_steps(owner)
 
+    async def _read(self, owner: Owner) -> None:
+        """Read what the object names; raise `StopError` or `ApiError` if that is not possible."""
+        try:
+            await self._reads.prepare(owner)
+        except PlanError as error:
+            raise troubles.invalid_plan(str(error)) from error
+        except Wait as wait:
+            raise _waiting(wait) from wait
+
     async def _take_steps(self, owner: Owner) -> None:
         """Plan the children of an object, if they can be planned, and take a step for each."""
         owner = self._owners.cache.get(owner.key) or owner
@@ -138,8 +162,7 @@ class Reconciler:
         """Return an object with its plan; raise `StopError` if it has none now."""
         owner = self._planned(owner)
         if isinstance(wait := owner.problem, Wait):
-            after = MAX_RETRY_SECONDS if wait.after is None else wait.after
-            raise troubles.author_waits(wait.reason, wait.message, after)
+            raise _waiting(wait)
         if owner.problem:
             raise troubles.invalid_plan(str(owner.problem))
         return owner
@@ -182,6 +205,7 @@ class Reconciler:
         intents = [Intent(f"{what} the {self._word}") for what in self._external.pending(owner)]
         if owner.deleting or not self._external.may_plan(owner):
             return intents
+        await self._read(owner)
         owner = self._with_plan(owner)
         for wanted in self._wishes(owner):
             if not self._missing(wanted):
@@ -387,3 +411,8 @@ async def _each(steps: Iterable[Awaitable[None]]) -> None:
             failed.append(troubles.of(error))
     if failed:
         raise troubles.foremost(failed)
+
+
+def _waiting(wait: Wait) -> StopError:
+    after = MAX_RETRY_SECONDS if wait.after is None else wait.after
+    return troubles.author_waits(wait.reason, wait.message, after)

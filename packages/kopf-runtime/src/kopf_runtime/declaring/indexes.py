@@ -1,0 +1,35 @@
+"""Objects by what they share: a value of the author's, or another object that they name."""
+
+from bisect import insort
+from collections.abc import Callable, Collection, Hashable, Iterable
+from typing import Any
+
+from kopf_runtime.declaring.kinds import Key
+
+
+class Index:
+    """The objects that have a value; a change costs as much as it has values."""
+
+    def __init__(self, values: Callable[[Any], Iterable[Hashable]]) -> None:
+        #: Returns the values of an object.
+        self.values = values
+        #: Whether a namespace is selected.
+        self.selected: Callable[[str], bool] = lambda _: True
+        self._holders: dict[Hashable, list[tuple[float, Key]]] = {}
+
+    def holders(self, value: Hashable) -> tuple[Key, ...]:
+        """Return the keys of the objects that have a value, the oldest first."""
+        return tuple(key for _, key in self._holders.get(value, ()) if self.selected(key[0]))
+
+    def add(self, key: Key, created: float, values: Collection[Hashable]) -> None:
+        """Add an object that was created at this time."""
+        for value in values:
+            insort(self._holders.setdefault(value, []), (created, key))
+
+    def remove(self, key: Key, created: float, values: Collection[Hashable]) -> None:
+        """Remove an object that was added with the same arguments."""
+        for value in values:
+            holders = self._holders[value]
+            holders.remove((created, key))
+            if not holders:
+                del self._holders[value]
