@@ -244,6 +244,19 @@ def test_a_controller_may_do_what_it_declares_and_nothing_else() -> None:
     }
 
 
+def test_what_is_read_by_name_alone_may_be_neither_listed_nor_watched() -> None:
+    manager = kr.Manager("box-operator", kr.Settings)
+    boxes, lids = manager.controller_for(Box), manager.controller_for(Lid)
+    boxes.reads(kr.kinds.SECRET, keys=lambda _: ["a"], project=str, every=60)
+    boxes.reads(kr.kinds.CONFIG_MAP, keys=lambda _: ["a"], project=str)
+    lids.watches(kr.kinds.SERVICE, to=lambda _: ["a"])
+
+    allowed = granted(manager)
+
+    assert allowed["secrets."] == "get"
+    assert allowed["configmaps."] == allowed["services."] == "get list watch"
+
+
 def test_only_who_cleans_up_may_write_to_what_users_declare() -> None:
     manager = kr.Manager("box-operator", kr.Settings)
     controller = manager.controller_for(Box)

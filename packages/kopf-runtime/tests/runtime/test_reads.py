@@ -1,4 +1,4 @@
-"""What an object names is read, objects of other kinds queue some, and indexes queue the holders."""
+"""What an object names is read, other kinds queue objects, and indexes queue their holders."""
 
 import asyncio
 import math
@@ -60,7 +60,8 @@ def put_secret(
 
 
 def text(server: ApiServer, name: str = "one") -> str:
-    return ((server.get(CONFIG_MAP, ("ns", f"w-{name}")) or {}).get("data") or {}).get("text", "")
+    child = server.get(CONFIG_MAP, ("ns", f"w-{name}")) or {"data": {"text": ""}}
+    return str(child["data"]["text"])
 
 
 def said(server: ApiServer, name: str = "one") -> str:
@@ -150,7 +151,7 @@ async def test_a_secret_of_another_namespace_is_refused_unless_it_is_declared(
 async def test_a_namespace_that_is_not_served_is_not_read(server: ApiServer) -> None:
     put_secret(server, "theirs", namespace="other")
     server.put(WIDGET, widget(text="other/s"))
-    settings = kr.Settings(namespaces=["ns"])
+    settings = kr.Settings(namespaces=("ns",))
     async with operating(server, reading(across_namespaces=True), settings=settings):
         await until(lambda: "--namespace does not name it" in said(server))
 
@@ -242,8 +243,8 @@ async def test_the_next_holder_of_a_value_follows_when_the_oldest_leaves_it(
         server.put(WIDGET, raw)
     async with operating(server, one):
         await until(lambda: text(server, "two") == "a.example")
-        for name in ("one", "three"):
-            await until(lambda n=name: said(server, n) == "HostnameTaken: ns/two has a.example.")
+        taken = "HostnameTaken: ns/two has a.example."
+        await until(lambda: said(server) == said(server, "three") == taken)
 
         server.edit(WIDGET, ("ns", "two"), edit("b.example"))
         await until(lambda: text(server) == "a.example" and text(server, "two") == "b.example")

@@ -6,6 +6,7 @@ Each `engine` has one. Of an object only what `project` returned is kept, while 
 import random
 import time
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -20,13 +21,16 @@ from kopf_runtime.declaring.objects import Object, Resource, UnreadableError, de
 from kopf_runtime.declaring.records import Name, Owner, PlanError, Read, Seen, Unreadable
 from kopf_runtime.watching.source import Source
 
+#: Objects of a kind that one may name: they are asked for one after the other.
+MAX_NAMES = 100
 #: The view of an object that nobody named when it was read.
 _UNREAD = object()
 
 
 class Reads:
-    """The objects that those of one kind name; `changed` is called with the key of one, and with
-    the kind if an object was only mapped to it.
+    """The objects that those of one kind name.
+
+    `changed` is called with the key of one of these, and the kind of what is only mapped to it.
     """
 
     def __init__(
@@ -50,29 +54,24 @@ class Reads:
         #: The objects that only queue others, with the keys of these as their views.
         self.mapped: list[Source[Seen]] = [
             Source(
-                client,
-                one.kind,
-                one.type,
-                self._mapper(one),
-                self._moved(one.kind),
-                lambda _: None,
-                metrics,
+                client, one.kind, one.type, self._mapper(one), self._moved(one.kind),
+                lambda _: None, metrics,
             )
             for one in mapped.values()
-        ]
+        ]  # fmt: skip
 
     # --- who names what -----------------------------------------------------------------------
 
     def names(self, thing: Resource) -> tuple[Name, ...]:
         """Return the objects that an object names; raise whatever the author's `keys` raises."""
-        own = thing.metadata.namespace
-        return tuple(
-            dict.fromkeys(
-                (read.kind, _key(named, own, read.kind))
-                for read in self._reads.values()
-                for named in read.keys(thing)
-            )
-        )
+        names: dict[Name, None] = {}
+        for kind, read in self._reads.items():
+            named = (_key(one, thing.metadata.namespace, kind) for one in read.keys(thing))
+            keys = list(dict.fromkeys(islice(named, MAX_NAMES + 1)))
+            if len(keys) > MAX_NAMES:
+                raise PlanError(f"it names more than {MAX_NAMES} objects of {kind}, the most")
+            names |= dict.fromkeys((kind, key) for key in keys)
+        return tuple(names)
 
     def follow(self, record: Owner | None, known: Owner | None) -> None:
         """Note what an object names now, and forget what nobody names any more."""
