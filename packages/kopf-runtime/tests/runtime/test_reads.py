@@ -121,10 +121,11 @@ async def test_only_what_is_named_is_kept_and_only_those_who_name_it_are_queued(
 async def test_a_secret_that_is_asked_for_by_name_is_neither_listed_nor_watched(
     server: ApiServer,
 ) -> None:
-    put_secret(server, "first")
     server.put(WIDGET, widget(text="s"))
     server.put(WIDGET, widget("two", text="s"))
     async with operating(server, reading(every=1.0)):
+        await until(lambda: "ReferenceMissing" in said(server))
+        put_secret(server, "first")
         await until(lambda: text(server) == text(server, "two") == "first")
         put_secret(server, "second")
         await until(lambda: text(server) == text(server, "two") == "second")

@@ -104,6 +104,8 @@ class Reconciler:
                 return await self._end(owner)
             await self._work(owner)
         except (ApiError, UnreadableError, StopError) as error:
+            if isinstance(error, StopError) and (due := self._reads.due(owner)) is not None:
+                error.retry.pause = min(error.retry.pause, due)  # nothing else asks for it again
             waits = [await self._reporter.stopped(owner, error), self._external.due(key) or None]
         else:
             waits = [await self._reporter.well(owner), self._external.due(key)]
