@@ -226,6 +226,32 @@ async def test_any_object_queues_those_that_it_is_mapped_to(server: ApiServer) -
         await until(lambda: looked(operator) == before + 2)
 
 
+async def test_a_mapped_object_queues_only_by_what_project_returns_and_those_it_named_too(
+    server: ApiServer,
+) -> None:
+    one = widgets.controller()
+    to = lambda secret: secret.data.get("for", "").split()  # noqa: E731
+    one.watches(SECRET, Secret, to=to, project=lambda secret: secret.data["text"])
+    for name in ("one", "two"):
+        server.put(WIDGET, widget(name))
+    put_secret(server, "open", **{"for": "one"})
+
+    def change(data: Raw) -> None:
+        server.edit(SECRET, ("ns", "s"), lambda raw: raw["data"].update(data))
+
+    async with operating(server, one) as operator:
+        await until(lambda: "Reconciled" in said(server) and "Reconciled" in said(server, "two"))
+        await asyncio.sleep(QUIET)
+        before = looked(operator)
+        change({"beat": "2"})
+        await asyncio.sleep(QUIET)
+        assert looked(operator) == before
+        change({"text": "closed"})
+        await until(lambda: looked(operator) == before + 1)
+        change({"for": "two"})
+        await until(lambda: looked(operator) == before + 3)
+
+
 async def test_the_next_holder_of_a_value_follows_when_the_oldest_leaves_it(
     server: ApiServer,
 ) -> None:
@@ -265,8 +291,8 @@ async def test_the_next_holder_of_a_value_follows_when_the_oldest_leaves_it(
             "Node has no namespaces; leave out across_namespaces=",
         ),
         (lambda c: [c.reads(SECRET, keys=str, project=str) for _ in "ab"], "declared twice"),
-        (lambda c: c.watches(SECRET), "needs either project=, for grandchildren, or to="),
-        (lambda c: c.watches(SECRET, project=str, to=str), "needs either project="),
+        (lambda c: c.watches(SECRET), "needs project=, for grandchildren, or to=, not None"),
+        (lambda c: c.watches(SECRET, project=str, to="one"), "or to=, not one"),
         (lambda c: c.index("host"), r"index\('host'\): use a function"),
     ],
 )

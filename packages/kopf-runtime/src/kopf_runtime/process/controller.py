@@ -113,17 +113,17 @@ class Controller:
         """Declare a kind of grandchildren: `status` sees what `project` returns of them.
 
         They are created from the `spec.template` of a child, as the Pods of a Deployment are. With
-        `to` in place of `project`, any objects of the kind are watched: when one changes, the
-        objects are reconciled whose names `to` returns for it (a name is one in its namespace).
-        Raise `TypeError` or `ValueError` as `owns` does.
+        `to`, any objects of the kind are watched: when one changes, the objects are reconciled
+        whose names `to` returns for it (a name is one in its namespace). Then a change is one of
+        what `project` returns, or any without it. Raise `TypeError` or `ValueError` as `owns` does.
         """
-        if (project is None) == (to is None):
-            raise TypeError(f"watches({kind}) needs either project=, for grandchildren, or to=")
+        self._check(kind, self.watched if to is None else self.mapped)
+        if not callable(one := to or project):
+            raise TypeError(f"watches({kind}) needs project=, for grandchildren, or to=, not {one}")
         if to is not None:
-            self._check(kind, self.mapped)
-            self.mapped[kind] = Read(kind, type_, to, lambda _: None, None, True)
+            project = project or (lambda thing: thing.metadata.version)
+            self.mapped[kind] = Read(kind, type_, to, project, None, True)
         elif project is not None:
-            self._check(kind, self.watched)
             self.watched[kind] = Owned(kind, type_, Update.RECREATE, project, lambda _: "")
 
     def reads(

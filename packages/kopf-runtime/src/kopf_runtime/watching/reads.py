@@ -51,7 +51,7 @@ class Reads:
             )
             for one in reads.values() if one.every is None
         }  # fmt: skip
-        #: The objects that only queue others, with the keys of these as their views.
+        #: The objects that only queue others, with the keys of these and what counts as a change.
         self.mapped: list[Source[Seen]] = [
             Source(
                 client, one.kind, one.type, self._mapper(one), self._moved(one.kind),
@@ -194,14 +194,16 @@ class Reads:
         def seen(thing: Object, _: Seen | None) -> Seen:
             meta = thing.metadata
             keys = tuple(_key(one, meta.namespace, self._owner) for one in read.keys(thing))
-            return Seen(meta.key, meta.uid, meta.version, keys)
+            return Seen(meta.key, meta.uid, meta.version, (keys, read.project(thing)))
 
         return seen
 
     def _moved(self, kind: Kind) -> Callable[[Seen | None, Seen | None], None]:
         def moved(record: Seen | None, known: Seen | None) -> None:
-            for key in {key for one in (record, known) if one is not None for key in one.view}:
-                self._changed(key, kind)
+            said = [(one.uid, one.view) for one in (record, known) if one is not None]
+            if len(said) == 1 or said[0] != said[1]:
+                for key in {key for _, (keys, _) in said for key in keys}:
+                    self._changed(key, kind)
 
         return moved
 
