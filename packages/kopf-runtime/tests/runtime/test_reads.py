@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 import kopf_runtime as kr
-from kopf_runtime.declaring.kinds import CONFIG_MAP, NODE, SECRET
+from kopf_runtime.declaring.kinds import CONFIG_MAP, NODE, SECRET, Key
 from kopf_runtime.process.engine import Engine
+from kopf_runtime.working.queue import WorkQueue
 from runtime import widgets
 from runtime.widgets import WIDGET, Raw, Widget, edit, widget
 from tests.support.api_server import ApiServer, RefusedError
@@ -278,6 +279,22 @@ async def test_the_next_holder_of_a_value_follows_when_the_oldest_leaves_it(
         server.delete(WIDGET, ("ns", "one"))
         await until(lambda: text(server, "three") == "a.example")
     assert not hosts.holders("c.example")
+
+
+async def test_a_first_list_of_many_with_one_value_costs_no_more_than_its_objects(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = widgets.controller()
+    one.index(lambda widget: [widget.spec.text])
+    added: list[Key] = []
+    monkeypatch.setattr(WorkQueue, "add", lambda _, key, *, listed=False: added.append(key))
+    for number in range(50):
+        server.put(WIDGET, widget(f"w{number}", text=""))
+
+    async with operating(server, one, working=False) as operator:
+        await until(lambda: operator.synced)
+    assert {name for _, name in added} == {f"w{number}" for number in range(50)}
+    assert len(added) < 50 * 10
 
 
 @pytest.mark.parametrize(

@@ -349,6 +349,8 @@ class Engine(Controller):
 
     def _index(self, record: Owner | None, known: Owner | None, *, turned: bool = False) -> None:
         """Note an object's values, and queue the others that have one which it gained or lost."""
+        # The end of a list of all queues all: meanwhile, many with one value would cost its square.
+        listing = None in self.owners.reflectors and bool(self.owners.why_unserved(""))
         for number, index in enumerate(self.indexes):
             had, has = (
                 (one.key, one.created, one.values[number]) if one is not None else None
@@ -359,7 +361,7 @@ class Engine(Controller):
             if has is not None:
                 index.add(*has)
             values = {value for one in (had, has) if one is not None for value in one[2]}
-            for value in values if turned or had != has else ():
+            for value in values if turned or (had != has and not listing) else ():
                 for holder in index.holders(value):
                     self.queue.add(holder, listed=True)  # there may be very many
 
