@@ -52,6 +52,7 @@ class Observed(Context[Any]):
     grandchildren: Mapping[Kind, Sequence[given.Child]] = field(default_factory=dict)
     session: aiohttp.ClientSession = field(init=False, default_factory=unknown)
     stored: Mapping[str, Any] = field(default_factory=dict)
+    serves: Callable[[Kind], bool] = field(default_factory=lambda: lambda _: True)
     leads: Callable[[], bool] = field(init=False, default_factory=unknown)
     record: Callable[..., Awaitable[None]] = field(init=False, default_factory=unknown)
     #: Why the runtime cannot take the next step, or None.
