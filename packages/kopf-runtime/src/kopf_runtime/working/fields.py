@@ -179,6 +179,12 @@ class Ownership:
                 return mine
         return []
 
+    def any(self, entries: list[ManagedFields] | None) -> bool:
+        """Return whether the operator owns a field: a copy that somebody made has none of ours."""
+        # An owner that was set on its own has a manager of its own (see `apply`).
+        names = {self._manager, f"{self._manager}-owner", _MERGED}
+        return any(entry.manager in names for entry in entries or ())
+
     def others(self, entries: list[ManagedFields] | None) -> str:
         """Return the names of other managers that changed an object, for an Event."""
         names = {e.manager[:64] for e in entries or () if e.subresource != "status"}

@@ -83,17 +83,20 @@ def _of_another(
 
     `change` is what makes it right if it was created for the owner or for nobody who lives.
     """
-    retained = owned.outlives and child.controller_uid == child.made_for
+    retained = owned.outlives and child.controller_uid in ("", child.made_for)
     if child.controller_uid and not retained:
         # It is somebody else's, unless its owner is a deleted object of the owner's name.
         former = child.parent == owner.key[1] and not lives(child.controller_uid)
         return WAIT if former else CONFLICT
     if child.deleting and child.made_for:
         return WAIT
+    if retained and child.template and not child.made_for and child.parent == owner.key[1]:
+        return Plan(change, "Healed", "it had lost its owner's uid", verify=True)
     if not (child.made_for and child.template):
         return CONFLICT
     if child.made_for == owner.uid:
-        return Plan(change, "Healed", "its owner reference was taken away", verify=True)
+        why = "the operator had not made it" if retained else "its owner reference was taken away"
+        return Plan(change, "Healed", why, verify=True)
     if lives(child.made_for) or (retained and child.parent != owner.key[1]):
         return CONFLICT  # the data of an object of another name are nobody else's
     # Restored from a backup, or orphaned by a deletion that did not cascade: the garbage collector

@@ -82,7 +82,9 @@ class Reader:
             made_for = labels.get(self._marks.uid, "")
             uid = owner.uid[:_LONGEST_UID] if owner is not None else ""
             if owner is None and owned.outlives:
-                uid, parent = made_for, _name(annotations.get(self._marks.name, ""))
+                # Its marks alone are no proof: somebody's copy of a child has them, too.
+                uid = made_for if self._ownership.any(meta.managed_fields) else ""
+                parent = _name(annotations.get(self._marks.name, ""))
             view = owned.project(thing)
             template = annotations.get(self._marks.template, "")[:64]
             altered = self._altered(meta, owned.kind, parent, uid, template)
