@@ -497,6 +497,84 @@ async def test_d6_grandchildren_that_cannot_be_seen_are_told(server: ApiServer) 
     assert server.get(CONFIG_MAP, CLAIM)
 
 
+# --- what a stepwise plan does not see ----------------------------------------------------------
+
+
+def named(kind: kr.Kind, name: str) -> Raw:
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}}
+
+
+def members(*, optional: bool = False) -> Engine:
+    """One more monitor for each that is there, up to three, each with a claim."""
+    one = Engine(WIDGET, Widget, lambda _: None)
+    one.owns(MONITOR, optional=optional)
+    one.owns(PVC)
+
+    @one.desired(stepwise=True)
+    def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        for number in range(min(3, len(context.children_of(MONITOR)) + 1)):
+            yield named(MONITOR, f"m-{number}")
+            yield named(PVC, f"data-{number}")
+
+    return one
+
+
+@pytest.mark.parametrize("error", [NOT_FOUND, FORBIDDEN, BROKEN], ids=lambda e: str(e.code))
+async def test_members_whose_kind_cannot_be_listed_after_a_restart_keep_their_claims(
+    server: ApiServer, error: RefusedError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reflector, "PATIENCE", 0.2)
+    server.put(WIDGET, widget())
+    async with operating(server, members()):
+        await until(lambda: server.get(PVC, ("ns", "data-2")))
+    server.refuse("GET", "/servicemonitors$", error, times=float("inf"))
+    async with operating(server, members()):
+        await until(lambda: told(server).get("reason") == "KindNotServed")
+        server.answers.clear()
+        await until(lambda: is_ready(server))
+    assert deletions(server) == []
+
+
+@pytest.mark.parametrize("optional", [False, True])
+async def test_one_answer_that_the_kind_of_members_is_unknown_deletes_no_claim(
+    server: ApiServer, optional: bool
+) -> None:
+    server.put(WIDGET, widget())
+    often = kr.Settings(resync_period=0.3)
+    async with operating(server, members(optional=optional), settings=often):
+        await until(lambda: server.get(PVC, ("ns", "data-2")) and is_ready(server))
+        server.refuse("GET", "/servicemonitors$", NOT_FOUND)
+        await until(lambda: told(server).get("reason") == "KindNotServed")
+        await until(lambda: is_ready(server))
+    assert deletions(server) == []
+
+
+async def test_grandchildren_that_cannot_be_seen_keep_the_claims_that_are_made_for_them(
+    server: ApiServer,
+) -> None:
+    def joined() -> Engine:
+        one = Engine(WIDGET, Widget, lambda _: None)
+        one.owns(PVC)
+        one.watches(POD, project=lambda _: None)
+
+        @one.desired(stepwise=True)
+        def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+            yield from (named(PVC, pod.key[1]) for pod in context.grandchildren[POD])
+
+        return one
+
+    uid = server.put(WIDGET, widget())["metadata"]["uid"]
+    labels = {"app.kubernetes.io/managed-by": "message-operator", UID: uid}
+    meta = {"namespace": "ns", "name": "p", "labels": labels}
+    server.put(POD, {"metadata": {**meta, "annotations": {"example.dev/widget-name": "one"}}})
+    async with operating(server, joined()):
+        await until(lambda: server.get(PVC, ("ns", "p")))
+    server.refuse("GET", "/pods$", FORBIDDEN, times=float("inf"))
+    async with operating(server, joined()):
+        await until(lambda: told(server).get("reason") == "KindNotServed")
+    assert deletions(server) == []
+
+
 # --- D10, D11 -----------------------------------------------------------------------------------
 
 

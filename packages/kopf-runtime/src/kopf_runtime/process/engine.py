@@ -22,6 +22,7 @@ from kopf_runtime.declaring.objects import UnreadableError
 from kopf_runtime.declaring.records import Child, Owner, Wanted
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.process.controller import Controller, nothing
+from kopf_runtime.reporting import troubles
 from kopf_runtime.reporting.events import Recorder
 from kopf_runtime.reporting.status import StatusReporter
 from kopf_runtime.watching.observer import Observer
@@ -253,12 +254,27 @@ class Engine(Controller):
         """Return an object with its children, planned with all that is known now if need be."""
         if owner.thing is None:
             return owner
+        if self._stepwise:
+            self._see_all(owner)
         seen = self._observer
         given = seen.given(owner, seen.children(owner)) if self._stepwise else seen.results(owner)
         wanted, problem = self._templates.plan(owner.thing, Context(**given))
         owner = replace(owner, wanted=wanted, problem=problem)
         self.owners.cache.put(owner)
         return owner
+
+    def _see_all(self, owner: Owner) -> None:
+        """Raise `StopError` while objects that a stepwise plan depends on cannot be seen.
+
+        To the plan they would be gone, and so would be what it makes for them.
+        """
+        for source in (*self.children.values(), *self.grandchildren.values()):
+            spaces = (
+                [owner.key[0]] if self.kind.namespaced else [n or "" for n in source.reflectors]
+            )
+            for space in spaces:
+                if not source.absent(space) and (why := source.why_unserved(space)):
+                    raise troubles.missing(source.kind, why)
 
     def _children_desired(
         self, thing: Any, context: Context[Any] | None

@@ -67,6 +67,7 @@ class Reflector:
         #: Whether it is a kind that need not be there, and the API server does not know it.
         self.absent = False
         self._missing_since = 0.0  # by `time.monotonic`; 0 while it is served
+        self._unknown_since = float("-inf")  # by the same clock; it may never have been there
         self.listed_at = 0.0  # when the last full list was complete, in Unix time
         self._resync_at = 0.0  # when the next resync is due, by `time.monotonic`
         #: Set once the first attempt has ended.
@@ -114,7 +115,7 @@ class Reflector:
         self._metrics.unserved.labels(self._resource, self._namespace or "").set(0)
         self.tried.set()
         self.absent = False
-        self._missing_since = 0.0
+        self._missing_since = self._unknown_since = 0.0
         if self.trouble != "":
             self.trouble = ""
             self._changed()
@@ -125,7 +126,11 @@ class Reflector:
             self.synced = False
             return
         if error.status in LOST:
-            self.absent = self._optional and error.status == 404
+            now, unknown = time.monotonic(), error.status == 404
+            if unknown:
+                self._unknown_since = self._unknown_since or now
+            # What depends on its objects is deleted once it is absent, and one answer may be wrong.
+            self.absent = self._optional and unknown and now - self._unknown_since >= PATIENCE
             said = {
                 404: "the API server does not know it; install its CRD",
                 403: f"the operator has no right to it: {error.message}",
