@@ -575,6 +575,24 @@ async def test_grandchildren_that_cannot_be_seen_keep_the_claims_that_are_made_f
     assert deletions(server) == []
 
 
+async def test_a_claim_stays_while_what_takes_its_place_cannot_be_made(server: ApiServer) -> None:
+    def desired(thing: Widget, *_: Any) -> Iterable[Raw]:
+        return [named(MONITOR if thing.spec.text == "moved" else PVC, "data")]
+
+    one = claims(desired)
+    one.owns(MONITOR)
+    server.refuse("GET", "/servicemonitors$", FORBIDDEN, times=float("inf"))
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: is_ready(server))
+        server.edit(WIDGET, KEY, edit("moved"))
+        await until(lambda: told(server).get("reason") == "KindNotServed")
+        assert deletions(server) == []
+        server.answers.clear()
+        await until(lambda: server.get(MONITOR, ("ns", "data")))
+        await until(lambda: server.get(PVC, ("ns", "data")) is None)
+
+
 # --- D10, D11 -----------------------------------------------------------------------------------
 
 

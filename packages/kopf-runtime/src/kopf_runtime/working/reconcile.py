@@ -172,16 +172,21 @@ class Reconciler:
     async def _steps(self, owner: Owner) -> None:
         """Take a step for each wanted child, then delete those that are no longer wanted.
 
-        A kind that cannot be served holds up no other; it is reported at the end.
+        A kind that cannot be served holds up no other; it is reported at the end. But nothing is
+        deleted for a child that cannot be made: it may be what takes the other one's place.
         """
         former = self._former(owner)
         wishes = self._wishes(owner)
         await _each(self._child(owner, w) for w in wishes if not self._missing(w))
+        self._tell_missing(owner, ((w.kind, w.key) for w in wishes))
         await _each(self._remove(owner, child) for child in former if not self._missing(child))
-        wanted = ((w.kind, w.key) for w in wishes)
         left = ((child.kind, child.key) for child in former)
         grandchildren = ((kind, (owner.key[0], "")) for kind in self._watched)
-        for kind, (namespace, name) in (*wanted, *left, *grandchildren):
+        self._tell_missing(owner, (*left, *grandchildren))
+
+    def _tell_missing(self, owner: Owner, children: Iterable[tuple[Kind, Key]]) -> None:
+        """Raise `StopError` if the kind of one of these children cannot be served."""
+        for kind, (namespace, name) in children:
             if why := self._why_missing(kind, namespace):
                 if namespace != owner.key[0]:
                     raise troubles.unserved(kind, name, namespace, why)
