@@ -486,6 +486,32 @@ async def test_the_finalizer_is_there_before_anything_is_made_outside(
     assert held == [["somebody.else/holds-it", FINALIZER]]
 
 
+def pause(server: ApiServer) -> None:
+    paused = {"example.dev/paused": "true"}
+    server.edit(WIDGET, KEY, lambda raw: raw["metadata"].update(annotations=paused))
+
+
+@pytest.mark.parametrize("change", [pause, lambda server: server.remove(WIDGET, KEY)])
+async def test_what_is_paused_or_gone_while_its_finalizer_is_put_on_gets_no_child(
+    server: ApiServer, change: Any
+) -> None:
+    one, changes = widgets.controller(), [change]
+
+    @one.finalize()
+    async def finalize(*_: object) -> None: ...
+
+    async def answer(request: Any) -> None:
+        if changes and (request.method, request.path.endswith("/widgets/one")) == ("GET", True):
+            changes.pop()(server)
+
+    server.answers.append(answer)
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: not changes)
+        await asyncio.sleep(0.3)
+    assert not any("configmaps" in write for write in server.writes)
+
+
 async def test_a_deletion_gives_back_what_is_outside_and_then_the_object_goes(
     server: ApiServer, service: BookingService
 ) -> None:

@@ -156,7 +156,10 @@ class Reconciler:
 
     async def _take_steps(self, owner: Owner) -> None:
         """Plan the children of an object, if they can be planned, and take a step for each."""
-        owner = self._owners.cache.get(owner.key) or owner
+        known = self._owners.cache.get(owner.key)
+        if known is None or known.uid != owner.uid or known.deleting or known.paused:
+            raise RetryError(f"the {self._word} changed meanwhile")
+        owner = known
         if self._external.may_plan(owner):
             await self._steps(self._with_plan(owner))
 
