@@ -72,6 +72,25 @@ def deletions(server: ApiServer) -> list[str]:
     return [write for write in server.writes if write.startswith("DELETE")]
 
 
+@pytest.mark.parametrize("text", [(), ("",)], ids=["none", "empty"])
+async def test_a_plan_that_is_refused_without_a_word_deletes_nothing(
+    server: ApiServer, text: tuple[str, ...]
+) -> None:
+    def desired(thing: Widget, _: object) -> Iterable[Raw]:
+        if thing.spec.text == "bad":
+            raise kr.PlanError(*text)
+        return claim(thing, _)
+
+    server.put(WIDGET, widget(text="1Gi"))
+    async with operating(server, claims(desired)):
+        await until(lambda: is_ready(server))
+        server.edit(WIDGET, KEY, edit("bad"))
+        await until(lambda: told(server).get("reason") == "InvalidPlan")
+
+    assert "without a reason" in told(server)["message"]
+    assert deletions(server) == []
+
+
 # --- D1 -----------------------------------------------------------------------------------------
 
 

@@ -61,6 +61,26 @@ def endless(_: Any) -> Iterable[Raw]:
     raise ZeroDivisionError("all of them were asked for")
 
 
+def first(names: list[str]) -> Raw:
+    return child(next(name for name in names if name.startswith("c")))
+
+
+class Counted:
+    """An iterator that is written in Python, and ends as it should."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+
+    def __iter__(self) -> "Counted":
+        return self
+
+    def __next__(self) -> str:
+        if not self._left:
+            raise StopIteration
+        self._left -= 1
+        return f"c-{self._left}"
+
+
 BAD: dict[str, tuple[Any, str]] = {
     "two of one name": ([child(), child()], "two children ConfigMap c"),
     "another namespace": ([child(namespace="other")], "namespace other; a child has the namespace"),
@@ -80,6 +100,9 @@ BAD: dict[str, tuple[Any, str]] = {
     "labels that are a list": ([child(labels=["a"])], "labels"),
     "annotations that are a text": ([child(annotations="a")], "annotations"),
     "an exception": (failing, "the plan failed: ZeroDivisionError: an author's mistake"),
+    "an end by mistake": (
+        lambda _: map(first, [["c"], ["other"]]), "the plan failed: RuntimeError: a function raised"
+    ),
     "clusterwide of a namespaced": (
         [child(kind="ClusterRole", version="rbac.authorization.k8s.io/v1")], "has no namespace"
     ),
@@ -94,6 +117,11 @@ def test_a_plan_that_cannot_be_says_what_is_wrong(bad: str) -> None:
 
     with pytest.raises(PlanError, match=complaint):
         make(manifests)
+
+
+def test_an_iterator_of_an_author_s_may_end() -> None:
+    assert len(make(lambda _: map(child, Counted(3)))) == 3
+    assert len(make(lambda _: filter(None, map(child, ["a", "b"])))) == 2
 
 
 def test_a_child_of_a_clusterwide_object_says_its_namespace() -> None:

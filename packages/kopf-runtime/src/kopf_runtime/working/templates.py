@@ -9,9 +9,9 @@ import logging
 import re
 from base64 import b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -23,6 +23,8 @@ from kopf_runtime.declaring.objects import Object, ObjectMeta, Resource
 from kopf_runtime.declaring.parsers import DNS_LABEL
 from kopf_runtime.declaring.records import MANAGED_BY, Owned, PlanError, Update, Wanted
 from kopf_runtime.working import fields
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +111,7 @@ class Templates:
         try:
             return self.make(thing, context), ""
         except PlanError as error:
-            return (), str(error)
+            return (), str(error) or "the plan was refused without a reason"
         except Wait as wait:
             return (), wait
 
@@ -120,7 +122,7 @@ class Templates:
             if isinstance(thing, Resource):  # a change of its status does not plan again
                 thing = replace(thing, status={})
             desired = self._desired(thing, context)  # may be endless
-            manifests = list(islice(desired, MAX_CHILDREN + 1))
+            manifests = list(islice(_whole(desired), MAX_CHILDREN + 1))
         except (PlanError, Wait):
             raise
         except Exception as error:
@@ -228,6 +230,26 @@ class Templates:
             if not isinstance(given.get(part) or {}, dict):
                 raise PlanError(f"the {part} of {kind.kind} {name} are not a mapping")
         return kind, (_namespace(meta, kind, given), name)
+
+
+def _whole(manifests: Iterable[T]) -> Iterator[T]:
+    """Yield all manifests; raise `RuntimeError` if a `StopIteration` by mistake cuts them short.
+
+    A function that `map` or `filter` calls may raise one, mostly by `next`; it looks like the end.
+    """
+    iterator = iter(manifests)
+    while True:
+        try:
+            manifest = next(iterator)
+        except StopIteration as end:
+            raised = end.__traceback__ and end.__traceback__.tb_next
+            # Only an iterator's own method may say that it ends; those written in C have no frame.
+            if raised and raised.tb_frame.f_code.co_name != "__next__":
+                raise RuntimeError(
+                    "a function raised StopIteration; give next() a default"
+                ) from end
+            return
+        yield manifest
 
 
 def _encoded(secret: dict[str, Any]) -> dict[str, Any]:
