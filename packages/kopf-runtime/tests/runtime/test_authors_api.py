@@ -273,6 +273,36 @@ async def test_a_change_of_a_child_calls_sync_again_at_most_once_a_second(
     assert all(later - earlier >= 0.99 for earlier, later in itertools.pairwise(calls))
 
 
+@pytest.mark.parametrize("what", ["sync", "check"])
+@pytest.mark.parametrize(
+    "error",
+    [kr.RetryError("down"), kr.Wait("Busy", "busy", after=0.2), kr.ApiError("", "", 503, "X", "")],
+    ids=lambda error: type(error).__name__,
+)
+async def test_a_call_because_of_a_child_that_fails_is_made_again_soon(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch, what: str, error: Exception
+) -> None:
+    monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("kopf_runtime.working.external.SOONEST", 0.1)
+    one, calls, down = widgets.controller(), list[bool](), list[bool]()
+
+    async def call(*_: Any) -> None:
+        calls.append(bool(down))
+        if down:
+            down.pop()
+            raise error
+
+    (one.sync if what == "sync" else one.check)(every=3600, on=[CONFIG_MAP])(call)
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+        await asyncio.sleep(0.3)  # our own creation is a change, too
+        down.append(True)
+        server.edit(CONFIG_MAP, CHILD, partial(counted, 1))
+        await until(lambda: calls[-2:] == [True, False])
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+
+
 async def test_the_outcome_may_say_how_soon_sync_is_called_again(server: ApiServer) -> None:
     one, calls = widgets.controller(), list[int]()
 
@@ -344,6 +374,25 @@ async def test_a_check_finds_the_children_in_place_and_the_plan_follows_its_resu
         await until(lambda: told(server) == ("Checked", "answers"))
         await until(lambda: text(server) == "hello answers")
     assert found == [["w-one"]]
+
+
+async def test_a_check_is_given_what_sync_has_just_returned(server: ApiServer) -> None:
+    one, found = widgets.controller(), list[tuple[str, Any]]()
+
+    @one.sync(every=3600)
+    async def sync(thing: Widget, _: Any) -> str:
+        return thing.spec.text
+
+    @one.check(every=3600)
+    async def check(thing: Widget, context: kr.Context[Any]) -> None:
+        found.append((thing.spec.text, context.outcome))
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: found)
+        server.edit(WIDGET, KEY, edit("other"))
+        await until(lambda: found[-1][0] == "other")
+    assert all(wanted == outcome for wanted, outcome in found)
 
 
 async def test_a_check_that_fails_is_told_and_the_children_stay(
