@@ -104,6 +104,32 @@ async def test_a_stepwise_plan_goes_on_after_its_own_status(server: ApiServer) -
         await until(lambda: server.get(CONFIG_MAP, ("ns", "member-2")))
 
 
+async def test_a_stepwise_object_whose_status_differs_each_time_is_written_once_a_second(
+    server: ApiServer,
+) -> None:
+    one, calls = widgets.controller(), itertools.count()
+    one.desired(stepwise=True)(lambda *_: [config_map("first")])
+    one.status(lambda _: kr.Status(True, "Fine", "Fine.", {"calls": next(calls)}))
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+        await asyncio.sleep(1.5)
+    assert len(server.writes) < 8
+
+
+async def test_a_plan_that_has_the_time_writes_its_child_once_a_second(server: ApiServer) -> None:
+    one = widgets.controller()
+    one.desired(stepwise=True)(lambda _, context: [config_map("first", str(context.now))])
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("reason") == "BackOff")
+        before = len(server.writes)
+        await asyncio.sleep(1.5)
+    assert 0 < len(server.writes) - before < 8
+
+
 async def test_a_plan_that_is_not_stepwise_is_told_that_it_may_not_see_children(
     server: ApiServer,
 ) -> None:
@@ -151,6 +177,37 @@ async def test_an_author_who_waits_is_asked_again_after_the_time_that_was_said(
     server.put(WIDGET, widget())
     async with operating(server, one):
         await until(lambda: text(server) == "hello")
+
+
+@pytest.mark.parametrize("where", ["desired", "sync"])
+async def test_an_author_who_waits_for_no_time_keeps_no_worker_busy(
+    server: ApiServer, where: str
+) -> None:
+    one, calls = widgets.controller(), list[int]()
+
+    def wait() -> None:
+        calls.append(1)
+        raise kr.Wait("QuorumLost", "Members come back.", after=0)
+
+    if where == "sync":
+
+        @one.sync()
+        async def sync(*_: object) -> None:
+            wait()
+
+    else:
+
+        @one.desired(stepwise=True)
+        def desired(*_: object) -> Iterable[Raw]:
+            wait()
+            return ()
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: told(server)[0] == "QuorumLost")
+        before = len(calls)
+        await asyncio.sleep(1.5)
+        assert 0 < len(calls) - before < 4
 
 
 async def test_while_sync_waits_nothing_is_done_until_the_object_changes(server: ApiServer) -> None:

@@ -346,9 +346,10 @@ class Engine(Controller):
     def _owner_changed(self, record: Owner | None, known: Owner | None) -> None:
         self._reads.follow(record, known)
         self._index(record, known)
-        # A stepwise plan may depend on the status that was just written.
-        written = not self._stepwise and self._reporter.is_own_write
-        if written and record is not None and known is not None and written(record, known):
+        written = self._reporter.is_own_write
+        if record is not None and known is not None and written(record, known):
+            if self._stepwise:  # it may depend on its status, which may differ each time
+                self.queue.add_after(record.key, troubles.SOONEST)
             return
         told = self._gone is not None and self.queue.running
         if told and known is not None and (record is None or record.uid != known.uid):

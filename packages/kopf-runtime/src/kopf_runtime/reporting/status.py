@@ -38,8 +38,6 @@ SETTLE = 1.0
 SEVERAL = 8
 #: If a Retry-After is longer than these seconds, the status reports it at once.
 LONG = 10.0
-#: Seconds before an author's status is called again, at least, however soon it asks for that.
-SOONEST = 1.0
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -329,7 +327,7 @@ class StatusReporter:
             self._recorder.warning(self._reference(owner), event, trouble.message)
         if failed is not None:
             raise failed
-        again = None if now.requeue_after is None else max(SOONEST, now.requeue_after)
+        again = None if now.requeue_after is None else max(troubles.SOONEST, now.requeue_after)
         return min((seconds for seconds in (wait, again) if seconds is not None), default=None)
 
     def _tell_refusal(self, owner: Owner, error: ApiError) -> None:

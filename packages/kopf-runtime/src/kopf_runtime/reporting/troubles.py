@@ -17,6 +17,8 @@ CONFLICT = 5.0
 OVERDUE = 30.0
 #: Minimum seconds before a retry of an invalid plan, and of one that waits for another child.
 INVALID = 60.0
+#: Seconds before an author's function is called again, at least, however soon it asks for that.
+SOONEST = 1.0
 COLLECTOR = "the garbage collector"
 #: The finalizers of `kubectl delete --cascade=foreground` and `--cascade=orphan`, in words.
 COLLECTING = {
@@ -57,7 +59,8 @@ class WaitingError(StopError):
 
 def author_waits(reason: str, message: str, again: float) -> WaitingError:
     """Return the error for an object whose author waits."""
-    return WaitingError(Trouble(reason, message), RetryError(message, pause=again), paused=True)
+    retry = RetryError(message, pause=max(SOONEST, again))
+    return WaitingError(Trouble(reason, message), retry, paused=True)
 
 
 def _stop(reason: str, message: str, again: float, *, final: bool = False) -> StopError:

@@ -309,7 +309,7 @@ class External:
     def _waits(self, wait: Wait, call: Call, owner: Owner) -> StopError:
         """Remember that a function waits: nothing but a change or the time has it called again."""
         every = MAX_PAUSE_SECONDS if callable(call.every) else min(call.every, MAX_PAUSE_SECONDS)
-        again = every if wait.after is None else wait.after
+        again = max(SOONEST, every if wait.after is None else wait.after)
         stop = partial(author_waits, wait.reason, wait.message)
         failed = _Failed(owner.uid, owner.generation, None, now := _now(), now + again, stop)
         self._failed[owner.key, call.reason] = failed

@@ -59,7 +59,7 @@ class Pace:
     def __init__(self) -> None:
         self._former: OrderedDict[tuple[Kind, Key], Former] = OrderedDict()
         # How many times in a row a child got a template in place, and when it was last, by the
-        # child's uid and the template.
+        # child's uid and the template; by the uid and an empty text, the same for any template.
         self._applied: OrderedDict[tuple[str, str], tuple[int, float]] = OrderedDict()
 
     def wait(self, child: Child, plan: Plan, now: float) -> float:
@@ -72,15 +72,18 @@ class Pace:
         Others may change it back whenever the operator has changed it.
         """
         count, at = self._applied.get((child.uid, wanted.template), (0, now))
-        return max(0.0, at + pause(min(count, EDITED) if plan.edited else count) - now)
+        same = at + pause(min(count, EDITED) if plan.edited else count)
+        # A plan may differ each time that it is made, for example because it has the time.
+        count, at = self._applied.get((child.uid, ""), (0, now))
+        return max(0.0, same - now, at + pause(min(count, FREE)) - now)
 
     def applied(self, child: Child, wanted: Wanted, now: float) -> None:
         """Record that a child was changed in place; what was refused does not count."""
-        key = (child.uid, wanted.template)
-        count, at = self._applied.pop(key, (0, now))
-        stayed = now - at > STAYED + 2 * pause(count)
-        self._applied[key] = (1 if stayed else min(count + 1, MAX_COUNT), now)
-        if len(self._applied) > REMEMBERED:
+        for key in ((child.uid, wanted.template), (child.uid, "")):
+            count, at = self._applied.pop(key, (0, now))
+            stayed = now - at > STAYED + 2 * pause(count)
+            self._applied[key] = (1 if stayed else min(count + 1, MAX_COUNT), now)
+        while len(self._applied) > REMEMBERED:
             self._applied.popitem(last=False)
 
     def lost(self, kind: Kind, child: Child, now: float) -> None:
