@@ -691,3 +691,23 @@ async def test_who_holds_an_object_is_told(server: ApiServer, finalizer: str, he
         server.delete(WIDGET, KEY)
         await until(lambda: told(server).get("reason") == "Terminating")
     assert told(server)["message"] == f"The Widget is being deleted; {held}."
+
+
+@pytest.mark.parametrize("stepwise", [False, True])
+async def test_children_that_are_larger_together_than_what_is_kept_are_all_made(
+    server: ApiServer, stepwise: bool
+) -> None:
+    def desired(*_: object) -> Iterable[Raw]:
+        for name in names:
+            meta = {"name": name}
+            data = {"text": "x" * 900_000}
+            yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+
+    names = [f"c-{number}" for number in range(6)]
+    one = Engine(WIDGET, Widget, lambda _: None)
+    one.owns(CONFIG_MAP)
+    one.desired(stepwise=stepwise)(desired)
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: ready(server.get(WIDGET, ("ns", "one"))).get("status") == "True")
+    assert all(server.get(CONFIG_MAP, ("ns", name)) for name in names)

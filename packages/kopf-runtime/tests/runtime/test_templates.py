@@ -1,6 +1,8 @@
 """Bad plans: what an author returns that cannot be is a condition, never a crash."""
 
 import datetime
+import gc
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,6 +21,10 @@ from tests.support.waiting import until
 
 CLUSTER_ROLE = Kind("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False)
 FLEET = Kind("example.dev", "v1", "fleets", "Fleet", False)
+
+
+class Watched(Widget, weakref=True):
+    """A Widget of which one can see whether it is still in memory."""
 
 
 def child(name: Any = "c", kind: str = "ConfigMap", version: str = "v1", **meta: Any) -> Raw:
@@ -180,6 +186,21 @@ def test_m3_manifests_are_kept_for_a_while_only() -> None:
     assert kept <= KEPT
     assert many.body(wanted[-1][0]) is not None
     assert many.body(wanted[0][0]) is None
+
+
+def test_a_plan_that_waits_keeps_nothing_of_its_object_in_memory() -> None:
+    def wait(thing: Any) -> Iterable[Raw]:
+        things.append(weakref.ref(thing))
+        raise kr.Wait("Busy", "It is busy.", after=5)
+
+    things = list[weakref.ref[Any]]()
+    meta = ObjectMeta("one", "uid-1", "7", "ns", 3)
+    _, wait_kept = templates(wait).plan(Watched(meta))
+    gc.collect()
+
+    assert isinstance(wait_kept, kr.Wait)
+    assert (wait_kept.reason, wait_kept.message, wait_kept.after) == ("Busy", "It is busy.", 5)
+    assert things[0]() is None
 
 
 @pytest.mark.parametrize("bad", ["two of one name", "an exception", "labels that are a list"])

@@ -250,7 +250,7 @@ class Engine(Controller):
         calls = self._sync is not None or self._checking is not None
         return self._stepwise or calls or bool(self.read or self.indexes)
 
-    def _planned(self, owner: Owner) -> Owner:
+    def _planned(self, owner: Owner, needed: Wanted | None = None) -> Owner:
         """Return an object with its children, planned with all that is known now if need be."""
         if owner.thing is None:
             return owner
@@ -258,7 +258,7 @@ class Engine(Controller):
             self._see_all(owner)
         seen = self._observer
         given = seen.given(owner, seen.children(owner)) if self._stepwise else seen.results(owner)
-        wanted, problem = self._templates.plan(owner.thing, Context(**given))
+        wanted, problem = self._templates.plan(owner.thing, Context(**given), needed)
         owner = replace(owner, wanted=wanted, problem=problem)
         self.owners.cache.put(owner)
         return owner

@@ -40,7 +40,7 @@ class Applier:
 
     def __init__(
         self, client: Client, templates: Templates, marks: Marks, owners: Source[Owner],
-        children: dict[Kind, Source[Child]], pace: Pace, planned: Callable[[Owner], Owner],
+        children: dict[Kind, Source[Child]], pace: Pace, planned: Callable[[Owner, Wanted], Owner],
     ) -> None:  # fmt: skip
         self._planned = planned
         self._client, self._templates, self._marks = client, templates, marks
@@ -227,12 +227,12 @@ class Applier:
     async def _made_again(self, owner: Owner, wanted: Wanted, update: Update) -> bytes:
         """Return a manifest that was not kept, created again from the object itself."""
         if owner.thing is not None:  # its plan depends on more, which may have changed
-            self._planned(owner)
+            self._planned(owner, wanted)
             if (body := self._templates.body(wanted)) is not None:
                 return body
             raise RetryError(f"the plan for {wanted} changed meanwhile")
         if (fetched := await self._owners.fetch(owner.key)) is not None:
-            planned, _ = self._templates.plan(fetched[1])
+            planned, _ = self._templates.plan(fetched[1], needed=wanted)
             if update is Update.CREATE:  # it may be random, as a password is
                 same = (one for one in planned if (one.kind, one.key) == (wanted.kind, wanted.key))
                 wanted = next(same, wanted)

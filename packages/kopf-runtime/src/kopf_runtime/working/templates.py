@@ -105,17 +105,23 @@ class Templates:
         self._size = 0
 
     def plan(
-        self, thing: Object, context: Context[Any] | None = None
+        self, thing: Object, context: Context[Any] | None = None, needed: Wanted | None = None
     ) -> tuple[tuple[Wanted, ...], str | Wait]:
-        """Return the wanted children of an object, or why they cannot be planned."""
+        """Return the wanted children of an object, or why they cannot be planned.
+
+        The manifest of the one that is needed is kept even if there is no room for all.
+        """
         try:
-            return self.make(thing, context), ""
+            return self.make(thing, context, needed), ""
         except PlanError as error:
             return (), str(error) or "the plan was refused without a reason"
         except Wait as wait:
-            return (), wait
+            # Its traceback would keep the whole object and all manifests.
+            return (), Wait(wait.reason, wait.message, wait.after)
 
-    def make(self, thing: Object, context: Context[Any] | None = None) -> tuple[Wanted, ...]:
+    def make(
+        self, thing: Object, context: Context[Any] | None = None, needed: Wanted | None = None
+    ) -> tuple[Wanted, ...]:
         """Return the wanted children of an object; raise `PlanError` or `Wait`."""
         meta = thing.metadata
         try:
@@ -133,12 +139,17 @@ class Templates:
                 f"the plan has more than {MAX_CHILDREN} children, the most that is allowed"
             )
         wanted: dict[tuple[Kind, Key], Wanted] = {}
+        last: tuple[Wanted, bytes] | None = None
         for manifest in manifests:
             child, body = self._child(meta, manifest)
             if (child.kind, child.key) in wanted:
                 raise PlanError(f"the plan has two children {child.kind.kind} {child.key[1]}")
             wanted[child.kind, child.key] = child
             self._keep(child, body)
+            if needed is not None and (child.kind, child.key) == (needed.kind, needed.key):
+                last = child, body
+        if last is not None:
+            self._keep(*last)  # the others may have pushed it out
         return tuple(wanted.values())
 
     def body(self, wanted: Wanted) -> bytes | None:
