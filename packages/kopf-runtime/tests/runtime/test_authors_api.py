@@ -130,6 +130,22 @@ async def test_a_plan_that_has_the_time_writes_its_child_once_a_second(server: A
     assert 0 < len(server.writes) - before < 8
 
 
+async def test_what_a_stepwise_plan_drops_is_deleted(server: ApiServer) -> None:
+    one = widgets.controller()
+
+    @one.desired(stepwise=True)
+    def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        for number in range(min(int(thing.spec.text), len(context.children) + 1)):
+            yield config_map(f"member-{number}")
+
+    server.put(WIDGET, widget(text="3"))
+    async with operating(server, one):
+        await until(lambda: server.get(CONFIG_MAP, ("ns", "member-2")))
+        server.edit(WIDGET, KEY, edit("1"))
+        await until(lambda: len(one.children[CONFIG_MAP].cache) == 1)
+    assert server.get(CONFIG_MAP, ("ns", "member-0"))
+
+
 async def test_a_plan_that_is_not_stepwise_is_told_that_it_may_not_see_children(
     server: ApiServer,
 ) -> None:

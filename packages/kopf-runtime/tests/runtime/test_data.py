@@ -568,6 +568,41 @@ async def test_one_answer_that_the_kind_of_members_is_unknown_deletes_no_claim(
     assert deletions(server) == []
 
 
+async def test_a_new_leader_whose_watch_of_members_is_late_deletes_no_claim(
+    server: ApiServer,
+) -> None:
+    late = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse | None:
+        if not (request.path.endswith("/servicemonitors") and "watch" in request.query):
+            return None
+        if standby.synced and not leads:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            await late.wait()
+            return response
+        return None
+
+    one, leads = members(), list[str]()
+    async with operating(server, one, working=False) as standby:
+        server.answers.append(answer)
+        await until(lambda: standby.synced)
+        await asyncio.sleep(0.2)  # until its watches are open
+        leads.append("another replica")
+        server.put(WIDGET, widget())
+        async with operating(server, members()):
+            await until(lambda: server.get(PVC, ("ns", "data-2")) and is_ready(server))
+        await until(lambda: len(one.children[PVC].cache) == 3)
+        assert len(one.children[MONITOR].cache) == 0
+        work = asyncio.create_task(one.work())
+        await until(lambda: len(one.children[MONITOR].cache) == 3)
+        await until(lambda: not len(one.queue))
+        await asyncio.sleep(0.2)
+        work.cancel()
+        late.set()
+    assert deletions(server) == []
+
+
 async def test_grandchildren_that_cannot_be_seen_keep_the_claims_that_are_made_for_them(
     server: ApiServer,
 ) -> None:

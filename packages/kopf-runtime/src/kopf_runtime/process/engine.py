@@ -75,7 +75,8 @@ class Engine(Controller):
                     f"another metric has the name {metrics.full(name)}; choose another for the "
                     f"gauge of {self.kind.kind}"
                 ) from None
-        marks, self._pace = Marks(client.manager, self.kind), Pace()
+        self._marks = marks = Marks(client.manager, self.kind)
+        self._pace = Pace()
         templates = Templates(
             self.kind, marks, list(self.owned.values()), self._children_desired,
             pass_on=bool(self.watched),
@@ -137,7 +138,7 @@ class Engine(Controller):
             client, self.owners, self.children, self.owned, self.watched, applier, self._pace,
             self._external, self._reporter, order, self.why_unserved, self._why_missing,
             lambda key: self.queue.progress(key),  # which is made below
-            self._planned, self._reads,
+            self._planned, self._reads, self._is_current if self._stepwise else None,
         )  # fmt: skip
         workers = self._workers or settings.workers
         self.queue = WorkQueue(self.kind.plural, self._reconcile, workers, metrics)
@@ -275,6 +276,11 @@ class Engine(Controller):
             for space in spaces:
                 if not source.absent(space) and (why := source.why_unserved(space)):
                     raise troubles.missing(source.kind, why)
+
+    async def _is_current(self, owner: Owner) -> bool:
+        """Return whether the API server knows nothing newer that a stepwise plan depends on."""
+        sources = (*self.children.values(), *self.grandchildren.values())
+        return all([await source.is_current(owner, self._marks.uid) for source in sources])
 
     def _children_desired(
         self, thing: Any, context: Context[Any] | None

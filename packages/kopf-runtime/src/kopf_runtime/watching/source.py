@@ -4,6 +4,7 @@ There is one `Source` for the kind that a controller serves and one for each kin
 has a reflector per namespace; `apply` also passes it the answers to our own writes.
 """
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
@@ -19,6 +20,7 @@ from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Identity, Object, UnreadableError, decode, number
 from kopf_runtime.declaring.records import Child, Owner, Seen, Selected, Unreadable
 from kopf_runtime.watching.cache import Cache
+from kopf_runtime.watching.listing import Lister
 from kopf_runtime.watching.reflector import Reflector
 
 logger = logging.getLogger(__name__)
@@ -132,6 +134,35 @@ class Source(Generic[R]):
             return None
         thing = decode(self._decoder, raw)
         return self._learn(thing), thing
+
+    async def is_current(self, owner: Owner, label: str) -> bool:
+        """Return whether etcd has no newer state of the objects with an owner's uid in a label.
+
+        Store what is newer. Raise `ApiError` or `UnreadableError`.
+        """
+        current, selector = True, f"{self._selector},{label}={owner.uid}"
+        one = bool(owner.key[0]) and self.kind.namespaced
+        for namespace in [owner.key[0]] if one else list(self.reflectors):
+            if self.absent(namespace or ""):
+                continue
+            seen, version = set[str](), 0
+            lister = Lister(self._client, self.kind.path(namespace), selector)
+            async with contextlib.aclosing(lister.pages()) as pages:
+                async for page, version in pages:  # noqa: B007 (the last one is used below)
+                    for raw in page.items or ():
+                        record = self.read(raw)
+                        known = self.cache.get(record.key)
+                        seen.add(record.uid)
+                        if known is None or known.version < record.version:
+                            current = False
+                            self.learn(raw)
+            for known in self.owned(owner):
+                here = namespace in (None, known.key[0])
+                if here and known.uid not in seen and known.version <= version:
+                    current = False
+                    self.cache.drop(known)
+                    self._changed(None, known)
+        return current
 
     def _learn(self, thing: Object) -> R:
         record = self._record(thing)

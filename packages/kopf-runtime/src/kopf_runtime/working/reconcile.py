@@ -72,7 +72,9 @@ class Reconciler:
         why_unserved: Callable[[str], str],
         why_missing: Callable[[Kind, str], str], progress: Callable[[Key], None],
         planned: Callable[[Owner], Owner], reads: Reads,
+        is_current: Callable[[Owner], Awaitable[bool]] | None = None,
     ) -> None:  # fmt: skip
+        self._is_current = is_current
         self._planned, self._reads = planned, reads
         self._client, self._owners, self._children = client, owners, children
         self._owned, self._watched, self._applier, self._pace = owned, watched, applier, pace
@@ -182,6 +184,8 @@ class Reconciler:
         wishes = self._wishes(owner)
         await _each(self._child(owner, w) for w in wishes if not self._missing(w))
         self._tell_missing(owner, ((w.kind, w.key) for w in wishes))
+        if former and self._is_current is not None:
+            former = await self._confirmed(owner, former)
         await _each(self._remove(owner, child) for child in former if not self._missing(child))
         left = ((child.kind, child.key) for child in former)
         grandchildren = ((kind, (owner.key[0], "")) for kind in self._watched)
@@ -194,6 +198,18 @@ class Reconciler:
                 if namespace != owner.key[0]:
                     raise troubles.unserved(kind, name, namespace, why)
                 raise troubles.missing(kind, why)
+
+    async def _confirmed(self, owner: Owner, former: list[Child]) -> list[Child]:
+        """Return those of these children that a plan of what is there now does not want either.
+
+        Raise `RetryError` if a watch was late: the plan was of another state.
+        """
+        if self._is_current and not await self._is_current(owner):
+            raise RetryError(f"what belongs to the {self._word} changed meanwhile")
+        await self._applier.verify(owner)  # and stores its status, on which the plan may depend
+        uids = {child.uid for child in former}
+        owner = self._with_plan(self._owners.cache.get(owner.key) or owner)
+        return [child for child in self._former(owner) if child.uid in uids]
 
     def _wishes(self, owner: Owner) -> list[Wanted]:
         """Return the wanted children of served kinds, in their order."""
