@@ -284,6 +284,38 @@ async def test_killed_between_record_and_the_external_call_the_next_process_know
     assert (server.get(WIDGET, KEY) or {})["status"]["begun"] == "member of one"  # and it stays
 
 
+async def test_an_intent_that_is_recorded_leaves_the_other_fields_of_its_class(
+    server: ApiServer,
+) -> None:
+    class Members(kr.Fields, frozen=True):
+        joining_now: str | None = None
+        booking: str = ""
+        count: int = 0
+        names: list[str] = msgspec.field(default_factory=list)
+
+    one, seen, failed = widgets.controller(), list[Any](), list[str]()
+
+    @one.sync(every=3600)
+    async def sync(_: Widget, context: kr.Context[Any]) -> None:
+        await context.record(Members(booking="B1", count=3, names=["a"]))
+        await context.record(Members(joining_now="m-1"))
+        seen.append(dict((server.get(WIDGET, KEY) or {})["status"]))
+        await context.record({"joiningNow": None})
+        seen.append(dict((server.get(WIDGET, KEY) or {})["status"]))
+        try:
+            await context.record(Members())
+        except ValueError as error:
+            failed.append(str(error))
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+    kept = {"booking": "B1", "count": 3, "names": ["a"]}
+    assert seen == [{**kept, "joiningNow": "m-1"}, kept]
+    assert failed
+    assert failed[0].startswith("each field of this Members is at its default")
+
+
 async def test_what_changed_meanwhile_is_read_again_before_anything_is_done_outside(
     server: ApiServer,
 ) -> None:

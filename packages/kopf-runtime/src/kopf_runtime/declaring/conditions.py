@@ -83,6 +83,30 @@ def merged(former: dict[str, Any], fields: Struct | dict[str, Any]) -> dict[str,
     return {**{name: part for name, part in former.items() if name not in given}, **_stored(given)}
 
 
+def stated(fields: Struct) -> dict[str, Any]:
+    """Return the fields of an instance that are not at their defaults, by their names in the API.
+
+    Raise `ValueError` if all of them are: it says nothing.
+    """
+    whole = msgspec.to_builtins(fields, str_keys=True, order="deterministic")
+    names = {
+        one.encode_name
+        for one in msgspec.structs.fields(fields)
+        if getattr(fields, one.name) != _default(one)
+    }
+    if not names:
+        raise ValueError(
+            f"each field of this {type(fields).__name__} is at its default, and is left as it is; "
+            "to set one to that, give a dict with its name"
+        )
+    return {name: value for name, value in whole.items() if name in names}
+
+
+def _default(one: msgspec.structs.FieldInfo) -> Any:
+    made = one.default_factory
+    return one.default if made is msgspec.NODEFAULT else made()
+
+
 def _stored(value: Any) -> Any:
     """Return a value as the API server stores it: without fields that are null."""
     match value:

@@ -62,6 +62,7 @@ class Context(Generic[S]):
     #: Whether this replica leads.
     leads: Callable[[], bool] = field(default_factory=unknown)
     #: Stores these fields of the status at once; with them, the next process knows what was begun.
+    #: A field of a class that is at its default is left as it is; `{"name": None}` removes one.
     record: Callable[[Struct | dict[str, Any]], Awaitable[None]] = field(default_factory=unknown)
     #: The namespace of the object; empty if it is cluster-scoped.
     namespace: str = ""

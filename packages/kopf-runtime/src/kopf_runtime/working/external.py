@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
 from kopf_runtime.cluster.fence import Request
-from kopf_runtime.declaring.conditions import difference, merged
+from kopf_runtime.declaring.conditions import difference, merged, stated
 from kopf_runtime.declaring.context import Context
 from kopf_runtime.declaring.errors import ApiError, Backoff, RetryError, Wait, describe_error
 from kopf_runtime.declaring.kinds import Key, Kind
@@ -290,7 +290,9 @@ class External:
 
         async def record(fields: Struct | dict[str, Any]) -> None:
             nonlocal version, status
-            wanted = merged(status, fields)
+            # A class may have more fields than are to be recorded now.
+            changes = stated(fields) if isinstance(fields, Struct) else fields
+            wanted = merged(status, changes)
             body = {"metadata": {"resourceVersion": version}, "status": difference(status, wanted)}
             path = self._owners.kind.at(owner.key, "status")
             try:
