@@ -193,6 +193,24 @@ async def test_gone_is_told_again_after_it_failed(server: ApiServer) -> None:
     assert calls == [KEY, KEY]
 
 
+async def test_a_gone_that_goes_on_failing_holds_up_no_next_object_of_the_name(
+    server: ApiServer,
+) -> None:
+    one = widgets.controller()
+
+    @one.gone
+    def gone(key: tuple[str, str]) -> None:
+        raise KeyError(key)
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: is_ready(server))
+        server.remove(WIDGET, KEY)
+        server.remove(CONFIG_MAP, CHILD)
+        server.put(WIDGET, widget())
+        await until(lambda: server.get(CONFIG_MAP, CHILD) and is_ready(server))
+
+
 # --- status -------------------------------------------------------------------------------------
 
 

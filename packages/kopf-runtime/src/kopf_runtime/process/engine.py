@@ -301,19 +301,29 @@ class Engine(Controller):
                     logger.exception("The gauge %s failed for %s/%s", name, *owner.key)
                 failed = True
 
-    def _tell_gone(self, key: Key) -> None:
-        """Tell an author's `gone` of an object, unless it only could not be seen for a while."""
+    def _tell_gone(self, key: Key) -> Exception | None:
+        """Tell an author's `gone` of an object, unless it only could not be seen for a while.
+
+        Return its error, if any: it must not hold up the next object of that name.
+        """
         if self._gone is None or key not in self._vanished or self.why_unserved(key[0]):
-            return
+            return None
         known = self.owners.cache.get(key) or self.owners.unreadable.get(key)
         if known is None or known.uid != self._vanished[key]:
-            self._gone(key)
+            try:
+                self._gone(key)
+            except Exception as error:
+                return error
         del self._vanished[key]
+        return None
 
     async def _reconcile(self, key: Key) -> float | None:
-        self._tell_gone(key)
+        failed = self._tell_gone(key)
         with only_while(lambda: self._selection.has(key[0])):
-            return await self._reconciler.reconcile(key)
+            after = await self._reconciler.reconcile(key)
+        if failed is not None:
+            raise failed
+        return after
 
     def _related(self, namespace: str) -> set[Key]:
         """Return the keys of cluster-scoped objects that have or want children in a namespace."""
