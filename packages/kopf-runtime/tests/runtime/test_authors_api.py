@@ -246,6 +246,29 @@ async def test_while_sync_waits_nothing_is_done_until_the_object_changes(server:
         await until(lambda: text(server) == "go")
 
 
+async def test_a_plan_that_waits_is_made_again_after_its_time_without_any_change(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.reporting.troubles.SOONEST", 0.1)
+    asked, busy = list[float](), [True]
+
+    def desired(thing: Widget, _: object) -> Iterable[Raw]:
+        asked.append(asyncio.get_running_loop().time())
+        if busy:
+            raise kr.Wait("Busy", "It is busy.", after=0.2)
+        return widgets.config_map(thing)
+
+    one = widgets.controller(desired)
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: len(asked) >= 4)
+        busy.clear()
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+        assert text(server) == "hello"
+        assert next(iter(one.owners)).thing is None
+    assert all(later - earlier >= 0.19 for earlier, later in itertools.pairwise(asked[:4]))
+
+
 # --- intent ---------------------------------------------------------------------------------------
 
 

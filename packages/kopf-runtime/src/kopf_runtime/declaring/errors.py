@@ -9,6 +9,7 @@ import os
 import random
 import socket
 import ssl
+import time
 
 import aiohttp
 import msgspec
@@ -96,6 +97,8 @@ class Wait(Exception):  # noqa: N818 (it is no error: an author raises it to wai
     def __init__(self, reason: str, message: str, after: float | None = None) -> None:
         super().__init__(f"{reason}: {message}")
         self.reason, self.message, self.after = reason, message, after
+        #: When it was made.
+        self.at = time.monotonic()
 
 
 #: Seconds of the first and of the longest pause after a failed request to the API server.

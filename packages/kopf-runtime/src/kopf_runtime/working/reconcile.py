@@ -5,6 +5,7 @@ state, so it is right no matter which events were missed, repeated or interrupte
 """
 
 import dataclasses
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
@@ -163,15 +164,27 @@ class Reconciler:
             raise RetryError(f"the {self._word} changed meanwhile")
         owner = known
         if self._external.may_plan(owner):
-            await self._steps(self._with_plan(owner))
+            await self._steps(await self._with_plan(owner))
 
-    def _with_plan(self, owner: Owner) -> Owner:
+    async def _with_plan(self, owner: Owner) -> Owner:
         """Return an object with its plan; raise `StopError` if it has none now."""
         owner = self._planned(owner)
+        if isinstance(wait := owner.problem, Wait) and owner.thing is None and _left(wait) <= 0:
+            owner = await self._planned_again(owner)
         if isinstance(wait := owner.problem, Wait):
-            raise _waiting(wait)
+            raise _waiting(wait, _left(wait))
         if owner.problem:
             raise troubles.invalid_plan(str(owner.problem))
+        return owner
+
+    async def _planned_again(self, owner: Owner) -> Owner:
+        """Return an object that waited with a new plan: only a change has it planned otherwise."""
+        fetched = await self._owners.fetch(owner.key)
+        if fetched is None or fetched[0].state != owner.state:
+            raise RetryError(f"the {self._word} changed meanwhile")
+        planned = self._planned(replace(fetched[0], thing=fetched[1]))
+        owner = replace(planned, thing=None)  # it would stay in memory
+        self._owners.cache.put(owner)
         return owner
 
     async def _steps(self, owner: Owner) -> None:
@@ -208,7 +221,7 @@ class Reconciler:
             raise RetryError(f"what belongs to the {self._word} changed meanwhile")
         await self._applier.verify(owner)  # and stores its status, on which the plan may depend
         uids = {child.uid for child in former}
-        owner = self._with_plan(self._owners.cache.get(owner.key) or owner)
+        owner = await self._with_plan(self._owners.cache.get(owner.key) or owner)
         return [child for child in self._former(owner) if child.uid in uids]
 
     def _wishes(self, owner: Owner) -> list[Wanted]:
@@ -232,7 +245,7 @@ class Reconciler:
         if owner.deleting or not self._external.may_plan(owner):
             return intents
         await self._read(owner)
-        owner = self._with_plan(owner)
+        owner = await self._with_plan(owner)
         for wanted in self._wishes(owner):
             if not self._missing(wanted):
                 child = await self._find(owner, wanted)
@@ -439,6 +452,16 @@ async def _each(steps: Iterable[Awaitable[None]]) -> None:
         raise troubles.foremost(failed)
 
 
-def _waiting(wait: Wait) -> StopError:
-    after = MAX_RETRY_SECONDS if wait.after is None else wait.after
-    return troubles.author_waits(wait.reason, wait.message, after)
+def _left(wait: Wait) -> float:
+    """Return the seconds until a plan that waits is made again."""
+    return wait.at + max(troubles.SOONEST, _after(wait)) - time.monotonic()
+
+
+def _after(wait: Wait) -> float:
+    return MAX_RETRY_SECONDS if wait.after is None else wait.after
+
+
+def _waiting(wait: Wait, again: float | None = None) -> StopError:
+    return troubles.author_waits(
+        wait.reason, wait.message, _after(wait) if again is None else again
+    )
