@@ -358,6 +358,26 @@ async def test_what_changed_meanwhile_is_read_again_before_anything_is_done_outs
     assert not any(event["reason"] == "SyncFailed" for event in server.events)
 
 
+async def test_a_call_that_never_gets_to_record_is_told_and_called_less_often(
+    server: ApiServer,
+) -> None:
+    one, calls = widgets.controller(), list[int]()
+
+    @one.sync()
+    async def sync(_: Widget, context: kr.Context[Any]) -> None:
+        calls.append(1)
+        server.edit(WIDGET, KEY, lambda raw: raw.setdefault("status", {}).update(of=len(calls)))
+        await context.record({"begun": "yes"})
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        reason = "SyncFailed", "it changed before anything was recorded"
+        await until(lambda: told(server) == reason)
+        before = len(calls)
+        await asyncio.sleep(1)
+        assert len(calls) - before <= 2
+
+
 async def test_an_intent_that_the_api_server_does_not_keep_ends_the_call(server: ApiServer) -> None:
     one, outside = widgets.controller(), list[str]()
 

@@ -11,6 +11,7 @@ import dataclasses
 import inspect
 import logging
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -47,7 +48,7 @@ MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 300.0
 PATIENCE = 240.0
 #: Seconds for which a call that is cancelled may go on, to clean up after itself.
 ENDING = 2.0
-#: Attempts to change the finalizers of an object while others write to it.
+#: Attempts to change the finalizers of an object, or to record something, while others write to it.
 ATTEMPTS = 5
 
 
@@ -128,6 +129,7 @@ class External:
         self._calls = {field: call for field, call in calls.items() if call is not None}
         self._failed: dict[tuple[Key, str], _Failed] = {}
         self._news: set[tuple[Key, str]] = set()
+        self._stale: Counter[tuple[Key, str]] = Counter()  # calls in a row that recorded nothing
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -140,6 +142,7 @@ class External:
         for call in filter(None, (*self._calls.values(), self._finalize)):
             self._failed.pop((key, call.reason), None)
             self._news.discard((key, call.reason))
+            self._stale.pop((key, call.reason), None)
 
     def invalidate(self, namespace: str | None = None) -> None:
         """Forget the results of a namespace, or all if it is None: others may have changed them."""
@@ -268,8 +271,13 @@ class External:
         try:
             value = await ending(call.function(thing, Context(**given)), call.timeout)
             every = call.period(thing, Context(**given | ({field: value} if field else {})))
-        except (ApiError, _StaleError):  # from a request to the cluster, or from the fence
+        except ApiError:  # from a request to the cluster, or from the fence
             raise
+        except _StaleError as error:
+            self._stale[owner.key, call.reason] += 1
+            if self._stale[owner.key, call.reason] < ATTEMPTS:
+                raise
+            raise self._failure(error, call, owner, hint) from error
         except Wait as wait:
             raise self._waits(wait, call, owner) from wait
         except asyncio.CancelledError as error:
@@ -280,6 +288,7 @@ class External:
         except Exception as error:
             raise self._failure(error, call, owner, hint) from error
         self._failed.pop((owner.key, call.reason), None)
+        self._stale.pop((owner.key, call.reason), None)
         return value, every
 
     def _recorder(
