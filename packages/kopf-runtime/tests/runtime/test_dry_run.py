@@ -1,5 +1,6 @@
 """`--dry-run` reads the cluster, prints what one pass would change, and writes nothing."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import kopf
 import pytest
 import yaml
+from aiohttp import web
 
 import kopf_runtime as kr
 from kopf_runtime.cluster import credentials
@@ -137,6 +139,27 @@ async def test_an_object_that_waits_has_no_difference(
     server.put(WIDGET, widget())
     assert await compared(manager) == 0
     assert capsys.readouterr().out == "# Widget ns/one: waits: There is no Secret yet.\n"
+
+
+async def test_an_optional_kind_that_is_slow_to_answer_is_waited_for(
+    server: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else what is to be made of it would be told though its kind is not there."""
+    manager = kr.Manager(NAME, kr.Settings)
+    controller = manager.controller_for(Widget)
+    controller.owns(CONFIG_MAP, optional=True)
+    controller.desired(widgets.config_map)
+
+    async def slow(request: web.Request) -> web.Response | None:
+        if "configmaps" not in request.path:
+            return None
+        await asyncio.sleep(0.3)
+        return RefusedError(404, "NotFound").response()
+
+    server.answers.append(slow)
+    server.put(WIDGET, widget())
+    assert await compared(manager) == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_it_is_a_flag_without_a_variable() -> None:

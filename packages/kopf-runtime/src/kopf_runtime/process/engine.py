@@ -221,12 +221,10 @@ class Engine(Controller):
 
     async def first_lists(self) -> list[str]:
         """Wait until each kind was listed, or could not be; return why not."""
-        optional = {kind for kind, owned in self.owned.items() if owned.optional}
-        needed = (source for source in self.sources if source.kind not in optional)
-        every = [one for source in needed for one in source.reflectors.values()]
+        every = [one for source in self.sources for one in source.reflectors.values()]
         while any(one.trouble is None for one in every):  # noqa: ASYNC110 (any may change it)
             await asyncio.sleep(0.05)
-        return [f"{one.path}: {one.trouble}" for one in every if one.trouble]
+        return [f"{one.path}: {one.trouble}" for one in every if one.trouble and not one.absent]
 
     async def differences(self, key: Key) -> list[str]:
         """Return what `--dry-run` prints of an object; raise if that cannot be told."""
