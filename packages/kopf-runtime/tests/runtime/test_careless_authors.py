@@ -14,7 +14,7 @@ import kopf_runtime as kr
 from kopf_runtime.cluster import client as clients
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import DeclarationError
-from kopf_runtime.declaring.kinds import CONFIG_MAP, POD, SECRET
+from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, POD, SECRET
 from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.records import Update
 from kopf_runtime.process.engine import Engine
@@ -170,6 +170,26 @@ async def test_gone_is_not_told_of_what_only_could_not_be_seen(server: ApiServer
         server.answers.clear()
         await until(lambda: calls)
     assert calls == [("ns", "other")]
+
+
+async def test_what_comes_and_goes_in_an_unselected_namespace_takes_no_memory(
+    server: ApiServer,
+) -> None:
+    calls: list[tuple[str, str]] = []
+    one = widgets.controller()
+    one.gone(calls.append)
+    server.put(NAMESPACE, {"metadata": {"name": "other"}})
+    chosen = kr.Settings(namespace_selector="served=yes", resync_period=0.1)
+    async with operating(server, one, settings=chosen) as operator:
+        await until(lambda: operator.synced)
+        for number in range(20):
+            server.put(WIDGET, widget(f"w{number}", "other"))
+        await until(lambda: len(list(one.owners)) == 20)
+        for number in range(20):
+            server.remove(WIDGET, ("other", f"w{number}"))
+        await until(lambda: not list(one.owners))
+        await until(lambda: not one._vanished)
+    assert calls == []
 
 
 async def test_gone_is_told_again_after_it_failed(server: ApiServer) -> None:

@@ -304,7 +304,12 @@ class Engine(Controller):
 
         Return its error, if any: it must not hold up the next object of that name.
         """
-        if self._gone is None or key not in self._vanished or self.why_unserved(key[0]):
+        if self._gone is None or key not in self._vanished:
+            return None
+        if self._selection.synced and not self._selection.has(key[0]):
+            del self._vanished[key]  # that namespace is left alone, and may stay so for good
+            return None
+        if self.why_unserved(key[0]):
             return None
         known = self.owners.cache.get(key) or self.owners.unreadable.get(key)
         if known is None or known.uid != self._vanished[key]:
