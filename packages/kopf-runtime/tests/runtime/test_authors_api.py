@@ -561,3 +561,70 @@ async def test_a_check_that_fails_is_told_and_the_children_stay(
 
         down.clear()
         await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+
+
+def if_formed(state: list[str], *, checks: list[int]) -> Engine:
+    """A second child for what `check` returns: the first of the state; without one it fails."""
+
+    def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        yield config_map("w-one", f"{thing.spec.text} {context.checked}")
+        if context.checked:
+            yield config_map("data")
+
+    one = widgets.controller(desired)
+
+    @one.check(every=3600)
+    async def check(*_: Any) -> str:
+        checks.append(1)
+        if not state:
+            raise kr.RetryError("It does not answer.")
+        return state[0]
+
+    return one
+
+
+async def test_an_edit_keeps_what_is_there_because_of_the_check(server: ApiServer) -> None:
+    checks: list[int] = []
+    server.put(WIDGET, widget())
+    async with operating(server, if_formed(["formed"], checks=checks)):
+        await until(lambda: server.get(CONFIG_MAP, ("ns", "data")))
+        server.edit(WIDGET, KEY, edit("changed"))
+        await until(lambda: text(server) == "changed formed" and len(checks) == 2)
+        await asyncio.sleep(0.1)
+    assert not any(write.startswith("DELETE") for write in server.writes)
+
+
+async def test_a_restart_keeps_what_is_there_because_of_the_check_until_it_answers(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 0.05)
+    state = ["formed"]
+    server.put(WIDGET, widget())
+    async with operating(server, if_formed(state, checks=[])):
+        await until(lambda: server.get(CONFIG_MAP, ("ns", "data")))
+    state.clear()
+    server.remove(CONFIG_MAP, CHILD)
+    async with operating(server, if_formed(state, checks=[])):
+        await until(lambda: told(server) == ("CheckFailed", "It does not answer."))
+        await until(lambda: text(server) == "hello None")  # what is missing is made
+        assert server.get(CONFIG_MAP, ("ns", "data"))
+        server.edit(WIDGET, KEY, edit("mended"))  # and an edit may be what mends it
+        await until(lambda: text(server) == "mended None")
+        assert not any(write.startswith("DELETE") for write in server.writes)
+        state.append("")
+        await until(lambda: server.get(CONFIG_MAP, ("ns", "data")) is None)
+
+
+async def test_a_new_object_that_was_never_checked_follows_its_plan_while_the_check_fails(
+    server: ApiServer,
+) -> None:
+    one = if_formed([], checks=[])
+
+    @one.desired(stepwise=True)
+    def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        yield config_map("w-one", f"{len(context.children)} there")
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: told(server)[0] == "CheckFailed")
+        await until(lambda: text(server) == "1 there")

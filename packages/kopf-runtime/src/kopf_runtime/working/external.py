@@ -175,6 +175,14 @@ class External:
         """Return whether what the plan needs is known."""
         return "outcome" not in self._calls or owner.outcome is not None
 
+    def unchecked(self, owner: Owner) -> bool:
+        """Return whether there is a `check` whose result for an object is not known."""
+        return "checked" in self._calls and owner.checked is None
+
+    def not_checked_yet(self, owner: Owner) -> None:
+        """Record that `check` cannot have returned anything so far; it is still to be called."""
+        self._owners.cache.put(replace(owner, checked=Outcome(None, now := _now(), now)))
+
     def due(self, key: Key) -> float | None:
         """Return the seconds until the next call for an object, or None if none is scheduled."""
         waits = (self._due(key, field) for field in self._calls)

@@ -60,12 +60,15 @@ class Reader:
         kept = replace(thing, status={}, metadata=replace(meta, managed_fields=None))
         values = tuple(tuple(dict.fromkeys(index.values(thing))) for index in self._indexes)
         record = replace(record, thing=kept, names=self._names(thing), values=values)
-        if known is None or (known.uid, known.generation) != (record.uid, record.generation):
+        if known is None or known.uid != record.uid:
+            return record
+        # A child that is there because of what `check` returned is not dropped by an edit.
+        record = replace(record, checked=_outdated(known.checked))
+        if known.generation != record.generation:
             return record
         # Its children stay as they are until it is reconciled, and `sync` is called then.
         return replace(
-            record, wanted=known.wanted, problem=known.problem,
-            outcome=_outdated(known.outcome), checked=_outdated(known.checked),
+            record, wanted=known.wanted, problem=known.problem, outcome=_outdated(known.outcome)
         )  # fmt: skip
 
     def child(self, owned: Owned) -> Callable[[Object, Child | None], Child]:

@@ -142,9 +142,10 @@ class Reconciler:
             raise
         except StopError as error:
             failed = error  # the previous result, if any, still determines the children
-        await self._take_steps(owner)
-        if failed is not None:
-            raise failed
+        unchecked = await self._check_first(owner)
+        await self._take_steps(owner, held=unchecked is not None)
+        if (stopped := failed or unchecked) is not None:
+            raise stopped
         if await self._external.check(owner):
             await self._take_steps(owner)
 
@@ -157,14 +158,38 @@ class Reconciler:
         except Wait as wait:
             raise _waiting(wait) from wait
 
-    async def _take_steps(self, owner: Owner) -> None:
+    async def _check_first(self, owner: Owner) -> Exception | None:
+        """Call `check` before the plan if its result got lost, as by a restart; return its error.
+
+        Without the result, children that are there because of it would not be wanted.
+        """
+        known = self._owners.cache.get(owner.key) or owner
+        if not self._external.unchecked(known) or not self._external.may_plan(known):
+            return None
+        if not self._has_children(known):
+            self._external.not_checked_yet(known)
+            return None
+        try:
+            await self._external.check(known)
+        except (ApiError, StopError) as error:
+            return error
+        return None
+
+    def _has_children(self, owner: Owner) -> bool:
+        """Return whether an object has children, or may have some that cannot be seen."""
+        return any(
+            self._why_missing(kind, owner.key[0]) or self._children[kind].owned(owner)
+            for kind in self._owned
+        )
+
+    async def _take_steps(self, owner: Owner, *, held: bool = False) -> None:
         """Plan the children of an object, if they can be planned, and take a step for each."""
         known = self._owners.cache.get(owner.key)
         if known is None or known.uid != owner.uid or known.deleting or known.paused:
             raise RetryError(f"the {self._word} changed meanwhile")
         owner = known
         if self._external.may_plan(owner):
-            await self._steps(await self._with_plan(owner))
+            await self._steps(await self._with_plan(owner), held=held)
 
     async def _with_plan(self, owner: Owner) -> Owner:
         """Return an object with its plan; raise `StopError` if it has none now."""
@@ -187,15 +212,17 @@ class Reconciler:
         self._owners.cache.put(owner)
         return owner
 
-    async def _steps(self, owner: Owner) -> None:
+    async def _steps(self, owner: Owner, *, held: bool) -> None:
         """Take a step for each wanted child, then delete those that are no longer wanted.
+
+        If they are held, those that exist stay as they are, except for an edit of their owner's.
 
         A kind that cannot be served holds up no other; it is reported at the end. But nothing is
         deleted for a child that cannot be made: it may be what takes the other one's place.
         """
-        former = self._former(owner)
+        former = [] if held else self._former(owner)
         wishes = self._wishes(owner)
-        await _each(self._child(owner, w) for w in wishes if not self._missing(w))
+        await _each(self._child(owner, w, held=held) for w in wishes if not self._missing(w))
         self._tell_missing(owner, ((w.kind, w.key) for w in wishes))
         if former and self._is_current is not None:
             former = await self._confirmed(owner, former)
@@ -246,14 +273,18 @@ class Reconciler:
             return intents
         await self._read(owner)
         owner = await self._with_plan(owner)
+        if held := self._external.unchecked(owner) and self._has_children(owner):
+            intents.append(Intent(f"check the {self._word}"))
         for wanted in self._wishes(owner):
             if not self._missing(wanted):
                 child = await self._find(owner, wanted)
-                step = self._plan(owner, wanted, child) if child else Plan(Step.CREATE)
+                step = Plan(Step.CREATE)
+                if child is not None:
+                    step = self._plan(owner, wanted, child, held=held)
                 if verb := _VERBS.get(step.step):
                     waits = step.step in (Step.WAIT, Step.CONFLICT)
                     intents.append(Intent(f"{verb} {wanted}", step.why, wanted, child, waits))
-        for child in self._former(owner):
+        for child in [] if held else self._former(owner):
             if not self._missing(child):
                 what = f"delete {child.kind.kind} {child.key[1]}"
                 intents.append(Intent(what, "it is not wanted any more", None, child))
@@ -277,12 +308,14 @@ class Reconciler:
             texts.append(said + diff(live, manifest, self._client.manager))
         return texts
 
-    def _plan(self, owner: Owner, wanted: Wanted, child: Child) -> Plan:
+    def _plan(self, owner: Owner, wanted: Wanted, child: Child, *, held: bool) -> Plan:
         owned = self._owned[wanted.kind]
-        return plan(
+        step = plan(
             owner, wanted, child, owned, partial(self._lives, owner.key[0]), self._word,
             as_admitted=self._applier.as_admitted(wanted, child, owned.update),
         )  # fmt: skip
+        another = step.step in WRITING and child.template != wanted.template and not step.edited
+        return Plan(Step.KEEP) if held and another else step
 
     def _missing(self, child: Wanted | Child) -> bool:
         return bool(self._why_missing(child.kind, child.key[0]))
@@ -303,11 +336,11 @@ class Reconciler:
             await self._applier.verify(owner)
             await self._applier.delete(owner, child, why, self._owned[child.kind].update)
 
-    async def _child(self, owner: Owner, wanted: Wanted) -> None:
+    async def _child(self, owner: Owner, wanted: Wanted, *, held: bool) -> None:
         with self._serving(owner, wanted.kind, wanted.key):
-            await self._step(owner, wanted)
+            await self._step(owner, wanted, held=held)
 
-    async def _step(self, owner: Owner, wanted: Wanted) -> None:
+    async def _step(self, owner: Owner, wanted: Wanted, *, held: bool) -> None:
         """Take the next step for one child."""
         child = await self._find(owner, wanted)
         if child is None:
@@ -317,7 +350,7 @@ class Reconciler:
             if (child := await self._applier.look(wanted)) is None:
                 text = f"The API server says that {wanted} exists, but does not find it."
                 raise troubles.contradicted("AlreadyExists", text)
-        step = self._plan(owner, wanted, child)
+        step = self._plan(owner, wanted, child, held=held)
         self._await(owner, wanted, step.step)
         match step.step:
             case Step.KEEP:
