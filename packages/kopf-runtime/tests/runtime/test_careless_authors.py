@@ -184,10 +184,10 @@ async def test_what_comes_and_goes_in_an_unselected_namespace_takes_no_memory(
         await until(lambda: operator.synced)
         for number in range(20):
             server.put(WIDGET, widget(f"w{number}", "other"))
-        await until(lambda: len(list(one.owners)) == 20)
+        await until(lambda: len(one.owners.cache) == 20)
         for number in range(20):
             server.remove(WIDGET, ("other", f"w{number}"))
-        await until(lambda: not list(one.owners))
+        await until(lambda: not len(one.owners.cache))
         await until(lambda: not one._vanished)
     assert calls == []
 
