@@ -1,6 +1,7 @@
 """A paused object: nothing but its status is written, which tells what would be done."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ from kopf_runtime.declaring.conditions import condition
 from kopf_runtime.declaring.kinds import CONFIG_MAP
 from kopf_runtime.process.engine import Engine
 from runtime import widgets
-from runtime.widgets import WIDGET, Raw, Widget, edit, widget
+from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
 from tests.support.api_server import ApiServer
 from tests.support.running import operating
 from tests.support.waiting import until
@@ -102,6 +103,45 @@ async def test_nothing_outside_is_touched_during_a_pause(server: ApiServer) -> N
         server.edit(WIDGET, KEY, pause(None))
         await until(lambda: server.get(WIDGET, KEY) is None)
     assert calls[-1] == "finalize"
+
+
+def synced() -> Engine:
+    one = widgets.controller()
+
+    @one.sync(every=3600)
+    async def sync(*_: object) -> str:
+        return "booked"
+
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        fields = {"members": len(seen.children), "booking": seen.outcome}
+        return dataclasses.replace(kr.default_status(seen), fields=fields)
+
+    return one
+
+
+async def test_what_is_paused_before_sync_was_ever_called_is_not_ready(server: ApiServer) -> None:
+    server.put(WIDGET, widget(annotations=PAUSED))
+    async with operating(server, synced()):
+        await until(lambda: paused(server).get("message") == "Would sync the Widget.")
+    said = ready(server.get(WIDGET, KEY))
+    assert (said["status"], said["reason"]) == ("False", "Paused")
+
+
+async def test_a_restart_during_a_pause_leaves_the_status_as_it_was(server: ApiServer) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, synced()):
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("status") == "True")
+    before = (server.get(WIDGET, KEY) or {})["status"]
+    server.edit(WIDGET, KEY, pause("true"))
+    async with operating(server, synced()):
+        await until(lambda: paused(server).get("message") == "Would sync the Widget.")
+        now = (server.get(WIDGET, KEY) or {})["status"]
+        assert (now["members"], now["booking"]) == (1, "booked")
+        assert ready({"status": now}) == ready({"status": before})
+
+        server.edit(WIDGET, KEY, edit("changed"))
+        await until(lambda: ready(server.get(WIDGET, KEY)).get("reason") == "Paused")
 
 
 async def test_an_author_may_have_a_condition_of_that_name_while_nothing_is_paused(

@@ -252,11 +252,16 @@ class StatusReporter:
         self._troubles.pop(owner.key, None)
         return await self.report(owner.key, None)
 
-    async def paused(self, owner: Owner, would: Sequence[str]) -> float | None:
-        """Report an object that is paused, and what would be done for it."""
+    async def paused(
+        self, owner: Owner, would: Sequence[str], *, planned: bool
+    ) -> float | None:  # fmt: skip
+        """Report an object that is paused, and what would be done for it.
+
+        If its children are not planned, it stays as it was: how it is doing is not known.
+        """
         self._troubles.pop(owner.key, None)
         self._would[owner.key] = f"Would {'; '.join(would)}." if would else "Nothing is to be done."
-        return await self.report(owner.key, None)
+        return await self.report(owner.key, None, planned=planned)
 
     async def stopped(self, owner: Owner, error: Exception) -> float | None:
         """Report why the next step failed, and raise `RetryError` unless it only has to wait."""
@@ -297,7 +302,13 @@ class StatusReporter:
             self._owners.unreadable.put(structs.replace(known, told=True))
 
     async def report(
-        self, key: Key, trouble: Trouble | None, *, event: str = "", at_once: bool = False
+        self,
+        key: Key,
+        trouble: Trouble | None,
+        *,
+        event: str = "",
+        at_once: bool = False,
+        planned: bool = True,
     ) -> float | None:
         """Write the object's current state; return the seconds after which to requeue it.
 
@@ -315,7 +326,7 @@ class StatusReporter:
             object=owner, trouble=trouble, unready=unready, missing=missing,
             **self._observer.given(owner, seen),
         )  # fmt: skip
-        now, wanted, failed = self._state(owner, observed)
+        now, wanted, failed = self._state(owner, observed if planned else None)
         try:
             wait, news = await self._writer.write(owner, now, wanted, at_once=at_once)
         except ApiError as error:
@@ -339,7 +350,7 @@ class StatusReporter:
             self._recorder.warning(self._reference(owner), "StatusRefused", text)
 
     def _state(
-        self, owner: Owner, seen: Observed
+        self, owner: Owner, seen: Observed | None
     ) -> tuple[Status, dict[str, Any], Exception | None]:  # fmt: skip
         """Return the state of an object, the status that says so, and the author's error.
 
@@ -347,7 +358,8 @@ class StatusReporter:
         """
         failed = None
         try:
-            now = self._with_pause(owner, self._status(seen))
+            state = self._status(seen) if seen is not None else _as_before(owner)
+            now = self._with_pause(owner, state)
             wanted = build(owner.status, owner.generation, now)
             msgspec.json.encode(wanted)  # half a character, for example, cannot be sent
         except Exception as error:
@@ -371,6 +383,16 @@ class StatusReporter:
                 return now
             pause = Condition("Paused", False, "Resumed")
         return replace(now, conditions=(*others, pause))
+
+
+def _as_before(owner: Owner) -> Status:
+    """Return the stored state of an object, if it is the one of its spec."""
+    ready = condition(owner.status, "Ready")
+    if not ready or owner.status.get("observedGeneration") != owner.generation:
+        return Status(False, "Paused", "It is paused, and what it needs is not known.")
+    return Status(
+        ready.get("status") == "True", str(ready.get("reason")), str(ready.get("message"))
+    )
 
 
 def _reason(status: dict[str, Any]) -> Any:

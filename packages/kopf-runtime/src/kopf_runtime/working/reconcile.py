@@ -102,7 +102,9 @@ class Reconciler:
         try:
             if owner.paused:
                 would = await self.preview(owner)
-                return await self._reporter.paused(owner, [str(intent) for intent in would])
+                planned = owner.deleting or self._external.may_plan(owner)
+                said = [str(intent) for intent in would]
+                return await self._reporter.paused(owner, said, planned=planned)
             if owner.deleting:
                 return await self._end(owner)
             await self._work(owner)
