@@ -15,7 +15,7 @@ from kopf_runtime.cluster import credentials
 from kopf_runtime.declaring import settings
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.kinds import CONFIG_MAP, SECRET
-from kopf_runtime.working.diff import diff
+from kopf_runtime.working.diff import LAST_APPLIED, diff
 from runtime import widgets
 from runtime.widgets import Raw, edit, widget
 from tests.support.api_server import ApiServer, RefusedError
@@ -215,3 +215,12 @@ def test_no_value_of_a_secret_is_shown() -> None:
     text = diff(live, {**live, "data": {"same": "c2FtZQ==", "other": "bmV3"}}, NAME)
 
     assert "-  other: '*** (before)'\n+  other: '*** (after)'\n   same: '***'\n" in text
+
+
+def test_nor_is_the_copy_of_a_secret_that_kubectl_keeps_in_it() -> None:
+    notes = {LAST_APPLIED: '{"data":{"word":"b2xk"}}', "theirs": "seen"}
+    meta = {"name": "one", "annotations": notes}
+    live = {"apiVersion": "v1", "kind": SECRET.kind, "metadata": meta, "data": {"word": "b2xk"}}
+    text = diff(live, None, NAME)
+    assert "b2xk" not in text
+    assert "-    theirs: seen" in text

@@ -15,6 +15,9 @@ from kopf_runtime.working.fields import KEYS
 
 Raw = dict[str, Any]
 
+#: The annotation in which `kubectl apply` keeps the whole manifest.
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
 
 def diff(live: Raw | None, manifest: Raw | None, manager: str) -> str:
     """Return the diff from an object to its manifest; either may be missing."""
@@ -36,7 +39,10 @@ def _lines(manifest: Raw | None) -> list[str]:
 
 
 def _masked(manifest: Raw | None, other: Raw | None, *, after: bool = False) -> Raw | None:
-    """Return a Secret without its values, as `kubectl diff` shows it."""
+    """Return a Secret without its values, as `kubectl diff` shows it.
+
+    `kubectl apply` keeps all of them in an annotation, too.
+    """
     if manifest is None or manifest["kind"] != "Secret":
         return manifest
     known, when = (other or {}).get("data") or {}, "after" if after else "before"
@@ -44,7 +50,12 @@ def _masked(manifest: Raw | None, other: Raw | None, *, after: bool = False) -> 
         name: "***" if name not in known or known[name] == value else f"*** ({when})"
         for name, value in (manifest.get("data") or {}).items()
     }
-    return {**manifest, "data": data}
+    masked, notes = {**manifest, "data": data}, manifest["metadata"].get("annotations") or {}
+    if LAST_APPLIED in notes:
+        masked["metadata"] = {
+            **manifest["metadata"], "annotations": {**notes, LAST_APPLIED: "***"},
+        }  # fmt: skip
+    return masked
 
 
 def _become(live: Raw, manifest: Raw, manager: str) -> Raw:
