@@ -13,10 +13,12 @@ from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
-from kopf_runtime.declaring.records import Update
+from kopf_runtime.declaring.records import Owner, Update, Wanted
 from kopf_runtime.process.engine import Engine
 from kopf_runtime.reporting import readiness
 from kopf_runtime.reporting.events import Recorder
+from kopf_runtime.watching import observer
+from kopf_runtime.working import reconcile
 from runtime.test_data import (
     CLAIM,
     FORBIDDEN,
@@ -211,6 +213,34 @@ async def test_an_optional_kind_without_a_right_to_it_is_told(server: ApiServer)
 
     async with operating(server, owning(both, monitors={"optional": True}, config_maps={})):
         await until(lambda: told(server).get("reason") == "KindNotServed")
+
+
+async def test_to_ask_for_a_kind_that_is_not_owned_is_told(server: ApiServer) -> None:
+    one = owning(claim, claims={})
+
+    @one.desired(stepwise=True)
+    def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        return claim(thing, None) if context.serves(POD) else ()
+
+    server.put(WIDGET, widget(text="1Gi"))
+    async with operating(server, one):
+        await until(lambda: "Pod is not owned; declare it by" in told(server).get("message", ""))
+
+
+async def test_so_many_children_cost_no_square_of_their_number(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Owner] = []
+
+    def counted(owner: Owner, children: Any) -> list[Wanted]:
+        calls.append(owner)
+        return observer.served(owner, children)
+
+    monkeypatch.setattr(reconcile, "served", counted)
+    server.put(WIDGET, widget(text="100"))
+    async with operating(server, owning(so_many, claims={})):
+        await until(lambda: is_ready(server))
+    assert len(calls) < 100
 
 
 # --- what is retained -----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 import kopf_runtime as kr
 from kopf_runtime.declaring.conditions import condition
-from kopf_runtime.declaring.kinds import CONFIG_MAP
+from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
 from kopf_runtime.process.engine import Engine
 from runtime import widgets
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
@@ -51,6 +51,24 @@ async def test_what_would_be_done_is_told_and_done_once_the_pause_ends(server: A
         server.remove(CONFIG_MAP, CHILD)
         await until(lambda: paused(server)["message"] == "Would create ConfigMap w-one.")
         assert set(server.writes[before:]) == {STATUS}
+
+
+async def test_what_waits_for_another_child_is_not_told_as_done_first(server: ApiServer) -> None:
+    def desired(thing: Widget, _: object) -> Any:
+        yield from widgets.config_map(thing)
+        yield {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "first"}, "spec": {}}
+
+    one = Engine(WIDGET, Widget, lambda _: None)
+    one.owns(CONFIG_MAP, after=(POD,))
+    one.owns(POD)
+    one.desired(desired)
+    server.put(WIDGET, widget(annotations=PAUSED))
+    async with operating(server, one):
+        await until(lambda: "create Pod first" in paused(server).get("message", ""))
+    why = "ConfigMap w-one waits for Pod first: it does not exist yet"
+    assert paused(server)["message"] == (
+        f"Would create Pod first; hold back ConfigMap w-one ({why})."
+    )
 
 
 async def test_a_child_that_is_not_wanted_any_more_stays_during_a_pause(server: ApiServer) -> None:

@@ -51,13 +51,18 @@ class Observer:
         places = {owner.key[0], *(child.key[0] for child in children)}
         return {
             "now": self._client.now(), "children": children,
-            "serves": lambda kind: not self._children[kind].why_missing(owner.key[0]),
+            "serves": lambda kind: self._serves(kind, owner.key[0]),
             "stored": owner.status, **self.results(owner),
             "grandchildren": {
                 kind: [one for one in _sorted(source, owner) if one.key[0] in places]
                 for kind, source in self._grandchildren.items()
             },
         }  # fmt: skip
+
+    def _serves(self, kind: Kind, namespace: str) -> bool:
+        if (source := self._children.get(kind)) is None:
+            raise LookupError(f"{kind.kind} is not owned; declare it by controller.owns")
+        return not source.why_missing(namespace)
 
 
 def served(owner: Owner, children: Mapping[Kind, Source[Child]]) -> list[Wanted]:

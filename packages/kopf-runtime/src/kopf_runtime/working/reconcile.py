@@ -284,8 +284,12 @@ class Reconciler:
                 if child is not None:
                     step = self._plan(owner, wanted, child, held=held)
                 if verb := _VERBS.get(step.step):
-                    waits = step.step in (Step.WAIT, Step.CONFLICT)
-                    intents.append(Intent(f"{verb} {wanted}", step.why, wanted, child, waits))
+                    waits, why = step.step in (Step.WAIT, Step.CONFLICT), step.why
+                    try:
+                        self._await(owner, wanted, step.step)
+                    except StopError as error:
+                        verb, why, waits = "hold back", str(error).rstrip("."), True
+                    intents.append(Intent(f"{verb} {wanted}", why, wanted, child, waits))
         for child in [] if held else self._former(owner):
             if not self._missing(child):
                 what = f"delete {child.kind.kind} {child.key[1]}"
@@ -371,7 +375,8 @@ class Reconciler:
     def _await(self, owner: Owner, wanted: Wanted, step: Step) -> None:
         """Raise `StopError` if the step writes, and a child that comes first is not ready."""
         kinds = self._owned[wanted.kind].after if step in WRITING else ()
-        for first in (one for one in served(owner, self._children) if one.kind in kinds):
+        firsts = served(owner, self._children) if kinds else ()  # there may be a thousand
+        for first in (one for one in firsts if one.kind in kinds):
             update = self._owned[first.kind].update
             child = self._children[first.kind].cache.get(first.key)
             if child is None or child.controller_uid != owner.uid:
