@@ -39,7 +39,8 @@ def name_of(function: ast.expr) -> str:
 
 
 #: Said where all is well, or of kinds that have other children or an outside; a Message has none.
-OTHERS = {"PodRunning", "Reconciled", "Progressing", "NotReady"}
+#: `Paused` is the reason of those alone whose plan needs more than the object.
+OTHERS = {"PodRunning", "Reconciled", "Progressing", "NotReady", "Paused"}
 #: What the API server says by the status of its answer, as client-go names them.
 API_SERVER = {
     "BadRequest", "Unauthorized", "Forbidden", "NotFound", "Conflict", "Invalid", "Timeout",
