@@ -81,7 +81,7 @@ class Installed:
 
 
 def cluster_up() -> Cluster:
-    """Return the cluster of `kopf-kit deploy`; create it if there is none."""
+    """Return the cluster of `kopf-kit deploy`, which is created if it does not exist."""
     return clusters.up()
 
 

@@ -93,7 +93,7 @@ class Reads:
     # --- what is named ------------------------------------------------------------------------
 
     def views(self, owner: Owner) -> dict[Kind, dict[Key, Any]]:
-        """Return what is known of the objects that an object names: None if there is none."""
+        """Return the views of the objects that an object names; None stands for a missing one."""
         views: dict[Kind, dict[Key, Any]] = {kind: {} for kind in self._reads}
         for kind, key in owner.names:
             if (source := self.sources.get(kind)) is None:
