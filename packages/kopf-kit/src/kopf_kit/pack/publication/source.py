@@ -21,9 +21,9 @@ _WORKTREE = paths.BUILD / "release" / "worktree"
 def check_clean() -> None:
     """Raise HackError where the checkout has changes that are not committed."""
     if changed := _git("status", "--porcelain").splitlines():
-        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        more = f" and {len(changed) - 1} more differ" if len(changed) > 1 else " differs"
         raise HackError(
-            f"{changed[0][3:]}{more} differs from what is committed, and a release is made of a "
+            f"{changed[0][3:]}{more} from what is committed, and a release is made of a "
             "commit; commit it, or put it aside (git stash --include-untracked)"
         )
 
