@@ -1,6 +1,6 @@
 // Command coredns is CoreDNS with only the plugins that kubeadm's Corefile names.
 //
-// Built by kopf_kit/rig/node_image.py where no image registry is reached. All of CoreDNS's
+// Built by kopf_offline/node_image.py where no image registry is reached. All of CoreDNS's
 // plugins together pull in the client libraries of several clouds, and take twice the
 // time to compile; a kind node needs none of them.
 package main

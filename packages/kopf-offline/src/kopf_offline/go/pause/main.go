@@ -1,6 +1,6 @@
 // Command pause is what runs in a Pod's sandbox: it holds the namespaces, and waits.
 //
-// Built by kopf_kit/rig/node_image.py where no image registry is reached. As the first process of a
+// Built by kopf_offline/node_image.py where no image registry is reached. As the first process of a
 // Pod that shares its process namespace, it also collects the children of those that ended.
 package main
 
