@@ -12,6 +12,9 @@ from typing import Any
 import kopf
 import pytest
 import yaml
+from aiohttp import web
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
 import kopf_runtime as kr
 from examples.flightticket.booking.process import booking_service
@@ -127,6 +130,79 @@ async def test_an_operator_that_cannot_be_meant_says_so_in_a_sentence_and_ends(
     *_, last = log.read_text().splitlines()
     assert last == f"greeting-operator: {why}"
     assert "Traceback" not in log.read_text()
+
+
+@asynccontextmanager
+async def collector() -> AsyncIterator[tuple[str, list[ResourceSpans]]]:
+    """Run what receives traces; yield its address, and what it has received."""
+    received: list[ResourceSpans] = []
+
+    async def receive(request: web.Request) -> web.Response:
+        sent = ExportTraceServiceRequest.FromString(await request.read())
+        received.extend(sent.resource_spans)
+        return web.Response()
+
+    application = web.Application()
+    application.router.add_post("/v1/traces", receive)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}", received
+    finally:
+        await runner.cleanup()
+
+
+@pytest.mark.parametrize("command", [PYTHON, KOPF], ids=["python", "kopf run"])
+async def test_its_traces_reach_a_collector_to_the_last_one(
+    server: ApiServer, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    parents: list[str] = []
+
+    async def look(request: web.Request) -> None:
+        if request.method == "PATCH" and request.path.endswith("/configmaps/greeting-one"):
+            parents.append(request.headers["traceparent"])
+
+    server.answers.append(look)
+    put(server, "world")
+    async with collector() as (url, received):
+        more: Any = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_RESOURCE_ATTRIBUTES": "a=b"}
+        async with process(server, tmp_path, *command, str(EXAMPLE), **more):
+            await until(lambda: ready(server.get(GREETING, KEY)).get("status"), seconds=60)
+
+    about = {one.key: one.value.string_value for one in received[0].resource.attributes}
+    assert (about["service.name"], about["a"]) == ("greeting-operator", "b")
+    spans = [span for one in received for scope in one.scope_spans for span in scope.spans]
+    reconciles = {span.span_id for span in spans if span.name == "reconcile greetings"}
+    (apply,) = (span for span in spans if re.match("PATCH .*/configmaps/", span.name))
+    assert apply.parent_span_id in reconciles
+    assert len(parents) == 1
+    assert parents[0].startswith(f"00-{apply.trace_id.hex()}-{apply.span_id.hex()}-")
+
+
+async def test_traces_that_cannot_be_sent_are_missed_in_a_sentence(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    (tmp_path / "opentelemetry.py").write_text("")  # as if it were not installed
+    put(server, "world")
+    path = os.pathsep.join((str(tmp_path), paths.python_path(CHECKOUT)))
+    more: Any = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "PYTHONPATH": path}
+    async with process(server, tmp_path, *PYTHON, str(EXAMPLE), **more) as log:
+        await until(lambda: text(server) == "Hello, world!", seconds=60)
+
+    (said,) = [line for line in log.read_text().splitlines() if "kopf-runtime[otel]" in line]
+    assert "none are sent" in said
+
+
+async def test_nothing_of_opentelemetry_is_imported_unless_it_is_wanted(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    put(server, "world")
+    async with process(server, tmp_path, *PYTHON, "-X", "importtime", str(EXAMPLE)) as log:
+        await until(lambda: text(server) == "Hello, world!", seconds=60)
+
+    assert "kopf_runtime.cluster.tracing" in log.read_text()
+    assert "opentelemetry" not in log.read_text()
 
 
 BESIDE = str(Path(__file__).with_name("beside.py"))

@@ -19,6 +19,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from kopf_runtime.cluster import tracing
 from kopf_runtime.cluster.credentials import Credentials
 from kopf_runtime.cluster.fence import Request, fencing
 from kopf_runtime.cluster.metrics import Metrics
@@ -71,6 +72,7 @@ class Client:
             headers={"User-Agent": self.agent, "Accept": JSON, "Content-Type": JSON},
             proxy=credentials.proxy, request_class=Request,
         )  # fmt: skip
+        self._request = tracing.traced(self._session.request)
 
     async def close(self) -> None:
         """Close the session."""
@@ -162,14 +164,14 @@ class Client:
         data: bytes | None = None, content_type: str = JSON,
     ) -> aiohttp.ClientResponse:  # fmt: skip
         """Send a request with the credentials; after a 401, retry it with new ones, if any."""
-        session, credentials = self._session, self._credentials
-        if session is None or credentials is None:
+        credentials = self._credentials
+        if credentials is None:
             raise ApiError(method, path, 0, "NotConnected", "the session is not open yet")
         url = credentials.server + path + (f"?{query}" if query else "")
         await credentials.renew()
         while True:
             sent = credentials.headers
-            response = await session.request(
+            response = await self._request(
                 method, URL(url, encoded=True),  # no name needs to be quoted
                 data=data, timeout=limits, ssl=credentials.ssl,
                 headers=sent if content_type == JSON else {**sent, "Content-Type": content_type},

@@ -126,7 +126,7 @@ class Backoff:
         return pause * random.uniform(0.5, 1.0)  # noqa: S311
 
 
-def describe_error(error: Exception) -> str:
+def describe_error(error: BaseException) -> str:
     """Return what an error says; of a connection that failed, where it leads to and why.
 
     aiohttp's own text names Python objects.

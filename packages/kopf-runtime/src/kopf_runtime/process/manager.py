@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 import click
 import kopf
 
-from kopf_runtime.cluster import credentials
+from kopf_runtime.cluster import credentials, tracing
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring import errors, given
@@ -214,6 +214,7 @@ class Manager(Generic[S]):
     async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
         configured = self._configured or self._from_environment()
         warn_of_unknown(self.program, self._kind_of_settings)
+        tracing.set_up(self.program.name, self.program.version)
         settings.networking.request_timeout = configured.request_timeout
         # Only kopf's own handlers need kopf's watches of CRDs and namespaces.
         settings.scanning.disabled = True

@@ -1,4 +1,4 @@
-"""Log lines as text or JSON, each with the namespace and name of the object that it is about.
+"""Log lines as text or JSON, each with the object that it is about, and the ids of its trace.
 
 `manager` sets up the logging, and `queue` calls `about` for each object. The API server's errors
 may quote what users wrote, so control characters are escaped and long lines are cut: no text can
@@ -11,6 +11,7 @@ import sys
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
+from kopf_runtime.cluster import tracing
 from kopf_runtime.declaring.kinds import Key
 
 MAX_CHARACTERS = 2000  # characters of a line's message
@@ -53,6 +54,7 @@ class Text(logging.Formatter):
         key = _object(record)
         what = f"{'/'.join(part for part in key if part)}: " if key else ""
         line = f"{_time(record)} {record.levelname:7} {what}{escape(record.getMessage())}"
+        line += "".join(f" {name}={value}" for name, value in tracing.ids().items())
         trace = self.formatException(record.exc_info).splitlines() if record.exc_info else []
         return "\n    ".join([line, *map(escape, trace)])
 
@@ -66,6 +68,7 @@ class Json(logging.Formatter):
         key = _object(record)
         if key:
             fields["namespace"], fields["name"] = key
+        fields |= tracing.ids()
         fields["message"] = escape(record.getMessage())
         if record.exc_info:
             lines = self.formatException(record.exc_info).splitlines()

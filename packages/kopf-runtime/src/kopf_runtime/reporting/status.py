@@ -16,6 +16,7 @@ import aiohttp
 import msgspec
 from msgspec import Struct, structs
 
+from kopf_runtime.cluster import tracing
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
 from kopf_runtime.declaring import given
 from kopf_runtime.declaring.conditions import Condition, Status, build, condition, difference
@@ -327,6 +328,7 @@ class StatusReporter:
             **self._observer.given(owner, seen),
         )  # fmt: skip
         now, wanted, failed = self._state(owner, observed if planned else None)
+        tracing.note("reconcile.reason", now.reason)
         try:
             wait, news = await self._writer.write(owner, now, wanted, at_once=at_once)
         except ApiError as error:

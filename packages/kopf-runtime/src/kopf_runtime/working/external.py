@@ -21,6 +21,7 @@ import aiohttp
 from msgspec import Struct
 from msgspec.structs import replace
 
+from kopf_runtime.cluster import tracing
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
 from kopf_runtime.cluster.fence import Request
 from kopf_runtime.declaring.conditions import difference, merged, stated
@@ -54,6 +55,8 @@ ATTEMPTS = 5
 
 #: Seconds between two calls because of a child's change.
 SOONEST = 1.0
+#: The names of the calls' spans, by the field of an owner that has their results.
+_SPANS = {"outcome": "sync", "checked": "check", "": "finalize"}
 #: Seconds until the next call, or a function of the object and the context that returns them.
 Every = float | Callable[[Any, Any], float]
 
@@ -277,7 +280,8 @@ class External:
             "record": self._recorder(owner, thing),
         }  # fmt: skip
         try:
-            value = await ending(call.function(thing, Context(**given)), call.timeout)
+            with tracing.span(_SPANS[field], {"code.function.name": str(call)}):
+                value = await ending(call.function(thing, Context(**given)), call.timeout)
             every = call.period(thing, Context(**given | ({field: value} if field else {})))
         except ApiError:  # from a request to the cluster, or from the fence
             raise

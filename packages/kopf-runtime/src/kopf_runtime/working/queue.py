@@ -24,7 +24,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 
-from kopf_runtime.cluster import client
+from kopf_runtime.cluster import client, tracing
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import MAX_RETRY_SECONDS, RetryError
 from kopf_runtime.declaring.kinds import Key
@@ -270,6 +270,12 @@ class WorkQueue:
     # --- work ---------------------------------------------------------------------------------
 
     async def _work(self, key: Key) -> None:
+        named = {"controller": self._kind, "namespace": key[0], "name": key[1]}
+        about = {f"reconcile.{name}": value for name, value in named.items()}
+        with tracing.span(f"reconcile {self._kind}", about):
+            await self._attempt(key)
+
+    async def _attempt(self, key: Key) -> None:
         result = "success"
         began = self._busy[key]
         self._again.discard(key)  # earlier events are observed now
@@ -289,11 +295,13 @@ class WorkQueue:
             if error.timed_out:
                 self._timed_out.add(key)
             self._retry(key, error.after, error.pause)
+            tracing.failed("RetryError", str(error))
             logger.log(logging.DEBUG if error.told else logging.INFO, "%s", error)
-        except Exception:
+        except Exception as error:
             result = "error"
             self._errors.inc()
             self._retry(key)
+            tracing.failed(type(error).__name__, str(error))
             logger.exception("The reconcile failed; it will be tried again")
         finally:
             del self._busy[key], self._progress[key]
@@ -301,6 +309,7 @@ class WorkQueue:
             self._reconciles.labels(self._kind, result).inc()
             self._time.observe(took := self._clock() - began)
             self._work_time.observe(took)
+        tracing.note("reconcile.result", result)
         if key in self._again:
             self._again.discard(key)
             self.add(key)

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,8 @@ def locks(built: Iterable[Path]) -> dict[str, str]:
             + " \\\n".join(f"    --hash=sha256:{_sha256(file)}" for file in _of(other, built))
             for other in sorted(others)
         ]
-        part = locked.part(lock, package.name, *others)
+        extras = _read(package.name).get("optional-dependencies", {}).values()
+        part = locked.part(lock, package.name, *others, *_names(chain.from_iterable(extras)))
         found[package.name] = "".join(f"{entry}\n" for entry in entries) + part
     return found
 
@@ -139,10 +141,13 @@ def _of_examples(version: str, names: str, examples: Path) -> dict[Path, str]:
 
 def _needed(name: str) -> set[str]:
     """Return a distribution, and the others of this repository that it needs."""
-    asked = _read(name)["dependencies"]
     others = {other.name for other in _packages(PACKAGES)}
-    direct = {each for line in asked if (each := re.split(r"[\[=<>~! ]", line)[0]) in others}
+    direct = _names(_read(name)["dependencies"]) & others
     return {name}.union(*(_needed(each) for each in direct))
+
+
+def _names(requirements: Iterable[str]) -> set[str]:
+    return {re.split(r"[\[=<>~! ]", line)[0] for line in requirements}
 
 
 def _version(name: str) -> str:

@@ -1,0 +1,226 @@
+"""Spans of the real SDK, kept in memory; test_example sends those of a process to a collector."""
+
+import asyncio
+from typing import Any
+
+import kopf
+import pytest
+from aiohttp import web
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+import kopf_runtime as kr
+from kopf_runtime.cluster import tracing
+from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.credentials import Credentials
+from kopf_runtime.cluster.metrics import Metrics
+from kopf_runtime.reporting import logs
+from runtime import widgets
+from runtime.test_logs import as_json, line
+from runtime.widgets import WIDGET, Widget, widget
+from tests.support.api_server import ApiServer, RefusedError
+from tests.support.running import operating
+from tests.support.waiting import until
+
+APPLY = "PATCH /api/v1/namespaces/{namespace}/configmaps/{name}"
+FAILED, WELL = trace.StatusCode.ERROR, trace.StatusCode.UNSET
+
+
+class Spans:
+    """What has been traced."""
+
+    def __init__(self, exporter: InMemorySpanExporter) -> None:
+        self._exporter = exporter
+
+    def of(self, name: str) -> list[ReadableSpan]:
+        return [one for one in self._exporter.get_finished_spans() if one.name == name]
+
+    def reconciles(self, reason: str) -> list[ReadableSpan]:
+        """Return those of the reconciles that ended with this reason."""
+        ended = [one for one in self.of("reconcile widgets") if about(one, "reconcile.result")[0]]
+        return [one for one in ended if about(one, "reconcile.reason") == [reason]]
+
+    def parents(self, name: str) -> set[str]:
+        """Return the names of the spans that the spans of a name belong to."""
+        named = {one.context.span_id: one.name for one in self._exporter.get_finished_spans()}
+        return {named[one.parent.span_id] if one.parent else "" for one in self.of(name)}
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Spans:
+    """Trace as `set_up` has it done, but without a provider of the whole process."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(tracing, "_api", trace)
+    monkeypatch.setattr(tracing, "_tracer", provider.get_tracer("tests"))
+    return Spans(exporter)
+
+
+def about(span: ReadableSpan, *names: str) -> list[Any]:
+    attributes = span.attributes or {}
+    return [attributes.get(name) for name in names]
+
+
+async def test_the_requests_of_a_reconcile_are_its_children(
+    server: ApiServer, spans: Spans
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller()):
+        await until(lambda: spans.reconciles("Reconciled"))
+
+    last = spans.reconciles("Reconciled")[-1]
+    names = "controller", "namespace", "name", "result", "reason"
+    wanted = ["widgets", "ns", "one", "success", "Reconciled"]
+    assert about(last, *(f"reconcile.{name}" for name in names)) == wanted
+    assert spans.parents("reconcile widgets") == {""}
+    assert spans.parents(APPLY) == {"reconcile widgets"}
+    assert spans.parents("GET /apis/example.dev/v1/widgets") == {""}  # of no object
+
+
+async def test_a_refused_request_fails_its_reconcile(server: ApiServer, spans: Spans) -> None:
+    server.put(WIDGET, widget())
+    server.refuse("PATCH", "configmaps", RefusedError(403, "Forbidden", "no"))
+    async with operating(server, widgets.controller()):
+        await until(lambda: spans.reconciles("Reconciled"))
+
+    refused = next(one for one in spans.of(APPLY) if one.status.status_code is FAILED)
+    first, last = spans.reconciles("Forbidden")[0], spans.reconciles("Reconciled")[0]
+    assert refused.kind is trace.SpanKind.CLIENT
+    assert about(refused, "http.response.status_code", "error.type") == [403, "403"]
+    assert refused.parent is not None
+    assert refused.parent.span_id == first.context.span_id
+    assert about(first, "reconcile.result") == ["requeue"]
+    assert "403 Forbidden: no" in (first.status.description or "")
+    assert [one.status.status_code for one in (first, last)] == [FAILED, WELL]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        (None, WELL, "Reconciled"),
+        (kr.Wait("Later", "It waits."), WELL, "Later"),
+        (OSError("no"), FAILED, "SyncFailed"),
+    ],
+    ids=["it returns", "it waits", "it fails"],
+)
+async def test_a_call_of_the_authors_is_a_span(
+    server: ApiServer, spans: Spans, error: Exception | None, status: trace.StatusCode, reason: str
+) -> None:
+    one = widgets.controller()
+
+    async def book(_: Widget, __: kr.Context[Any]) -> None:
+        with tracing.span("of the author", {}):
+            await asyncio.sleep(0)
+        if error is not None:
+            raise error
+
+    one.sync()(book)
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: spans.reconciles(reason))
+
+    (call, *_) = spans.of("sync")
+    assert about(call, "code.function.name") == ["book"]
+    assert call.status.status_code is status
+    assert spans.parents("sync") == {"reconcile widgets"}
+    assert spans.parents("of the author") == {"sync"}  # though it runs in a task of its own
+
+
+async def hangs(_: web.Request) -> web.Response:
+    await asyncio.sleep(60)
+    return web.Response()
+
+
+async def test_a_request_without_an_answer_fails(server: ApiServer, spans: Spans) -> None:
+    server.answers.append(hangs)
+    client = Client("tester", "1", 0.1, Metrics("tester"))
+    client.open(Credentials(kopf.ConnectionInfo(server=server.url)))
+    try:
+        with pytest.raises(kr.ApiError):
+            await client.request("GET", "/api/v1/nodes/one?x")
+    finally:
+        await client.close()
+
+    (asked,) = spans.of("GET /api/v1/nodes/{name}")
+    assert asked.status.status_code is FAILED
+    assert about(asked, "error.type", "url.full") == [
+        "TimeoutError",
+        f"{server.url}/api/v1/nodes/one?x",
+    ]
+
+
+def test_a_log_line_has_the_ids_of_its_span(spans: Spans) -> None:
+    with tracing.span("one", {}):
+        text, found = logs.Text().format(line("done")), as_json(line("done"))
+
+    (one,) = spans.of("one")
+    trace_id, span_id = f"{one.context.trace_id:032x}", f"{one.context.span_id:016x}"
+    assert text.endswith(f"done trace_id={trace_id} span_id={span_id}")
+    assert (found["trace_id"], found["span_id"]) == (trace_id, span_id)
+    assert "trace_id" not in as_json(line("done"))
+
+
+@pytest.fixture
+def off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracing, "_api", None)
+    monkeypatch.setattr(tracing, "_tracer", None)
+    for name in ("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("off")
+def test_a_provider_of_the_program_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracing.set_up("tester", "1")
+    with tracing.span("without it", {}):
+        pass
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+
+    tracing.set_up("tester", "1")
+
+    with tracing.span("with it", {}):
+        pass
+    assert [one.name for one in exporter.get_finished_spans()] == ["with it"]
+
+
+@pytest.mark.usefixtures("off")
+@pytest.mark.parametrize(
+    ("variables", "why"),
+    [
+        ({"OTEL_TRACES_EXPORTER": "console, pigeon"}, "no exporter pigeon is installed"),
+        (
+            {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+            "no exporter otlp_proto_grpc is installed",
+        ),
+    ],
+)
+def test_what_cannot_be_set_up_is_told_and_nothing_is_traced(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, variables: dict[str, str],
+    why: str,
+) -> None:  # fmt: skip
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    tracing.set_up("tester", "1")
+
+    assert f"none are sent: {why}" in caplog.text
+    assert tracing._api is None
+
+
+@pytest.mark.parametrize(
+    ("path", "template"),
+    [
+        ("/version", "/version"),
+        ("/api/v1/pods", "/api/v1/pods"),
+        ("/api/v1/namespaces", "/api/v1/namespaces"),
+        ("/api/v1/namespaces/a", "/api/v1/namespaces/{name}"),
+        ("/api/v1/namespaces/a/pods/b", "/api/v1/namespaces/{namespace}/pods/{name}"),
+        ("/apis/a.b/v1/tenants/c/status", "/apis/a.b/v1/tenants/{name}/status"),
+        ("/k8s/c-1/apis/a.b/v1/namespaces/c/ds", "/k8s/c-1/apis/a.b/v1/namespaces/{namespace}/ds"),
+    ],
+)
+def test_the_template_of_a_path_names_no_object(path: str, template: str) -> None:
+    assert tracing._PATH.sub(tracing._template, path) == template
