@@ -140,6 +140,8 @@ _GOALS: tuple[_Goals, ...] = (
     _limit("writes while idle, except the Lease", "writes_idle", 0, "", 0),
     _ratio("CPU of the backlog, including the start", "backlog_cpu", {DEFAULT.name: 1.0}),
     _ratio("CPU of the live edits", "edit_cpu", {DEFAULT.name: 1.0}),
+    _limit("CPU of tracing while it is off", "untraced_cpu", 0.01, " × the backlog's", 4),
+    _limit("CPU of the backlog while it is traced", "traced_cpu", 2, " × that without traces", 2),
     _limit("memory, no Message", "rss_0", 60, " MB"),
     _limit("memory, 1,000 Messages", "rss_1000", 60, " MB"),
     _limit("memory, 10,000 Messages", "rss_10000", 95, " MB"),

@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import bare, examples, measures, peers, report, shipped, stage, trouble
+from bench import bare, examples, measures, peers, report, shipped, stage, traces, trouble
 from bench.peers import FLIGHTTICKET, MEMCACHEDS, OURS, PEERS, Peer
 from kopf_kit.rig import paths, pythons, versions
 from kopf_kit.rig.run import output
@@ -214,6 +214,13 @@ async def _flightticket(plan: _Plan, _: list[Peer], record: _Record) -> None:
     record.keep("flightticket", FLIGHTTICKET.name, 0, numbers)
 
 
+async def _traces(plan: _Plan, _: list[Peer], record: _Record) -> None:
+    for repeat in range(plan.repeats):
+        record.begin("traces")
+        say(f"==> Traces, repeat {repeat + 1} of {plan.repeats}")
+        record.keep("traces", OURS.name, repeat, await traces.traces(plan.messages))
+
+
 async def _writes(plan: _Plan, chosen: list[Peer], record: _Record) -> None:
     record.begin("writes")
     say(f"==> Writes, with {plan.idle:g} idle seconds for all peers at once")
@@ -241,7 +248,8 @@ async def _churn(plan: _Plan, _: list[Peer], record: _Record) -> None:
 #: Measurements that need the machine for themselves, and those that mostly wait.
 _ALONE = {
     "speed": _speed, "creates": _creates, "lost": _lost, "fairness": _fairness, "scale": _scale,
-    "large": _large, "memcached": _memcached, "flightticket": _flightticket, "churn": _churn,
+    "large": _large, "memcached": _memcached, "flightticket": _flightticket, "traces": _traces,
+    "churn": _churn,
 }  # fmt: skip
 _TOGETHER = {"writes": _writes, "failover": _failover}
 MEASURES = (*_ALONE, *_TOGETHER)
