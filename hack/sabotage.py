@@ -36,7 +36,7 @@ _COPIES = 4
 _MAKE = ("make", "-o", ".venv/.ready")
 _PYTEST = (
     *(".venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--color=no"),
-    *("--timeout=300", "-m", "not long and not soak"),
+    "--timeout=300",
 )
 _UNIT = (
     *("packages/kopf-runtime/tests", "tests/unit", "-n", "2"),
