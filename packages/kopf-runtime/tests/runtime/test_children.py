@@ -101,6 +101,21 @@ async def test_an_edit_ends_in_the_child(server: ApiServer) -> None:
 
 @both
 @pytest.mark.usefixtures("made")
+async def test_what_names_an_owner_in_another_namespace_is_nobody_s_child(
+    server: ApiServer, how: Any
+) -> None:
+    kind, copy = POD if how is widgets.pod else CONFIG_MAP, ("elsewhere", "copied")
+    metadata = {**child(server)["metadata"], "namespace": copy[0], "name": copy[1]}
+    server.put(kind, {**child(server), "metadata": metadata})
+    server.edit(WIDGET, KEY, edit("edited"))
+
+    await until(lambda: text(server) == "edited" and told(server).get("status") == "True")
+    await quiet(server)
+    assert server.get(kind, copy)
+
+
+@both
+@pytest.mark.usefixtures("made")
 async def test_a_lost_child_comes_back(server: ApiServer, how: Any) -> None:
     kind = POD if how is widgets.pod else CONFIG_MAP
     server.remove(kind, CHILD)
