@@ -83,7 +83,8 @@ OTHERS = (
     "docs/decisions/",
     *("catalog/", "CHANGELOG.md", "docs/dashboard.png"),
     # Projects with versions of their own.
-    *("examples/memcached/", "examples/flightticket/", "docs/write-your-own-operator"),
+    *("examples/memcached/", "examples/flightticket/", "examples/etcd/"),
+    "docs/write-your-own-operator",
 )
 
 

@@ -1,0 +1,14 @@
+"""Run the operator: `python -m etcd_operator`."""
+
+import sys
+
+from etcd_operator.operator import manager
+
+
+def main() -> int:
+    """Run the operator until it is told to stop; return the exit code."""
+    return manager.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
