@@ -106,12 +106,13 @@ def test_of_a_status_nothing_is_required_and_null_takes_a_field_away() -> None:
 
 
 def test_a_column_has_the_type_of_its_field() -> None:
-    columns = [kr.Column("Size", ".spec.size"), kr.READY, kr.AGE, kr.REASON]
+    sealed = kr.Column("Sealed", '.status.conditions[?(@.type=="Sealed")].status')
+    columns = [kr.Column("Size", ".spec.size"), kr.READY, kr.AGE, kr.REASON, sealed]
     shown = version(Box, columns=columns)["additionalPrinterColumns"]
 
-    assert [one["type"] for one in shown] == ["integer", "string", "date", "string"]
+    assert [one["type"] for one in shown] == ["integer", "string", "date", "string", "string"]
     assert shown[1]["description"] == "Whether it is full"
-    assert [one.get("priority", 0) for one in shown] == [0, 0, 0, 1]
+    assert [one.get("priority", 0) for one in shown] == [0, 0, 0, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -145,6 +146,10 @@ def test_a_column_has_a_type_that_a_table_knows(field: str, kind: str) -> None:
         (
             {"columns": [kr.Column("Size", "spec.size")]},
             "the column Size shows spec.size, which is not a field",
+        ),
+        (
+            {"columns": [kr.Column("Age", '.status.conditions[?(@.type=="Full")].age')]},
+            "the column Age shows .status.conditions[?(@",
         ),
         (
             {"status": msgspec.defstruct("Odd", [("conditions", list[str])])},

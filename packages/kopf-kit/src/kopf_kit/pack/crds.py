@@ -1,5 +1,6 @@
 """Generates the CustomResourceDefinition of a kind that an author declares in Python."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -12,6 +13,10 @@ Manifest = dict[str, Any]
 
 _GENERATION: Schema = {"type": "integer", "format": "int64"}
 
+#: A column with a part of a condition.
+_OF_CONDITION = re.compile(
+    r'\.status\.conditions\[\?\(@\.type=="\w+"\)\]\.(status|reason|message)'
+)
 #: metav1.Condition, with its limits.
 _CONDITION: Schema = {
     "type": "object",
@@ -181,8 +186,8 @@ def _column(column: Column, declared: CustomResource, schema: Schema) -> Manifes
         description = f"Whether {declared.ready}"
     elif column is REASON:
         description = f"Why the {declared.kind.kind} is ready or not"
-    kind = "string" if column in (READY, REASON) else "date"
-    if column not in (READY, REASON, AGE):
+    kind = "date" if column is AGE else "string"
+    if column not in (READY, REASON, AGE) and not _OF_CONDITION.fullmatch(column.path):
         who = f"the column {column.name} shows"
         kind = _at(column.path, who, schema).get("type", "string")
         if kind == "object":

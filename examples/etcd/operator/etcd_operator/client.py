@@ -1,0 +1,259 @@
+"""A client of the JSON gateway that each member of etcd has: no library and no gRPC is needed.
+
+Every call goes to one member, because most answers are about the member that gave them. Numbers
+come as texts, and zeros are left out; so each answer is decoded leniently, with defaults.
+"""
+
+import functools
+import os
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+
+T = TypeVar("T")
+
+#: Seconds for an answer of a member about itself, about the cluster, and for a change.
+STATUS, LIST, CHANGE, DEFRAGMENT = 1.5, 2.0, 5.0, 60.0
+
+
+class EtcdError(Exception):
+    """A member refused a call, or did not answer; a call without an answer may be carried out."""
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        #: gRPC's code; None if there was no answer.
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """What a member says of itself; IDs are hexadecimal."""
+
+    id: str
+    cluster_id: str
+    version: str
+    leader: str = ""
+    revision: int = 0
+    index: int = 0
+    applied: int = 0
+    learner: bool = False
+    size: int = 0
+    quota: int = 0
+    #: The version of its storage, and the one to which a downgrade is enabled; 3.5 tells neither.
+    storage: str = ""
+    downgrade: str = ""
+
+    @property
+    def leads(self) -> bool:
+        """Whether it is the leader."""
+        return self.leader == self.id
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A member in the member list."""
+
+    id: str
+    #: The name in its peer URL, empty if that is none of this operator's.
+    name: str
+    learner: bool = False
+    #: Whether it has ever started: etcd learns its name only then.
+    started: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """An alarm of a member."""
+
+    id: str
+    kind: str
+
+
+# --- answers, as they are written ---------------------------------------------------------------
+
+
+class _Header(Struct, frozen=True):
+    cluster_id: int = 0
+    member_id: int = 0
+    revision: int = 0
+
+
+class _Downgrade(Struct, rename="camel", frozen=True):
+    enabled: bool = False
+    target_version: str = ""
+
+
+class _Status(Struct, rename="camel", frozen=True):
+    header: _Header = _Header()
+    version: str = ""
+    leader: int = 0
+    raft_index: int = 0
+    raft_applied_index: int = 0
+    is_learner: bool = False
+    db_size: int = 0
+    db_size_quota: int = 0
+    storage_version: str = ""
+    downgrade_info: _Downgrade = _Downgrade()
+
+
+class _Member(Struct, rename="camel", frozen=True):
+    id: int = msgspec.field(name="ID", default=0)
+    name: str = ""
+    peer_urls: list[str] = msgspec.field(name="peerURLs", default_factory=list)
+    is_learner: bool = False
+
+
+class _Members(Struct, frozen=True):
+    members: list[_Member] = []
+
+
+class _Alarm(Struct, frozen=True):
+    member_id: int = msgspec.field(name="memberID", default=0)
+    alarm: str = ""
+
+
+class _Alarms(Struct, frozen=True):
+    alarms: list[_Alarm] = []
+
+
+class _Error(Struct, frozen=True):
+    code: int | None = None
+    message: str = ""
+    error: str = ""
+
+
+class _Token(Struct, frozen=True):
+    token: str = ""
+
+
+def _hex(number: int) -> str:
+    return f"{number:x}" if number else ""
+
+
+def decimal(id_: str) -> str:
+    """Return an ID as the gateway reads it."""
+    return str(int(id_, 16))
+
+
+# --- the client ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member that can be asked, by its address: no name has to be resolved for it."""
+
+    session: aiohttp.ClientSession
+    address: str
+    #: The name that its certificate has, and what is trusted; None without TLS.
+    host: str = ""
+    tls: ssl.SSLContext | None = None
+    token: str = ""
+
+    async def status(self) -> Voice:
+        """Ask for what it says of itself."""
+        said = await self.call("maintenance/status", {}, _Status, STATUS)
+        down = said.downgrade_info
+        return Voice(
+            _hex(said.header.member_id),
+            _hex(said.header.cluster_id),
+            said.version,
+            _hex(said.leader),
+            said.header.revision,
+            said.raft_index,
+            said.raft_applied_index,
+            said.is_learner,
+            said.db_size,
+            said.db_size_quota,
+            said.storage_version,
+            down.target_version if down.enabled else "",
+        )
+
+    async def members(self, names: dict[str, str]) -> tuple[Listed, ...]:
+        """Ask for the members as a quorum knows them; `names` has their names by peer URL."""
+        said = await self.call("cluster/member/list", {"linearizable": True}, _Members, LIST)
+        return tuple(
+            Listed(
+                _hex(one.id),
+                next((names[url] for url in one.peer_urls if url in names), ""),
+                one.is_learner,
+                bool(one.name),
+            )
+            for one in said.members
+        )
+
+    async def alarms(self) -> tuple[Alarm, ...]:
+        """Ask for the alarms; without a quorum there is no answer."""
+        said = await self.call("maintenance/alarm", {"action": "GET"}, _Alarms, LIST)
+        return tuple(Alarm(_hex(one.member_id), one.alarm) for one in said.alarms)
+
+    async def authenticate(self, password: str) -> str:
+        """Return a token for root, which each member accepts for some minutes."""
+        body = {"name": "root", "password": password}
+        return (await self.call("auth/authenticate", body, _Token, CHANGE)).token
+
+    async def call(
+        self, path: str, body: dict[str, Any], type_: type[T], seconds: float = CHANGE
+    ) -> T:
+        """Call a method; raise `EtcdError` if it is refused, or there is no answer."""
+        scheme, more = "http", {}
+        if self.tls is not None:
+            scheme, more = "https", {"ssl": self.tls, "server_hostname": self.host}
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        try:
+            async with self.session.post(
+                f"{scheme}://{host}:2379/v3/{path}",
+                json=body,
+                headers={"Authorization": self.token} if self.token else {},
+                timeout=aiohttp.ClientTimeout(total=seconds),
+                allow_redirects=False,
+                **more,  # type: ignore[arg-type]
+            ) as answer:
+                text = await answer.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise EtcdError(f"no answer: {type(error).__name__}: {error}") from error
+        try:
+            if answer.status == 200:
+                return msgspec.json.decode(text, type=type_, strict=False)
+            refused = msgspec.json.decode(text, type=_Error, strict=False)
+        except msgspec.MsgspecError:
+            said = text.decode(errors="replace").strip()[:300]
+            raise EtcdError(f"{answer.status}: {said}") from None
+        raise EtcdError(refused.message or refused.error, refused.code)
+
+
+# --- TLS ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A certificate, its key, and the authorities of the others, as PEM."""
+
+    crt: str
+    key: str = field(repr=False)
+    ca: str
+
+
+@functools.lru_cache(maxsize=256)  # connections are kept for a context
+def context(certificate: Certificate) -> ssl.SSLContext:
+    """Return what a client trusts and shows."""
+    found = ssl.create_default_context(cadata=certificate.ca)
+    with _file(certificate.crt) as crt, _file(certificate.key) as key:
+        found.load_cert_chain(crt, key)
+    return found
+
+
+@contextmanager
+def _file(text: str) -> Iterator[str]:
+    """Return the path of a file in memory: a key lies on no disk."""
+    number = os.memfd_create("certificate")
+    try:
+        os.write(number, text.encode())
+        yield f"/proc/self/fd/{number}"
+    finally:
+        os.close(number)

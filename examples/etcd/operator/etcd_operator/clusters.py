@@ -1,0 +1,374 @@
+"""Serves EtcdClusters: looks at the members, has `decide` choose a step, and takes it.
+
+A step that is etcd's, or only to be remembered, is taken at once in `sync`. One that is about a Pod
+or a volume is left to `desired`, which wants all that is there, and this one change.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import kopf_runtime as kr
+import msgspec
+from msgspec import Struct
+
+from etcd_operator import client, manifests, versions
+from etcd_operator.client import Alarm, Certificate, EtcdError, Listed, Voice
+from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide
+from etcd_operator.kinds import EtcdCluster, Shown, Spec, Status
+from etcd_operator.manifests import Make
+from etcd_operator.settings import Settings, manager
+
+POD, VOLUME, SECRET = kr.kinds.POD, kr.kinds.PERSISTENT_VOLUME_CLAIM, kr.kinds.SECRET
+#: Seconds between two looks: while something is under way, without a quorum, and otherwise.
+SOON, LATER, SELDOM = 1.0, 3.0, 10.0
+#: Steps that one call of `sync` takes at most, and restarts that make a crash loop.
+STEPS, RESTARTS = 12, 3
+#: Seconds by which a Pod may overrun its grace period until its node is taken for lost.
+OVERDUE = 30.0
+
+
+# --- what is read of objects --------------------------------------------------------------------
+
+
+class _Waiting(Struct, frozen=True):
+    reason: str = ""
+
+
+class _State(Struct, frozen=True):
+    waiting: _Waiting | None = None
+
+
+class _ContainerStatus(Struct, rename="camel", frozen=True):
+    restart_count: int = 0
+    state: _State = _State()
+
+
+class _PodStatus(Struct, rename="camel", frozen=True):
+    phase: str = ""
+    pod_ip: str = msgspec.field(name="podIP", default="")
+    conditions: list[dict[str, Any]] = []
+    container_statuses: list[_ContainerStatus] = []
+
+
+class PodObject(kr.Object):
+    """The Pod of a member."""
+
+    status: _PodStatus = _PodStatus()
+
+
+class SecretObject(kr.Object):
+    """A Secret that an EtcdCluster names."""
+
+    data: dict[str, str] = {}
+
+
+def pod(thing: PodObject) -> Pod:
+    """Return what `decide` sees of a Pod."""
+    told, status = thing.metadata.annotations or {}, thing.status
+    ready = any((c.get("type"), c.get("status")) == ("Ready", "True") for c in status.conditions)
+    crashes = any(
+        one.restart_count >= RESTARTS
+        and one.state.waiting is not None
+        and one.state.waiting.reason == "CrashLoopBackOff"
+        for one in status.container_statuses
+    )
+    return Pod(
+        version=told.get(manifests.VERSION, ""),
+        template=told.get(manifests.TEMPLATE, ""),
+        boot=told.get(manifests.BOOT, ""),
+        address=status.pod_ip,
+        ready=ready,
+        stuck="it crashes again and again" if crashes else "",
+        ended=status.phase in ("Succeeded", "Failed"),
+    )
+
+
+def secret(thing: SecretObject) -> dict[str, str]:
+    """Return the texts of a Secret."""
+    texts = msgspec.convert(thing.data, dict[str, bytes], strict=False)  # base64
+    return {name: text.decode(errors="replace") for name, text in texts.items()}
+
+
+def secrets(cluster: EtcdCluster) -> list[str]:
+    """Return the Secrets that a cluster names."""
+    tls = cluster.spec.tls
+    return [tls.peer_secret, tls.client_secret] if tls is not None else []
+
+
+controller = manager.controller_for(EtcdCluster, project=lambda cluster: cluster.spec)
+controller.owns(kr.kinds.SERVICE)
+controller.owns(kr.kinds.POD_DISRUPTION_BUDGET)
+controller.owns(VOLUME, kr.Object)
+controller.owns(POD, PodObject, update=kr.CREATE, project=pod)
+controller.reads(SECRET, SecretObject, keys=secrets, project=secret, every=60)
+controller.gauge("members_healthy", "Healthy voters.", lambda one: one.status.get("ready"))
+controller.gauge("members_wanted", "Members that are wanted.", lambda one: one.view.size)
+
+
+# --- sync: look, decide, act --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was seen last, and the step that is next."""
+
+    seen: Seen
+    step: Step
+    repository: str = ""
+    authority: str = ""
+
+    @property
+    def again(self) -> float:
+        """Seconds until the next look."""
+        if self.step.do in (Do.NOTHING, Do.REFUSE):
+            return SELDOM
+        return LATER if self.seen.latched.cluster_id and self.seen.members is None else SOON
+
+
+def pace(_: EtcdCluster, context: kr.Context[Settings]) -> float:
+    """Return the seconds until the next look."""
+    look: Look | None = context.outcome
+    return SOON if look is None else look.again
+
+
+@controller.sync(every=pace, on=(POD, VOLUME), timeout=120)
+async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
+    """Take the steps that can be taken now; return the last look and the step that is left."""
+    if cluster.spec.paused:
+        raise kr.Wait("Paused", "spec.paused is true: nothing is changed.", after=SELDOM)
+    eye = Eye(cluster, context)
+    latched = context.last(Status)
+    for _ in range(STEPS):
+        seen = await eye.look(latched)
+        step = decide(seen)
+        if step.latched is not None:
+            await context.record(_recorded(step.latched))
+            latched = step.latched
+            if step.do is Do.LATCH:
+                continue
+        if not isinstance(step.do.value, str):
+            break
+        try:
+            await eye.call(seen, step)
+        except EtcdError as error:
+            step = Step(Do.WAIT, step.member, f"{step.do.name.lower()} {step.member}: {error}")
+            break
+    return Look(seen, step, context.settings.etcd_repository, eye.authority)
+
+
+def _recorded(latched: Status) -> dict[str, Any]:
+    """Return what is remembered, fields that are at their defaults included."""
+    told = {one.encode_name for one in msgspec.structs.fields(Shown)}
+    whole: dict[str, Any] = msgspec.to_builtins(latched)
+    return {name: value for name, value in whole.items() if name not in told}
+
+
+@dataclass(frozen=True)
+class Eye:
+    """Looks at one cluster, and calls its members."""
+
+    cluster: EtcdCluster
+    context: kr.Context[Settings]
+
+    @property
+    def authority(self) -> str:
+        """A hash of the authorities that the members trust."""
+        return kr.short_hash("".join(c.ca for c in self._certificates)) if secrets(
+            self.cluster
+        ) else ""  # fmt: skip
+
+    @property
+    def _certificates(self) -> list[Certificate]:
+        found = (self.context.read(SECRET, name) for name in secrets(self.cluster))
+        return [Certificate(*(one.get(k, "") for k in ("tls.crt", "tls.key", "ca.crt")))
+                for one in found]  # fmt: skip
+
+    def member(self, name: str, address: str) -> client.Member:
+        """Return a member to ask."""
+        tls = client.context(self._certificates[1]) if self.cluster.spec.tls is not None else None
+        return client.Member(self.context.session, address, manifests.host(self.cluster, name), tls)
+
+    async def look(self, latched: Status) -> Seen:
+        """Return what is there now."""
+        spec, settings = self.cluster.spec, self.context.settings
+        pods = {child.key[1]: self._pod(child) for child in self.context.children_of(POD)}
+        volumes = {
+            manifests.member_of(child.key[1]): child.uid
+            for child in self.context.children_of(VOLUME)
+            if not child.deleting
+        }
+        asked = [name for name, one in pods.items() if one.address and not one.deleting]
+        answers = await asyncio.gather(*(self._voice(name, pods[name]) for name in asked))
+        voices = {
+            name: voice
+            for name, voice in zip(asked, answers, strict=True)
+            # A member of another cluster says nothing of this one.
+            if voice is not None and latched.cluster_id in ("", voice.cluster_id)
+        }
+        members, alarms = await self._membership(latched, pods, voices)
+        template = manifests.template(self.cluster, settings.etcd_repository, self.authority)
+        return Seen(
+            self.cluster.metadata.name,
+            Wanted(spec.size, spec.version, template),
+            latched,
+            pods,
+            volumes,
+            members,
+            voices,
+            alarms,
+            self.context.now,
+        )
+
+    def _pod(self, child: Any) -> Pod:
+        lost = child.deleting and self.context.now > child.deadline + OVERDUE
+        view: Pod = child.view
+        stuck = "its node is lost" if lost else view.stuck
+        return replace(view, uid=child.uid, deleting=child.deleting, stuck=stuck)
+
+    async def _voice(self, name: str, one: Pod) -> Voice | None:
+        try:
+            return await self.member(name, one.address).status()
+        except EtcdError:
+            return None
+
+    async def _membership(
+        self, latched: Status, pods: dict[str, Pod], voices: dict[str, Voice]
+    ) -> tuple[tuple[Listed, ...] | None, tuple[Alarm, ...]]:
+        """Ask for what a quorum knows; None if two voters that have a leader cannot tell."""
+        names = {manifests.peer_url(self.cluster, one.name): one.name for one in latched.members}
+        able = [name for name, voice in voices.items() if voice.leader and not voice.learner]
+        for name in able[:2]:
+            member = self.member(name, pods[name].address)
+            try:
+                return await member.members(names), await member.alarms()
+            except EtcdError:
+                continue
+        return None, ()
+
+    async def call(self, seen: Seen, step: Step) -> None:
+        """Take a step of etcd's; raise `EtcdError`. The next look tells whether it was taken."""
+        body, seconds = dict(step.body), client.CHANGE
+        if step.do is Do.ADD:
+            url = manifests.peer_url(self.cluster, step.member)
+            body = {"peerURLs": [url], "isLearner": True}
+        elif step.do is Do.DEFRAGMENT:
+            seconds = client.DEFRAGMENT
+        for key in ("ID", "memberID", "targetID"):
+            if key in body:
+                body[key] = client.decimal(body[key])
+        voters = [name for name, voice in seen.voices.items() if voice.leader and not voice.learner]
+        others = [name for name in voters if name != step.member] or voters
+        (name, *_) = [step.ask] if step.ask else others
+        member = self.member(name, seen.pods[name].address)
+        await member.call(step.do.value, body, dict[str, Any], seconds)
+
+
+# --- what is wanted, and how it is --------------------------------------------------------------
+
+
+@controller.desired(stepwise=True)
+def desired(
+    cluster: EtcdCluster, context: kr.Context[Settings]
+) -> Iterable[manifests.Manifest]:  # fmt: skip
+    """Return what is there, and the one Pod or volume that the step makes; leave out its victim.
+
+    A step is about exactly the objects that it was decided on, by their uids.
+    """
+    look: Look = context.outcome
+    step, entries = look.step, {one.name: one for one in look.seen.latched.members}
+    yield from manifests.always(cluster, look.seen.count)
+    uids = {}
+    for child in context.children_of(VOLUME):
+        if child.deleting or (step.do, step.uid) == (Do.DELETE_VOLUME, child.uid):
+            continue
+        uids[member := manifests.member_of(child.key[1])] = child.uid
+        yield manifests.volume(cluster, member)
+    if step.do is Do.CREATE_VOLUME and step.member not in uids:
+        yield manifests.volume(cluster, step.member)
+    pods = {child.key[1]: child for child in context.children_of(POD)}
+    makes = [
+        Make(name, entries[name].version if name in entries else cluster.spec.version)
+        for name, child in pods.items()
+        if not child.deleting and (step.do, step.uid) != (Do.DELETE_POD, child.uid)
+    ]
+    if step.do is Do.CREATE_POD and step.member not in pods and uids.get(step.member) == step.uid:
+        version = entries[step.member].version
+        hashed = look.seen.wanted.template
+        makes.append(Make(step.member, version, step.boot, step.beside, hashed))
+    for make in makes:
+        yield manifests.pod(cluster, make, look.repository, look.authority)
+
+
+Reason = Literal["NotFormed", "QuorumLost", "Unreachable", "Serving"]
+
+
+@controller.status
+def status(seen: kr.Observed) -> kr.Status:
+    """Return how a cluster fares."""
+    name, look = seen.object.key[1], seen.outcome
+    if look is None:
+        return kr.default_status(seen)
+    told = shown(name, look.seen)
+    conditions = [available(look.seen), healthy(look.seen)]
+    if (trouble := seen.trouble) is not None:
+        return kr.Status(
+            False, trouble.reason, trouble.message, told, not trouble.final, None, conditions
+        )
+    ready, reason, text = verdict(seen.object.view, look)
+    return kr.Status(ready, reason, text, told, not ready, None, conditions)
+
+
+def shown(name: str, seen: Seen) -> Shown:
+    """Return the fields of the status that are only told."""
+    running = [voice.version for voice in seen.voices.values()]
+    return Shown(
+        version=min(running, key=versions.parsed, default=""),
+        leader=next((one for one, voice in seen.voices.items() if voice.leads), ""),
+        replicas=len(seen.pods),
+        ready=sum(map(seen.healthy, seen.voters)),
+        selector=",".join(f"{key}={value}" for key, value in manifests.labels(name).items()),
+        service=f"{name}-client",
+    )
+
+
+def available(seen: Seen) -> kr.Condition:
+    """Return whether a quorum serves."""
+    text = f"{len(seen.voices)} of {len(seen.staying)} members answer."
+    reason: Reason = "Serving"
+    if not seen.latched.cluster_id:
+        reason = "NotFormed"
+    elif not seen.available:
+        reason = "QuorumLost" if seen.voices else "Unreachable"
+    return kr.Condition("Available", seen.available, reason, text)
+
+
+def healthy(seen: Seen) -> kr.Condition:
+    """Return whether no member has an alarm."""
+    names = {one.id: one.name for one in seen.latched.members}
+    if seen.members is None:
+        return kr.Condition("Healthy", None, "Unknown", "Without a quorum, no alarm is known.")
+    if not seen.alarms:
+        return kr.Condition("Healthy", True, "NoAlarm")
+    told = ", ".join(sorted(f"{one.kind} of {names.get(one.id, one.id)}" for one in seen.alarms))
+    return kr.Condition("Healthy", False, "Alarm", f"Alarms: {told}.")
+
+
+def verdict(spec: Spec, look: Look) -> tuple[bool, str, str]:
+    """Return whether a cluster is as wanted, and why not."""
+    seen, step = look.seen, look.step
+    well = sum(map(seen.healthy, seen.voters))
+    if seen.latched.cluster_id and not seen.available:
+        condition = available(seen)
+        return False, condition.reason, condition.message
+    if step.do is Do.REFUSE:
+        return False, "Refused", f"{step.why}."
+    if step.do is not Do.NOTHING:
+        return False, "Progressing", f"{step.why or step.do.name.lower()}."
+    if seen.refusal:
+        return False, "VersionRefused", f"{seen.refusal}."
+    return True, "Healthy", f"{well} of {spec.size} members are healthy."
+
+
+__all__ = ["Status", "controller"]

@@ -1,0 +1,590 @@
+"""Decides the next step for a cluster: a pure function of what is seen and what is remembered.
+
+A step is one write: to Kubernetes, to the status, or to etcd. The operator may be killed after each
+of them, and before the answer of one is known: no step relies on the one before. What is meant to
+be done is remembered first, and the name of a member is never used twice.
+
+Each rule returns a step, or None if it has nothing to do. The first rule that has a step gives it,
+so a rule may rely on what those above it rule out. `RULES`, at the end, is their order.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from etcd_operator import versions
+from etcd_operator.client import Alarm, Listed, Voice
+from etcd_operator.kinds import Defragmented, Entry, Status
+from etcd_operator.versions import minor
+
+#: How a member boots. `new` forms a cluster, `join` enters one, `member` can do neither: should its
+#: disk be emptied, it fails, instead of voting under its old ID without its log.
+Boot = Literal["new", "join", "member"]
+
+#: Entries of the log that a member may be behind the others and still be healthy.
+BEHIND = 5000
+#: How many new members in a row may fail, and seconds until another one is tried.
+FAILURES, PATIENCE = 3, 600.0
+#: Seconds between two defragmentations of a member.
+REST = 600.0
+#: The parts of the quota from which a file is worth defragmenting, and above which it stays full.
+LARGE, FULL = 0.8, 0.9
+
+
+def quorum(voters: int) -> int:
+    """Return how many of so many voters decide."""
+    return voters // 2 + 1
+
+
+# --- what is seen -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user wants."""
+
+    size: int
+    version: str
+    #: A hash of all else that a Pod is made of.
+    template: str = ""
+
+
+@dataclass(frozen=True)
+class Pod:
+    """The Pod of a member, and what it was made of."""
+
+    uid: str = ""
+    version: str = ""
+    template: str = ""
+    boot: str = "member"
+    address: str = ""
+    ready: bool = False
+    deleting: bool = False
+    #: Why it does not run again without help: it crashes again and again, or its node is lost.
+    stuck: str = ""
+    #: Whether it will never run again, as one that was evicted.
+    ended: bool = False
+
+
+@dataclass(frozen=True)
+class Seen:
+    """All that is known of a cluster at one moment; what is about members is by their names."""
+
+    name: str
+    wanted: Wanted
+    latched: Status
+    pods: Mapping[str, Pod] = field(default_factory=dict)
+    #: The uids of the volumes that are there to stay.
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    #: The members as a quorum knows them. None is not an empty list: nobody could tell.
+    members: tuple[Listed, ...] | None = None
+    voices: Mapping[str, Voice] = field(default_factory=dict)
+    alarms: tuple[Alarm, ...] = ()
+    now: float = 0.0
+
+    @property
+    def staying(self) -> list[Entry]:
+        """The members that are to stay."""
+        return [one for one in self.latched.members if not one.leaving]
+
+    def listed(self, one: Entry) -> Listed | None:
+        """Return a member as the cluster knows it."""
+        return next((m for m in self.members or () if m.name == one.name), None)
+
+    @property
+    def voters(self) -> list[Entry]:
+        """The members that vote, those that are leaving included."""
+        found = ((one, self.listed(one)) for one in self.latched.members)
+        return [one for one, listed in found if listed is not None and not listed.learner]
+
+    @property
+    def count(self) -> int:
+        """How many voters the cluster has, unknown ones included."""
+        return sum(not one.learner for one in self.members or ())
+
+    def intact(self, one: Entry) -> bool:
+        """Return whether the volume is there that has the member's data."""
+        return bool(one.volume) and self.volumes.get(one.name) == one.volume
+
+    def healthy(self, one: Entry) -> bool:
+        """Return whether a member takes part: it is ready, knows the leader, and is not behind."""
+        voice, pod = self.voices.get(one.name), self.pods.get(one.name)
+        if voice is None or pod is None or pod.deleting or not pod.ready or not voice.leader:
+            return False
+        return max(v.index for v in self.voices.values()) - voice.applied < BEHIND
+
+    def healthy_beside(self, one: Entry) -> int:
+        """Return how many voters are healthy beside this one."""
+        return sum(self.healthy(other) for other in self.voters if other.name != one.name)
+
+    def leads(self, one: Entry) -> bool:
+        """Return whether a member is the leader."""
+        voice = self.voices.get(one.name)
+        return voice is not None and voice.leads
+
+    @property
+    def available(self) -> bool:
+        """Whether the cluster serves: a quorum has just answered, and is healthy."""
+        return self.count > 0 and sum(map(self.healthy, self.voters)) >= quorum(self.count)
+
+    @property
+    def downgrade(self) -> str:
+        """The version to which a downgrade is under way, such as 3.6; empty if none is."""
+        return next((v.downgrade for v in self.voices.values() if v.downgrade), "")
+
+    @property
+    def refusal(self) -> str:
+        """Why the wanted version cannot be reached from here; empty if it can."""
+        running = [voice.version for voice in self.voices.values()]
+        return versions.refusal(
+            running or [one.version for one in self.staying], self.wanted.version
+        )
+
+    def as_wanted(self, one: Entry) -> bool:
+        """Return whether a member is to be made of what is wanted."""
+        return (one.version, one.template) == (self.wanted.version, self.wanted.template)
+
+
+# --- steps --------------------------------------------------------------------------------------
+
+
+class Do(Enum):
+    """What a step does; those with a value call this method of etcd's."""
+
+    NOTHING = auto()
+    WAIT = auto()
+    REFUSE = auto()
+    LATCH = auto()
+    CREATE_VOLUME = auto()
+    CREATE_POD = auto()
+    DELETE_POD = auto()
+    DELETE_VOLUME = auto()
+    ADD = "cluster/member/add"
+    REMOVE = "cluster/member/remove"
+    PROMOTE = "cluster/member/promote"
+    MOVE_LEADER = "maintenance/transfer-leadership"
+    DEFRAGMENT = "maintenance/defragment"
+    DISARM = "maintenance/alarm"
+    DOWNGRADE = "maintenance/downgrade"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One write, or why there is none."""
+
+    do: Do
+    #: The member that it is about.
+    member: str = ""
+    why: str = ""
+    #: What is remembered; before the step, if that is a call.
+    latched: Status | None = None
+    #: How a new Pod boots, on which volume, and beside which members.
+    boot: Boot = "member"
+    uid: str = ""
+    beside: tuple[str, ...] = ()
+    #: The body of a call, and the only member that can answer it.
+    body: Mapping[str, Any] = field(default_factory=dict)
+    ask: str = ""
+
+
+def _wait(why: str) -> Step:
+    return Step(Do.WAIT, why=why)
+
+
+def _latch(latched: Status, why: str) -> Step:
+    return Step(Do.LATCH, why=why, latched=latched)
+
+
+def _set(s: Seen, one: Entry, why: str, **changes: Any) -> Step:
+    """Remember something of a member."""
+    members = [replace(e, **changes) if e.name == one.name else e for e in s.latched.members]
+    return _latch(replace(s.latched, members=members), f"{one.name}: {why}")
+
+
+def _let_go(s: Seen, one: Entry, why: str) -> Step:
+    """Remember that a member goes. It never comes back: its data may be out of date by then."""
+    return _set(s, one, why, leaving=why)
+
+
+def _named(s: Seen, version: str) -> Status:
+    """Return what is remembered, with a new member."""
+    number = s.latched.last_member + 1
+    new = Entry(name=f"{s.name}-{number}", version=version, template=s.wanted.template)
+    return replace(s.latched, last_member=number, members=[*s.latched.members, new])
+
+
+def _pod(s: Seen, one: Entry, boot: Boot) -> Step:
+    """Create a member's Pod, which knows the others only when it joins them."""
+    others = [e.name for e in s.latched.members if s.listed(e) is not None]
+    beside = others if boot == "join" else [one.name]
+    return Step(Do.CREATE_POD, one.name, boot=boot, uid=one.volume, beside=tuple(beside))
+
+
+def _delete_pod(s: Seen, one: Entry, why: str) -> Step:
+    return Step(Do.DELETE_POD, one.name, why, uid=s.pods[one.name].uid)
+
+
+def _move_leader(s: Seen, one: Entry) -> Step:
+    """Have the healthy voter lead that has applied the most."""
+    able = [e for e in s.voters if e.name != one.name and not e.leaving and s.healthy(e)]
+    if not able:
+        return _wait(f"nobody can lead in place of {one.name}")
+    to = s.voices[max(able, key=lambda e: s.voices[e.name].applied).name]
+    return Step(Do.MOVE_LEADER, one.name, body={"targetID": to.id}, ask=one.name)
+
+
+def decide(s: Seen) -> Step:
+    """Return the next step: that of the first rule that has one."""
+    return next((step for rule in RULES if (step := rule(s)) is not None), Step(Do.NOTHING))
+
+
+# --- rules: what has to be known first ----------------------------------------------------------
+
+
+def _bootstrap(s: Seen) -> Step | None:
+    """Form the cluster: by one seed, and only while none is known to have been formed."""
+    if s.latched.cluster_id:
+        return None
+    if not s.latched.members and s.refusal:
+        return Step(Do.REFUSE, why=s.refusal)
+    if not s.latched.members:
+        return _latch(_named(s, s.wanted.version), "the first member is named")
+    seed = s.latched.members[0]
+    if seed.name not in s.volumes:
+        return Step(Do.CREATE_VOLUME, seed.name)
+    if not s.intact(seed):
+        return _set(s, seed, "its volume", volume=s.volumes[seed.name])
+    pod, voice = s.pods.get(seed.name), s.voices.get(seed.name)
+    if voice is not None and voice.leader:
+        step = _set(s, seed, "it has formed the cluster", id=voice.id)
+        assert step.latched is not None
+        return _latch(replace(step.latched, cluster_id=voice.cluster_id), step.why)
+    if not s.as_wanted(seed):  # it may be as it is the reason why it does not start
+        return _set(s, seed, "as is wanted by now", **_wanted(s))
+    if pod is None:
+        return _pod(s, seed, "new")
+    if pod.ended or (pod.version, pod.template) != (seed.version, seed.template):
+        return _wait(f"{seed.name} ends") if pod.deleting else _delete_pod(s, seed, "made anew")
+    return _wait(f"{seed.name} starts")
+
+
+def _wanted(s: Seen) -> dict[str, Any]:
+    return {"version": s.wanted.version, "template": s.wanted.template, "proved": False}
+
+
+def _note(s: Seen) -> Step | None:
+    """Remember what was found, before anything depends on it."""
+    for one in s.staying:
+        listed, pod = s.listed(one), s.pods.get(one.name)
+        if not one.volume and one.name in s.volumes:
+            return _set(s, one, "its volume", volume=s.volumes[one.name])
+        if not one.id and listed is not None:
+            return _set(s, one, "it is in the member list", id=listed.id)
+        if one.proved or listed is None or listed.learner or pod is None or not s.healthy(one):
+            continue
+        if (pod.version, pod.template) == (one.version, one.template):
+            step = _set(s, one, "it is a healthy voter", proved=True)
+            assert step.latched is not None
+            return _latch(replace(step.latched, failed_joins=0), step.why)
+    return None
+
+
+def _restart(s: Seen) -> Step | None:
+    """Start a member again whose Pod is gone, even without a quorum: that can only help."""
+    for one in s.staying:
+        pod = s.pods.get(one.name)
+        if pod is not None and pod.ended and not pod.deleting:
+            return _delete_pod(s, one, "it has ended")
+        if pod is not None or not s.intact(one) or not one.id:
+            continue
+        listed = s.listed(one)
+        if s.members is None or (listed is not None and listed.started):
+            return _pod(s, one, "member")
+        if listed is not None:
+            return _pod(s, one, "join")
+    return None
+
+
+def _unknown(s: Seen) -> Step | None:
+    """Do nothing while nobody knows who the members are."""
+    if s.members is None:
+        return _wait(f"{len(s.voices)} of {len(s.staying)} members answer, and none has a quorum")
+    return None
+
+
+# --- rules: who leaves --------------------------------------------------------------------------
+
+
+def _disarm_the_gone(s: Seen) -> Step | None:
+    """Disarm the alarm of a member that has left: it goes on to refuse all writes."""
+    for alarm in s.alarms:
+        if all(one.id != alarm.id for one in s.members or ()):
+            return _disarm(alarm, "its member has left")
+    return None
+
+
+def _disarm(alarm: Alarm, why: str) -> Step:
+    body = {"action": "DEACTIVATE", "alarm": alarm.kind, "memberID": alarm.id}
+    return Step(Do.DISARM, why=why, body=body)
+
+
+def _leave(s: Seen) -> Step | None:
+    """Take a leaving member out of the cluster, then delete its Pod, its volume and its entry."""
+    for one in s.latched.members:
+        if not one.leaving:
+            continue
+        listed, pod = s.listed(one), s.pods.get(one.name)
+        if listed is not None and not listed.learner:
+            if s.count < 2 or s.healthy_beside(one) < (least := quorum(s.count - 1)):
+                return _wait(f"{one.name} leaves once {least if s.count > 1 else 1} are healthy")
+            if s.leads(one):
+                return _move_leader(s, one)
+        if listed is not None:
+            return Step(Do.REMOVE, one.name, one.leaving, body={"ID": listed.id})
+        if pod is not None:
+            if pod.deleting:  # it ends when its node comes back; nobody waits for that
+                continue
+            return _delete_pod(s, one, one.leaving)
+        if one.name in s.volumes:
+            return Step(Do.DELETE_VOLUME, one.name, one.leaving, uid=s.volumes[one.name])
+        left = [e for e in s.latched.members if e.name != one.name]
+        return _latch(replace(s.latched, members=left), f"nothing is left of {one.name}")
+    return None
+
+
+def _removed(s: Seen) -> Step | None:
+    """Let go of a member that somebody has removed."""
+    for one in s.staying:
+        if one.id and s.listed(one) is None:
+            return _let_go(s, one, "somebody removed it")
+    return None
+
+
+def _learner(s: Seen) -> Step | None:
+    """Promote a learner that has caught up, or let go of one that cannot start."""
+    for one in s.staying:
+        if (listed := s.listed(one)) is None or not listed.learner:
+            continue
+        pod = s.pods.get(one.name)
+        if len(s.staying) > s.wanted.size:
+            return _let_go(s, one, "it is not wanted any more")
+        if one.volume and not s.intact(one):
+            return _let_go(s, one, "its volume is gone")
+        if one.name in s.voices:
+            return Step(Do.PROMOTE, one.name, body={"ID": listed.id})
+        if not s.as_wanted(one) and not s.refusal:
+            return _set(s, one, "as is wanted by now", **_wanted(s))
+        if pod is not None and not pod.deleting:
+            if (pod.version, pod.template) != (one.version, one.template):
+                return _delete_pod(s, one, "it is made anew")
+            if pod.stuck:
+                step = _let_go(s, one, pod.stuck)
+                assert step.latched is not None
+                failed = step.latched.failed_joins + 1
+                return _latch(replace(step.latched, failed_joins=failed, failed_at=s.now), step.why)
+        return _wait(f"the learner {one.name} starts")
+    return None
+
+
+def _dead(s: Seen) -> Step | None:
+    """Let go of a dead voter if the others work without it; another one follows.
+
+    A crash loop is no proof of bad data, but if it was well as it is now, there is no other reason.
+    """
+    corrupt = {alarm.id for alarm in s.alarms if alarm.kind == "CORRUPT"}
+    for one in s.voters:
+        pod = s.pods.get(one.name)
+        why = ""
+        if not s.intact(one):
+            why = "its volume is gone"
+        elif pod is not None and pod.stuck and one.proved:
+            why = pod.stuck
+        elif one.id in corrupt:
+            why = "its data is corrupt"
+        if not why or one.leaving:
+            continue
+        if s.count == 1:
+            return Step(Do.REFUSE, one.name, f"{one.name} is the only member, and {why}")
+        if s.healthy_beside(one) >= quorum(s.count):
+            return _let_go(s, one, why)
+    return None
+
+
+# --- rules: who joins, and what runs ------------------------------------------------------------
+
+
+def _join(s: Seen) -> Step | None:
+    """Give a new member its volume, then its place in the cluster, as a learner."""
+    for one in s.staying:
+        if s.listed(one) is not None:
+            continue
+        if len(s.staying) > s.wanted.size:
+            return _let_go(s, one, "it is not wanted any more")
+        if one.name not in s.volumes:
+            return Step(Do.CREATE_VOLUME, one.name)
+        if sum(map(s.healthy, s.voters)) < s.count or len(s.members or ()) > s.count:
+            return _wait(f"{one.name} is added once all others are healthy voters")
+        if s.downgrade:  # a server that joins demands a higher version than is left
+            return Step(Do.DOWNGRADE, why=f"{one.name} joins", body={"action": "CANCEL"})
+        return Step(Do.ADD, one.name)
+    return None
+
+
+def _take_back(s: Seen) -> Step | None:
+    """Have a voter take what is wanted by now, if it never ran as it is.
+
+    One that did is only sick, which is no occasion to change it.
+    """
+    for one in s.voters:
+        if one.proved or one.leaving or s.healthy(one) or s.as_wanted(one) or s.refusal:
+            continue
+        return _set(s, one, "it does not run as it is", **_wanted(s))
+    return None
+
+
+def _outdated(s: Seen) -> Step | None:
+    """Delete a Pod that is not made of what its entry says; the leader moves first.
+
+    If a Pod was lost in the middle of a change, the next one has the new template already.
+    """
+    for one in s.voters:
+        pod = s.pods.get(one.name)
+        if pod is None or pod.deleting or one.leaving:
+            continue
+        templates = (one.template, s.wanted.template)
+        if (pod.version, pod.boot) == (one.version, "member") and pod.template in templates:
+            continue
+        if s.healthy(one) and s.healthy_beside(one) < s.count - 1:
+            return _wait(f"{one.name} is made anew once all others are healthy")
+        if s.count == 2 < s.wanted.size:
+            return None  # two members cannot do without each other; soon there are more
+        if s.leads(one) and s.count > 1:
+            return _move_leader(s, one)
+        return _delete_pod(s, one, "it is made anew")
+    return None
+
+
+def _surplus_and_sick(s: Seen) -> Step | None:
+    """Let go of a sick member first if there are too many."""
+    for one in s.voters if len(s.staying) > s.wanted.size else ():
+        if not one.leaving and not s.healthy(one) and s.healthy_beside(one) >= quorum(s.count):
+            return _let_go(s, one, "it is not wanted any more, and not healthy")
+    return None
+
+
+def _unsettled(s: Seen) -> Step | None:
+    """Wait with all that is not urgent until all members are healthy."""
+    sick = [one.name for one in s.staying if not (one in s.voters and s.healthy(one))]
+    if sick:
+        return _wait(f"{', '.join(sick)} is not healthy yet")
+    if unknown := [one.id for one in s.members or () if not one.name]:
+        why = f"somebody added the member {unknown[0]}; remove it, or scale the cluster instead"
+        return Step(Do.REFUSE, why=why)
+    return None
+
+
+def _space(s: Seen) -> Step | None:
+    """Defragment each member that has no space, the leader last, and disarm its alarm.
+
+    How much is in use is told only since the last commit, and without space there are none: so each
+    one with a large file is defragmented, once in a while, and then the size of its file counts.
+    """
+    alarms = [alarm for alarm in s.alarms if alarm.kind == "NOSPACE"]
+    if not alarms:
+        return None
+    done = {one.id: one.at for one in s.latched.defragmented}
+    for one in sorted(s.voters, key=s.leads):
+        voice = s.voices[one.name]
+        large = not voice.quota or voice.size > LARGE * voice.quota
+        if large and s.now - done.get(one.id, 0.0) > REST:
+            times = [Defragmented(id_, at) for id_, at in (done | {one.id: s.now}).items()]
+            known = {e.id for e in s.voters}
+            latched = replace(s.latched, defragmented=[t for t in times if t.id in known])
+            return Step(Do.DEFRAGMENT, one.name, "no space", latched=latched, ask=one.name)
+    if any(v.quota and v.size > FULL * v.quota for v in s.voices.values()):
+        return Step(
+            Do.REFUSE, why="the data fills the quota; delete keys and compact, or raise the quota"
+        )
+    return _disarm(alarms[0], "there is space again")
+
+
+def _version(s: Seen) -> Step | None:
+    """Change one member after the other, followers first; a downgrade is announced before."""
+    wanted, target = minor(s.wanted.version), s.downgrade
+    voices = list(s.voices.values())
+    lowest = min(minor(voice.version) for voice in voices)
+    cancel = Step(Do.DOWNGRADE, why=f"{target} is not wanted", body={"action": "CANCEL"})
+    if s.refusal:
+        return cancel if target else None  # it is told; all else goes on
+    if lowest == 6 and wanted == 7 and not s.latched.flushed:
+        return _flush(s)
+    if wanted == 5 and s.latched.flushed:
+        return _latch(replace(s.latched, flushed=False), "3.5 may write its entries again")
+    if target and target != f"3.{wanted}" and wanted >= lowest:
+        return cancel
+    if target and any(v.storage and not v.storage.startswith(f"{target}.") for v in voices):
+        return _wait(f"each member converts its storage before the first runs {target}")
+    if wanted == 7 and any(v.storage.startswith("3.5.") for v in voices):
+        return _wait("the storage is that of 3.6 again in a moment")
+    if wanted < lowest and not target:
+        return Step(Do.DOWNGRADE, body={"action": "ENABLE", "version": f"3.{wanted}"})
+    changed = [one for one in s.voters if not s.as_wanted(one)]
+    if changed:
+        first = min(changed, key=s.leads)
+        return _set(s, first, "it is the next to change", **_wanted(s))
+    return _wait("the downgrade ends") if target else None
+
+
+def _flush(s: Seen) -> Step:
+    """Have each member take a snapshot: 3.7 panics at an entry of 3.5's that is still in its log.
+
+    Each one takes it when the cluster's version is lowered, which is then taken back.
+    """
+    if not s.downgrade:
+        body = {"action": "ENABLE", "version": "3.5"}
+        return Step(Do.DOWNGRADE, why="each member takes a snapshot", body=body)
+    if all(voice.storage.startswith("3.5.") for voice in s.voices.values()):
+        return _latch(replace(s.latched, flushed=True), "each member has taken a snapshot")
+    return _wait("each member takes a snapshot before 3.7")
+
+
+def _size(s: Seen) -> Step | None:
+    """Name one more member, or let go of one: never the leader, and the newest first."""
+    if len(s.staying) < s.wanted.size:
+        if s.latched.failed_joins >= FAILURES and s.now - s.latched.failed_at < PATIENCE:
+            why = f"{FAILURES} new members in a row did not start; the last ones' logs say why"
+            return Step(Do.REFUSE, why=why)
+        now = _named(s, s.staying[0].version)
+        return _latch(now, f"{now.members[-1].name} is to join")
+    if len(s.staying) > s.wanted.size:
+        newest = max(s.staying, key=lambda one: (not s.leads(one), _number(one)))
+        return _let_go(s, newest, "it is not wanted any more")
+    return None
+
+
+def _number(one: Entry) -> int:
+    return int(one.name.rpartition("-")[2])
+
+
+RULES: tuple[Callable[[Seen], Step | None], ...] = (
+    _bootstrap,
+    _note,
+    _restart,
+    _unknown,
+    _disarm_the_gone,
+    _leave,
+    _removed,
+    _learner,
+    _dead,
+    _join,
+    _take_back,
+    _outdated,
+    _surplus_and_sick,
+    _unsettled,
+    _space,
+    _version,
+    _size,
+)

@@ -1,0 +1,226 @@
+"""The kind EtcdCluster: what its user writes, and what its status tells and remembers."""
+
+from typing import Annotated, Any, Literal
+
+import kopf_runtime as kr
+from msgspec import Meta
+
+from etcd_operator.versions import FLOOR
+
+MOST = 7  # members that a cluster may have
+
+Text = Annotated[str, Meta(max_length=1024)]
+#: An ID of etcd's, in the hexadecimal form that etcdctl and the members' logs use.
+ID = Annotated[str, Meta(max_length=16, pattern="^[0-9a-f]*$")]
+Version = Annotated[str, Meta(max_length=16, pattern=r"^3\.[0-9]{1,2}\.[0-9]{1,3}$")]
+Duration = Annotated[str, Meta(max_length=20, pattern="^([0-9]+(h|m|s))+$")]
+Quantity = Annotated[str, Meta(max_length=20, pattern="^[0-9]+(Ki|Mi|Gi|Ti|k|M|G|T)?$")]
+
+
+class Storage(kr.Fields, frozen=True):
+    """The volume of each member."""
+
+    size: Annotated[
+        Quantity,
+        Meta(
+            description="How large it is. It can grow if its storage class allows that.",
+            extra_json_schema=kr.rules(
+                kr.Rule(
+                    "quantity(self).compareTo(quantity(oldSelf)) >= 0",
+                    "a volume cannot become smaller",
+                )
+            ),
+        ),
+    ] = "8Gi"
+    class_name: Annotated[
+        str,
+        Meta(
+            max_length=253,
+            description="Its storage class; empty for the default one.",
+            extra_json_schema=kr.rules(
+                kr.Rule("self == oldSelf", "the storage class of a cluster cannot be changed")
+            ),
+        ),
+    ] = ""
+
+
+class Options(kr.Fields, frozen=True):
+    """Options of etcd; what is left out has etcd's default."""
+
+    quota_backend_bytes: Annotated[int, Meta(ge=2**24, le=2**40)] | None = None
+    snapshot_count: Annotated[int, Meta(ge=1, le=10**7)] | None = None
+    heartbeat_interval: Annotated[int, Meta(ge=10, le=10_000)] | None = None
+    election_timeout: Annotated[int, Meta(ge=50, le=50_000)] | None = None
+    auto_compaction_mode: Literal["periodic", "revision"] = "periodic"
+    auto_compaction_retention: (
+        Annotated[str, Meta(max_length=20, pattern="^[0-9]+(h|m|s)?$")] | None
+    ) = None
+
+
+class Tls(kr.Fields, frozen=True, kw_only=True):
+    """Secrets with tls.crt, tls.key and ca.crt, as cert-manager makes them.
+
+    Both certificates are used as a server's and as a client's. Their names must include
+    `*.CLUSTER.NAMESPACE.svc`; a certificate with a CommonName cannot be used with auth.
+    """
+
+    peer_secret: Annotated[kr.ObjectName, Meta(description="For the traffic between members.")]
+    client_secret: Annotated[
+        kr.ObjectName,
+        Meta(description="For clients, who need a certificate of the same authority."),
+    ]
+
+
+class Auth(kr.Fields, frozen=True, kw_only=True):
+    """Users and roles are asked for."""
+
+    root_secret: Annotated[
+        kr.ObjectName, Meta(description="A Secret whose `password` is that of etcd's root.")
+    ]
+
+
+class PodOptions(kr.Fields, frozen=True):
+    """What the members' Pods have beside what the operator sets."""
+
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    resources: dict[str, Any] = {}
+    affinity: dict[str, Any] = {}
+    node_selector: dict[str, str] = {}
+    tolerations: list[dict[str, Any]] = []
+    topology_spread_constraints: list[dict[str, Any]] = []
+    priority_class_name: Annotated[str, Meta(max_length=253)] = ""
+    image_pull_secrets: list[kr.ObjectName] = []
+
+
+class Spec(kr.Fields, frozen=True, kw_only=True):
+    """What is wanted."""
+
+    size: Annotated[int, Meta(ge=1, le=MOST, description="How many members there are.")] = 3
+    version: Annotated[Version, Meta(description="The version of etcd, such as 3.6.16.")]
+    repository: Annotated[
+        str,
+        Meta(
+            max_length=253,
+            description="Where its images are, if not where the operator's setting says.",
+        ),
+    ] = ""
+    paused: Annotated[bool, Meta(description="Whether it is only looked at.")] = False
+    storage: Storage = Storage()
+    options: Options = Options()
+    tls: Tls | None = None
+    auth: Auth | None = None
+    pod: PodOptions = PodOptions()
+    node_lost_after: Annotated[
+        int,
+        Meta(
+            ge=10,
+            le=86_400,
+            description="Seconds after which the Pod of a lost node is given up.",
+        ),
+    ] = 300
+
+
+class Entry(kr.Fields, frozen=True, kw_only=True):
+    """A member, from the intent to have it until nothing of it is left."""
+
+    name: kr.ObjectName
+    version: Annotated[Version, Meta(description="The version that its Pod is made of.")]
+    template: Annotated[Text, Meta(description="A hash of all else that its Pod is made of.")] = ""
+    volume: Annotated[Text, Meta(description="The uid of the volume with its data.")] = ""
+    id: Annotated[ID, Meta(description="Its ID, once it was in the member list.")] = ""
+    leaving: Annotated[Text, Meta(description="Why it goes; empty while it stays.")] = ""
+    proved: Annotated[
+        bool, Meta(description="Whether it was a healthy voter with this version and template.")
+    ] = False
+
+
+class Defragmented(kr.Fields, frozen=True):
+    """When a member was defragmented because it had no space."""
+
+    id: ID
+    at: float
+
+
+class Shown(kr.Fields, frozen=True):
+    """What is told of a cluster."""
+
+    version: Annotated[Text, Meta(description="The oldest version that a member runs.")] = ""
+    leader: Annotated[Text, Meta(description="The member that leads.")] = ""
+    replicas: Annotated[int, Meta(description="How many Pods there are.")] = 0
+    ready: Annotated[int, Meta(description="How many members are healthy voters.")] = 0
+    selector: Annotated[Text, Meta(description="Selects the members' Pods.")] = ""
+    service: Annotated[Text, Meta(description="The Service for clients.")] = ""
+
+
+class Status(Shown, frozen=True):
+    """What is also remembered from one step to the next; all else is seen anew each time."""
+
+    cluster_id: Annotated[ID, Meta(description="The cluster's ID, once it was formed.")] = ""
+    last_member: Annotated[int, Meta(description="The number of the newest member's name.")] = 0
+    members: Annotated[list[Entry], Meta(max_length=20)] = []
+    failed_joins: Annotated[int, Meta(description="New members in a row that never started.")] = 0
+    failed_at: Annotated[float, Meta(description="When the last one was given up.")] = 0.0
+    defragmented: Annotated[list[Defragmented], Meta(max_length=20)] = []
+    flushed: Annotated[
+        bool,
+        Meta(description="Whether no member's log has entries of 3.5, which 3.7 cannot read."),
+    ] = False
+
+
+def _rule(rule: str, message: str, path: str) -> kr.Rule:
+    return kr.Rule(rule, message, path)
+
+
+MINOR = "int({}.spec.version.split('.')[1])"
+PATCH = "int({}.spec.version.split('.')[2])"
+
+
+@kr.custom_resource(
+    "etcd.example.com",
+    "v1alpha1",
+    "etcdclusters",
+    short_names=["etcd"],
+    status=Status,
+    ready="as many members as wanted are healthy, of the wanted version, and nothing is under way",
+    columns=[
+        kr.Column("Size", ".spec.size"),
+        kr.Column("Healthy", ".status.ready"),
+        kr.Column("Version", ".status.version"),
+        kr.Column("Available", '.status.conditions[?(@.type=="Available")].status'),
+        kr.READY,
+        kr.Column("Leader", ".status.leader", wide=True),
+        kr.REASON,
+        kr.AGE,
+    ],
+    scale=kr.Scale(".spec.size", ".status.replicas", ".status.selector"),
+    rules=[
+        _rule(
+            "size(self.metadata.name) <= 40 && !self.metadata.name.contains('.')",
+            "metadata.name must have at most 40 characters and no dot: hosts are named after it",
+            ".metadata.name",
+        ),
+        _rule(
+            f"{MINOR.format('self')} > {FLOOR[1]} || ({MINOR.format('self')} == {FLOOR[1]} && "
+            f"{PATCH.format('self')} >= {FLOOR[2]})",
+            f"use etcd {FLOOR[0]}.{FLOOR[1]}.{FLOOR[2]} or later; earlier ones may corrupt data, "
+            "or lack what the operator needs",
+            ".spec.version",
+        ),
+        _rule(
+            f"{MINOR.format('self')} - {MINOR.format('oldSelf')} <= 1 && "
+            f"{MINOR.format('oldSelf')} - {MINOR.format('self')} <= 1",
+            "change one minor version at a time",
+            ".spec.version",
+        ),
+        _rule(
+            "has(self.spec.tls) == has(oldSelf.spec.tls)",
+            "TLS can be neither added to a cluster nor removed from it",
+            ".spec.tls",
+        ),
+    ],
+)
+class EtcdCluster(kr.Resource, kw_only=True):
+    """An EtcdCluster is a cluster of etcd members, each with a Pod and a volume of its own."""
+
+    spec: Spec

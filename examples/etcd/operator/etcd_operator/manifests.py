@@ -1,0 +1,266 @@
+"""The manifests of a cluster's Pods, volumes, Services and its disruption budget."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import kopf_runtime as kr
+
+from etcd_operator import versions
+from etcd_operator.decide import Boot, quorum
+from etcd_operator.kinds import EtcdCluster, Spec
+
+CLIENT, PEER, METRICS = 2379, 2380, 2381
+DATA, TLS = "/var/lib/etcd", "/etc/etcd/tls"
+#: Annotations of a Pod: what it was made of.
+GROUP = "etcd.example.com"
+VERSION, TEMPLATE, BOOT = f"{GROUP}/version", f"{GROUP}/pod-hash", f"{GROUP}/boot"
+AUTHORITY = f"{GROUP}/authority"
+
+Manifest = dict[str, Any]
+
+
+def labels(name: str) -> dict[str, str]:
+    """Return what selects the Pods of a cluster."""
+    return {"app.kubernetes.io/name": "etcd", "app.kubernetes.io/instance": name}
+
+
+def host(cluster: EtcdCluster, member: str) -> str:
+    """Return the DNS name of a member, which its certificate has."""
+    return f"{member}.{cluster.metadata.name}.{cluster.metadata.namespace}.svc"
+
+
+def peer_url(cluster: EtcdCluster, member: str) -> str:
+    """Return the URL by which the other members reach a member."""
+    return f"{scheme(cluster.spec)}://{host(cluster, member)}:{PEER}"
+
+
+def scheme(spec: Spec) -> str:
+    """Return how members and clients talk."""
+    return "http" if spec.tls is None else "https"
+
+
+def volume_name(cluster: EtcdCluster, member: str) -> str:
+    """Return the name of a member's volume: no cluster of the same name ever meets old data."""
+    return f"data-{member}-{cluster.metadata.uid[:5]}"
+
+
+def member_of(volume: str) -> str:
+    """Return the member whose volume has a name."""
+    return volume.removeprefix("data-").rpartition("-")[0]
+
+
+def always(cluster: EtcdCluster, voters: int) -> Iterable[Manifest]:
+    """Return what each cluster has: a Service for peers, one for clients, a disruption budget.
+
+    The budget counts ready Pods, and a learner is not ready: so it is about the voters.
+    """
+    name, mine = cluster.metadata.name, labels(cluster.metadata.name)
+    yield _service(name, mine, [("client", CLIENT), ("peer", PEER)], clusterIP="None",
+                   publishNotReadyAddresses=True)  # fmt: skip
+    yield _service(f"{name}-client", mine, [("client", CLIENT)])
+    yield {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "labels": mine},
+        "spec": {
+            "minAvailable": quorum(max(voters, cluster.spec.size)),
+            "selector": {"matchLabels": mine},
+        },
+    }
+
+
+def _service(
+    name: str, mine: dict[str, str], ports: list[tuple[str, int]], **more: Any
+) -> Manifest:
+    listed = [{"name": port, "port": number, "targetPort": number} for port, number in ports]
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "labels": mine},
+        "spec": {"selector": mine, "ports": listed, **more},
+    }
+
+
+def volume(cluster: EtcdCluster, member: str) -> Manifest:
+    """Return the volume of a member."""
+    storage = cluster.spec.storage
+    class_ = {"storageClassName": storage.class_name} if storage.class_name else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": volume_name(cluster, member),
+            "labels": labels(cluster.metadata.name),
+        },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": storage.size}},
+            **class_,
+        },
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Make:
+    """What a Pod is made of, beside its cluster."""
+
+    member: str
+    version: str
+    boot: Boot = "member"
+    #: Which members it knows at its start.
+    beside: Sequence[str] = ()
+    template: str = ""
+
+
+def template(cluster: EtcdCluster, repository: str, authority: str) -> str:
+    """Return a hash of all that a Pod is made of beside its version and how it boots.
+
+    `authority` stands for the certificates of the authorities: a member reads them only when it
+    starts, but its own certificate at each handshake.
+    """
+    return kr.short_hash(repr(pod(cluster, Make("member", "3.6.0"), repository, authority)))
+
+
+def pod(cluster: EtcdCluster, make: Make, repository: str, authority: str) -> Manifest:
+    """Return the Pod of a member."""
+    name, spec = cluster.metadata.name, cluster.spec
+    options = spec.pod
+    told = {VERSION: make.version, TEMPLATE: make.template, BOOT: make.boot, AUTHORITY: authority}
+    priority = options.priority_class_name
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": make.member,
+            "labels": {**options.labels, **labels(name)},
+            "annotations": {**options.annotations, **told},
+        },
+        "spec": {
+            "hostname": make.member,
+            "subdomain": name,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 65532,
+                "fsGroup": 65532,
+                "fsGroupChangePolicy": "OnRootMismatch",
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [_container(cluster, make, spec.repository or repository)],
+            "volumes": _volumes(cluster, make.member),
+            "affinity": options.affinity,
+            "nodeSelector": options.node_selector,
+            "tolerations": [*_tolerations(spec), *options.tolerations],
+            "topologySpreadConstraints": options.topology_spread_constraints or _spread(name),
+            "imagePullSecrets": [{"name": one} for one in options.image_pull_secrets],
+            **({"priorityClassName": priority} if priority else {}),
+        },
+    }
+
+
+def _container(cluster: EtcdCluster, make: Make, repository: str) -> Manifest:
+    spec = cluster.spec
+
+    def probe(path: str, seconds: int, failures: int) -> Manifest:
+        return {
+            "httpGet": {"path": path, "port": METRICS},
+            "periodSeconds": seconds,
+            "timeoutSeconds": 3,  # without a quorum, /readyz does not answer
+            "failureThreshold": failures,
+        }
+
+    mounts = [{"name": "data", "mountPath": DATA}]
+    if spec.tls is not None:
+        mounts += [{"name": use, "mountPath": f"{TLS}/{use}"} for use in ("peer", "client")]
+    return {
+        "name": "etcd",
+        "image": f"{repository}:v{make.version}",
+        "command": ["etcd", *_flags(cluster, make)],
+        "ports": [
+            {"name": "client", "containerPort": CLIENT},
+            {"name": "peer", "containerPort": PEER},
+            {"name": "metrics", "containerPort": METRICS},
+        ],
+        "readinessProbe": probe("/readyz", 3, 2),
+        "livenessProbe": probe("/livez", 10, 6),
+        "startupProbe": probe("/livez", 5, 120),  # a large database takes its time to be read
+        "resources": spec.pod.resources,
+        "volumeMounts": mounts,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+
+
+def _flags(cluster: EtcdCluster, make: Make) -> list[str]:
+    spec, url, member = cluster.spec, scheme(cluster.spec), make.member
+    beside = make.beside or [member]
+    flags: dict[str, str | int | None] = {
+        "name": member,
+        "data-dir": f"{DATA}/data",
+        "listen-peer-urls": f"{url}://0.0.0.0:{PEER}",
+        "listen-client-urls": f"{url}://0.0.0.0:{CLIENT}",
+        "listen-metrics-urls": f"http://0.0.0.0:{METRICS}",
+        "initial-advertise-peer-urls": peer_url(cluster, member),
+        "advertise-client-urls": f"{url}://{host(cluster, member)}:{CLIENT}",
+        "initial-cluster": ",".join(f"{one}={peer_url(cluster, one)}" for one in beside),
+        "initial-cluster-state": "new" if make.boot == "new" else "existing",
+        "initial-cluster-token": cluster.metadata.uid,
+    }
+    options = spec.options
+    flags |= {
+        "quota-backend-bytes": options.quota_backend_bytes,
+        "snapshot-count": options.snapshot_count,
+        "heartbeat-interval": options.heartbeat_interval,
+        "election-timeout": options.election_timeout,
+    }
+    if options.auto_compaction_retention is not None:
+        flags["auto-compaction-mode"] = options.auto_compaction_mode
+        flags["auto-compaction-retention"] = options.auto_compaction_retention
+    given = [f"--{name}={value}" for name, value in flags.items() if value is not None]
+    for use, prefix in (("client", ""), ("peer", "peer-")) if spec.tls is not None else ():
+        folder = f"{TLS}/{use}"
+        given += [f"--{prefix}cert-file={folder}/tls.crt", f"--{prefix}key-file={folder}/tls.key"]
+        given += [f"--{prefix}trusted-ca-file={folder}/ca.crt", f"--{prefix}client-cert-auth"]
+    return [*given, *versions.flags(make.version)]
+
+
+def _volumes(cluster: EtcdCluster, member: str) -> list[Manifest]:
+    claim = {"claimName": volume_name(cluster, member)}
+    volumes: list[Manifest] = [{"name": "data", "persistentVolumeClaim": claim}]
+    if (tls := cluster.spec.tls) is not None:
+        secrets = {"peer": tls.peer_secret, "client": tls.client_secret}
+        volumes += [
+            {"name": use, "secret": {"secretName": secret, "defaultMode": 0o440}}
+            for use, secret in secrets.items()
+        ]
+    return volumes
+
+
+def _tolerations(spec: Spec) -> list[Manifest]:
+    """Return for how long a Pod stays on a node that is lost; then Kubernetes deletes it."""
+    return [
+        {
+            "key": f"node.kubernetes.io/{trouble}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": spec.node_lost_after,
+        }
+        for trouble in ("not-ready", "unreachable")
+    ]
+
+
+def _spread(name: str) -> list[Manifest]:
+    return [
+        {
+            "maxSkew": 1,
+            "topologyKey": key,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": labels(name)},
+        }
+        for key in ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
+    ]

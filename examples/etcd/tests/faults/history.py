@@ -1,0 +1,150 @@
+"""Clients that write and read without pause, and the check of what etcd acknowledged.
+
+Each value is written once, and etcd says at which revision it answered. So the order of all
+operations is known: whether they were strictly serializable is checked without any search.
+"""
+
+import asyncio
+import base64
+import bisect
+import json
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+Write = tuple[int, str, str]  # a revision, a key and a value
+
+
+@dataclass
+class Operation:
+    """One call of a client; `end` is infinite while nobody knows what has become of it."""
+
+    key: str
+    #: What was written; None for a read.
+    value: str | None
+    start: float
+    end: float = float("inf")
+    revision: int = 0
+    #: What a read has seen.
+    seen: tuple[int, str] = (0, "")
+
+
+@dataclass
+class Clients:
+    """Clients of members that `choose` returns the URL of, if there is one."""
+
+    session: aiohttp.ClientSession
+    choose: Callable[[], str | None]
+    operations: list[Operation] = field(default_factory=list)
+    #: The longest time without an acknowledged write, in seconds.
+    longest: float = 0.0
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator["Clients"]:
+        tasks = [asyncio.create_task(self._work(n)) for n in range(3)]
+        try:
+            yield self
+            for task in tasks:
+                assert not task.done(), task.exception()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(one.value is not None and one.revision > 0 for one in self.operations)
+
+    async def _work(self, number: int) -> None:
+        clock, count = asyncio.get_running_loop().time, 0
+        last = clock()
+        while True:
+            await asyncio.sleep(0.03)
+            if (url := self.choose()) is None:
+                continue
+            count += 1
+            key = f"k{random.randrange(5)}"  # noqa: S311
+            one = Operation(key, None if number == 2 else f"{number}-{count}", clock())
+            self.operations.append(one)
+            try:
+                await self._call(url, one)
+            except (aiohttp.ClientError, TimeoutError):
+                continue
+            one.end = clock()
+            if one.value is not None:
+                self.longest, last = max(self.longest, one.end - last), one.end
+
+    async def _call(self, url: str, one: Operation) -> None:
+        if one.value is not None:
+            body = {"key": _b64(one.key), "value": _b64(one.value)}
+            answer = await self.ask(f"{url}/v3/kv/put", body)
+        else:
+            answer = await self.ask(f"{url}/v3/kv/range", {"key": _b64(one.key)})
+            for pair in answer.get("kvs", ()):
+                one.seen = int(pair["mod_revision"]), _text(pair["value"])
+        one.revision = int(answer["header"]["revision"])
+
+    async def ask(self, url: str, body: Any) -> Any:
+        limit = aiohttp.ClientTimeout(total=5, sock_connect=1)
+        async with self.session.post(url, json=body, timeout=limit, raise_for_status=True) as got:
+            return await got.json(content_type=None)
+
+    async def history(self, url: str) -> list[Write]:
+        """Return all writes that ever took effect."""
+        until = int((await self.ask(f"{url}/v3/kv/range", {"key": "AA=="}))["header"]["revision"])
+        body = {"create_request": {"key": "AA==", "range_end": "AA==", "start_revision": "1"}}
+        found: list[Write] = []
+        limit = aiohttp.ClientTimeout(total=60)
+        async with self.session.post(
+            f"{url}/v3/watch", json=body, timeout=limit, read_bufsize=2**24
+        ) as stream:
+            async for line in stream.content:
+                for event in json.loads(line)["result"].get("events", ()):
+                    pair = event["kv"]
+                    write = int(pair["mod_revision"]), _text(pair["key"]), _text(pair["value"])
+                    found.append(write)
+                if until < 2 or (found and found[-1][0] >= until):
+                    break
+        return found
+
+
+def wrong(operations: list[Operation], history: list[Write]) -> list[str]:
+    """Return what contradicts strict serializability, or is lost."""
+    by_value = {value: revision for revision, _, value in history}
+    at = {revision: (key, value) for revision, key, value in history}
+    issued = {one.value for one in operations}
+    found = [f"nobody wrote {value}" for value in by_value if value not in issued]
+    if len(by_value) != len(history):
+        found.append("a value took effect twice")
+    timed = []
+    for one in operations:
+        if one.value is not None and one.revision and at.get(one.revision) != (one.key, one.value):
+            found.append(f"lost: {one}")
+        if one.value is None and one.revision:
+            writes = [(r, value) for r, key, value in history if key == one.key]
+            place = bisect.bisect_right(writes, one.revision, key=lambda write: write[0])
+            if one.seen != (writes[place - 1] if place else (0, "")):
+                found.append(f"stale: {one}")
+        if revision := one.revision or by_value.get(one.value or "", 0):
+            timed.append((one, revision))
+    ended = sorted(timed, key=lambda pair: pair[0].end)
+    highest = place = 0
+    for one, revision in sorted(timed, key=lambda pair: pair[0].start):
+        while ended[place][0].end < one.start:
+            highest = max(highest, ended[place][1])
+            place += 1
+        if revision < highest or (one.value is not None and revision == highest):
+            found.append(f"{one} is older than {highest}, which had ended before")
+    return found
+
+
+def _b64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _text(data: str) -> str:
+    return base64.b64decode(data).decode()

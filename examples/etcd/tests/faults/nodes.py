@@ -1,0 +1,266 @@
+"""Nodes for the Pods of one EtcdCluster: real processes of etcd, each with an address of its own.
+
+Each Pod's process sees an /etc/hosts of its own, in a mount namespace, and listens on the addresses
+of a block in 127.0.0.0/8; a volume is a folder. It needs Linux, and the right to mount.
+"""
+
+import asyncio
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+from aiohttp import web
+from kopf_kit.testing.cluster import NODE, Cluster, Raw, RefusedError
+
+#: The name of the EtcdCluster whose members the nodes know.
+NAME = "c"
+MOST = 99  # members ever
+_UNSHARE = [
+    *("setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--propagation=private"),
+    *(["--map-root-user"] if os.getuid() else []),
+]
+_MOUNT = 'mount --bind "$0" /etc/hosts && exec "$@"'
+
+
+@dataclass
+class Container:
+    """The process of a Pod, restarted whenever it ends."""
+
+    name: str
+    command: list[str]
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+    restarts: int = -1
+    again: float = 0.0
+    #: Whether its node is lost: the process is stopped, and its end is never told.
+    lost: bool = False
+    status: Raw = field(default_factory=dict)
+    ending: bool = False
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(  # noqa: S603
+                self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env={"PATH": os.environ["PATH"], "GOMAXPROCS": "1"}, start_new_session=True,
+            )  # fmt: skip
+        self.restarts += 1
+        self.again = time.monotonic() + min(5.0, 0.2 * 2**self.restarts)
+
+    @property
+    def runs(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def send(self, how: signal.Signals) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(how)
+
+    async def end(self) -> None:
+        self.send(signal.SIGTERM)
+        for _ in range(200):
+            if not self.runs:
+                return
+            await asyncio.sleep(0.05)
+        self.send(signal.SIGKILL)
+        while self.runs:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+class Nodes:
+    """Runs the Pods of a namespace; `etcd` has the program of each minor version."""
+
+    def __init__(
+        self, cluster: Cluster, namespace: str, folder: Path, etcd: dict[str, Path]
+    ) -> None:  # fmt: skip
+        self.cluster, self.namespace, self.folder, self.etcd = cluster, namespace, folder, etcd
+        self.block = f"127.{random.randrange(1, 250)}.{random.randrange(1, 250)}"  # noqa: S311
+        self.containers: dict[str, Container] = {}  # by the Pods' uids
+        self.session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=1.0))
+        self.hosts = folder / "hosts"
+        names = (f"{NAME}-{n}" for n in range(1, MOST))
+        lines = [f"{self.address(m)} {m}.{NAME}.{namespace}.svc" for m in names]
+        self.hosts.write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
+        #: The calls that the operator made to change etcd, in their order.
+        self.calls: list[tuple[str, int]] = []
+        #: Is called after each of them, before the operator gets the answer.
+        self.after_call: Callable[[str], Awaitable[None]] | None = None
+        self._proxies: dict[str, web.AppRunner] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def path(self, plural: str, name: str = "") -> str:
+        return f"/api/v1/namespaces/{self.namespace}/{plural}" + (f"/{name}" if name else "")
+
+    def address(self, member: str, first: int = 0) -> str:
+        return f"{self.block}.{first + int(member.rpartition('-')[2])}"
+
+    def data(self, claim: Raw) -> Path:
+        return self.folder / str(claim["metadata"]["uid"])
+
+    def running(self, member: str) -> Container:
+        return next(one for one in self.containers.values() if one.name == member)
+
+    # --- the nodes' work ------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def working(self) -> AsyncIterator["Nodes"]:
+        work = asyncio.create_task(self._work())
+        try:
+            yield self
+            assert not work.done(), work.result()
+        finally:
+            work.cancel()
+            await asyncio.gather(work, *self._ending, return_exceptions=True)
+            for one in self.containers.values():
+                one.send(signal.SIGKILL)
+            for proxy in self._proxies.values():
+                await proxy.cleanup()
+            await self.session.close()
+
+    async def _work(self) -> None:
+        while True:
+            with contextlib.suppress(RefusedError):  # it changed, or is gone
+                claims = {
+                    one["metadata"]["name"]: one
+                    for one in await self.cluster.items(self.path("persistentvolumeclaims"))
+                }
+                pods = await self.cluster.items(self.path("pods"))
+                await self._free(claims, pods)
+                await asyncio.gather(*(self._pod(pod, claims) for pod in pods))
+                listed = {pod["metadata"]["uid"] for pod in pods}
+                for uid in self.containers.keys() - listed:
+                    self.containers.pop(uid).send(signal.SIGKILL)
+            await asyncio.sleep(0.1)
+
+    async def _free(self, claims: dict[str, Raw], pods: list[Raw]) -> None:
+        """Release claims that are to be deleted once no Pod uses them, as a controller does."""
+        used = {
+            volume["persistentVolumeClaim"]["claimName"]
+            for pod in pods
+            for volume in pod["spec"]["volumes"]
+            if "persistentVolumeClaim" in volume
+        }
+        for name, claim in list(claims.items()):
+            if "deletionTimestamp" in claim["metadata"] and name not in used:
+                path = self.path("persistentvolumeclaims", name)
+                await self.cluster.patch(path, {"metadata": {"finalizers": None}})
+                shutil.rmtree(self.data(claim), ignore_errors=True)
+
+    async def _pod(self, pod: Raw, claims: dict[str, Raw]) -> None:
+        uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
+        if "deletionTimestamp" in pod["metadata"]:
+            one = self.containers.get(uid)
+            if one is None or not (one.lost or one.ending):
+                if one is not None:
+                    one.ending = True
+                task = asyncio.create_task(self._end(pod, one))
+                self._ending.add(task)
+                task.add_done_callback(self._ending.discard)
+            return
+        if not pod["spec"].get("nodeName"):
+            binding = {"metadata": {"name": name, "uid": uid}, "target": {"name": NODE}}
+            await self.cluster.ask("POST", f"{self.path('pods', name)}/binding", binding)
+        if uid not in self.containers:
+            if not (command := await self._command(pod, claims)):
+                return  # the image or the volume is not there
+            self.containers[uid] = Container(name, command, self.folder / f"{name}.log")
+        one = self.containers[uid]
+        if one.lost:
+            return
+        if not one.runs and time.monotonic() > one.again:
+            one.start()
+        await self._tell(pod, one)
+
+    async def _command(self, pod: Raw, claims: dict[str, Raw]) -> list[str]:
+        container, name = pod["spec"]["containers"][0], pod["metadata"]["name"]
+        version = container["image"].rpartition(":v")[2]
+        program = self.etcd.get(".".join(version.split(".")[:2]))
+        if program is None or version.endswith(".99"):
+            return []
+        places = {"0.0.0.0": self.address(name)}  # noqa: S104
+        folders = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+        for volume in pod["spec"]["volumes"]:
+            if "secret" in volume:
+                place = self.folder / str(volume["secret"]["secretName"])
+            else:
+                claim = claims.get(volume["persistentVolumeClaim"]["claimName"])
+                if claim is None or "deletionTimestamp" in claim["metadata"]:
+                    return []
+                (place := self.data(claim)).mkdir(exist_ok=True)
+            places[folders[volume["name"]]] = str(place)
+        if name not in self._proxies:
+            await self._serve(name)
+        arguments = [str(program), *container["command"][1:]]
+        for there, here in places.items():
+            arguments = [one.replace(there, here) for one in arguments]
+        return [*_UNSHARE, "sh", "-c", _MOUNT, str(self.hosts), *arguments, "--log-level=warn"]
+
+    async def _tell(self, pod: Raw, one: Container) -> None:
+        """Write the Pod's status if it has changed."""
+        ready = one.runs and await self._ready(one.name)
+        crashes = one.restarts >= 3 and not one.runs
+        state = {"waiting": {"reason": "CrashLoopBackOff"}} if crashes else {"running": {}}
+        address = self.address(one.name, 100)
+        status: Raw = {
+            "phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
+            "conditions": [{"type": "Ready", "status": str(ready)}],
+            "containerStatuses": [
+                {"name": "etcd", "image": "i", "imageID": "", "ready": ready,
+                 "restartCount": one.restarts, "state": state},
+            ],
+        }  # fmt: skip
+        if status != one.status:
+            body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
+            await self.cluster.patch(f"{self.path('pods', one.name)}/status", body)
+            one.status = status
+
+    async def _ready(self, member: str) -> bool:
+        with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+            url = f"http://{self.address(member)}:2381/readyz"
+            async with self.session.get(url) as answer:
+                return answer.status == 200
+        return False
+
+    async def _end(self, pod: Raw, one: Container | None) -> None:
+        if one is not None:
+            await one.end()
+        only = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
+        with contextlib.suppress(RefusedError):
+            await self.cluster.ask("DELETE", self.path("pods", pod["metadata"]["name"]), only)
+
+    # --- what the operator calls ----------------------------------------------------------------
+
+    async def _serve(self, member: str) -> None:
+        """Stand between the operator and a member: the Pod's address is that of this server."""
+        app = web.Application(client_max_size=2**26)
+
+        async def forward(request: web.Request) -> web.StreamResponse:
+            return await self._forward(member, request)
+
+        app.router.add_post("/{path:.*}", forward)
+        runner = self._proxies[member] = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, self.address(member, 100), 2379).start()
+
+    async def _forward(self, member: str, request: web.Request) -> web.StreamResponse:
+        path, body = request.match_info["path"], await request.read()
+        url = f"http://{self.address(member)}:2379/{path}"
+        limit = aiohttp.ClientTimeout(total=70)
+        try:
+            async with self.session.post(url, data=body, timeout=limit) as answer:
+                response = web.Response(status=answer.status, body=await answer.read())
+        except aiohttp.ClientError:
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response(status=502)
+        if not path.endswith(("/status", "/list")) and b'"GET"' not in body:
+            self.calls.append((path.removeprefix("v3/"), answer.status))
+            if self.after_call is not None:
+                await self.after_call(path)
+        return response
