@@ -193,9 +193,26 @@ class Member:
         return tuple(Alarm(_hex(one.member_id), one.alarm) for one in said.alarms)
 
     async def authenticate(self, password: str) -> str:
-        """Return a token for root, which each member accepts for some minutes."""
+        """Ask for a token of root, which each member accepts; empty if no user is asked for."""
         body = {"name": "root", "password": password}
-        return (await self.call("auth/authenticate", body, _Token, CHANGE)).token
+        try:
+            return (await self.call("auth/authenticate", body, _Token)).token
+        except EtcdError as error:
+            if "authentication is not enabled" in str(error):
+                return ""
+            raise
+
+    async def enable_auth(self, password: str) -> None:
+        """Have etcd ask for users from now on, of whom root may do everything."""
+        user, role = {"name": "root", "password": password}, {"user": "root", "role": "root"}
+        steps = [("user/add", user), ("role/add", {"name": "root"}), ("user/grant", role)]
+        for path, body in steps:
+            try:
+                await self.call(f"auth/{path}", body, dict[str, Any])
+            except EtcdError as error:
+                if "already exists" not in str(error):
+                    raise
+        await self.call("auth/enable", {}, dict[str, Any])
 
     async def call(
         self, path: str, body: dict[str, Any], type_: type[T], seconds: float = CHANGE

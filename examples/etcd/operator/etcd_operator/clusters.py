@@ -5,6 +5,8 @@ or a volume is left to `desired`, which wants all that is there, and this one ch
 """
 
 import asyncio
+import functools
+import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -25,6 +27,10 @@ POD, VOLUME, SECRET = kr.kinds.POD, kr.kinds.PERSISTENT_VOLUME_CLAIM, kr.kinds.S
 SOON, LATER, SELDOM = 1.0, 3.0, 10.0
 #: Steps that one call of `sync` takes at most, and restarts that make a crash loop.
 STEPS, RESTARTS = 12, 3
+#: Tokens by the keys of clusters, with when they are got anew; the seconds until then.
+TOKENS: dict[tuple[str, str], tuple[str, float]] = {}
+TOKEN_LASTS = 120.0
+UNAUTHENTICATED = 16
 #: Seconds by which a Pod may overrun its grace period until its node is taken for lost.
 OVERDUE = 30.0
 
@@ -93,8 +99,9 @@ def secret(thing: SecretObject) -> dict[str, str]:
 
 def secrets(cluster: EtcdCluster) -> list[str]:
     """Return the Secrets that a cluster names."""
-    tls = cluster.spec.tls
-    return [tls.peer_secret, tls.client_secret] if tls is not None else []
+    tls, auth = cluster.spec.tls, cluster.spec.auth
+    names = [tls.peer_secret, tls.client_secret] if tls is not None else []
+    return [*names, auth.root_secret] if auth is not None else names
 
 
 controller = manager.controller_for(EtcdCluster, project=lambda cluster: cluster.spec)
@@ -148,9 +155,11 @@ async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
             latched = step.latched
             if step.do is Do.LATCH:
                 continue
-        if not isinstance(step.do.value, str):
-            break
         try:
+            if step.do is Do.NOTHING and await eye.authorize(seen):
+                continue
+            if not isinstance(step.do.value, str):
+                break
             await eye.call(seen, step)
         except EtcdError as error:
             step = Step(Do.WAIT, step.member, f"{step.do.name.lower()} {step.member}: {error}")
@@ -165,30 +174,68 @@ def _recorded(latched: Status) -> dict[str, Any]:
     return {name: value for name, value in whole.items() if name not in told}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Eye:
     """Looks at one cluster, and calls its members."""
 
     cluster: EtcdCluster
     context: kr.Context[Settings]
+    #: A token of root's, empty while no user is asked for.
+    token: str = ""
 
-    @property
+    @functools.cached_property
     def authority(self) -> str:
         """A hash of the authorities that the members trust."""
-        return kr.short_hash("".join(c.ca for c in self._certificates)) if secrets(
-            self.cluster
-        ) else ""  # fmt: skip
+        if (tls := self.cluster.spec.tls) is None:
+            return ""
+        texts = (self._secret(name, "ca.crt") for name in (tls.peer_secret, tls.client_secret))
+        return kr.short_hash("".join(texts))
 
-    @property
-    def _certificates(self) -> list[Certificate]:
-        found = (self.context.read(SECRET, name) for name in secrets(self.cluster))
-        return [Certificate(*(one.get(k, "") for k in ("tls.crt", "tls.key", "ca.crt")))
-                for one in found]  # fmt: skip
+    @functools.cached_property
+    def tls(self) -> ssl.SSLContext | None:
+        """What the operator trusts and shows: the certificate of the members themselves."""
+        if (tls := self.cluster.spec.tls) is None:
+            return None
+        parts = (self._secret(tls.client_secret, key) for key in ("tls.crt", "tls.key", "ca.crt"))
+        return client.context(Certificate(*parts))
+
+    def _secret(self, name: str, key: str) -> str:
+        text: str | None = self.context.read(SECRET, name).get(key)
+        if not text:
+            raise kr.Wait("SecretIncomplete", f"Secret {name} has no {key}.")
+        return text
 
     def member(self, name: str, address: str) -> client.Member:
         """Return a member to ask."""
-        tls = client.context(self._certificates[1]) if self.cluster.spec.tls is not None else None
-        return client.Member(self.context.session, address, manifests.host(self.cluster, name), tls)
+        host = manifests.host(self.cluster, name)
+        return client.Member(self.context.session, address, host, self.tls, self.token)
+
+    async def authorize(self, seen: Seen) -> bool:
+        """Have etcd ask for users once all is well; return whether it has just begun to."""
+        auth = self.cluster.spec.auth
+        if auth is None or self.token:
+            return False
+        name = next(iter(seen.voices))
+        member = self.member(name, seen.pods[name].address)
+        await member.enable_auth(self._secret(auth.root_secret, "password"))
+        return True
+
+    async def _log_in(self, addresses: dict[str, str]) -> None:
+        """Get a token, or keep the one that is known; a member takes 0.1 s for one."""
+        if (auth := self.cluster.spec.auth) is None:
+            return
+        key, now = self.cluster.metadata.key, self.context.now
+        self.token, until = TOKENS.get(key, ("", 0.0))
+        if now < until:
+            return
+        password, self.token = self._secret(auth.root_secret, "password"), ""
+        for name, address in addresses.items():
+            try:
+                self.token = await self.member(name, address).authenticate(password)
+            except EtcdError:
+                continue
+            TOKENS[key] = self.token, now + (TOKEN_LASTS if self.token else 0)
+            return
 
     async def look(self, latched: Status) -> Seen:
         """Return what is there now."""
@@ -200,6 +247,7 @@ class Eye:
             if not child.deleting
         }
         asked = [name for name, one in pods.items() if one.address and not one.deleting]
+        await self._log_in({name: pods[name].address for name in asked})
         answers = await asyncio.gather(*(self._voice(name, pods[name]) for name in asked))
         voices = {
             name: voice
@@ -230,7 +278,9 @@ class Eye:
     async def _voice(self, name: str, one: Pod) -> Voice | None:
         try:
             return await self.member(name, one.address).status()
-        except EtcdError:
+        except EtcdError as error:
+            if error.code == UNAUTHENTICATED:  # it has forgotten the token
+                TOKENS.pop(self.cluster.metadata.key, None)
             return None
 
     async def _membership(
@@ -263,6 +313,12 @@ class Eye:
         (name, *_) = [step.ask] if step.ask else others
         member = self.member(name, seen.pods[name].address)
         await member.call(step.do.value, body, dict[str, Any], seconds)
+
+
+@controller.gone
+def forget(key: tuple[str, str]) -> None:
+    """Forget the token of a cluster that is gone."""
+    TOKENS.pop(key, None)
 
 
 # --- what is wanted, and how it is --------------------------------------------------------------

@@ -72,7 +72,7 @@ class Tls(kr.Fields, frozen=True, kw_only=True):
 
 
 class Auth(kr.Fields, frozen=True, kw_only=True):
-    """Users and roles are asked for."""
+    """Users and roles are asked for; root's password cannot be changed here later."""
 
     root_secret: Annotated[
         kr.ObjectName, Meta(description="A Secret whose `password` is that of etcd's root.")

@@ -1,1 +1,210 @@
-"""What an EtcdCluster should have, without a cluster."""
+"""What an EtcdCluster should have, and how it fares, without a cluster."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import kopf_runtime as kr
+import msgspec
+import pytest
+
+from etcd_operator import clusters, manifests
+from etcd_operator.clusters import POD, VOLUME, Look
+from etcd_operator.decide import Do, Pod, Seen, Step, Wanted
+from etcd_operator.kinds import Entry, EtcdCluster, Status
+from etcd_operator.manifests import Make
+from etcd_operator.operator import Settings
+from tests.unit.test_decide import alarmed, healthy, silent
+
+
+def cluster(**spec: Any) -> EtcdCluster:
+    metadata = {"name": "c", "namespace": "ns", "uid": "abcdefg", "resourceVersion": "1"}
+    return msgspec.convert(
+        {"metadata": metadata, "spec": {"version": "3.6.16", **spec}}, EtcdCluster
+    )
+
+
+def flags(one: EtcdCluster, **make: Any) -> list[str]:
+    found = manifests.pod(one, Make(**{"member": "c-1", "version": "3.6.16", **make}), "etcd", "")
+    command: list[str] = found["spec"]["containers"][0]["command"]
+    return command
+
+
+# --- manifests ----------------------------------------------------------------------------------
+
+
+def test_only_the_first_pod_of_the_seed_may_form_a_cluster() -> None:
+    assert "--initial-cluster-state=new" in flags(cluster(), boot="new")
+    for boot in ("join", "member"):
+        assert "--initial-cluster-state=existing" in flags(cluster(), boot=boot)
+
+
+def test_only_who_joins_knows_the_others() -> None:
+    both = "--initial-cluster=c-1=http://c-1.c.ns.svc:2380,c-2=http://c-2.c.ns.svc:2380"
+    assert both in flags(cluster(), boot="join", beside=["c-1", "c-2"])
+    assert "--initial-cluster=c-1=http://c-1.c.ns.svc:2380" in flags(cluster())
+
+
+def test_flags_are_those_of_the_version() -> None:
+    assert not any("experimental" in flag for flag in flags(cluster(), version="3.7.3"))
+    assert "--peer-skip-client-san-verification" in flags(cluster(), version="3.6.16")
+    old = flags(cluster(), version="3.5.35")
+    assert "--experimental-peer-skip-client-san-verification" in old
+
+
+def test_options_are_given_only_if_they_are_set() -> None:
+    assert not any("quota" in flag or "compaction" in flag for flag in flags(cluster()))
+    given = flags(cluster(options={"quotaBackendBytes": 2**30, "autoCompactionRetention": "1h"}))
+    assert {"--quota-backend-bytes=1073741824", "--auto-compaction-retention=1h"} < {*given}
+
+
+def test_with_tls_all_urls_are_https_and_both_sides_show_certificates() -> None:
+    given = flags(cluster(tls={"peerSecret": "p", "clientSecret": "c"}))
+
+    assert not any("=http:" in flag for flag in given if "metrics" not in flag)
+    assert {"--client-cert-auth", "--peer-client-cert-auth"} < {*given}
+
+
+def test_what_is_rolled_out_is_all_but_the_version_and_how_a_pod_boots() -> None:
+    same = manifests.template(cluster(), "etcd", "a")
+    assert manifests.template(cluster(version="3.7.3", size=5), "etcd", "a") == same
+    assert manifests.template(cluster(), "etcd", "b") != same
+    assert manifests.template(cluster(pod={"labels": {"a": "b"}}), "etcd", "a") != same
+
+
+def test_a_cluster_of_the_same_name_never_meets_old_data() -> None:
+    name = manifests.volume_name(cluster(), "c-12")
+
+    assert name == "data-c-12-abcde"
+    assert manifests.member_of(name) == "c-12"
+
+
+@pytest.mark.parametrize(("size", "voters", "least"), [(3, 3, 2), (5, 3, 3), (3, 5, 3), (1, 0, 1)])
+def test_the_budget_keeps_a_quorum_of_what_is_there_and_of_what_is_to_come(
+    size: int, voters: int, least: int
+) -> None:
+    budget = list(manifests.always(cluster(size=size), voters))[-1]
+
+    assert budget["spec"]["minAvailable"] == least
+
+
+# --- what is read of a Pod ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("restarts", "reason", "stuck"),
+    [(3, "CrashLoopBackOff", True), (2, "CrashLoopBackOff", False), (9, "ErrImagePull", False)],
+)
+def test_a_pod_is_stuck_only_in_a_crash_loop(restarts: int, reason: str, stuck: bool) -> None:
+    container = {"restartCount": restarts, "state": {"waiting": {"reason": reason}}}
+    status = {"podIP": "10.0.0.1", "containerStatuses": [container]}
+    metadata = {"name": "c-1", "uid": "1", "resourceVersion": "1"}
+    thing = msgspec.convert({"metadata": metadata, "status": status}, clusters.PodObject)
+
+    assert bool(clusters.pod(thing).stuck) == stuck
+
+
+# --- desired: what is there, and one step -------------------------------------------------------
+
+
+def planned(step: Step, **there: Any) -> list[str]:
+    """Return the Pods and volumes that are wanted with a step; c-1 is there, and its volume."""
+    children: list[Any] = [
+        SimpleNamespace(kind=VOLUME, key=("ns", "data-c-1-abcde"), uid="v1", deleting=False),
+        SimpleNamespace(kind=POD, key=("ns", "c-1"), uid="p1", deleting=False),
+    ]
+    entries = [Entry(name="c-1", version="3.6.16"), Entry(name="c-2", version="3.6.16")]
+    seen = Seen("c", Wanted(3, "3.6.16"), Status(members=entries))
+    if volume := there.get("volume"):
+        children.append(
+            SimpleNamespace(kind=VOLUME, key=("ns", "data-c-2-abcde"), uid=volume, deleting=False)
+        )
+    context = kr.Context(
+        Settings(), outcome=Look(seen, step, "etcd"), children=children, now=0.0
+    )  # fmt: skip
+    found = clusters.desired(cluster(), context)
+    return [
+        one["metadata"]["name"] for one in found
+        if one["kind"] in ("Pod", "PersistentVolumeClaim")
+    ]  # fmt: skip
+
+
+def test_what_is_there_stays() -> None:
+    assert planned(Step(Do.WAIT)) == ["data-c-1-abcde", "c-1"]
+
+
+def test_a_pod_is_made_only_on_the_volume_that_was_seen() -> None:
+    step = Step(Do.CREATE_POD, "c-2", uid="v2")
+    assert planned(step, volume="v2")[-1] == "c-2"
+    assert "c-2" not in planned(step, volume="another")
+    assert "c-2" not in planned(step)
+
+
+def test_only_the_very_object_that_was_seen_is_deleted() -> None:
+    assert planned(Step(Do.DELETE_POD, "c-1", uid="p1")) == ["data-c-1-abcde"]
+    assert "c-1" in planned(Step(Do.DELETE_POD, "c-1", uid="p0"))
+    assert planned(Step(Do.DELETE_VOLUME, "c-1", uid="v1")) == ["c-1"]
+    assert "data-c-1-abcde" in planned(Step(Do.DELETE_VOLUME, "c-1", uid="v0"))
+
+
+# --- how it fares -------------------------------------------------------------------------------
+
+
+def told(seen: Seen, step: Step | None = None) -> kr.Status:
+    one: Any = SimpleNamespace(key=("ns", "c"), view=cluster(size=seen.wanted.size).spec)
+    look = Look(seen, step or Step(Do.NOTHING))
+    return clusters.status(kr.Observed(None, object=one, outcome=look))
+
+
+def test_all_healthy_members_are_ready_and_available() -> None:
+    found = told(healthy(3))
+
+    assert (found.ready, found.reason) == (True, "Healthy")
+    assert [one.status for one in found.conditions] == [True, True]
+
+
+@pytest.mark.parametrize(("answering", "reason"), [(1, "QuorumLost"), (0, "Unreachable")])
+def test_without_a_quorum_it_is_not_available(answering: int, reason: str) -> None:
+    seen = replace(silent(healthy(3), *range(1, 4 - answering)), members=None)
+    found = told(seen, Step(Do.WAIT, why="nobody knows"))
+
+    assert (found.ready, found.reason) == (False, reason)
+    assert [one.status for one in found.conditions] == [False, None]
+
+
+def test_with_a_quorum_it_is_available_and_not_ready() -> None:
+    found = told(silent(healthy(3), 3), Step(Do.WAIT, why="c-3 is not healthy yet"))
+
+    assert (found.ready, found.reason, found.message) == (
+        False, "Progressing", "c-3 is not healthy yet."
+    )  # fmt: skip
+    assert found.conditions[0].status is True
+
+
+def test_alarms_are_told_by_the_names_of_members() -> None:
+    found = told(alarmed(healthy(3), 2, "NOSPACE"), Step(Do.REFUSE, why="the data fills it"))
+
+    assert found.conditions[1].message == "Alarms: NOSPACE of c-2."
+
+
+def test_a_version_that_cannot_follow_is_told() -> None:
+    seen = healthy(3, version="3.5.20")
+    found = told(replace(seen, wanted=replace(seen.wanted, version="3.6.16")))
+
+    assert (found.ready, found.reason) == (False, "VersionRefused")
+
+
+def test_a_paused_cluster_is_not_even_looked_at() -> None:
+    context = kr.Context(Settings(), stored={}, children=[])
+
+    with pytest.raises(kr.Wait, match="paused"):
+        clusters.advance(cluster(paused=True), context).send(None)
+
+
+def test_a_pod_that_outlasts_its_end_is_on_a_lost_node() -> None:
+    now, view = 1000.0, Pod("", "3.6.16")
+    child: Any = SimpleNamespace(view=view, uid="p", deleting=True, deadline=now - 10)
+    eye = clusters.Eye(cluster(), kr.Context(Settings(), now=now))
+    assert not eye._pod(child).stuck
+    child.deadline = now - 100
+    assert eye._pod(child).stuck == "its node is lost"

@@ -1,9 +1,8 @@
 {{/* What is particular to this operator. */}}
 
-{{/* The flags that the operator adds to the runtime's, such as
-- --greeting={{ .Values.greeting }}
-of a value in values.own.yaml. Those of images are generated. */}}
+{{/* The flags that the operator adds to the runtime's. */}}
 {{- define "etcd-operator.arguments" -}}
+- {{ printf "--etcd-repository=%s" .Values.etcd.repository | toJson }}
 {{- end }}
 
 {{/* The volumes that the operator itself reads, and where. */}}

@@ -14,9 +14,7 @@ Manifest = dict[str, Any]
 _GENERATION: Schema = {"type": "integer", "format": "int64"}
 
 #: A column with a part of a condition.
-_OF_CONDITION = re.compile(
-    r'\.status\.conditions\[\?\(@\.type=="\w+"\)\]\.(status|reason|message)'
-)
+_OF_CONDITION = re.compile(r'\.status\.conditions\[\?\(@\.type=="\w+"\)\]\.(status|reason|message)')
 #: metav1.Condition, with its limits.
 _CONDITION: Schema = {
     "type": "object",

@@ -1,0 +1,446 @@
+"""The next step, rule by rule."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from etcd_operator.client import Alarm, Listed, Voice
+from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide, quorum
+from etcd_operator.kinds import Entry, Status
+
+OLD, NEW = "3.6.16", "3.6.17"
+
+
+def voice(number: int, leader: int = 1, **more: Any) -> Voice:
+    version = more.pop("version", OLD)
+    return Voice(f"a{number}", "c1", version, f"a{leader}" if leader else "", **more)
+
+
+def healthy(count: int = 3, size: int | None = None, version: str = OLD) -> Seen:
+    """Return a cluster of healthy voters, of which the first one leads."""
+    names = [f"c-{n}" for n in range(1, count + 1)]
+    entries = [
+        Entry(name=one, version=version, template="t", volume=f"v{n}", id=f"a{n}", proved=True)
+        for n, one in enumerate(names, 1)
+    ]
+    return Seen(
+        "c",
+        Wanted(size or count, version, "t"),
+        Status(cluster_id="c1", last_member=count, members=entries),
+        {one: Pod(f"p-{one}", version, "t", "member", "a", ready=True) for one in names},
+        {one: f"v{n}" for n, one in enumerate(names, 1)},
+        tuple(Listed(f"a{n}", one) for n, one in enumerate(names, 1)),
+        {one: voice(n, version=version) for n, one in enumerate(names, 1)},
+        now=1000.0,
+    )
+
+
+def wanting(s: Seen, **changes: Any) -> Seen:
+    return replace(s, wanted=replace(s.wanted, **changes))
+
+
+def latching(s: Seen, **changes: Any) -> Seen:
+    return replace(s, latched=structs.replace(s.latched, **changes))
+
+
+def entry(s: Seen, number: int, **changes: Any) -> Seen:
+    members = [
+        structs.replace(one, **changes) if one.name == f"c-{number}" else one
+        for one in s.latched.members
+    ]
+    return latching(s, members=members)
+
+
+def pod(s: Seen, number: int, **changes: Any) -> Seen:
+    name = f"c-{number}"
+    return replace(s, pods={**s.pods, name: replace(s.pods[name], **changes)})
+
+
+def silent(s: Seen, *numbers: int, keep_pods: bool = True) -> Seen:
+    """Have members not answer, with or without Pods."""
+    gone = {f"c-{n}" for n in numbers}
+    pods = {
+        name: replace(one, ready=name not in gone)
+        for name, one in s.pods.items()
+        if keep_pods or name not in gone
+    }
+    return replace(
+        s, pods=pods, voices={name: one for name, one in s.voices.items() if name not in gone}
+    )
+
+
+def alone(s: Seen, number: int) -> Seen:
+    """Have a member's volume lost."""
+    return replace(s, volumes={k: v for k, v in s.volumes.items() if k != f"c-{number}"})
+
+
+def learner(s: Seen, number: int, started: bool = False) -> Seen:
+    """Make a member a learner that does not answer yet."""
+    name = f"c-{number}"
+    members = tuple(
+        replace(one, learner=True, started=started) if one.name == name else one
+        for one in s.members or ()
+    )
+    return entry(silent(replace(s, members=members), number), number, proved=False)
+
+
+def unlisted(s: Seen, number: int, **changes: Any) -> Seen:
+    """Make a member one that was only named."""
+    name = f"c-{number}"
+    members = tuple(one for one in s.members or () if one.name != name)
+    s = replace(silent(s, number, keep_pods=False), members=members)
+    return entry(alone(s, number), number, **{"id": "", "volume": "", "proved": False, **changes})
+
+
+def alarmed(s: Seen, number: int, kind: str) -> Seen:
+    return replace(s, alarms=(Alarm(f"a{number}", kind),))
+
+
+def member(step: Step, number: int) -> Entry:
+    assert step.do is Do.LATCH, step
+    assert step.latched is not None
+    return next(one for one in step.latched.members if one.name == f"c-{number}")
+
+
+# --- forming a cluster --------------------------------------------------------------------------
+
+
+def test_one_seed_forms_the_cluster_alone_and_is_remembered_first() -> None:
+    s = Seen("c", Wanted(3, OLD, "t"), Status())
+    named = member(decide(s), 1)
+    assert (named.version, named.volume) == (OLD, "")
+    s = latching(s, members=[named], last_member=1)
+    assert decide(s).do is Do.CREATE_VOLUME
+    s = replace(s, volumes={"c-1": "v1"})
+    s = latching(s, members=[member(decide(s), 1)])
+    step = decide(s)
+    assert (step.do, step.boot, step.uid, step.beside) == (Do.CREATE_POD, "new", "v1", ("c-1",))
+    s = replace(s, pods={"c-1": Pod("p", OLD, "t", "new", "a")})
+    assert decide(s).do is Do.WAIT
+    step = decide(replace(s, voices={"c-1": voice(1)}))
+    assert (member(step, 1).id, step.latched and step.latched.cluster_id) == ("a1", "c1")
+
+
+def test_a_seed_is_never_formed_again_once_a_cluster_is_known() -> None:
+    s = replace(silent(healthy(1), 1, keep_pods=False), members=None)
+
+    assert (decide(s).do, decide(s).boot) == (Do.CREATE_POD, "member")
+    assert decide(alone(s, 1)).do is Do.WAIT, "without its volume, nothing takes its place"
+
+
+def test_the_pod_that_formed_the_cluster_is_replaced_by_one_that_cannot() -> None:
+    assert decide(pod(healthy(1), 1, boot="new")).do is Do.DELETE_POD
+
+
+# --- joining ------------------------------------------------------------------------------------
+
+
+def test_a_new_member_is_named_then_has_a_volume_then_is_added_as_a_learner() -> None:
+    s = healthy(2, size=3)
+    named = decide(s)
+    assert member(named, 3).version == OLD
+    s = unlisted(healthy(3), 3)
+    assert (decide(s).do, decide(s).member) == (Do.CREATE_VOLUME, "c-3")
+    s = replace(s, volumes={**s.volumes, "c-3": "v3"})
+    assert member(decide(s), 3).volume == "v3"
+    s = entry(s, 3, volume="v3")
+    assert (decide(s).do, decide(s).member) == (Do.ADD, "c-3")
+
+
+def test_a_learner_boots_beside_the_members_that_are_there_and_is_then_promoted() -> None:
+    s = learner(healthy(3), 3)
+    without = silent(s, 3, keep_pods=False)
+    step = decide(without)
+    assert (step.do, step.boot, step.beside) == (Do.CREATE_POD, "join", ("c-1", "c-2", "c-3"))
+    assert decide(s).do is Do.WAIT
+    step = decide(replace(s, voices={**s.voices, "c-3": voice(3, learner=True)}))
+    assert (step.do, step.body) == (Do.PROMOTE, {"ID": "a3"})
+
+
+@pytest.mark.parametrize("sick", [1, 2])
+def test_nobody_is_added_while_a_member_is_not_healthy(sick: int) -> None:
+    s = replace(unlisted(healthy(3), 3), volumes={"c-1": "v1", "c-2": "v2", "c-3": "v3"})
+
+    assert decide(silent(entry(s, 3, volume="v3"), sick)).do is Do.WAIT
+
+
+def test_nobody_is_added_beside_another_learner() -> None:
+    s = unlisted(learner(healthy(4), 3), 4, volume="v4")
+    s = replace(s, volumes={**s.volumes, "c-4": "v4"})
+
+    assert decide(s).do is not Do.ADD
+
+
+def test_a_downgrade_is_cancelled_before_somebody_joins() -> None:
+    s = replace(unlisted(healthy(3), 3), volumes={"c-1": "v1", "c-2": "v2", "c-3": "v3"})
+    s = entry(s, 3, volume="v3")
+    voices = {name: replace(one, downgrade="3.5") for name, one in s.voices.items()}
+
+    assert decide(replace(s, voices=voices)).body == {"action": "CANCEL"}
+
+
+def test_a_joiner_boots_without_the_list_once_three_are_there() -> None:
+    assert decide(pod(healthy(3), 2, boot="join")).do is Do.DELETE_POD
+    two = pod(healthy(2, size=3), 2, boot="join")
+    assert decide(two).do is Do.LATCH, "two cannot do without each other: the third comes first"
+
+
+def test_three_learners_that_never_start_are_enough_for_a_while() -> None:
+    s = pod(learner(healthy(3), 3, started=False), 3, stuck="crashes")
+    step = decide(latching(s, failed_joins=2))
+    assert member(step, 3).leaving == "crashes"
+    assert step.latched is not None
+    assert step.latched.failed_joins == 3
+    s = latching(healthy(2, size=3), failed_joins=3, failed_at=990.0)
+    assert decide(s).do is Do.REFUSE
+    assert decide(replace(s, now=2000.0)).do is Do.LATCH
+
+
+# --- leaving ------------------------------------------------------------------------------------
+
+
+def test_the_newest_member_that_does_not_lead_goes_first() -> None:
+    s = healthy(12, size=11)
+    assert member(decide(s), 12).leaving
+    leading = replace(s, voices={name: replace(one, leader="ac") for name, one in s.voices.items()})
+    leading = replace(leading, voices={**leading.voices, "c-12": voice(12, leader=12)})
+    assert member(decide(leading), 11).leaving
+
+
+def test_a_member_leaves_the_cluster_then_its_pod_goes_then_its_volume() -> None:
+    s = entry(healthy(3, size=2), 3, leaving="why")
+    assert (decide(s).do, decide(s).body) == (Do.REMOVE, {"ID": "a3"})
+    s = replace(s, members=(s.members or ())[:2])
+    assert (decide(s).do, decide(s).uid) == (Do.DELETE_POD, "p-c-3")
+    s = silent(s, 3, keep_pods=False)
+    assert (decide(s).do, decide(s).uid) == (Do.DELETE_VOLUME, "v3")
+    step = decide(alone(s, 3))
+    assert step.latched is not None
+    assert [one.name for one in step.latched.members] == ["c-1", "c-2"]
+    assert step.latched.last_member == 3, "its name never comes back"
+
+
+def test_a_leader_moves_before_it_leaves() -> None:
+    step = decide(entry(healthy(3, size=2), 1, leaving="why"))
+
+    assert (step.do, step.ask) == (Do.MOVE_LEADER, "c-1")
+
+
+@pytest.mark.parametrize(("count", "sick"), [(3, [2]), (2, [2]), (5, [2, 3]), (1, [])])
+def test_no_voter_leaves_if_the_others_would_be_no_quorum(count: int, sick: list[int]) -> None:
+    s = silent(entry(healthy(count), 1, leaving="why"), *sick)
+
+    assert decide(s).do is Do.WAIT
+
+
+def test_whom_somebody_removed_never_comes_back() -> None:
+    s = healthy(3)
+
+    assert member(decide(replace(s, members=(s.members or ())[:2])), 3).leaving
+
+
+def test_a_pod_that_hangs_on_a_lost_node_stops_nobody() -> None:
+    s = entry(pod(healthy(3), 3, deleting=True), 3, leaving="its node is lost")
+    s = replace(silent(s, 3), members=(s.members or ())[:2])
+
+    assert decide(s).do is Do.LATCH
+    assert member(decide(s), 4).name == "c-4"
+
+
+# --- members that are dead ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda s: alone(silent(s, 3), 3),
+        lambda s: pod(silent(s, 3), 3, stuck="its node is lost"),
+        lambda s: alarmed(s, 3, "CORRUPT"),
+    ],
+    ids=["volume gone", "stuck", "corrupt"],
+)
+@pytest.mark.parametrize("others", ["well", "sick"])
+def test_a_dead_voter_is_replaced_only_if_the_others_work(broken: Any, others: str) -> None:
+    s = broken(healthy(3))
+    if others == "well":
+        assert member(decide(s), 3).leaving
+    else:
+        assert decide(silent(s, 2)).do is Do.WAIT
+
+
+def test_the_only_member_is_not_given_up() -> None:
+    s = pod(silent(healthy(1), 1), 1, stuck="crashes")
+
+    assert decide(s).do is Do.REFUSE
+
+
+def test_a_crash_loop_says_nothing_of_the_data_of_a_member_that_was_just_changed() -> None:
+    s = entry(pod(silent(healthy(3), 3), 3, stuck="crashes"), 3, proved=False)
+
+    assert decide(s).do is Do.WAIT
+
+
+def test_without_a_quorum_pods_come_back_and_nothing_is_deleted() -> None:
+    s = replace(silent(healthy(3, size=1), 1, 2), members=None)
+    assert decide(s).do is Do.WAIT
+    step = decide(replace(silent(s, 2, keep_pods=False), members=None))
+    assert (step.do, step.boot) == (Do.CREATE_POD, "member")
+    assert decide(alone(s, 2)).do is Do.WAIT
+
+
+def test_a_pod_that_has_ended_is_made_anew() -> None:
+    step = decide(pod(silent(healthy(3), 2), 2, ended=True))
+
+    assert (step.do, step.member) == (Do.DELETE_POD, "c-2")
+
+
+def test_a_sick_member_goes_first_if_there_are_too_many() -> None:
+    assert member(decide(silent(healthy(3, size=2), 2)), 2).leaving
+
+
+def test_a_foreign_member_is_left_alone() -> None:
+    s = healthy(3)
+    s = replace(s, members=(*(s.members or ()), Listed("f", "")))
+
+    assert decide(s).do is Do.REFUSE
+
+
+# --- space --------------------------------------------------------------------------------------
+
+
+def full(s: Seen, size: int) -> Seen:
+    voices = {name: replace(one, size=size, quota=100) for name, one in s.voices.items()}
+    return alarmed(replace(s, voices=voices), 2, "NOSPACE")
+
+
+def test_without_space_followers_are_defragmented_first_and_then_the_alarm_goes() -> None:
+    s, order = full(healthy(3), 99), []
+    while (step := decide(s)).do is Do.DEFRAGMENT:
+        order.append(step.member)
+        assert step.latched is not None
+        s = replace(s, latched=step.latched)
+    assert order == ["c-2", "c-3", "c-1"]
+    assert step.do is Do.REFUSE, "the data itself is too large"
+    step = decide(full(s, 50))
+    assert step.body == {"action": "DEACTIVATE", "alarm": "NOSPACE", "memberID": "a2"}
+
+
+def test_the_alarm_of_a_member_that_has_left_is_disarmed() -> None:
+    assert decide(alarmed(healthy(3), 9, "CORRUPT")).body["memberID"] == "a9"
+
+
+# --- versions -----------------------------------------------------------------------------------
+
+
+def rolled(s: Seen, wanted: str) -> list[str]:
+    """Carry out all steps of a roll; return which members changed, and the leaders that moved."""
+    s, order = wanting(s, version=wanted), []
+    for _ in range(60):
+        step = decide(s)
+        match step.do:
+            case Do.LATCH:
+                assert step.latched is not None
+                s = replace(s, latched=step.latched)
+            case Do.DELETE_POD:
+                version = next(e.version for e in s.latched.members if e.name == step.member)
+                s = pod(s, int(step.member[2:]), version=version)
+                said = replace(s.voices[step.member], version=version)
+                s = replace(s, voices={**s.voices, step.member: said})
+                order.append(step.member)
+            case Do.MOVE_LEADER:
+                led = {n: replace(v, leader=step.body["targetID"]) for n, v in s.voices.items()}
+                s = replace(s, voices=led)
+                order.append(f"not {step.member}")
+            case Do.DOWNGRADE:
+                target = step.body.get("version", "")
+                storage = f"{target}.0" if target else "3.6.0"
+                told = {
+                    n: replace(v, downgrade=target, storage=storage) for n, v in s.voices.items()
+                }
+                s = replace(s, voices=told)
+                order.append(step.body["action"])
+            case _:
+                return order
+    raise AssertionError(order)
+
+
+def test_followers_are_upgraded_first_and_the_leader_moves_before_its_turn() -> None:
+    assert rolled(healthy(3), NEW) == ["c-2", "c-3", "not c-1", "c-1"]
+
+
+def test_before_3_7_each_member_takes_a_snapshot() -> None:
+    order = rolled(healthy(3), "3.7.3")
+
+    assert order == ["ENABLE", "CANCEL", "c-2", "c-3", "not c-1", "c-1"]
+
+
+def test_a_downgrade_is_announced_first() -> None:
+    order = rolled(healthy(3, version="3.7.3"), "3.6.16")
+
+    assert order == ["ENABLE", "c-2", "c-3", "not c-1", "c-1"]
+
+
+def test_a_downgrade_waits_until_each_storage_is_the_older_one() -> None:
+    s = wanting(healthy(3, version="3.7.3"), version="3.6.16")
+    said = {n: replace(v, downgrade="3.6", storage="3.7.0") for n, v in s.voices.items()}
+
+    assert decide(replace(s, voices=said)).do is Do.WAIT
+
+
+def test_a_change_waits_until_all_are_healthy() -> None:
+    assert decide(wanting(silent(healthy(3), 2), version=NEW)).do is Do.WAIT
+
+
+def test_a_version_that_never_ran_is_taken_back_and_nobody_else_is_touched() -> None:
+    s = wanting(healthy(3), version="3.6.99")
+    s = replace(s, latched=decide(s).latched or s.latched)
+    s = silent(pod(s, 2, version="3.6.99"), 2)
+    assert decide(s).do is Do.WAIT
+    assert member(decide(wanting(s, version=OLD)), 2).version == OLD
+
+
+def test_a_member_that_ran_as_it_is_does_not_change_because_it_is_sick() -> None:
+    assert decide(wanting(silent(healthy(3), 2), version=NEW)).do is Do.WAIT
+
+
+@pytest.mark.parametrize(
+    ("running", "wanted", "complaint"),
+    [
+        ("3.5.26", "3.7.3", "more than one minor version above"),
+        ("3.7.3", "3.5.26", "more than one minor version below"),
+        ("3.5.25", "3.6.16", "3.6 follows only on 3.5.26"),
+        ("3.6.10", "3.7.3", "3.7 follows only on 3.6.11"),
+        ("3.5.26", "3.5.2", "is not served"),
+        ("3.5.26", "3.6.16", ""),
+        ("3.6.16", "3.5.26", ""),
+    ],
+)
+def test_a_version_that_cannot_follow_is_refused_in_words_and_all_else_goes_on(
+    running: str, wanted: str, complaint: str
+) -> None:
+    s = wanting(healthy(3, version=running), version=wanted)
+    assert complaint in s.refusal
+    assert bool(s.refusal) == bool(complaint)
+    if complaint:
+        assert decide(s).do is Do.NOTHING
+        assert member(decide(wanting(s, size=4)), 4).version == running
+
+
+def test_a_new_template_is_rolled_out_as_a_version_is() -> None:
+    assert member(decide(wanting(healthy(3), template="new")), 2).template == "new"
+
+
+def test_a_pod_that_was_lost_in_the_middle_of_a_roll_has_the_new_template_already() -> None:
+    s = wanting(healthy(3), template="new")
+    step = decide(pod(s, 3, template="new"))
+
+    assert step.do is Do.LATCH
+
+
+def test_nothing_is_done_when_all_is_well() -> None:
+    for count in (1, 2, 3, 5, 7):
+        assert decide(healthy(count)).do is Do.NOTHING
+        assert healthy(count).available
+    assert [quorum(n) for n in (1, 2, 3, 4, 5)] == [1, 2, 2, 3, 3]

@@ -1,0 +1,51 @@
+"""What the check of a history finds, and that it finds nothing in a right one."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.faults.history import Operation, Write, wrong
+
+HISTORY: list[Write] = [(2, "k", "a"), (3, "k", "b"), (4, "j", "c")]
+
+
+def right() -> list[Operation]:
+    return [
+        Operation("k", "a", 0, 1, 2),
+        Operation("k", "b", 2, 3, 3),
+        Operation("k", None, 4, 5, 3, (3, "b")),
+        Operation("j", "c", 6),  # nobody knows what has become of it
+        Operation("k", "never", 6),
+    ]
+
+
+def test_a_right_history_is_right() -> None:
+    assert wrong(right(), HISTORY) == []
+
+
+def stale(operations: list[Operation], _: list[Write]) -> None:
+    operations[2].seen = (2, "a")
+
+
+def backward(operations: list[Operation], _: list[Write]) -> None:
+    operations[2].revision, operations[2].seen = 2, (2, "a")
+
+
+def lost(_: list[Operation], history: list[Write]) -> None:
+    del history[1]
+
+
+def ghost(_: list[Operation], history: list[Write]) -> None:
+    history.append((5, "k", "ghost"))
+
+
+def twice(_: list[Operation], history: list[Write]) -> None:
+    history.append((5, "k", "b"))
+
+
+@pytest.mark.parametrize("harm", [stale, backward, lost, ghost, twice])
+def test_what_is_wrong_is_found(harm: Callable[[list[Operation], list[Write]], None]) -> None:
+    operations, history = right(), list(HISTORY)
+    harm(operations, history)
+
+    assert wrong(operations, history)
