@@ -9,8 +9,7 @@ import base64
 import bisect
 import json
 import random
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,18 +41,19 @@ class Clients:
     operations: list[Operation] = field(default_factory=list)
     #: The longest time without an acknowledged write, in seconds.
     longest: float = 0.0
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
-    @asynccontextmanager
-    async def working(self) -> AsyncIterator["Clients"]:
-        tasks = [asyncio.create_task(self._work(n)) for n in range(3)]
-        try:
-            yield self
-            for task in tasks:
-                assert not task.done(), task.exception()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(self._work(n)) for n in range(3)]
+
+    async def stop(self) -> None:
+        """End; raise what ended one of the clients before, which is a fault of this test."""
+        for task in self._tasks:
+            if task.done():
+                task.result()
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
 
     @property
     def acknowledged(self) -> int:

@@ -1,0 +1,104 @@
+"""An EtcdCluster on a real control plane, with a real process of etcd for each of its Pods."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kopf_kit.rig import tools
+from kopf_kit.testing.cluster import Raw
+from kopf_kit.testing.kubelet import Trouble
+from kopf_kit.testing.world import World
+
+from tests.faults.history import Clients, wrong
+from tests.faults.nodes import NAME, Container, Nodes
+
+
+class Cluster:
+    """The EtcdCluster of a test, its nodes and its clients."""
+
+    def __init__(self, here: World, nodes: Nodes) -> None:
+        self.here, self.nodes = here, nodes
+        self.clients = Clients(nodes.session, self._choose)
+        self._turn = 0
+
+    def ready(self) -> list[str]:
+        """Return the members behind the Service."""
+        return [
+            one.name for one in self.nodes.containers.values()
+            if one.runs and not one.lost and not one.ending
+            and one.status and one.status["containerStatuses"][0]["ready"]
+        ]  # fmt: skip
+
+    def url(self, member: str) -> str:
+        return f"http://{self.nodes.address(member)}:2379"
+
+    def _choose(self) -> str | None:
+        self._turn += 1
+        names = self.ready()
+        return self.url(names[self._turn % len(names)]) if names else None
+
+    async def create(self, size: int, **spec: Any) -> None:
+        body = self.here.subject.manifest(str(size), NAME)
+        body["spec"] |= spec
+        await self.here.cluster.ask("POST", self.here.objects, body)
+
+    async def edit(self, **spec: Any) -> None:
+        await self.here.cluster.patch(self.here.object(NAME), {"spec": spec})
+
+    async def status(self) -> Raw:
+        found = await self.here.cluster.ask("GET", self.here.object(NAME))
+        return {"conditions": [], **found.get("status", {}), "of": found["metadata"]["generation"]}
+
+    async def condition(self, type_: str) -> Raw:
+        told: list[Raw] = (await self.status())["conditions"]
+        return next((one for one in told if one["type"] == type_), {})
+
+    async def until(self, type_: str, status: str, reason: str, patience: float = 90) -> Raw:
+        """Wait until a condition says so."""
+        async with self.here.within(patience, f"{type_} {status} {reason}"):
+            while True:
+                told = await self.condition(type_)
+                if (told.get("status"), told.get("reason")) == (status, reason):
+                    return told
+                await asyncio.sleep(0.2)
+
+    async def settles(self, size: int, patience: float = 90) -> Raw:
+        """Wait until so many members are healthy; return the status."""
+        async with self.here.within(patience, f"{size} members"):
+            while True:
+                status = await self.status()
+                told = {one["type"]: one for one in status["conditions"]}.get("Ready", {})
+                if (
+                    (told.get("status"), told.get("observedGeneration")) == ("True", status["of"])
+                    and status["ready"] == size == len(self.ready())
+                ):  # fmt: skip
+                    return status
+                await asyncio.sleep(0.2)
+
+    async def is_right(self) -> None:
+        """End the clients; check what they have seen, and that all members have the same."""
+        await self.clients.stop()
+        histories = [await self.clients.history(self.url(member)) for member in self.ready()]
+        assert all(one == histories[0] for one in histories)
+        assert wrong(self.clients.operations, histories[0]) == []
+
+    def container(self, member: str) -> Container:
+        return self.nodes.running(member)
+
+    async def claim(self, member: str) -> Raw:
+        """Return the claim of a member's volume."""
+        claims = await self.here.cluster.items(self.nodes.path("persistentvolumeclaims"))
+        return next(one for one in claims if one["metadata"]["name"].startswith(f"data-{member}-"))
+
+
+@pytest.fixture
+async def cluster(here: World, tmp_path: Path) -> AsyncIterator[Cluster]:
+    here.kubelet.arm(Trouble.LOST)  # the suite's own: `Nodes` takes its place
+    [etcd] = tools.built("etcd")
+    async with Nodes(here.cluster, here.namespace, tmp_path, {"3.7": etcd}).working() as nodes:
+        one = Cluster(here, nodes)
+        one.clients.start()
+        yield one
+        await one.clients.stop()

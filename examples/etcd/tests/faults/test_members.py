@@ -1,0 +1,122 @@
+"""What becomes of an EtcdCluster when its members, their data or their nodes are lost."""
+
+import asyncio
+import shutil
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from kopf_kit.testing.world import World
+
+from tests.faults.conftest import Cluster
+from tests.faults.test_operator import SUBJECTS
+
+__all__ = ["SUBJECTS"]
+pytestmark = pytest.mark.long
+
+Harm = Callable[[Cluster, list[str]], Awaitable[None]]
+
+
+async def _folder(cluster: Cluster, member: str) -> Path:
+    return cluster.nodes.data(await cluster.claim(member)) / "data"
+
+
+async def pod_gone(cluster: Cluster, members: list[str]) -> None:
+    await cluster.here.cluster.remove(cluster.nodes.path("pods", members[0]))
+
+
+async def two_pods_gone(cluster: Cluster, members: list[str]) -> None:
+    for member in members[:2]:
+        await cluster.here.cluster.remove(cluster.nodes.path("pods", member))
+
+
+async def all_killed(cluster: Cluster, members: list[str]) -> None:
+    for member in members:
+        cluster.container(member).send(signal.SIGKILL)
+
+
+async def volume_gone(cluster: Cluster, members: list[str]) -> None:
+    name = (await cluster.claim(members[0]))["metadata"]["name"]
+    await cluster.here.cluster.remove(cluster.nodes.path("persistentvolumeclaims", name))
+    await pod_gone(cluster, members)
+
+
+async def disk_emptied(cluster: Cluster, members: list[str]) -> None:
+    shutil.rmtree(await _folder(cluster, members[0]))
+    cluster.container(members[0]).send(signal.SIGKILL)
+
+
+async def disk_corrupted(cluster: Cluster, members: list[str]) -> None:
+    cluster.container(members[0]).send(signal.SIGKILL)
+    for file in (await _folder(cluster, members[0])).glob("member/*/*"):
+        if file.is_file():
+            file.write_bytes(b"?" * 4096)
+
+
+async def node_lost(cluster: Cluster, members: list[str]) -> None:
+    one = cluster.container(members[0])
+    one.lost = True
+    one.send(signal.SIGSTOP)
+    await pod_gone(cluster, members)  # as Kubernetes does after `nodeLostAfter`
+
+
+@pytest.mark.parametrize(
+    ("harm", "stays"),
+    [
+        (pod_gone, True), (two_pods_gone, True), (all_killed, True),
+        (volume_gone, False), (disk_emptied, False), (disk_corrupted, False), (node_lost, False),
+    ],
+)  # fmt: skip
+async def test_it_is_whole_again_and_nothing_acknowledged_is_lost(
+    here: World, cluster: Cluster, harm: Harm, stays: bool
+) -> None:
+    await here.start()
+    await cluster.create(3)
+    before = await cluster.settles(3)
+    names = [one["name"] for one in before["members"]]
+
+    await harm(cluster, names)
+    async with here.within(30, "it takes effect"):
+        while len(cluster.ready()) == 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    after = await cluster.settles(3, patience=180)
+
+    assert after["clusterId"] == before["clusterId"]
+    assert ([one["name"] for one in after["members"]] == names) == stays
+    await cluster.is_right()
+
+
+async def test_without_a_quorum_nothing_is_deleted_and_the_status_says_so(
+    here: World, cluster: Cluster
+) -> None:
+    await here.start()
+    await cluster.create(3)
+    before, writes = await cluster.settles(3), len(here.writes)
+    for one in before["members"][:2]:
+        await disk_emptied(cluster, [one["name"]])
+
+    told = await cluster.until("Available", "False", "QuorumLost", patience=60)
+    await here.quiet(10)
+
+    assert told["message"] == "1 of 3 members answer."
+    assert [one for one in here.writes[writes:] if one.method == "DELETE"] == []
+    assert (await cluster.status())["members"] == before["members"]
+
+
+async def test_a_bad_version_stops_after_one_member_and_is_taken_back(
+    here: World, cluster: Cluster
+) -> None:
+    await here.start()
+    await cluster.create(3)
+    await cluster.settles(3)
+
+    await cluster.edit(version="3.7.99")
+    await cluster.until("Ready", "False", "Progressing")
+    await here.quiet(10)
+    assert len(cluster.ready()) == 2
+    await cluster.edit(version="3.7.3")
+
+    status = await cluster.settles(3)
+    assert {one["version"] for one in status["members"]} == {"3.7.3"}
+    await cluster.is_right()
