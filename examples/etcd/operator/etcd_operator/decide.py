@@ -293,8 +293,11 @@ def _note(s: Seen) -> Step | None:
 
 
 def _restart(s: Seen) -> Step | None:
-    """Start a member again whose Pod is gone, even without a quorum: that can only help."""
-    for one in s.staying:
+    """Start a member again whose Pod is gone, even without a quorum: that can only help.
+
+    Without one, it may even take a member that is leaving to have a quorum again.
+    """
+    for one in s.staying if s.members is not None else s.latched.members:
         pod = s.pods.get(one.name)
         if pod is not None and pod.ended and not pod.deleting:
             return _delete_pod(s, one, "it has ended")

@@ -290,6 +290,12 @@ def test_without_a_quorum_pods_come_back_and_nothing_is_deleted() -> None:
     assert decide(alone(s, 2)).do is Do.WAIT
 
 
+def test_without_a_quorum_even_a_member_that_leaves_comes_back() -> None:
+    s = entry(silent(healthy(2), 2, keep_pods=False), 2, leaving="it is not wanted any more")
+
+    assert decide(replace(s, members=None)).member == "c-2"
+
+
 def test_a_pod_that_has_ended_is_made_anew() -> None:
     step = decide(pod(silent(healthy(3), 2), 2, ended=True))
 

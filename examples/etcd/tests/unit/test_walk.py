@@ -1,0 +1,165 @@
+"""Random edits and losses on a model of etcd and Kubernetes: it ends as wanted, and loses nothing.
+
+In the model all is at once: Pods start, data is copied. What is tried is the order of the steps. It
+loses a member only while the others can do without it, as nobody else could make up for more.
+"""
+
+import random
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from etcd_operator.client import Listed, Voice
+from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide, quorum
+from etcd_operator.kinds import Status
+from etcd_operator.versions import minor
+
+VERSIONS = ("3.6.16", "3.6.17", "3.7.3", "3.7.4")
+
+
+@dataclass
+class World:
+    """A cluster, and what is there of it."""
+
+    wanted: Wanted = field(default_factory=lambda: Wanted(3, "3.6.16", "t1"))
+    latched: Status = field(default_factory=Status)
+    pods: dict[str, Pod] = field(default_factory=dict)
+    volumes: dict[str, str] = field(default_factory=dict)
+    #: The volumes that have a member's log.
+    logs: set[str] = field(default_factory=set)
+    members: dict[str, Listed] = field(default_factory=dict)
+    leader: str = ""
+    downgrade: str = ""
+    storage: str = "3.6.0"
+    count: int = 0
+    named: set[str] = field(default_factory=set)
+
+    def number(self) -> str:
+        self.count += 1
+        return f"{self.count:x}"
+
+    def runs(self, name: str) -> bool:
+        """Start a member, if that is possible, and return whether it runs."""
+        pod, volume = self.pods.get(name), self.volumes.get(name, "")
+        if pod is None or not volume or pod.version.endswith(".99"):
+            return False
+        if volume in self.logs:
+            return name in self.members
+        if pod.boot == "new" and not self.members:
+            self.members[name] = Listed(self.number(), name)
+        elif pod.boot != "join" or name not in self.members or self.members[name].started:
+            return False
+        self.members[name] = replace(self.members[name], started=True)
+        self.logs.add(volume)
+        return True
+
+    def voters(self) -> list[str]:
+        return [name for name, one in self.members.items() if not one.learner]
+
+    def look(self) -> Seen:
+        running = [name for name in self.pods if self.runs(name)]
+        able = [name for name in self.voters() if name in running]
+        quorate = bool(able) and len(able) >= quorum(len(self.voters()))
+        if self.leader not in able:
+            self.leader = able[0] if quorate else ""
+        lead = self.members[self.leader].id if quorate else ""
+        versions = {self.pods[name].version for name in running}
+        if self.downgrade and all(f"3.{minor(one)}" == self.downgrade for one in versions):
+            self.downgrade = ""
+        voices = {
+            name: Voice(
+                self.members[name].id, "c1", self.pods[name].version, lead,
+                learner=self.members[name].learner, storage=self.storage, downgrade=self.downgrade,
+            )
+            for name in running
+        }  # fmt: skip
+        pods = {
+            name: replace(
+                one, ready=name in able and quorate, stuck="" if name in running else "crashes"
+            )
+            for name, one in self.pods.items()
+        }
+        members = tuple(self.members.values()) if quorate else None
+        return Seen("c", self.wanted, self.latched, pods, self.volumes, members, voices)
+
+    def take(self, s: Seen, step: Step) -> None:
+        """Take a step; fail if it harms."""
+        name = step.member
+        if step.latched is not None:
+            self.latched = step.latched
+        match step.do:
+            case Do.CREATE_VOLUME:
+                assert name not in self.named, "a name came back"
+                self.named.add(name)
+                self.volumes[name] = f"v{self.number()}"
+            case Do.CREATE_POD:
+                assert step.boot != "new" or not self.members
+                version = next(e.version for e in self.latched.members if e.name == name)
+                self.pods[name] = Pod(f"p{self.number()}", version, s.wanted.template, step.boot)
+            case Do.DELETE_POD:
+                one = next(e for e in self.latched.members if e.name == name)
+                if name in self.voters() and s.healthy(one):
+                    assert s.healthy_beside(one) == len(self.voters()) - 1
+                del self.pods[name]
+            case Do.DELETE_VOLUME:
+                assert name not in self.members, "the data of a member"
+                del self.volumes[name]
+            case Do.ADD:
+                self.members[name] = Listed(self.number(), name, learner=True, started=False)
+            case Do.PROMOTE:
+                self.members[name] = replace(self.members[name], learner=False)
+            case Do.REMOVE:
+                del self.members[name]
+            case Do.MOVE_LEADER:
+                ids = {one.id: other for other, one in self.members.items()}
+                self.leader = ids[step.body["targetID"]]
+            case Do.DOWNGRADE:
+                self.downgrade = step.body.get("version", "")
+                self.storage = f"{self.downgrade}.0" if self.downgrade else "3.6.0"
+        assert sum(one.learner for one in self.members.values()) <= 1
+        data = [n for n in self.voters() if self.volumes.get(n) in self.logs]
+        assert not self.latched.cluster_id or len(data) >= quorum(len(self.voters()))
+
+    def disturb(self, dice: random.Random) -> None:
+        """Edit what is wanted, or lose something."""
+        spare = [
+            name for name in self.voters()
+            if sum(self.runs(other) for other in self.voters() if other != name)
+            >= quorum(len(self.voters()))
+        ]  # fmt: skip
+        match dice.randrange(5):
+            case 0:
+                self.wanted = replace(self.wanted, size=dice.randint(1, 7))
+            case 1:
+                self.wanted = replace(self.wanted, version=dice.choice(VERSIONS))
+            case 2:
+                self.wanted = replace(self.wanted, template=f"t{dice.randrange(3)}")
+            case 3 if self.pods:
+                del self.pods[dice.choice(sorted(self.pods))]
+            case 4 if spare and self.latched.cluster_id:
+                self.volumes.pop(dice.choice(spare), None)
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(20, 400))]
+)
+def test_any_walk_ends_as_wanted(seed: int) -> None:
+    world, dice = World(), random.Random(seed)  # noqa: S311
+    for turn in range(600):
+        if turn < 300 and dice.random() < 0.1:
+            world.disturb(dice)
+        s = world.look()
+        step = decide(s)
+        if dice.random() < 0.2 and step.do is not Do.LATCH:
+            continue  # the answer or the call is lost
+        world.take(s, step)
+        if turn > 300 and step.do is Do.NOTHING:
+            break
+
+    assert step.do is Do.NOTHING, step
+    assert len(world.voters()) == len(world.members) == world.wanted.size
+    assert {(one.version, one.template, one.boot) for one in s.pods.values()} == {
+        (world.wanted.version, world.wanted.template, "member")
+    }
+    assert s.pods.keys() == s.volumes.keys() == world.members.keys()
+    assert all(one.proved for one in world.latched.members)
