@@ -85,6 +85,15 @@ def test_an_older_kubernetes_is_built_beside_the_newest(runs: list[set[str]]) ->
     assert runs == [{"./kubernetes"}, {"k8s.io/kubernetes/cmd/kube-apiserver"}]
 
 
+def test_each_etcd_is_built_with_its_etcdutl(runs: list[set[str]]) -> None:
+    etcd, etcdutl = tools.etcd("3.6", "etcd", "etcdutl")
+    [newest] = tools.etcd(versions.NEWEST_ETCD, "etcd")
+
+    assert (etcd.name, etcdutl.name, newest.name) == ("etcd-3.6", "etcdutl-3.6", "etcd")
+    server = "go.etcd.io/etcd/server/v3"
+    assert runs == [{server, "go.etcd.io/etcd/etcdutl/v3"}, {server}]
+
+
 def test_programs_whose_files_have_one_name_do_not_meet(runs: list[set[str]]) -> None:
     helm, helm4 = golang.programs(["helm", "helm4"])
 

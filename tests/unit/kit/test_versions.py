@@ -34,6 +34,15 @@ def test_no_version_is_missing_between_those_that_are_proved() -> None:
     assert minors == list(range(minors[0], minors[-1] + 1))
 
 
+def test_etcd_and_its_etcdutl_are_of_one_version() -> None:
+    for minor, version in pinned.ETCDS.items():
+        text = (golang.RECIPES / "etcd" / minor / "go.mod").read_text()
+        parts = re.findall(r"go\.etcd\.io/etcd/(?:server|etcdutl)/v3 (\S+)", text)
+
+        assert (versions.minor(version), parts) == (minor, [version, version])
+    assert pinned.ETCDS[versions.NEWEST_ETCD] == versions.ETCD
+
+
 def test_the_peer_is_built_with_the_same_libraries() -> None:
     """So that what they share is compiled once."""
     peer = peers.IN_GO["controller-runtime-peer"].folder / "go.mod"

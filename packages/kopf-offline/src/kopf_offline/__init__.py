@@ -7,7 +7,7 @@ compiler      runs Go's compiler
 pins          writes the versions that the go.mod files pin into the kit's table
 prometheus    Prometheus and promtool
 rootfs        root file systems from Debian packages
-golang        builds programs from Go modules (go/, kubernetes/, signing/, kubeconform/)
+golang        builds programs from Go modules (go/ and the other folders with a go.mod)
 images        base images of the operator's image, BusyBox, and the registry
 olm_images    images with the programs of the Operator Lifecycle Manager
 node_image    the image of the kind node (node/)

@@ -4,9 +4,11 @@ kopf_offline/go/ is one module for everything that a cluster needs. Its go.mod a
 sources, so Go verifies every line that it compiles. One module means one version of each library,
 above all of Kubernetes' own, which is compiled once for all programs. Go itself comes from the
 PATH, or, if that is missing or too old, from a Python package that contains it. An older
-Kubernetes, which only tests run, has a module of its own below kopf_offline/kubernetes/. So have
-programs whose libraries no other needs, so that nothing else is compiled again when they change:
-those that sign releases, kopf_offline/signing/, and kubeconform, kopf_offline/kubeconform/.
+Kubernetes, which only tests run, has a module of its own below kopf_offline/kubernetes/, and each
+etcd one below kopf_offline/etcd/, because its minor versions need other libraries. So have programs
+whose libraries no other needs, so that nothing else is compiled again when they change: those that
+sign releases, kopf_offline/signing/, kubeconform, kopf_offline/kubeconform/, and versitygw, an S3
+server for tests, kopf_offline/versitygw/.
 """
 
 import functools
@@ -28,8 +30,10 @@ from kopf_offline import compiler
 RECIPES = Path(__file__).resolve().parent
 _MODULE = RECIPES / "go"
 _OLDER = RECIPES / "kubernetes"
+_ETCD = RECIPES / "etcd"
 _SIGNING = RECIPES / "signing"
 _KUBECONFORM = RECIPES / "kubeconform"
+_VERSITYGW = RECIPES / "versitygw"
 _OPERATORS = "github.com/operator-framework"
 _OLM = f"{_OPERATORS}/operator-lifecycle-manager"
 
@@ -83,12 +87,19 @@ PROGRAMS = {
     "crane": Program("github.com/google/go-containerregistry/cmd/crane", _SIGNING),
     "pgp-key": Program("./pgp-key", _SIGNING),
     "kubeconform": Program("github.com/yannh/kubeconform/cmd/kubeconform", _KUBECONFORM),
+    "versitygw": Program("github.com/versity/versitygw/cmd/versitygw", _VERSITYGW),
+    "etcdutl": Program("go.etcd.io/etcd/etcdutl/v3", _ETCD / versions.NEWEST_ETCD),
     **{
         f"{name}-{minor}": Program(
             f"k8s.io/kubernetes/cmd/{name}", _OLDER / minor, kubernetes=version
         )
         for minor, version in pinned.OLDER.items()
         for name in versions.CONTROL_PLANE
+    },
+    **{
+        f"{name}-{minor}": Program(f"go.etcd.io/etcd/{folder}/v3", _ETCD / minor)
+        for minor in versions.OLDER_ETCD
+        for name, folder in (("etcd", "server"), ("etcdutl", "etcdutl"))
     },
 }
 

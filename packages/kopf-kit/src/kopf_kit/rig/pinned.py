@@ -18,9 +18,16 @@ MODULES = {
     "github.com/yannh/kubeconform": "v0.8.0",
     "github.com/google/go-containerregistry": "v0.22.1",
     "github.com/sigstore/cosign/v3": "v3.1.3",
+    "github.com/versity/versitygw": "v1.8.0",
 }
 #: Each older Kubernetes that is supported, by its minor version.
 OLDER = {
     "1.35": "v1.35.8",
     "1.36": "v1.36.4",
+}
+#: Each etcd that is built, by its minor version; the newest is the control plane's.
+ETCDS = {
+    "3.5": "v3.5.35",
+    "3.6": "v3.6.16",
+    "3.7": "v3.7.3",
 }

@@ -76,6 +76,12 @@ def kubernetes(minor: str, *names: str) -> list[Path]:
     return built(*(name + suffix for name in names))
 
 
+def etcd(minor: str, *names: str) -> list[Path]:
+    """Return the paths of `etcd` or `etcdutl` of a minor version, such as 3.6."""
+    suffix = "" if minor == versions.NEWEST_ETCD else f"-{minor}"
+    return built(*(name + suffix for name in names))
+
+
 def missing() -> list[str]:
     """Return the tools of a cluster that are not on the PATH in a version that fits."""
     return [name for name in NAMES if _found(name) is None]

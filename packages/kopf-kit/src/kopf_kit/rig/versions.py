@@ -4,10 +4,11 @@ Versions of Go programs are pinned in go.mod files, with all their dependencies:
 writes them from there into `kopf_kit.rig.pinned`. To change one, run `go get -tool
 <package>@<version> && go mod tidy` in kopf_offline/go. To change Kubernetes, first replace its
 version and that of its libraries (v1.37.2 and v0.37.2) in the file. Each older supported Kubernetes
-has a module of its own, kopf_offline/kubernetes/<minor>.
+has a module of its own, kopf_offline/kubernetes/<minor>; so has the `etcdutl` of each etcd, with
+the server of an older one, kopf_offline/etcd/<minor>.
 """
 
-from kopf_kit.rig.pinned import MODULES, OLDER
+from kopf_kit.rig.pinned import ETCDS, MODULES, OLDER
 
 
 def minor(version: str) -> str:
@@ -39,6 +40,10 @@ NODES = {
 HELM = MODULES["helm.sh/helm/v3"]
 HELM4 = MODULES["helm.sh/helm/v4"]
 ETCD = MODULES["go.etcd.io/etcd/server/v3"]
+ETCD_PARTS = ("etcd", "etcdutl")
+NEWEST_ETCD = minor(ETCD)
+#: Those that are built beside it, such as etcd-3.6 and etcdutl-3.6, for an operator's tests.
+OLDER_ETCD = {each: version for each, version in ETCDS.items() if each != NEWEST_ETCD}
 KWOK = MODULES["sigs.k8s.io/kwok"]
 #: The Operator Lifecycle Manager, its `opm`, and OLM v1's catalogd.
 OLM = MODULES["github.com/operator-framework/operator-lifecycle-manager"]
@@ -54,7 +59,8 @@ PROGRAMS = {
     "kind": KIND,
     "helm": HELM,
     "helm4": HELM4,
-    "etcd": ETCD,
+    **dict.fromkeys(ETCD_PARTS, ETCD),
+    **{f"{name}-{old}": version for old, version in OLDER_ETCD.items() for name in ETCD_PARTS},
     "coredns": MODULES["github.com/coredns/coredns"],
     "pause": "v1",
     "kwok": KWOK,
@@ -69,6 +75,7 @@ PROGRAMS = {
     "crane": MODULES["github.com/google/go-containerregistry"],
     "pgp-key": "v1",
     "kubeconform": MODULES["github.com/yannh/kubeconform"],
+    "versitygw": MODULES["github.com/versity/versitygw"],
 }
 
 #: The oldest usable Go on the PATH; if it is older, the one in requirements.txt is used.
