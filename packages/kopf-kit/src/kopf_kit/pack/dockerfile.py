@@ -10,6 +10,7 @@ has the author's package indexes and credentials.
 import re
 import shutil
 import sys
+import tomllib
 from pathlib import Path
 
 import yaml
@@ -97,11 +98,18 @@ def _uv() -> str:
     return shutil.which("uv", path=Path(sys.executable).parent) or "uv"
 
 
+def _dependencies() -> list[str]:
+    """Return the names of what the operator's own pyproject.toml says that it needs."""
+    content = tomllib.loads((PROJECT.root / "pyproject.toml").read_text())
+    needs: list[str] = content["project"]["dependencies"]
+    return [match[0] for need in needs if (match := re.match(r"[\w.-]+", need))]
+
+
 def _requirements() -> str:
     """Return what the operator needs, with hashes; raise HackError where nothing locks it."""
     for folder in (paths.CHECKOUT, *paths.CHECKOUT.parents):
         if (lock := folder / paths.LOCK.name).is_file():
-            return locked.part(lock.read_text(), "kopf-runtime")
+            return locked.part(lock.read_text(), *_dependencies())
         if (folder / "uv.lock").is_file():
             options = ("--frozen", "--no-dev", "--no-emit-project", "--no-emit-local")
             return output([_uv(), "export", "--quiet", *options], cwd=paths.CHECKOUT, timeout=120)
