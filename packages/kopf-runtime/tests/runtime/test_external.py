@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import aiohttp
 import pytest
 
 import kopf_runtime as kr
@@ -311,6 +312,39 @@ async def test_a_replica_that_no_longer_leads_makes_nothing_outside(
 
         assert one.owners.cache.get(KEY) is not None
         assert service.calls == []
+
+
+async def test_a_session_that_an_author_has_set_up_is_fenced_too(
+    server: ApiServer, service: BookingService
+) -> None:
+    came: list[str] = []
+
+    async def note(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> Any:
+        came.append(request.headers["User-Agent"])
+        return await handler(request)
+
+    server.put(TICKET, ticket(finalizers=[FINALIZER]))
+    one = controller()
+    one.session(lambda _: {"headers": {"User-Agent": "mine"}, "middlewares": [note]})
+    async with operating(server, one, settings=settings(service)) as operator:
+        operator.client.may_write = lambda: False
+        poke(server, "1")
+        await until(lambda: came)
+        await asyncio.sleep(0.1)
+        assert (set(came), service.calls) == ({"mine"}, [])
+
+        operator.client.may_write = lambda: True
+        await until(lambda: is_booked(server))
+
+
+async def test_a_session_that_cannot_be_made_is_told(server: ApiServer) -> None:
+    server.put(TICKET, ticket())
+    one = controller()
+    one.session(lambda _: {"keepalive": 60})
+    async with operating(server, one, settings=tickets.Settings(booking_url="http://nowhere")):
+        await until(lambda: "keepalive" in told(server).get("message", ""))
+
+    assert told(server)["reason"] == "SyncFailed"
 
 
 async def test_who_stops_leading_while_it_connects_makes_nothing_outside(

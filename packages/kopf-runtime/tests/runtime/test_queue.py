@@ -1,6 +1,7 @@
 import asyncio
 import itertools
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -411,6 +412,66 @@ async def test_l2_a_slow_namespace_gets_on_a_few_at_a_time() -> None:
             await asyncio.sleep(1)
 
     assert 1 <= most <= 4
+
+
+@in_virtual_time
+async def test_an_api_outside_that_hangs_for_some_objects_slows_no_other() -> None:
+    looks: Counter[str] = Counter()
+
+    async def reconcile(key: Key) -> float:
+        with queue.outside(key):
+            await asyncio.sleep(5.0 if key[1].startswith("hanging") else 0.01)
+        looks[key[1]] += 1
+        return 2.0
+
+    hanging = [("ns", f"hanging-{number}") for number in range(8)]
+    others = [("ns", f"{number}") for number in range(92)]
+    async with working(reconcile, workers=4, keys=(*hanging, *others)) as queue:
+        await asyncio.sleep(3)
+        looks.clear()
+        await asyncio.sleep(20)
+
+    assert min(looks[name] for _, name in others) >= 9
+    assert min(looks[name] for _, name in hanging) >= 1
+
+
+@in_virtual_time
+async def test_an_api_outside_that_hangs_for_a_whole_namespace_slows_no_other() -> None:
+    done: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        with queue.outside(key):
+            await asyncio.sleep(10.0 if key[0] == "slow" else 0.0)
+        done.append(key)
+
+    keys = tuple(("slow", str(number)) for number in range(1000))
+    async with working(reconcile, workers=16, keys=keys) as queue:
+        await asyncio.sleep(30)  # by now it is known
+        added = now()
+        queue.add(ELSEWHERE)
+        await until(lambda: ELSEWHERE in done)
+
+        assert now() - added < 0.1
+
+
+@in_virtual_time
+async def test_what_hangs_in_the_cluster_after_a_call_outside_slows_its_namespace() -> None:
+    done: dict[Key, float] = {}
+
+    async def reconcile(key: Key) -> None:
+        with queue.outside(key):
+            await asyncio.sleep(0.9)
+        await asyncio.sleep(10.0 if key == A else 0.0)
+        done[key] = now()
+
+    later = [("ns", f"later-{number}") for number in range(8)]
+    async with working(reconcile, workers=16, keys=(A,)) as queue:
+        await asyncio.sleep(5)
+        for key in later:
+            queue.add(key)
+        await until(lambda: len(done) == 9, seconds=60)
+
+    assert max(done[key] for key in later) - min(done[key] for key in later) > 0.8  # few at once
 
 
 @in_virtual_time

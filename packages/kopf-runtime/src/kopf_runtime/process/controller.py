@@ -57,6 +57,7 @@ class Controller:
         self._gauges: dict[str, tuple[str, Callable[[given.Owner], float | None]]] = {}
         self._checking: Call | None = None
         self._stepwise = False
+        self._session: Callable[[Any], dict[str, Any]] = lambda _: {}
 
     def owns(
         self, kind: Kind, type_: type[Object] | None = None, *, update: Update = Update.APPLY,
@@ -251,6 +252,15 @@ class Controller:
             return function
 
         return register
+
+    def session(self, function: F) -> F:
+        """Register the function that returns what the contexts' session is made with.
+
+        It gets the settings, and returns arguments of `aiohttp.ClientSession` that replace those of
+        the runtime, such as `trust_env` or `connector`. It is called once, in the event loop.
+        """
+        self._session = function
+        return function
 
     def finalize(self, *, timeout: float = 30.0) -> Callable[[F], F]:
         """Register the coroutine that removes external resources before an object is deleted.

@@ -132,6 +132,8 @@ class Engine(Controller):
             self._sync,
             self._finalize,
             self._checking,
+            lambda key: self.queue.outside(key),  # which is made below
+            lambda: self._session(self.settings),
         )
         self._reporter = StatusReporter(client, self.owners, observer, recorder, self._status)
         self._reconciler = Reconciler(

@@ -13,6 +13,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -124,7 +125,10 @@ class External:
     def __init__(
         self, client: Client, owners: Source[Owner], observer: Observer, finalizer: str,
         sync: Call | None, finalize: Call | None, check: Call | None,
+        outside: Callable[[Key], AbstractContextManager[None]],
+        arguments: Callable[[], dict[str, Any]],
     ) -> None:  # fmt: skip
+        self._outside, self._arguments = outside, arguments
         self._client, self._owners, self._observer = client, owners, observer
         self._finalizer, self._finalize = finalizer, finalize
         # The calls by the field of an owner that has their results.
@@ -276,11 +280,13 @@ class External:
         if failed is not None and failed.generation in waiting and failed.until > _now():
             raise failed.stop(failed.until - _now())
         given = self._observer.given(owner, self._observer.children(owner)) | {
-            "session": self._open(), "stored": thing.status, "leads": self._client.may_write,
+            "stored": thing.status, "leads": self._client.may_write,
             "record": self._recorder(owner, thing),
         }  # fmt: skip
         try:
-            with tracing.span(_SPANS[field], {"code.function.name": str(call)}):
+            given["session"] = self._open()
+            span = tracing.span(_SPANS[field], {"code.function.name": str(call)})
+            with self._outside(owner.key), span:
                 value = await ending(call.function(thing, Context(**given)), call.timeout)
             every = call.period(thing, Context(**given | ({field: value} if field else {})))
         except ApiError:  # from a request to the cluster, or from the fence
@@ -366,11 +372,14 @@ class External:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0),
-                headers={"User-Agent": self._client.agent}, cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=True, middlewares=(self._client.fence,), request_class=Request,
-            )  # fmt: skip
+            arguments: dict[str, Any] = {
+                "connector": aiohttp.TCPConnector(limit=0), "trust_env": True,
+                "headers": {"User-Agent": self._client.agent},
+                "cookie_jar": aiohttp.DummyCookieJar(), "middlewares": (), **self._arguments(),
+            }  # fmt: skip
+            # The fence comes last, so it sees what the author's own middlewares send, too.
+            arguments["middlewares"] = (*arguments["middlewares"], self._client.fence)
+            self._session = aiohttp.ClientSession(**arguments, request_class=Request)
         return self._session
 
     # --- the object itself --------------------------------------------------------------------

@@ -11,7 +11,9 @@ Retry-After, and fairness:
   hundred thousand old ones. Every eighth turn is theirs all the same.
 - A reconcile that takes longer than a second no longer occupies a worker, as long as there are not
   too many of them. It counts against its namespace, whose number of simultaneous reconciles is then
-  limited for a while. So a namespace whose webhook hangs does not slow down the others.
+  limited for a while. So a namespace whose webhook hangs does not slow down the others. If it
+  waits for an API outside the cluster, it counts alone: one that hangs for a few objects does not
+  slow down the others of their namespace.
 
 Adding a key and starting one cost the same however many wait.
 """
@@ -22,7 +24,8 @@ import logging
 import random
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from kopf_runtime.cluster import client, tracing
 from kopf_runtime.cluster.metrics import Metrics
@@ -36,6 +39,8 @@ logger = logging.getLogger(__name__)
 SLOW, SLOW_FOR = 1.0, 30.0
 #: Simultaneous slow reconciles: per namespace, and in total per worker.
 SLOW_EACH, SLOW_PER_WORKER = 4, 4
+#: Keys of a namespace that may be slow by themselves; the next one slows down the namespace.
+SLOW_ALONE = 16
 #: One turn of so many is of what was listed, even if there is always something that has changed.
 _LISTED_TURN = 8
 
@@ -98,7 +103,8 @@ class WorkQueue:
         self._progress: dict[Key, float] = {}  # busy key -> when it began its last step
         self._slow: dict[Key, None] = {}  # busy keys that no longer occupy a worker
         self._slow_in: Counter[str] = Counter()
-        self._slow_until: dict[str, float] = {}  # until when a namespace is slow
+        self._outside: set[Key] = set()  # busy keys that wait for an API outside the cluster
+        self._slow_until: dict[str | Key, float] = {}  # until when a namespace, or a key, is slow
         self._again: set[Key] = set()  # busy keys that were added again
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._not_before: dict[Key, float] = {}  # until when a Retry-After holds a key
@@ -129,7 +135,7 @@ class WorkQueue:
         if self._group is None:
             return
         if key in self._waiting:
-            if not listed and _lane(key) not in self._slow_until:
+            if not listed and self._turns_of(key) is self._changed:
                 self._listed.discard(key)
                 self._changed.add(key)  # no news if it was there before
             return
@@ -141,7 +147,7 @@ class WorkQueue:
             self.add_after(key, wait)
             return
         self._waiting[key] = now
-        self._turns_of(_lane(key), listed=listed).add(key)
+        self._turns_of(key, listed=listed).add(key)
         self._adds.inc()
         self._pump()
 
@@ -164,6 +170,16 @@ class WorkQueue:
         """Record that a reconcile begins its next step: it may have a thousand slow ones."""
         if key in self._busy:
             self._progress[key] = self._clock()
+
+    @contextmanager
+    def outside(self, key: Key) -> Iterator[None]:
+        """Count what a reconcile waits for during the block against its key alone."""
+        self._outside.add(key)
+        try:
+            yield
+        finally:
+            self._outside.discard(key)
+            self._busy[key] = self._clock()  # whether it is slow from now on is another question
 
     def longest_running(self) -> float:
         """Return for how many seconds the longest step of a reconcile has been running, or 0."""
@@ -190,25 +206,24 @@ class WorkQueue:
             # Including busy keys: a task that is cancelled before it begins does no cleanup.
             for state in (
                 self._waiting, self._changed, self._listed, self._held, self._full, self._busy,
-                self._progress, self._slow, self._slow_in, self._again, self._timers,
-                self._not_before, self._failures, self._timed_out, self._slow_until,
+                self._progress, self._slow, self._slow_in, self._outside, self._again,
+                self._timers, self._not_before, self._failures, self._timed_out, self._slow_until,
             ):  # fmt: skip
                 state.clear()
 
     # --- who is next --------------------------------------------------------------------------
 
-    def _turns_of(self, lane: str, *, listed: bool = False) -> _Turns:
-        """Return where the keys of a namespace wait."""
-        if lane in self._slow_until:
+    def _turns_of(self, key: Key, *, listed: bool = False) -> _Turns:
+        """Return where a key waits."""
+        if (lane := _lane(key)) in self._slow_until or key in self._slow_until:
             return self._full if self._slow_in[lane] >= SLOW_EACH else self._held
         return self._listed if listed else self._changed
 
     def _move(self, lane: str, *places: _Turns) -> None:
         """Have the keys of a namespace wait where they belong now."""
         for place in places:
-            turns = self._turns_of(lane, listed=place is self._listed)
-            for key in place.take(lane) if turns is not place else ():
-                turns.add(key)
+            for key in place.take(lane):
+                self._turns_of(key, listed=place is self._listed).add(key)
 
     def _pump(self) -> None:
         """Start as many reconciles as allowed; the namespaces with waiting keys take turns."""
@@ -243,28 +258,36 @@ class WorkQueue:
     def _is_slow(self, key: Key) -> None:
         self._slow[key] = None
         self._slow_in[lane := _lane(key)] += 1
-        self._move(lane, self._held)
+        if self._slow_in[lane] >= SLOW_EACH:
+            self._move(lane, self._held)
 
     def _is_over(self, key: Key) -> None:
         if key in self._slow:
             del self._slow[key]
             lane = _lane(key)
             self._slow_in[lane] -= 1
+            if self._slow_in[lane] < SLOW_EACH:
+                self._move(lane, self._full)
             if not self._slow_in[lane]:
                 del self._slow_in[lane]
-            self._move(lane, self._full)
 
     def _find_slow(self) -> None:
         now = self._clock()
+        alone = Counter(_lane(one) for one in self._slow_until if not isinstance(one, str))
         for key, began in self._busy.items():
             if now - began > SLOW:
-                self._slow_until[lane := _lane(key)] = now + SLOW_FOR
-                self._move(lane, self._changed, self._listed)
+                lane, known = _lane(key), key in self._slow_until
+                if key in self._outside and (known or alone[lane] < SLOW_ALONE):
+                    self._slow_until[key] = now + SLOW_FOR
+                    alone[lane] += not known
+                else:
+                    self._slow_until[lane] = now + SLOW_FOR
+                    self._move(lane, self._changed, self._listed)
                 if key not in self._slow and self._may_be_slow():
                     self._is_slow(key)
-        for lane in [lane for lane, until in self._slow_until.items() if until < now]:
-            del self._slow_until[lane]
-            self._move(lane, self._held, self._full)
+        for one in [one for one, until in self._slow_until.items() if until < now]:
+            del self._slow_until[one]
+            self._move(one if isinstance(one, str) else _lane(one), self._held, self._full)
         self._pump()
 
     # --- work ---------------------------------------------------------------------------------
