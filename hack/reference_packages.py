@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from itertools import groupby
+from typing import Union, get_args, get_origin
 
 import click
 
@@ -22,7 +23,9 @@ def names(say: Say) -> Iterator[str]:
         name, *members = (re.sub(r"\(self(, )?", "(", line.strip()) for line in part.split("\n"))
         thing = getattr(kr, name.partition("(")[0])
         documented = inspect.isroutine(thing) or inspect.isclass(thing) or inspect.ismodule(thing)
-        of_a_value = f"`{getattr(thing, '__origin__', type(thing)).__name__}`"
+        values = get_args(thing) if get_origin(thing) is Union else (thing,)
+        types = (getattr(one, "__origin__", type(one)).__name__ for one in values)
+        of_a_value = ", ".join(f"`{type_}`" for type_ in types)
         meaning = (inspect.getdoc(thing) or "").partition("\n")[0] if documented else of_a_value
         yield row(f"`kr.{name}`", meaning, ", ".join(f"`{member}`" for member in members))
 

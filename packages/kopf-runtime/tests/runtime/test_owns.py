@@ -12,7 +12,7 @@ import kopf_runtime as kr
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import DeclarationError
-from kopf_runtime.declaring.kinds import CONFIG_MAP, POD
+from kopf_runtime.declaring.kinds import CONFIG_MAP, JOB, POD
 from kopf_runtime.declaring.records import Owner, Update, Wanted
 from kopf_runtime.process.engine import Engine
 from kopf_runtime.reporting import readiness
@@ -241,6 +241,47 @@ async def test_so_many_children_cost_no_square_of_their_number(
     async with operating(server, owning(so_many, claims={})):
         await until(lambda: is_ready(server))
     assert len(calls) < 100
+
+
+class Done(kr.Fields, frozen=True):
+    done: bool = False
+
+
+async def test_a_job_that_its_time_to_live_removed_is_not_run_again() -> None:
+    """As docs/runtime.md shows."""
+    one = Engine(WIDGET, Widget, lambda _: None)
+    one.owns(JOB, update=kr.CREATE, on_surplus=kr.RETAIN)
+
+    @one.desired(stepwise=True)
+    def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        if not context.last(Done).done:
+            yield child(JOB, thing)
+
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        completed = seen.child is not None and not seen.child.unready
+        if completed or seen.last(Done).done:
+            return kr.Status(True, "Loaded", "The Job has completed.", Done(done=True))
+        return kr.default_status(seen)
+
+    async with ApiServer(WIDGET, JOB).running() as server:
+        server.put(WIDGET, widget())
+        async with operating(server, one):
+            await until(lambda: server.get(JOB, CLAIM))
+            done = condition("Complete", "True")
+            server.edit(JOB, CLAIM, lambda raw: raw.update(status=done))
+            await until(lambda: is_ready(server))
+            assert server.get(JOB, CLAIM) is not None
+            server.remove(JOB, CLAIM)
+            server.edit(WIDGET, KEY, edit("later"))
+            await until(lambda: told(server).get("observedGeneration") == 2)
+        async with operating(server, one):  # a restart
+            server.edit(WIDGET, KEY, edit("again"))
+            await until(lambda: told(server).get("observedGeneration") == 3)
+
+    assert server.get(JOB, CLAIM) is None
+    assert is_ready(server)
+    assert deletions(server) == []
 
 
 # --- what is retained -----------------------------------------------------------------------------

@@ -172,6 +172,8 @@ def _observed(schema: Schema) -> Schema:
     for key in ("items", "additionalProperties"):
         if key in schema:
             result[key] = _observed(schema[key])
+    if keys := schema.get("x-kubernetes-list-map-keys"):
+        result["items"]["required"] = keys  # they identify the items
     return result
 
 

@@ -24,6 +24,16 @@ MAX_KIND_LENGTH = 52
 #: a status cannot write anything else there, which a program would take for an option.
 ObjectName = Annotated[str, Meta(max_length=253, pattern=f"^{parsers.SUBDOMAIN_PATTERN}$")]
 
+_DECIMAL = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)"
+#: An amount in Kubernetes' notation, such as 8Gi or 500m, for the size of a volume; not negative.
+Quantity = (
+    Annotated[int, Meta(ge=0)]
+    | Annotated[
+        str,
+        Meta(max_length=64, pattern=f"^{_DECIMAL}([KMGTPE]i|[numkMGTPE]|[eE][+-]?{_DECIMAL})?$"),
+    ]
+)
+
 
 class Fields(Struct, rename="camel", frozen=True):
     """Fields of an object; they are written in camelCase in the API.
