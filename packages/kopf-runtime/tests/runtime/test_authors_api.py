@@ -500,13 +500,16 @@ async def test_a_kind_that_is_not_watched_cannot_call_sync(server: ApiServer) ->
 # --- check ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("optional", [[], [kr.kinds.JOB]], ids=["", "optional kind is absent"])
 async def test_a_check_finds_the_children_in_place_and_the_plan_follows_its_result(
-    server: ApiServer,
+    server: ApiServer, optional: list[kr.Kind]
 ) -> None:
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
         yield config_map("w-one", f"{thing.spec.text} {context.checked}")
 
     one, found = widgets.controller(desired), list[list[str]]()
+    for kind in optional:
+        one.owns(kind, optional=True)
 
     @one.check(every=3600)
     async def check(_: Widget, context: kr.Context[Any]) -> str:

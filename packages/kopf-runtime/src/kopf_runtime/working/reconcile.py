@@ -179,9 +179,10 @@ class Reconciler:
 
     def _has_children(self, owner: Owner) -> bool:
         """Return whether an object has children, or may have some that cannot be seen."""
+        space = owner.key[0]
         return any(
-            self._why_missing(kind, owner.key[0]) or self._children[kind].owned(owner)
-            for kind in self._owned
+            source.owned(owner) or (self._why_missing(kind, space) and not source.absent(space))
+            for kind, source in self._children.items()
         )
 
     async def _take_steps(self, owner: Owner, *, held: bool = False) -> None:
