@@ -68,6 +68,8 @@ class Context(Generic[S]):
     namespace: str = ""
     #: The objects that it names, by kind and key: what `project` returned, None if one is missing.
     reads: Mapping[Kind, Mapping[Key, Any]] = field(default_factory=dict)
+    #: For a test: the keys of the objects that have a value, by index and value.
+    held: Mapping[Index, Mapping[Any, Sequence[Key]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Leave out what is not given."""
@@ -124,7 +126,8 @@ class Context(Generic[S]):
 
     def holders(self, index: Index, value: Hashable) -> tuple[Key, ...]:
         """Return the keys of the objects that have a value, the oldest first."""
-        return index.holders(value)
+        held = self.held.get(index)
+        return index.holders(value) if held is None else tuple(held.get(value, ()))
 
 
 def _word(kind: Kind, key: Key) -> str:

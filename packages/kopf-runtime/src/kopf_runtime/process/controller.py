@@ -228,7 +228,6 @@ class Controller:
         a kind in `on` has changed, at most once a second. If it raises, or takes longer than
         `timeout` seconds, it is retried; `RetryError(…, after=…)` says when. It may be called twice
         for the same state, so it must check before it creates anything.
-        It may be called twice for the same state, so it must check before it creates anything.
         """
 
         def register(function: F) -> F:
