@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
-from kopf_kit.pack import project
+from kopf_kit.pack import declared, project
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import names, paths, registry
 from kopf_kit.rig.names import PLUGIN
@@ -225,3 +226,13 @@ def test_what_is_no_yaml_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(HackError, match="PROJECT: "):
         project.load(tmp_path)
+
+
+def test_a_manager_of_another_name_than_the_project_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    another = msgspec.structs.replace(PROJECT, name="another-operator")
+    monkeypatch.setattr(declared, "PROJECT", another)
+
+    with pytest.raises(HackError, match=r"manager message-operator, and .* project another-opera"):
+        declared.of_the_project()

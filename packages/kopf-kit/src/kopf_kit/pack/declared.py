@@ -93,8 +93,13 @@ def chart_rules(operator: Manager[Any], chart: str) -> str:
 
 
 def of_the_project() -> Manager[Any]:
-    """Return the operator that PROJECT names; raise `HackError` if it serves other kinds."""
+    """Return the operator that PROJECT names; raise `HackError` if it has another name or kinds."""
     manager: Manager[Any] = PROJECT.module(PROJECT.manager).manager
+    if (name := manager.program.name) != PROJECT.name:
+        raise HackError(
+            f"{PROJECT.manager} names its manager {name}, and {PROJECT.root / 'PROJECT'} the "
+            f"project {PROJECT.name}; use one name, for the alerts ask for metrics of that name"
+        )
     try:
         refuse_duplicates(manager.controllers)
     except DeclarationError as error:
