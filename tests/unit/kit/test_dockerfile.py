@@ -63,6 +63,18 @@ def test_without_one_the_folder_has_all_that_the_image_needs(memcached: Path) ->
     assert "pytest" not in requirements
 
 
+def test_what_an_operator_needs_beside_the_runtime_is_in_its_image(
+    memcached: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dockerfile, "PROJECT", project.load(paths.CHECKOUT / "examples" / "etcd"))
+
+    dockerfile.context()
+
+    requirements = (memcached / "requirements.txt").read_text()
+    assert re.search(r"^obstore==", requirements, re.MULTILINE)
+    assert re.search(r"^kopf==", requirements, re.MULTILINE)
+
+
 def test_an_operator_that_nothing_locks_is_refused(
     memcached: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

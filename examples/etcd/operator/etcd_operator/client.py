@@ -7,7 +7,7 @@ come as texts, and zeros are left out; so each answer is decoded leniently, with
 import functools
 import os
 import ssl
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -218,30 +218,57 @@ class Member:
         self, path: str, body: dict[str, Any], type_: type[T], seconds: float = CHANGE
     ) -> T:
         """Call a method; raise `EtcdError` if it is refused, or there is no answer."""
+        try:
+            async with self._post(path, body, aiohttp.ClientTimeout(total=seconds)) as answer:
+                text = await answer.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise EtcdError(f"no answer: {type(error).__name__}: {error}") from error
+        if answer.status != 200:
+            raise _refusal(answer.status, text)
+        try:
+            return msgspec.json.decode(text, type=type_, strict=False)
+        except msgspec.MsgspecError:
+            raise _refusal(answer.status, text) from None
+
+    async def stream(
+        self, path: str, body: dict[str, Any], limit: aiohttp.ClientTimeout
+    ) -> AsyncIterator[bytes]:
+        """Yield the lines of a method that answers with several; raise `EtcdError`."""
+        try:
+            async with self._post(path, body, limit) as answer:
+                if answer.status != 200:
+                    raise _refusal(answer.status, await answer.read())
+                rest = b""
+                async for chunk in answer.content.iter_any():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        yield line
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise EtcdError(f"no answer: {type(error).__name__}: {error}") from error
+        if rest:
+            yield rest
+
+    def _post(self, path: str, body: dict[str, Any], limit: aiohttp.ClientTimeout) -> Any:
         scheme, more = "http", {}
         if self.tls is not None:
             scheme, more = "https", {"ssl": self.tls, "server_hostname": self.host}
         host = f"[{self.address}]" if ":" in self.address else self.address
-        try:
-            async with self.session.post(
-                f"{scheme}://{host}:2379/v3/{path}",
-                json=body,
-                headers={"Authorization": self.token} if self.token else {},
-                timeout=aiohttp.ClientTimeout(total=seconds),
-                allow_redirects=False,
-                **more,  # type: ignore[arg-type]
-            ) as answer:
-                text = await answer.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise EtcdError(f"no answer: {type(error).__name__}: {error}") from error
-        try:
-            if answer.status == 200:
-                return msgspec.json.decode(text, type=type_, strict=False)
-            refused = msgspec.json.decode(text, type=_Error, strict=False)
-        except msgspec.MsgspecError:
-            said = text.decode(errors="replace").strip()[:300]
-            raise EtcdError(f"{answer.status}: {said}") from None
-        raise EtcdError(refused.message or refused.error, refused.code)
+        return self.session.post(
+            f"{scheme}://{host}:2379/v3/{path}",
+            json=body,
+            headers={"Authorization": self.token} if self.token else {},
+            timeout=limit,
+            allow_redirects=False,
+            **more,  # type: ignore[arg-type]
+        )
+
+
+def _refusal(status: int, text: bytes) -> EtcdError:
+    try:
+        refused = msgspec.json.decode(text, type=_Error, strict=False)
+    except msgspec.MsgspecError:
+        return EtcdError(f"{status}: {text.decode(errors='replace').strip()[:300]}")
+    return EtcdError(refused.message or refused.error, refused.code)
 
 
 # --- TLS ----------------------------------------------------------------------------------------

@@ -1,0 +1,360 @@
+"""The agent: backs a cluster up, or fetches a backup, in a Job: `python -m etcd_operator.agent`.
+
+It is the operator's image. `REQUEST` says what to do; credentials are files and variables of the
+Job's Pod. How it ended is the termination message: a `Report`, or one sentence that says what went
+wrong. No step keeps a whole snapshot in memory.
+"""
+
+import asyncio
+import hashlib
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+
+from etcd_operator import client, stored, versions
+from etcd_operator.client import EtcdError, Member, Voice
+from etcd_operator.store import PART, Bucket, Folder, Store, StoreError
+from etcd_operator.stored import Report, Sha256, Taken
+
+#: The variables by which a Job tells the agent what it is to do, and the password of etcd's root.
+REQUEST, PASSWORD = "ETCD_AGENT_REQUEST", "ETCD_AGENT_PASSWORD"
+#: Where a Job mounts the certificate of a client, the authority of a store, a volume with backups
+#: and the volume of a member.
+TLS, CA, BACKUPS, DATA = "/etc/etcd/tls", "/etc/store/tls", "/backups", "/var/lib/etcd"
+#: What a restore writes there: the file that was fetched, what etcdutl makes of it, and what the
+#: member then boots from.
+FETCHED, MADE, BOOTED = "fetched.db", "new", "data"
+MESSAGE = Path("/dev/termination-log")
+#: Seconds without a byte of a snapshot, and until a file that has no record was left by a crash.
+SILENCE, LEFT = 60.0, timedelta(days=2)
+#: Backups that are deleted in one run at most: their names have to fit into the message.
+AT_ONCE = 15
+
+_DIGEST = hashlib.sha256().digest_size
+_STAMP = "%Y%m%dT%H%M%SZ"
+
+
+class AgentError(Exception):
+    """Something is not as it must be; the message is for the user."""
+
+
+class Backup(Struct, tag=True, frozen=True, kw_only=True):
+    """Take a backup of a cluster."""
+
+    store: stored.Store
+    #: The folder of the cluster in the store.
+    folder: str
+    #: The address of the Service for clients, and the name that the members' certificates have.
+    address: str
+    host: str = ""
+    tls: bool = False
+    cluster_id: str = ""
+    #: How many backups are kept, and for how many days at most; the newest one is always kept.
+    keep: int = 28
+    days: int = 0
+
+
+class Fetch(Struct, tag=True, frozen=True, kw_only=True):
+    """Read a backup, verify it, and write it to the volume of a member, unless `dry`."""
+
+    store: stored.Store
+    name: str
+    version: str
+    #: If there is no record of it in the store, or another one is not trusted.
+    sha256: Sha256 | None = None
+    dry: bool = False
+
+
+class Finish(Struct, tag=True, frozen=True, kw_only=True):
+    """Put what etcdutl made where the member boots from."""
+
+
+Request = Backup | Fetch | Finish
+
+
+def open_store(store: stored.Store) -> Store:
+    """Return the store that a request names."""
+    if store.volume is not None:
+        return Folder(Path(BACKUPS, store.volume.path))
+    assert store.s3 is not None
+    s3, ca = store.s3, Path(CA, "ca.crt")
+    config: dict[str, Any] = {
+        "region": s3.region,
+        "virtual_hosted_style_request": s3.virtual_hosts,
+    }
+    config |= {"endpoint": s3.endpoint} if s3.endpoint else {}
+    config |= {"server_side_encryption": s3.encryption} if s3.encryption else {}
+    config |= {"sse_kms_key_id": s3.kms_key} if s3.kms_key else {}
+    return Bucket(s3.bucket, s3.prefix, ca.read_text() if s3.ca_secret else "", config)
+
+
+# --- a snapshot on its way -----------------------------------------------------------------------
+
+
+class Sum:
+    """The SHA-256 of a snapshot: of all of it, and the one of the rest that is its end."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._whole, self._rest = hashlib.sha256(), hashlib.sha256()
+        self._end = b""
+
+    def add(self, block: bytes) -> None:
+        """Take the next bytes."""
+        self.size += len(block)
+        self._whole.update(block)
+        ahead = self._end + block
+        self._end = ahead[-_DIGEST:]
+        self._rest.update(ahead[: len(ahead) - len(self._end)])
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of all of it."""
+        return self._whole.hexdigest()
+
+    @property
+    def whole(self) -> bool:
+        """Whether it ends with the SHA-256 of what is before."""
+        return self._rest.digest() == self._end
+
+
+class _Blob(Struct, frozen=True):
+    remaining_bytes: int = 0
+    blob: bytes = b""  # base64
+
+
+class _Error(Struct, frozen=True):
+    message: str = ""
+
+
+class _Line(Struct, frozen=True):
+    result: _Blob = _Blob()
+    error: _Error | None = None
+
+
+async def snapshot(member: Member, sum_: Sum) -> AsyncIterator[bytes]:
+    """Yield a member's snapshot in parts; raise `EtcdError` at its end if it is not whole."""
+    lines = msgspec.json.Decoder(_Line, strict=False)
+    part, missing = bytearray(), 1
+    timeout = aiohttp.ClientTimeout(sock_connect=5, sock_read=SILENCE)
+    async for line in member.stream("maintenance/snapshot", {}, timeout):
+        said = lines.decode(line)
+        if said.error is not None:
+            raise EtcdError(said.error.message)
+        missing = said.result.remaining_bytes
+        sum_.add(said.result.blob)
+        part += said.result.blob
+        if len(part) >= PART:
+            yield bytes(part)
+            part.clear()
+    if missing or not sum_.whole:
+        raise EtcdError(f"the snapshot is cut off after {sum_.size} bytes, or was altered")
+    yield bytes(part)
+
+
+# --- backup --------------------------------------------------------------------------------------
+
+
+class _Listed(Struct, frozen=True):
+    clientURLs: list[str] = []  # noqa: N815 - as etcd writes it
+
+
+class _Members(Struct, frozen=True):
+    members: list[_Listed] = []
+
+
+async def source(session: aiohttp.ClientSession, request: Backup) -> tuple[Member, Voice]:
+    """Return the healthy follower that has applied the most, and what it says of itself.
+
+    A quorum says who the members are, and has the follower catch up with all that was acknowledged.
+    """
+    tls = None
+    if request.tls:
+        parts = (Path(TLS, name).read_text() for name in ("tls.crt", "tls.key", "ca.crt"))
+        tls = client.context(client.Certificate(*parts))
+    door = Member(session, request.address, request.host, tls)
+    token = await door.authenticate(password) if (password := os.environ.get(PASSWORD)) else ""
+    door = Member(session, request.address, request.host, tls, token)
+    listed = await door.call("cluster/member/list", {"linearizable": True}, _Members)
+    hosts = [urlsplit(one.clientURLs[0]).hostname for one in listed.members if one.clientURLs]
+    members = [Member(session, host, host, tls, token) for host in hosts if host]
+    said = await asyncio.gather(*(one.status() for one in members), return_exceptions=True)
+    able = [
+        (member, voice)
+        for member, voice in zip(members, said, strict=True)
+        if isinstance(voice, Voice) and voice.leader and not voice.learner
+    ]
+    if not able:
+        raise AgentError(f"none of the members is healthy: {'; '.join(map(str, said))}")
+    member, voice = max(able, key=lambda one: (not one[1].leads, one[1].applied))
+    if request.cluster_id and voice.cluster_id != request.cluster_id:
+        raise AgentError(
+            f"{request.address} is cluster {voice.cluster_id}, not {request.cluster_id}"
+        )
+    await member.call("kv/range", {"key": "AA==", "limit": "1", "keys_only": True}, msgspec.Raw)
+    return member, await member.status()
+
+
+async def backup(request: Backup) -> Report:
+    """Take a backup, verify it, and delete those that are not to be kept any more."""
+    store, began, sum_ = open_store(request.store), time.monotonic(), Sum()
+    async with aiohttp.ClientSession() as session:
+        member, voice = await source(session, request)
+        now = datetime.now(UTC)
+        base = f"{request.folder}/{now:{_STAMP}}-{voice.revision}-{secrets.token_hex(4)}"
+        name = f"{base}.db"
+        await store.write(name, snapshot(member, sum_), voice.size)
+    if (size := await store.size(name)) != sum_.size:
+        raise StoreError(f"the store has {size} of {sum_.size} bytes: it lost the rest")
+    taken = Taken(
+        name=name,
+        time=f"{now:%Y-%m-%dT%H:%M:%SZ}",
+        revision=voice.revision,
+        version=voice.version,
+        cluster_id=voice.cluster_id,
+        size=sum_.size,
+        sha256=sum_.sha256,
+        seconds=round(time.monotonic() - began, 1),
+    )
+    await store.create(f"{base}.json", msgspec.json.encode(taken))
+    deleted, warning = [], ""
+    try:
+        async for gone in prune(store, request, base, now):
+            deleted.append(gone)
+    except StoreError as error:
+        warning = f"Old backups stay: {error}"[:500]
+    return Report(taken=taken, deleted=deleted, warning=warning)
+
+
+def surplus(older: Iterable[str], keep: int, days: int, now: datetime) -> list[str]:
+    """Return which of the older backups are not to be kept beside the one just taken."""
+    ordered = sorted(older)
+    many = ordered[: max(0, len(ordered) - keep + 1)]
+    old = [one for one in ordered if days and now - _time(one) > timedelta(days=days)]
+    return sorted({*many, *old})
+
+
+async def prune(store: Store, request: Backup, taken: str, now: datetime) -> AsyncIterator[str]:
+    """Delete the backups that are not to be kept, and what crashes have left; yield the former."""
+    names = [name for name in await store.names(request.folder) if _time(name) <= now]
+    recorded = {name.removesuffix(".json") for name in names if name.endswith(".json")}
+    older = recorded - {taken}
+    for base in surplus(older, request.keep, request.days, now)[:AT_ONCE]:
+        await store.delete(f"{base}.json")  # first: without it, the file is no backup
+        await store.delete(f"{base}.db")
+        yield f"{base}.db"
+    for name in names:
+        base = name.removesuffix(".json").removesuffix(".part").removesuffix(".db")
+        if base not in recorded and now - _time(name) > LEFT:
+            await store.delete(name)
+
+
+def _time(name: str) -> datetime:
+    """Return when a file was begun; what is not the agent's own will always have begun later."""
+    try:
+        stamp = name.rpartition("/")[2].partition("-")[0]
+        return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return datetime.max.replace(tzinfo=UTC)
+
+
+# --- restore -------------------------------------------------------------------------------------
+
+
+async def fetch(request: Fetch, data: Path) -> Report:
+    """Fetch a backup, and verify it; refuse one that this version of etcd cannot read.
+
+    A Job may run its Pod twice. So each run begins with nothing that another one has left.
+    """
+    store, target, sum_ = open_store(request.store), data / FETCHED, Sum()
+    record = f"{request.name.removesuffix('.db')}.json"
+    blocks = [block async for block in store.read(record)]
+    try:
+        taken = msgspec.json.decode(b"".join(blocks), type=Taken)
+    except msgspec.MsgspecError as error:
+        raise AgentError(f"{record} is no record of a backup: {error}") from error
+    if versions.minor(taken.version) > versions.minor(request.version):
+        raise AgentError(
+            f"{request.name} is of etcd {taken.version}, which {request.version} cannot read: "
+            "restore it into a cluster of that version"
+        )
+    if not request.dry:
+        shutil.rmtree(data / MADE, ignore_errors=True)
+        target.unlink(missing_ok=True)
+        # etcdutl makes another file of this one
+        if (free := shutil.disk_usage(data).free) < (needed := 2 * taken.size):
+            raise AgentError(
+                f"the volume has {free >> 20} MiB free, and about {needed >> 20} MiB are needed: "
+                "enlarge it"
+            )
+    with Path(os.devnull).open("wb") if request.dry else target.open("wb") as file:
+        async for block in store.read(request.name):
+            sum_.add(block)
+            file.write(block)
+    if (sum_.size, sum_.sha256) != (taken.size, request.sha256 or taken.sha256) or not sum_.whole:
+        target.unlink(missing_ok=True)
+        raise AgentError(
+            f"{request.name} is not what was backed up: {sum_.size} of {taken.size} bytes, SHA-256 "
+            f"{sum_.sha256}; restore another backup"
+        )
+    return Report(taken=taken)
+
+
+def finish(data: Path) -> Report:
+    """Put what was made where the member boots from; what boots already is left alone."""
+    if not (data / BOOTED).exists():
+        os.sync()  # etcdutl does not sync all that it writes
+        (data / MADE).rename(data / BOOTED)
+        os.sync()
+    shutil.rmtree(data / MADE, ignore_errors=True)
+    (data / FETCHED).unlink(missing_ok=True)
+    return Report()
+
+
+# --- the program ---------------------------------------------------------------------------------
+
+
+async def act(request: Request) -> Report:
+    """Do what is asked for."""
+    match request:
+        case Backup():
+            return await backup(request)
+        case Fetch():
+            return await fetch(request, Path(DATA))
+        case Finish():
+            return finish(Path(DATA))
+
+
+def main() -> int:
+    """Do what the request says; return the exit code."""
+    try:
+        report = asyncio.run(act(msgspec.json.decode(os.environ[REQUEST], type=Request)))
+    except (AgentError, EtcdError, StoreError, OSError) as error:
+        said = str(error) or type(error).__name__
+        if isinstance(error, EtcdError):
+            said = f"etcd: {said}"
+        print(said, file=sys.stderr)
+        MESSAGE.write_text(said[:1000])
+        return 1
+    text = msgspec.json.encode(report).decode()
+    print(text)
+    MESSAGE.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    # The store's threads may be at work still: while the interpreter ends, that can abort it.
+    os._exit(code)

@@ -1,0 +1,208 @@
+"""Stores of backups, for the agent: a bucket, or a folder of a volume.
+
+A file counts only with the record that is written beside it when all of it is there and verified.
+No name is ever written twice.
+"""
+
+import asyncio
+import hashlib
+import os
+import shutil
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+#: Bytes of a part of a file. Two parts are in memory at most; S3 takes 10,000 parts, so 160 GiB.
+PART = 16 << 20
+#: Seconds for one request that a store may take, and until it counts as unreachable.
+SLOW, DOWN = 300, 60
+
+
+class StoreError(Exception):
+    """A store refused something, or did not do what it said."""
+
+
+class Store(Protocol):
+    """What the agent needs of a store."""
+
+    async def write(self, name: str, parts: AsyncIterator[bytes], expected: int) -> None:
+        """Write a file; if `parts` raises, there is none. `expected` is about its size."""
+
+    def read(self, name: str) -> AsyncIterator[bytes]:
+        """Yield the content of a file."""
+
+    async def create(self, name: str, content: bytes) -> None:
+        """Write a small file, which must not exist."""
+
+    async def size(self, name: str) -> int:
+        """Return the size of a file."""
+
+    async def names(self, folder: str) -> list[str]:
+        """Return the names of all files in a folder."""
+
+    async def delete(self, name: str) -> None:
+        """Delete a file; one that is not there is deleted already."""
+
+
+class Folder:
+    """A folder of a volume."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def write(self, name: str, parts: AsyncIterator[bytes], expected: int) -> None:
+        """Write beside the file, and rename once its content was read back from the disk."""
+        target = self._path / name
+        part = target.with_name(f"{target.name}.part")
+        written = hashlib.sha256()
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if (free := shutil.disk_usage(target.parent).free) < expected:
+                raise StoreError(
+                    f"the volume has {free >> 20} MiB free, and about {expected >> 20} MiB are "
+                    "needed: enlarge it, or keep fewer backups"
+                )
+            with part.open("wb", buffering=0) as file:
+                async for block in parts:
+                    written.update(block)
+                    await asyncio.to_thread(_write_all, file.fileno(), block)
+                await asyncio.to_thread(os.fsync, file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            if await asyncio.to_thread(_digest, part) != written.digest():
+                raise StoreError("the volume returns other bytes than were written: replace it")
+            part.rename(target)
+            _sync(target.parent)
+        except OSError as error:
+            raise StoreError(f"the volume cannot be written: {error.strerror}") from error
+        finally:
+            part.unlink(missing_ok=True)
+
+    async def read(self, name: str) -> AsyncIterator[bytes]:
+        """Yield the content of a file."""
+        try:
+            with (self._path / name).open("rb") as file:
+                while block := await asyncio.to_thread(file.read, PART):
+                    yield block
+        except OSError as error:
+            raise StoreError(f"{name}: {error.strerror}") from error
+
+    async def create(self, name: str, content: bytes) -> None:
+        """Write a small file, which must not exist."""
+
+        async def parts() -> AsyncIterator[bytes]:
+            yield content
+
+        if (self._path / name).exists():
+            raise StoreError(f"{name} exists already")
+        await self.write(name, parts(), len(content))
+
+    async def size(self, name: str) -> int:
+        """Return the size of a file."""
+        try:
+            return (self._path / name).stat().st_size
+        except OSError as error:
+            raise StoreError(f"{name}: {error.strerror}") from error
+
+    async def names(self, folder: str) -> list[str]:
+        """Return the names of all files in a folder."""
+        found = (self._path / folder).glob("*")
+        return sorted(str(each.relative_to(self._path)) for each in found if each.is_file())
+
+    async def delete(self, name: str) -> None:
+        """Delete a file."""
+        try:
+            (self._path / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"{name}: {error.strerror}") from error
+
+
+def _write_all(file: int, block: bytes) -> None:
+    rest = memoryview(block)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+def _digest(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").digest()
+
+
+def _sync(folder: Path) -> None:
+    """Have a rename outlive a crash."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+class Bucket:
+    """A bucket of S3; each part is sent with its SHA-256, which the store verifies."""
+
+    def __init__(self, bucket: str, prefix: str, ca: str, config: dict[str, Any]) -> None:
+        import obstore
+        from obstore.store import S3Store
+
+        self._obstore = obstore
+        options: Any = {
+            "allow_http": True,
+            "connect_timeout": timedelta(seconds=10),
+            "timeout": timedelta(seconds=SLOW),
+        }
+        if ca:
+            options["root_certificate"] = ca
+        settings: Any = {"checksum_algorithm": "SHA256", **config}
+        self._store = S3Store(
+            bucket,
+            prefix=prefix or None,
+            config=settings,
+            client_options=options,
+            retry_config={"max_retries": 100, "retry_timeout": timedelta(seconds=DOWN)},
+        )
+
+    async def write(self, name: str, parts: AsyncIterator[bytes], expected: int) -> None:
+        """Write a file in parts."""
+        del expected  # a bucket does not say how much it takes
+        put = self._obstore.put_async(
+            self._store, name, parts, use_multipart=True, chunk_size=PART, max_concurrency=1
+        )
+        await self._told(put)
+
+    async def read(self, name: str) -> AsyncIterator[bytes]:
+        """Yield the content of a file."""
+        found = await self._told(self._obstore.get_async(self._store, name))
+        stream = found.stream(min_chunk_size=1 << 20)
+        while (block := await self._told(anext(stream, None))) is not None:
+            yield bytes(block)
+
+    async def create(self, name: str, content: bytes) -> None:
+        """Write a small file, which must not exist."""
+        put = self._obstore.put_async(
+            self._store, name, content, mode="create", use_multipart=False
+        )
+        await self._told(put)
+
+    async def size(self, name: str) -> int:
+        """Return the size of a file."""
+        found = await self._told(self._obstore.head_async(self._store, name))
+        return int(found["size"])
+
+    async def names(self, folder: str) -> list[str]:
+        """Return the names of all files in a folder."""
+        found = await self._told(self._obstore.list(self._store, f"{folder}/").collect_async())
+        return sorted(each["path"] for each in found)
+
+    async def delete(self, name: str) -> None:
+        """Delete a file."""
+        await self._told(self._obstore.delete_async(self._store, name))
+
+    async def _told(self, answer: Any) -> Any:
+        """Return an answer of the store; raise `StoreError` with its first sentence."""
+        from obstore.exceptions import BaseError
+
+        try:
+            return await answer
+        except BaseError as error:
+            said = str(error).partition("\n")[0].strip()
+            raise StoreError(f"the store: {said[:500]}") from error

@@ -1,0 +1,89 @@
+"""Where backups are kept, as users write it and as the agent is told, and what is told of one."""
+
+from typing import Annotated, Literal
+
+import kopf_runtime as kr
+from msgspec import Meta, Struct
+
+from etcd_operator.kinds import ID, Text, Version
+
+#: Parts of a path below a bucket or a volume; none begins with a dot.
+_PART = "[A-Za-z0-9_-][A-Za-z0-9._-]*"
+Path = Annotated[str, Meta(max_length=256, pattern=f"^({_PART}(/{_PART})*)?$")]
+Sha256 = Annotated[str, Meta(max_length=64, pattern="^[0-9a-f]{64}$")]
+
+
+class S3(kr.Fields, frozen=True, kw_only=True):
+    """A bucket of S3, or of a store that speaks its protocol."""
+
+    bucket: Annotated[str, Meta(min_length=3, max_length=63, pattern="^[a-z0-9][a-z0-9.-]+$")]
+    prefix: Annotated[Path, Meta(description="The folder in the bucket.")] = ""
+    endpoint: Annotated[
+        str,
+        Meta(
+            max_length=256,
+            pattern=r"^(https?://[^\s/]+)?$",
+            description="The URL of the store, such as https://minio.example; empty for AWS.",
+        ),
+    ] = ""
+    region: Annotated[str, Meta(max_length=63)] = "us-east-1"
+    secret: Annotated[
+        kr.ObjectName | None,
+        Meta(
+            description="A Secret whose keys are environment variables of AWS's, such as "
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Without it, the Pod's own identity is "
+            "used."
+        ),
+    ] = None
+    ca_secret: Annotated[
+        kr.ObjectName | None,
+        Meta(description="A Secret whose ca.crt has the authority of the store's certificate."),
+    ] = None
+    virtual_hosts: Annotated[
+        bool, Meta(description="Whether the bucket is a part of the store's host name.")
+    ] = False
+    encryption: Annotated[
+        Literal["", "AES256", "aws:kms"],
+        Meta(description="How the store is asked to encrypt; empty for the bucket's own setting."),
+    ] = ""
+    kms_key: Annotated[str, Meta(max_length=256, description="The key for aws:kms.")] = ""
+
+
+class Claim(kr.Fields, frozen=True, kw_only=True):
+    """A PersistentVolumeClaim."""
+
+    claim: kr.ObjectName
+    path: Annotated[Path, Meta(description="The folder in the volume.")] = ""
+
+
+class Store(kr.Fields, frozen=True):
+    """Where backups are kept: exactly one of these."""
+
+    s3: S3 | None = None
+    volume: Claim | None = None
+
+
+ONE = kr.Rule("has(self.s3) != has(self.volume)", "name one store: either s3 or volume")
+
+
+class Taken(kr.Fields, frozen=True, kw_only=True):
+    """A backup that is complete: its file and this record of it are in the store, and verified."""
+
+    name: Annotated[Path, Meta(description="Its file in the store, below prefix or path.")]
+    time: Annotated[str, Meta(max_length=32, description="When it was begun.")]
+    revision: Annotated[int, Meta(description="It has at least all that was written up to this.")]
+    version: Annotated[Version, Meta(description="The version of etcd that it is of.")]
+    cluster_id: ID = ""
+    size: Annotated[int, Meta(ge=0, description="Its bytes.")]
+    sha256: Sha256
+    seconds: Annotated[float, Meta(ge=0, description="How long it took.")] = 0.0
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """What the agent tells when it has ended: a termination message, of at most 4 KiB."""
+
+    taken: Taken | None = None
+    #: Names of backups that were deleted, because enough newer ones are kept.
+    deleted: list[str] = []
+    #: What went wrong, but does not spoil the backup.
+    warning: Text = ""
