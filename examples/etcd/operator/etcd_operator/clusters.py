@@ -15,11 +15,12 @@ import kopf_runtime as kr
 import msgspec
 from msgspec import Struct
 
-from etcd_operator import client, manifests, versions
+from etcd_operator import client, manifests, restores, versions
 from etcd_operator.client import Alarm, Certificate, EtcdError, Listed, Voice
 from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide
 from etcd_operator.kinds import EtcdCluster, Shown, Spec, Status
 from etcd_operator.manifests import Make
+from etcd_operator.recovery import note, recover
 from etcd_operator.settings import Settings, manager
 
 POD, VOLUME, SECRET = kr.kinds.POD, kr.kinds.PERSISTENT_VOLUME_CLAIM, kr.kinds.SECRET
@@ -149,7 +150,11 @@ async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
     latched = context.last(Status)
     for _ in range(STEPS):
         seen = await eye.look(latched)
-        step = decide(seen)
+        begun = latched.recovery.uid if latched.recovery is not None else ""
+        order = restores.order(eye.cluster.metadata.namespace, seen.name, begun)
+        step = recover(seen, order) or decide(seen)
+        if step.do is Do.NOTHING:
+            step = note(seen) or step
         if step.latched is not None:
             await context.record(_recorded(step.latched))
             latched = step.latched

@@ -21,8 +21,9 @@ from etcd_operator.kinds import Defragmented, Entry, Status
 from etcd_operator.versions import minor
 
 #: How a member boots. `new` forms a cluster, `join` enters one, `member` can do neither: should its
-#: disk be emptied, it fails, instead of voting under its old ID without its log.
-Boot = Literal["new", "join", "member"]
+#: disk be emptied, it fails, instead of voting under its old ID without its log. `force` makes it
+#: the whole cluster, after its quorum was lost and an EtcdRestore says so.
+Boot = Literal["new", "join", "member", "force"]
 
 #: Entries of the log that a member may be behind the others and still be healthy.
 BEHIND = 5000

@@ -142,6 +142,15 @@ class Defragmented(kr.Fields, frozen=True):
     at: float
 
 
+class Recovery(kr.Fields, frozen=True, kw_only=True):
+    """An EtcdRestore that is carried out, or was."""
+
+    uid: Annotated[Text, Meta(description="Its uid: it acts once.")]
+    survivor: Annotated[Text, Meta(description="The member that survives, if one does.")] = ""
+    lost: Annotated[int, Meta(description="Revisions that the survivor lacks.")] = 0
+    ended: bool = False
+
+
 class Shown(kr.Fields, frozen=True):
     """What is told of a cluster."""
 
@@ -162,6 +171,11 @@ class Status(Shown, frozen=True):
     failed_joins: Annotated[int, Meta(description="New members in a row that never started.")] = 0
     failed_at: Annotated[float, Meta(description="When the last one was given up.")] = 0.0
     defragmented: Annotated[list[Defragmented], Meta(max_length=20)] = []
+    recovery: Recovery | None = None
+    revision: Annotated[
+        int, Meta(description="The highest revision that was noted, which is done now and then.")
+    ] = 0
+    revision_at: Annotated[float, Meta(description="When that was.")] = 0.0
     flushed: Annotated[
         bool,
         Meta(description="Whether no member's log has entries of 3.5, which 3.7 cannot read."),
@@ -224,3 +238,17 @@ class EtcdCluster(kr.Resource, kw_only=True):
     """An EtcdCluster is a cluster of etcd members, each with a Pod and a volume of its own."""
 
     spec: Spec
+
+
+CLUSTER = kr.Kind("etcd.example.com", "v1alpha1", "etcdclusters", "EtcdCluster")
+BACKUP = kr.Kind("etcd.example.com", "v1alpha1", "etcdbackups", "EtcdBackup")
+
+
+def known(cluster: EtcdCluster) -> EtcdCluster:
+    """Return what the other kinds read of a cluster, which seldom changes."""
+    meta, told = cluster.metadata, ("clusterId", "conditions", "members", "recovery")
+    return EtcdCluster(
+        metadata=kr.ObjectMeta(meta.name, meta.uid, "", meta.namespace),
+        spec=cluster.spec,
+        status={name: cluster.status[name] for name in told if name in cluster.status},
+    )

@@ -19,6 +19,15 @@ AUTHORITY = f"{GROUP}/authority"
 
 Manifest = dict[str, Any]
 
+#: As whom all Pods run, so that they can read the same volumes.
+ANYBODY: Manifest = {
+    "runAsNonRoot": True,
+    "runAsUser": 65532,
+    "fsGroup": 65532,
+    "fsGroupChangePolicy": "OnRootMismatch",
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
 
 def labels(name: str) -> dict[str, str]:
     """Return what selects the Pods of a cluster."""
@@ -141,13 +150,7 @@ def pod(cluster: EtcdCluster, make: Make, repository: str, authority: str) -> Ma
             "subdomain": name,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": 65532,
-                "fsGroup": 65532,
-                "fsGroupChangePolicy": "OnRootMismatch",
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
+            "securityContext": ANYBODY,
             "containers": [_container(cluster, make, spec.repository or repository)],
             "volumes": _volumes(cluster, make.member),
             "affinity": options.affinity,
@@ -222,6 +225,7 @@ def _flags(cluster: EtcdCluster, make: Make) -> list[str]:
         flags["auto-compaction-mode"] = options.auto_compaction_mode
         flags["auto-compaction-retention"] = options.auto_compaction_retention
     given = [f"--{name}={value}" for name, value in flags.items() if value is not None]
+    given += ["--force-new-cluster"] if make.boot == "force" else []
     for use, prefix in (("client", ""), ("peer", "peer-")) if spec.tls is not None else ():
         folder = f"{TLS}/{use}"
         given += [f"--{prefix}cert-file={folder}/tls.crt", f"--{prefix}key-file={folder}/tls.key"]

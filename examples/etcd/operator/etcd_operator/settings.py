@@ -7,12 +7,23 @@ import kopf_runtime as kr
 from etcd_operator import __version__
 
 
+def not_released(text: str) -> str:
+    """Return the name of an image that is not pushed with a release: etcd's, or this one itself."""
+    return kr.image(text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(kr.Settings):
     """The operator's settings."""
 
     etcd_repository: str = kr.flag(
-        "gcr.io/etcd-development/etcd", "where the images of etcd are", kr.image, "REPOSITORY"
+        "gcr.io/etcd-development/etcd", "where the images of etcd are", not_released, "REPOSITORY"
+    )
+    agent_image: str = kr.flag(
+        "ghcr.io/myorg/etcd-operator:" + __version__,
+        "this operator's image, in which backups are taken",
+        not_released,
+        "IMAGE",
     )
 
 

@@ -5,6 +5,7 @@ is killed after its writes to the API server, and after its calls of etcd before
 """
 
 from signal import Signals
+from typing import Any
 
 import pytest
 from kopf_kit.testing.calls import Call, Forward
@@ -13,7 +14,7 @@ from kopf_kit.testing.subject import Subject
 from kopf_kit.testing.world import World
 from kopf_runtime import kinds
 
-from etcd_operator import operator
+from etcd_operator import clusters, operator
 from tests.faults.conftest import Cluster
 
 VERSION = "3.7.3"
@@ -26,6 +27,10 @@ class EtcdClusters(Subject):
     manager = operator.manager
     creates = kinds.POD
     well = "Healthy"
+
+    @property
+    def controller(self) -> Any:
+        return clusters.controller
 
     def spec(self, text: str) -> Raw:
         return {"size": int(text), "version": VERSION}

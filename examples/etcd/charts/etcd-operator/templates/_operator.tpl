@@ -3,6 +3,7 @@
 {{/* The flags that the operator adds to the runtime's. */}}
 {{- define "etcd-operator.arguments" -}}
 - {{ printf "--etcd-repository=%s" .Values.etcd.repository | toJson }}
+- --agent-image={{ include "etcd-operator.operatorImage" . }}
 {{- end }}
 
 {{/* The volumes that the operator itself reads, and where. */}}

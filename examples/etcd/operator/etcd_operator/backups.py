@@ -1,0 +1,276 @@
+"""The kind EtcdBackup: takes backups of a cluster, once or on a schedule, each in a Job.
+
+What is begun is remembered before its Job is created, and what a Job has told before it goes.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import kopf_runtime as kr
+import msgspec
+from msgspec import Meta
+
+from etcd_operator import agent, jobs, stored
+from etcd_operator.cron import Schedule
+from etcd_operator.jobs import JOB, POD, Course
+from etcd_operator.kinds import CLUSTER, EtcdCluster, Text, known
+from etcd_operator.manifests import Manifest
+from etcd_operator.settings import Settings, manager
+from etcd_operator.stored import Taken
+
+MOST = 30  # backups that the status lists
+TIME = "%Y-%m-%dT%H:%M:%SZ"
+
+
+class Keep(kr.Fields, frozen=True):
+    """Which backups are kept. The newest one always is."""
+
+    last: Annotated[int, Meta(ge=1, le=1000, description="How many.")] = 28
+    days: Annotated[int, Meta(ge=0, le=36_500, description="For how long; 0 for ever.")] = 0
+
+
+def _fixed(what: str) -> kr.Rule:
+    return kr.Rule("self == oldSelf", f"{what} of an EtcdBackup cannot be changed")
+
+
+class Spec(kr.Fields, frozen=True, kw_only=True):
+    """What is backed up, when, and to where."""
+
+    cluster: Annotated[
+        kr.ObjectName,
+        Meta(description="The EtcdCluster.", extra_json_schema=kr.rules(_fixed("the cluster"))),
+    ]
+    store: Annotated[
+        stored.Store,
+        Meta(
+            description="Where to.",
+            extra_json_schema=kr.rules(_fixed("the store"), stored.ONE),
+        ),
+    ]
+    schedule: (
+        Annotated[
+            str,
+            Meta(
+                max_length=100,
+                description='When, as cron has it, such as "0 */6 * * *"; without it, once.',
+            ),
+        ]
+        | None
+    ) = None
+    time_zone: Annotated[str, Meta(max_length=64, description="That of the schedule.")] = "UTC"
+    suspended: Annotated[bool, Meta(description="Whether no backup is begun.")] = False
+    timeout: Annotated[
+        int, Meta(ge=60, le=86_400, description="Seconds for a backup with all its retries.")
+    ] = 1800
+    retries: Annotated[int, Meta(ge=0, le=20)] = 4
+    keep: Keep = Keep()
+
+
+class Run(kr.Fields, frozen=True, kw_only=True):
+    """A backup that was begun."""
+
+    job: kr.ObjectName
+    due: Annotated[float, Meta(description="For when it was due, in seconds of Unix time.")]
+    ended: bool = False
+
+
+class Shown(kr.Fields, frozen=True):
+    """What is told."""
+
+    last: Annotated[Taken | None, Meta(description="The newest one.")] = None
+    next_time: Annotated[str, Meta(max_length=32, description="When the next one is due.")] = ""
+
+
+class Status(Shown, frozen=True):
+    """What is also remembered."""
+
+    run: Run | None = None
+    backups: Annotated[
+        list[Taken], Meta(max_length=MOST, description="The newest ones, the newest first.")
+    ] = []
+    failures: Annotated[int, Meta(ge=0, description="Backups in a row that have failed.")] = 0
+    error: Annotated[Text, Meta(description="Why the last one has failed.")] = ""
+    warning: Text = ""
+
+
+@kr.custom_resource(
+    "etcd.example.com",
+    "v1alpha1",
+    "etcdbackups",
+    status=Status,
+    ready="the backup is complete, or none of a schedule has failed since the last one",
+    columns=[
+        kr.Column("Cluster", ".spec.cluster"),
+        kr.Column("Schedule", ".spec.schedule"),
+        kr.Column("Last", ".status.last.time"),
+        kr.Column("Revision", ".status.last.revision"),
+        kr.Column("Size", ".status.last.size", wide=True),
+        kr.READY,
+        kr.REASON,
+        kr.AGE,
+    ],
+    rules=[
+        kr.Rule(
+            "size(self.metadata.name) <= 40",
+            "metadata.name must have at most 40 characters: Jobs are named after it",
+            ".metadata.name",
+        ),
+    ],
+)
+class EtcdBackup(kr.Resource, kw_only=True):
+    """An EtcdBackup takes backups of an EtcdCluster to a store, once or on a schedule."""
+
+    spec: Spec
+
+
+# --- what is next --------------------------------------------------------------------------------
+
+
+def due(spec: Spec, status: Status, created: float, now: float) -> float | None:
+    """Return the time for which a backup is due now; None if none is.
+
+    Of the times that were missed, such as while nothing ran, the last one counts. Raise
+    `ValueError` if the schedule is none.
+    """
+    if spec.schedule is None:
+        return created if status.run is None else None
+    if spec.suspended or (status.run is not None and not status.run.ended):
+        return None
+    last = Schedule(spec.schedule, spec.time_zone).before(datetime.fromtimestamp(now, UTC))
+    before = created if status.run is None else status.run.due
+    return last.timestamp() if last is not None and last.timestamp() > before else None
+
+
+def ended(status: Status, run: Run, course: Course) -> dict[str, Any] | None:
+    """Return what is to be remembered of a run that has ended; None if it has not."""
+    if course.ended is None:
+        return None
+    end: dict[str, Any] = {"run": msgspec.to_builtins(msgspec.structs.replace(run, ended=True))}
+    if course.ended or course.report is None or course.report.taken is None:
+        lost = "its Pod was removed before it was read" if not course.ended else course.ended
+        why = course.failure or lost
+        return {**end, "failures": status.failures + 1, "error": why[:1024]}
+    report = course.report
+    others = [one for one in status.backups if one.name not in report.deleted]
+    backups = msgspec.to_builtins([report.taken, *others][:MOST])
+    return {**end, "backups": backups, "failures": 0, "error": "", "warning": report.warning}
+
+
+# --- the controller ------------------------------------------------------------------------------
+
+controller = manager.controller_for(EtcdBackup, project=lambda backup: backup.spec)
+controller.owns(JOB, jobs.JobObject, update=kr.CREATE, project=jobs.outcome)
+controller.watches(POD, jobs.PodObject, project=jobs.attempt)
+controller.reads(CLUSTER, EtcdCluster, keys=lambda one: [one.spec.cluster], project=known)
+controller.gauge(
+    "backup_last_success_timestamp_seconds",
+    "When the last complete backup was begun.",
+    lambda one: _seconds(one.status["backups"][0]["time"]) if one.status.get("backups") else None,
+)
+controller.gauge("backup_failures", "Backups in a row that have failed.",
+                 lambda one: one.status.get("failures", 0))  # fmt: skip
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+@dataclass(frozen=True)
+class Look:
+    """What `sync` has found: the run that is under way, and why none can be begun."""
+
+    course: Course
+    refusal: str = ""
+    next: datetime | None = None
+
+
+@controller.sync(every=20, on=(JOB, POD))
+async def follow(backup: EtcdBackup, context: kr.Context[Settings]) -> Look:
+    """Remember how a run has ended, and begin one that is due."""
+    spec, status = backup.spec, context.last(Status)
+    cluster: EtcdCluster = context.read(CLUSTER, spec.cluster)
+    course = Course() if status.run is None else jobs.course(context, status.run.job)
+    if status.run is not None and not status.run.ended:
+        if (end := ended(status, status.run, course)) is not None:
+            await context.record(end)
+        return Look(course)
+    created = backup.metadata.creation_timestamp
+    try:
+        moment = due(spec, status, _seconds(created or ""), context.now)
+        ahead = _next(spec, context.now)
+    except ValueError as error:
+        return Look(course, refusal=str(error))
+    if moment is None:
+        return Look(course, next=ahead)
+    if not cluster.status.get("clusterId"):
+        raise kr.Wait("ClusterNotFormed", f"EtcdCluster {spec.cluster} has not been formed yet.")
+    job = f"{backup.metadata.name}-{int(moment) // 60}"
+    await context.record({"run": msgspec.to_builtins(Run(job=job, due=moment))})
+    return Look(Course(), next=ahead)
+
+
+def _next(spec: Spec, now: float) -> datetime | None:
+    if spec.schedule is None or spec.suspended:
+        return None
+    return Schedule(spec.schedule, spec.time_zone).after(datetime.fromtimestamp(now, UTC))
+
+
+@controller.desired(stepwise=True)
+def desired(backup: EtcdBackup, context: kr.Context[Settings]) -> list[Manifest]:
+    """Return the Job of the last run; one that has ended is not made again."""
+    run = context.last(Status).run
+    there = any(one.key[1] == run.job for one in context.children_of(JOB)) if run else False
+    if run is None or (run.ended and not there):
+        return []
+    cluster: EtcdCluster = context.read(CLUSTER, backup.spec.cluster)
+    namespace, name, spec = backup.metadata.namespace, cluster.metadata.name, backup.spec
+    request = agent.Backup(
+        store=spec.store,
+        folder=f"{namespace}/{name}",
+        address=f"{name}-client.{namespace}.svc",
+        host=f"client.{name}.{namespace}.svc",
+        tls=cluster.spec.tls is not None,
+        cluster_id=cluster.status.get("clusterId", ""),
+        keep=spec.keep.last,
+        days=spec.keep.days,
+    )
+    return [jobs.backup(cluster, run.job, request, spec.timeout, spec.retries, context.settings)]
+
+
+@controller.status
+def status(seen: kr.Observed) -> kr.Status:
+    """Return how the backups fare."""
+    spec, last = seen.object.view, seen.last(Status)
+    look: Look = seen.outcome or Look(Course())
+    newest = last.backups[0] if last.backups else None
+    shown = Shown(last=newest, next_time=f"{look.next:{TIME}}" if look.next else "")
+    if (trouble := seen.trouble) is not None:
+        return kr.Status(False, trouble.reason, trouble.message, shown, not trouble.final)
+    ready, reason, text = verdict(spec, last, look)
+    return kr.Status(ready, reason, text, shown)
+
+
+def verdict(spec: Spec, status: Status, look: Look) -> tuple[bool, str, str]:
+    """Return whether the backups are as wanted, and why not."""
+    good = status.failures == 0
+    if look.refusal:
+        return False, "InvalidSchedule", f"{look.refusal}."
+    if status.run is not None and not status.run.ended:
+        times, why = look.course.failures, look.course.failure
+        told = f" Failed attempts: {times}; the last one: {why}" if times else ""
+        done = spec.schedule is not None and good and bool(status.backups)
+        return done, "Running", f"Job {status.run.job} takes a backup.{told}"
+    if not good:
+        return False, "BackupFailed", f"The last backup has failed: {status.error}"
+    if spec.suspended:
+        return True, "Suspended", "No backup is begun while spec.suspended is true."
+    if spec.schedule is not None:
+        return True, "Scheduled", f"The next backup begins at {look.next:{TIME}}."
+    if not status.backups:
+        return False, "Pending", "The backup is about to begin."
+    return (
+        True,
+        "Complete",
+        f"It has revision {status.backups[0].revision}. {status.warning}".strip(),
+    )

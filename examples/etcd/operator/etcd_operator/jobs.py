@@ -1,0 +1,263 @@
+"""The Jobs in which the agent runs, and how they fare."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import kopf_runtime as kr
+import msgspec
+from msgspec import Struct
+
+from etcd_operator import agent, manifests, stored
+from etcd_operator.kinds import EtcdCluster
+from etcd_operator.manifests import Manifest
+from etcd_operator.settings import Settings
+
+JOB, POD = kr.kinds.JOB, kr.kinds.POD
+#: Why a container waits that is only about to start.
+_STARTS = ("", "PodInitializing", "ContainerCreating")
+
+
+# --- how one fares -------------------------------------------------------------------------------
+
+
+class _Condition(Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class _JobStatus(Struct, frozen=True):
+    conditions: list[_Condition] = []
+
+
+class JobObject(kr.Object):
+    """A Job of the agent."""
+
+    status: _JobStatus = _JobStatus()
+
+
+class _Ended(Struct, rename="camel", frozen=True):
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class _State(Struct, frozen=True):
+    terminated: _Ended | None = None
+    waiting: _Condition | None = None
+
+
+class _Container(Struct, frozen=True):
+    state: _State = _State()
+
+
+class _PodStatus(Struct, rename="camel", frozen=True):
+    init_container_statuses: list[_Container] = []
+    container_statuses: list[_Container] = []
+
+
+class PodObject(kr.Object):
+    """A Pod of such a Job."""
+
+    status: _PodStatus = _PodStatus()
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a Pod has reported, or why it has failed or does not start."""
+
+    report: str = ""
+    failure: str = ""
+
+
+def outcome(job: JobObject) -> str | None:
+    """Return why a Job has failed, an empty text once it is complete, and else None."""
+    for one in job.status.conditions:
+        if one.status == "True" and one.type in ("Complete", "Failed"):
+            return "" if one.type == "Complete" else one.message or one.reason or "it failed"
+    return None
+
+
+def attempt(pod: PodObject) -> Attempt:
+    """Return what `status` and `sync` see of a Pod."""
+    states = [
+        one.state for one in (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    ]
+    for state in states:
+        if (ended := state.terminated) is not None and ended.exit_code:
+            said = ended.message.strip() or ended.reason
+            return Attempt(failure=said or f"it ended with {ended.exit_code}")
+        if (waits := state.waiting) is not None and waits.reason not in _STARTS:
+            return Attempt(failure=waits.message or waits.reason)
+    told = [state.terminated.message for state in states if state.terminated is not None]
+    return Attempt(report=next((text for text in told if text.startswith("{")), ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a Job fares, all its Pods considered."""
+
+    exists: bool = False
+    #: Why it has failed; empty if it is complete, None while it runs.
+    ended: str | None = None
+    report: stored.Report | None = None
+    #: How many Pods have failed, and why the last one did.
+    failures: int = 0
+    failure: str = ""
+
+
+def course(context: kr.Context[Any], name: str) -> Course:
+    """Return how the Job of a name fares."""
+    found = next((one for one in context.children_of(JOB) if one.key[1] == name), None)
+    pods = [
+        one.view for one in sorted(context.grandchildren[POD], key=lambda one: one.created)
+        if one.key[1].startswith(f"{name}-")
+    ]  # fmt: skip
+    reports = [one.report for one in pods if one.report]
+    failed = [one.failure for one in pods if one.failure]
+    return Course(
+        found is not None,
+        None if found is None else found.view,
+        msgspec.json.decode(reports[-1], type=stored.Report) if reports else None,
+        len(failed),
+        failed[-1] if failed else "",
+    )
+
+
+# --- manifests -----------------------------------------------------------------------------------
+
+
+def backup(
+    cluster: EtcdCluster, name: str, request: agent.Backup, seconds: int, retries: int,
+    settings: Settings,
+) -> Manifest:  # fmt: skip
+    """Return the Job that takes a backup."""
+    container = _agent("backup", request, settings)
+    volumes = [*_store(request.store, [container]), *_client(cluster, container)]
+    return _job(cluster, name, [container], volumes, seconds, retries)
+
+
+def check(cluster: EtcdCluster, name: str, request: agent.Fetch, settings: Settings) -> Manifest:
+    """Return the Job that only reads a backup, and verifies it."""
+    dry = msgspec.structs.replace(request, dry=True)
+    container = _agent("check", dry, settings)
+    return _job(cluster, name, [container], _store(request.store, [container]), 24 * 3600, 2)
+
+
+def restore(
+    cluster: EtcdCluster, name: str, member: str, token: str, request: agent.Fetch, bump: int,
+    settings: Settings,
+) -> Manifest:  # fmt: skip
+    """Return the Job that fills the volume of a member, by the tools of its version of etcd."""
+    url, data = manifests.peer_url(cluster, member), agent.DATA
+    flags = {
+        "data-dir": f"{data}/{agent.MADE}",
+        "name": member,
+        "initial-cluster": f"{member}={url}",
+        "initial-advertise-peer-urls": url,
+        "initial-cluster-token": token,
+        # Clients that know a later revision than the backup's see neither it again, nor its past.
+        "bump-revision": bump,
+    }
+    given = [f"--{flag}={value}" for flag, value in flags.items()]
+    repository = cluster.spec.repository or settings.etcd_repository
+    etcdutl = {
+        "name": "etcdutl",
+        "image": f"{repository}:v{request.version}",
+        "command": ["etcdutl", "snapshot", "restore", f"{data}/{agent.FETCHED}", *given,
+                    "--mark-compacted"],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": _ALONE,
+    }  # fmt: skip
+    fetch = _agent("fetch", request, settings)
+    containers = [fetch, etcdutl, _agent("finish", agent.Finish(), settings)]
+    for one in containers:
+        one["volumeMounts"] = [{"name": "data", "mountPath": data}]
+    claim = {"claimName": manifests.volume_name(cluster, member)}
+    volumes = [*_store(request.store, [fetch]), {"name": "data", "persistentVolumeClaim": claim}]
+    return _job(cluster, name, containers, volumes, 24 * 3600, 10)
+
+
+_ALONE = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+
+
+def _agent(name: str, request: agent.Request, settings: Settings) -> Manifest:
+    return {
+        "name": name,
+        "image": settings.agent_image,
+        "command": ["python3", "-m", "etcd_operator.agent"],
+        "env": [{"name": agent.REQUEST, "value": msgspec.json.encode(request).decode()}],
+        "resources": {"requests": {"cpu": "50m", "memory": "96Mi"}, "limits": {"memory": "384Mi"}},
+        "volumeMounts": [],
+        "securityContext": _ALONE,
+    }
+
+
+def _store(store: stored.Store, containers: Sequence[Manifest]) -> list[Manifest]:
+    """Return the volumes that a store needs; give the containers their mounts and variables."""
+    volumes: list[Manifest] = []
+    for one in containers:
+        if store.volume is not None:
+            one["volumeMounts"].append({"name": "backups", "mountPath": agent.BACKUPS})
+        if store.s3 is not None and store.s3.secret is not None:
+            one["envFrom"] = [{"secretRef": {"name": store.s3.secret}}]
+        if store.s3 is not None and store.s3.ca_secret is not None:
+            one["volumeMounts"].append({"name": "store", "mountPath": agent.CA})
+    if store.volume is not None:
+        claim = {"claimName": store.volume.claim}
+        volumes.append({"name": "backups", "persistentVolumeClaim": claim})
+    if store.s3 is not None and store.s3.ca_secret is not None:
+        volumes.append(_secret("store", store.s3.ca_secret))
+    return volumes
+
+
+def _client(cluster: EtcdCluster, container: Manifest) -> list[Manifest]:
+    """Return the volumes of a client of a cluster; give the container its mounts and variables."""
+    spec = cluster.spec
+    if spec.auth is not None:
+        password = {"name": spec.auth.root_secret, "key": "password"}
+        container["env"].append({"name": agent.PASSWORD, "valueFrom": {"secretKeyRef": password}})
+    if spec.tls is None:
+        return []
+    container["volumeMounts"].append({"name": "tls", "mountPath": agent.TLS})
+    return [_secret("tls", spec.tls.client_secret)]
+
+
+def _secret(name: str, secret: str) -> Manifest:
+    return {"name": name, "secret": {"secretName": secret, "defaultMode": 0o440}}
+
+
+def _job(
+    cluster: EtcdCluster, name: str, containers: Sequence[Manifest], volumes: list[Manifest],
+    seconds: int, retries: int,
+) -> Manifest:  # fmt: skip
+    labels = {"app.kubernetes.io/name": "etcd-agent", "app.kubernetes.io/instance": name}
+    *first, last = containers
+    pod = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": manifests.ANYBODY,
+        "initContainers": first,
+        "containers": [last],
+        "volumes": volumes,
+        "nodeSelector": cluster.spec.pod.node_selector,
+        "tolerations": cluster.spec.pod.tolerations,
+        "imagePullSecrets": [{"name": one} for one in cluster.spec.pod.image_pull_secrets],
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "activeDeadlineSeconds": seconds,
+            "backoffLimit": retries,
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }

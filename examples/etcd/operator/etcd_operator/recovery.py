@@ -1,0 +1,162 @@
+"""Decides the next step while an EtcdRestore is carried out: a pure function, as `decide` is.
+
+It goes before all other rules. What it does cannot be taken back, so each part is remembered first,
+under the uid of the EtcdRestore: that one acts once.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from etcd_operator.decide import Boot, Do, Seen, Step
+from etcd_operator.kinds import Entry, Recovery, Status
+
+#: Seconds between two notes of the revision.
+NOTED = 300.0
+
+
+@dataclass(frozen=True)
+class Order:
+    """An EtcdRestore that is not complete."""
+
+    uid: str
+    name: str
+    #: Whether its backup was read and verified, or the loss is accepted.
+    accepted: bool = False
+    #: Whether the data of a member are what is restored; of which one, empty for the best.
+    survivor: bool = False
+    member: str = ""
+    #: The member whose volume has the backup by now.
+    filled: str = ""
+
+
+def recover(s: Seen, order: Order | None) -> Step | None:
+    """Return the next step of a recovery; None if there is nothing to recover."""
+    now = s.latched.recovery
+    if order is not None and (now is None or now.uid != order.uid):
+        return _begin(s, order)
+    if now is None or now.ended:
+        return None
+    if now.survivor:
+        return _force(s, now, next(e for e in s.latched.members if e.name == now.survivor))
+    return _clear(s, now) or _fill(s, now, order)
+
+
+def note(s: Seen) -> Step | None:
+    """Note the revision now and then: should the quorum be lost, it tells how much is lost."""
+    highest = max((voice.revision for voice in s.voices.values()), default=0)
+    if highest <= s.latched.revision or s.now - s.latched.revision_at < NOTED:
+        return None
+    return _latch(s, "the revision", revision=highest, revision_at=s.now)
+
+
+def _begin(s: Seen, order: Order) -> Step | None:
+    """Remember what is to be restored, and that all that is there has to go."""
+    if not order.accepted:
+        # A new cluster has nothing to do in the meantime: it is born with the backup.
+        return None if s.latched.members else _wait(f"EtcdRestore {order.name} is checked")
+    why = f"EtcdRestore {order.name} replaces the data"
+    if not order.survivor:
+        gone = [replace(one, leaving=one.leaving or why) for one in s.latched.members]
+        return _latch(s, why, recovery=Recovery(uid=order.uid), members=gone)
+    if s.members is not None:
+        return None  # there is a quorum again
+    named = [one for one in s.staying if order.member in ("", one.name) and s.intact(one)]
+    able = [one for one in named if one.name in s.voices and not s.voices[one.name].learner]
+    if not able:
+        return _wait("no member answers that could be the survivor")
+
+    def age(one: Entry) -> tuple[int, int]:
+        voice = s.voices[one.name]
+        return voice.revision, voice.index
+
+    best = max(able, key=age)
+    lost = max(0, s.latched.revision - age(best)[0])
+    recovery = Recovery(uid=order.uid, survivor=best.name, lost=lost)
+    return _latch(s, f"{best.name} survives", recovery=recovery)
+
+
+# --- a backup --------------------------------------------------------------------------------
+
+
+def _clear(s: Seen, now: Recovery) -> Step | None:
+    """Delete all Pods, then all volumes; then name the member that gets the backup."""
+    old = [one for one in s.latched.members if one.leaving]
+    for one in old:
+        if (pod := s.pods.get(one.name)) is not None and not pod.deleting:
+            return Step(Do.DELETE_POD, one.name, one.leaving, uid=pod.uid)
+    if ending := [one.name for one in old if one.name in s.pods]:
+        return _wait(f"{', '.join(ending)} ends; if its node is lost, delete its Pod by force")
+    for one in old:
+        if one.name in s.volumes:
+            return Step(Do.DELETE_VOLUME, one.name, one.leaving, uid=s.volumes[one.name])
+    if s.latched.members and not old:
+        return None
+    number = s.latched.last_member + 1
+    seed = Entry(name=f"{s.name}-{number}", version=s.wanted.version, template=s.wanted.template)
+    latched = Status(last_member=number, members=[seed], recovery=now)
+    return Step(Do.LATCH, why=f"{seed.name} gets the backup", latched=latched)
+
+
+def _fill(s: Seen, now: Recovery, order: Order | None) -> Step:
+    """Have the only member boot from its volume, once the backup is there."""
+    (seed,) = s.latched.members
+    if seed.name not in s.volumes:
+        return Step(Do.CREATE_VOLUME, seed.name)
+    if not s.intact(seed):
+        return _latch(s, "its volume", members=[replace(seed, volume=s.volumes[seed.name])])
+    if order is None or order.filled != seed.name:
+        return _wait(f"the volume of {seed.name} gets the backup")
+    if seed.name not in s.pods:
+        return _boot(seed, "member")  # its log is there
+    if (voice := s.voices.get(seed.name)) is None or not voice.leader:
+        return _wait(f"{seed.name} starts")
+    return _latch(
+        s,
+        "the backup is restored",
+        members=[replace(seed, id=voice.id)],
+        cluster_id=voice.cluster_id,
+        recovery=replace(now, ended=True),
+    )
+
+
+# --- a survivor ------------------------------------------------------------------------------
+
+
+def _force(s: Seen, now: Recovery, survivor: Entry) -> Step:
+    """Have the survivor be the whole cluster; the others' data never come back."""
+    others = [one for one in s.latched.members if one.name != survivor.name]
+    for one in others:
+        if (pod := s.pods.get(one.name)) is not None and not pod.deleting:
+            return Step(Do.DELETE_POD, one.name, "lost with the quorum", uid=pod.uid)
+    if ending := [one.name for one in others if one.name in s.pods]:
+        return _wait(f"{', '.join(ending)} ends; if its node is lost, delete its Pod by force")
+    pod = s.pods.get(survivor.name)
+    if pod is None:
+        return _boot(survivor, "force")
+    if pod.deleting:
+        return _wait(f"{survivor.name} ends")
+    if pod.boot != "force":
+        return Step(Do.DELETE_POD, survivor.name, "it becomes the cluster", uid=pod.uid)
+    if [one.id for one in s.members or ()] != [survivor.id]:
+        return _wait(f"{survivor.name} becomes the cluster")
+    lost = "lost with the quorum"
+    gone = [
+        one if one.name == survivor.name else replace(one, leaving=one.leaving or lost)
+        for one in s.latched.members
+    ]
+    return _latch(s, f"{survivor.name} is the cluster", members=gone,
+                  recovery=replace(now, ended=True))  # fmt: skip
+
+
+def _boot(one: Entry, boot: Boot) -> Step:
+    return Step(Do.CREATE_POD, one.name, boot=boot, uid=one.volume, beside=(one.name,))
+
+
+def _wait(why: str) -> Step:
+    return Step(Do.WAIT, why=why)
+
+
+def _latch(s: Seen, why: str, **changes: Any) -> Step:
+    return Step(Do.LATCH, why=why, latched=replace(s.latched, **changes))

@@ -1,0 +1,319 @@
+"""The kind EtcdRestore: replaces the data of a cluster, once, as a person has decided.
+
+A backup is read and verified before anything is deleted. The cluster's own controller then makes
+room, as `recovery` decides; a Job of this one fills the volume of the new first member.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import kopf_runtime as kr
+import msgspec
+from msgspec import Meta
+
+from etcd_operator import agent, jobs, kinds, stored
+from etcd_operator.backups import EtcdBackup
+from etcd_operator.jobs import JOB, POD, Course
+from etcd_operator.kinds import BACKUP, CLUSTER, Entry, EtcdCluster, Recovery, Text, known
+from etcd_operator.manifests import Manifest
+from etcd_operator.recovery import Order
+from etcd_operator.settings import Settings, manager
+from etcd_operator.stored import Path, Taken
+
+
+class FromBackup(kr.Fields, frozen=True, kw_only=True):
+    """A backup that an EtcdBackup of the same namespace has taken."""
+
+    name: Annotated[kr.ObjectName, Meta(description="The EtcdBackup.")]
+    entry: Annotated[
+        Path, Meta(description="The name of one in its status; empty for the newest.")
+    ] = ""
+
+
+class FromStore(kr.Fields, frozen=True, kw_only=True):
+    """A backup in a store, such as that of another cluster."""
+
+    store: Annotated[stored.Store, Meta(extra_json_schema=kr.rules(stored.ONE))]
+    name: Annotated[Path, Meta(min_length=1, description="Its file, below prefix or path.")]
+    sha256: Annotated[
+        stored.Sha256 | None, Meta(description="If the record beside it is not to be trusted.")
+    ] = None
+
+
+class Survivor(kr.Fields, frozen=True):
+    """The data of a member that is left after the quorum was lost for good."""
+
+    member: Annotated[
+        str, Meta(max_length=63, description="Which; empty for the one with the newest data.")
+    ] = ""
+
+
+class Source(kr.Fields, frozen=True):
+    """What the data are restored from: exactly one of these."""
+
+    backup: FromBackup | None = None
+    store: FromStore | None = None
+    survivor: Survivor | None = None
+
+
+class Spec(kr.Fields, frozen=True, kw_only=True):
+    """What is restored, and where."""
+
+    cluster: Annotated[kr.ObjectName, Meta(description="The EtcdCluster whose data are replaced.")]
+    confirm: Annotated[
+        kr.ObjectName,
+        Meta(description="Its name again: all that was written after the backup is lost."),
+    ]
+    source: Source
+    revision_bump: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=10**15,
+            description="By how much revisions are raised, so that none comes back that a client "
+            "may have seen: more than were written since the backup.",
+        ),
+    ] = 10**9
+
+
+Phase = Literal["Checking", "Waiting", "Restoring", "Complete", "Refused"]
+
+
+class Shown(kr.Fields, frozen=True):
+    """What is told."""
+
+    phase: Phase = "Checking"
+
+
+class Status(Shown, frozen=True):
+    """What is also remembered."""
+
+    accepted: Annotated[bool, Meta(description="Whether it may be carried out.")] = False
+    backup: Annotated[Taken | None, Meta(description="What is restored.")] = None
+    filled: Annotated[
+        str, Meta(max_length=63, description="The member whose volume has the backup.")
+    ] = ""
+    lost: Annotated[
+        int, Meta(description="Of a survivor: how many revisions are lost, as far as is known.")
+    ] = 0
+    refused: Annotated[Text, Meta(description="Why it is not carried out.")] = ""
+    complete: bool = False
+
+
+@kr.custom_resource(
+    "etcd.example.com",
+    "v1alpha1",
+    "etcdrestores",
+    status=Status,
+    ready="the data are restored",
+    columns=[
+        kr.Column("Cluster", ".spec.cluster"),
+        kr.Column("Phase", ".status.phase"),
+        kr.Column("Backup", ".status.backup.time"),
+        kr.Column("Revision", ".status.backup.revision"),
+        kr.READY,
+        kr.AGE,
+    ],
+    rules=[
+        kr.Rule(
+            "self.spec.confirm == self.spec.cluster",
+            "spec.confirm must repeat the name of the cluster, whose data are replaced",
+            ".spec.confirm",
+        ),
+        kr.Rule(
+            "self.spec == oldSelf.spec",
+            "an EtcdRestore cannot be changed, since it acts once; create another one",
+            ".spec",
+        ),
+        kr.Rule(
+            "[has(self.spec.source.backup), has(self.spec.source.store), "
+            "has(self.spec.source.survivor)].filter(one, one).size() == 1",
+            "spec.source must have exactly one of backup, store and survivor",
+            ".spec.source",
+        ),
+        kr.Rule(
+            "size(self.metadata.name) <= 40",
+            "metadata.name must have at most 40 characters: Jobs are named after it",
+            ".metadata.name",
+        ),
+    ],
+)
+class EtcdRestore(kr.Resource, kw_only=True):
+    """An EtcdRestore replaces the data of an EtcdCluster by a backup, or by those of a member."""
+
+    spec: Spec
+
+
+controller = manager.controller_for(EtcdRestore, project=lambda restore: restore.spec)
+controller.owns(JOB, jobs.JobObject, update=kr.CREATE, project=jobs.outcome)
+controller.watches(POD, jobs.PodObject, project=jobs.attempt)
+controller.reads(CLUSTER, EtcdCluster, keys=lambda one: [one.spec.cluster], project=known)
+controller.reads(
+    BACKUP,
+    EtcdBackup,
+    keys=lambda one: [one.spec.source.backup.name] if one.spec.source.backup else [],
+    project=lambda backup: (backup.spec.store, backup.status.get("backups", [])),
+)
+
+
+def order(namespace: str, cluster: str, begun: str) -> Order | None:
+    """Return the EtcdRestore of a cluster that is to be carried out: the one that has `begun`."""
+    pending = [
+        Order(
+            owner.uid,
+            owner.key[1],
+            accepted=bool(owner.status.get("accepted")),
+            survivor=owner.view.source.survivor is not None,
+            member=owner.view.source.survivor.member if owner.view.source.survivor else "",
+            filled=owner.status.get("filled", ""),
+        )
+        for owner in controller.owners
+        if owner.key[0] == namespace
+        and owner.view.cluster == cluster
+        and not (owner.status.get("complete") or owner.status.get("refused"))
+    ]
+    pending.sort(key=lambda one: (one.uid != begun, not one.accepted, one.name))
+    return pending[0] if pending else None
+
+
+# --- what is restored ----------------------------------------------------------------------------
+
+
+def request(restore: EtcdRestore, context: kr.Context[Settings], version: str) -> agent.Fetch:
+    """Return what the agent is to fetch; raise `kr.Wait` while that is not known."""
+    source, remembered = restore.spec.source, context.last(Status).backup
+    if (file := source.store) is not None:
+        return agent.Fetch(store=file.store, name=file.name, version=version, sha256=file.sha256)
+    assert source.backup is not None
+    store, entries = context.read(BACKUP, source.backup.name)
+    taken = remembered
+    if taken is None:
+        listed = msgspec.convert(entries, list[Taken])
+        wanted = source.backup.entry
+        taken = next((one for one in listed if wanted in ("", one.name)), None)
+    if taken is None:
+        which = f"named {source.backup.entry}" if source.backup.entry else "yet"
+        raise kr.Wait("BackupMissing", f"EtcdBackup {source.backup.name} has no backup {which}.")
+    return agent.Fetch(store=store, name=taken.name, version=version, sha256=taken.sha256)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is known of the cluster whose data are replaced."""
+
+    #: How far this EtcdRestore has come; None if the cluster has not begun with it.
+    recovery: Recovery | None
+    #: The member whose volume gets the backup, once there is one.
+    seed: Entry | None
+    serves: bool
+
+
+def target(restore: EtcdRestore, cluster: EtcdCluster) -> Target:
+    """Return what the status of the cluster says."""
+    told = {key: value for key, value in cluster.status.items() if key != "conditions"}
+    latched = msgspec.convert(told, kinds.Status)
+    conditions = cluster.status.get("conditions", ())
+    serves = any((c["type"], c["status"]) == ("Available", "True") for c in conditions)
+    now = latched.recovery
+    if now is None or now.uid != restore.metadata.uid:
+        return Target(None, None, serves)
+    seeds = [one for one in latched.members if one.volume and not one.leaving]
+    return Target(now, seeds[0] if seeds and not now.survivor else None, serves)
+
+
+def news(
+    spec: Spec, status: Status, to: Target, check: Course, fill: Course
+) -> dict[str, Any] | None:
+    """Return what is to be remembered now; None if nothing is."""
+    if to.recovery is not None and to.recovery.ended:
+        return {"complete": True, "lost": to.recovery.lost}
+    if status.accepted:
+        if to.seed is None or fill.ended != "" or status.filled == to.seed.name:
+            return None
+        return {"filled": to.seed.name}
+    if spec.source.survivor is not None:
+        if to.serves:
+            return {"refused": "the cluster has a quorum, so nothing is lost"}
+        return {"accepted": True}
+    if check.ended:
+        return {"refused": (check.failure or check.ended)[:1024]}
+    if check.ended == "" and check.report is not None and check.report.taken is not None:
+        return {"accepted": True, "backup": msgspec.to_builtins(check.report.taken)}
+    return None
+
+
+@dataclass(frozen=True)
+class Look:
+    """What `sync` has found."""
+
+    to: Target
+    check: Course
+    fill: Course
+
+
+def _names(restore: EtcdRestore, seed: Entry | None) -> tuple[str, str]:
+    """Return the names of the Jobs that check the backup, and that fill a volume with it."""
+    name = restore.metadata.name
+    return f"{name}-check", f"{name}-{seed.name.rpartition('-')[2]}" if seed else ""
+
+
+@controller.sync(every=5, on=(JOB, POD))
+async def follow(restore: EtcdRestore, context: kr.Context[Settings]) -> Look:
+    """Remember what the Jobs and the cluster have come to."""
+    status = context.last(Status)
+    to = target(restore, context.read(CLUSTER, restore.spec.cluster))
+    check, fill = (jobs.course(context, name) for name in _names(restore, to.seed))
+    found = news(restore.spec, status, to, check, fill)
+    if found is not None and not (status.complete or status.refused):
+        await context.record(found)
+    return Look(to, check, fill)
+
+
+@controller.desired(stepwise=True)
+def desired(restore: EtcdRestore, context: kr.Context[Settings]) -> list[Manifest]:
+    """Return the Job that checks the backup, then the one that fills the volume."""
+    status, look = context.last(Status), context.outcome
+    if status.complete or status.refused or restore.spec.source.survivor is not None:
+        return []
+    cluster: EtcdCluster = context.read(CLUSTER, restore.spec.cluster)
+    check, fill = _names(restore, look.to.seed)
+    if not status.accepted:
+        asked = request(restore, context, cluster.spec.version)
+        return [jobs.check(cluster, check, asked, context.settings)]
+    if look.to.seed is None:
+        return []
+    asked = request(restore, context, look.to.seed.version)
+    token = f"{cluster.metadata.uid}-{restore.metadata.uid[:8]}"
+    return [
+        jobs.restore(cluster, fill, look.to.seed.name, token, asked,
+                     restore.spec.revision_bump, context.settings)
+    ]  # fmt: skip
+
+
+@controller.status
+def status(seen: kr.Observed) -> kr.Status:
+    """Return how far it is."""
+    spec, last = seen.object.view, seen.last(Status)
+    if (trouble := seen.trouble) is not None:
+        return kr.Status(False, trouble.reason, trouble.message, transient=not trouble.final)
+    phase, text = verdict(spec, last, seen.outcome)
+    return kr.Status(phase == "Complete", phase, text, Shown(phase=phase))
+
+
+def verdict(spec: Spec, status: Status, look: Look) -> tuple[Phase, str]:
+    """Return how far it is, in a word and a sentence."""
+    if status.complete:
+        lost = f" At least {status.lost} revisions are lost." if status.lost else ""
+        return "Complete", f"The data of {spec.cluster} are restored.{lost}"
+    if status.refused:
+        return "Refused", f"Nothing was changed: {status.refused}"
+    if not status.accepted:
+        failed = f" The last attempt: {look.check.failure}" if look.check.failure else ""
+        return "Checking", f"The backup is read and verified.{failed}"
+    if look.to.recovery is None:
+        return "Waiting", f"EtcdCluster {spec.cluster} is about to begin."
+    if look.fill.ended:
+        why = look.fill.failure or look.fill.ended
+        return "Restoring", f"The backup cannot be fetched; delete the Job to try again: {why}"
+    failed = f" The last attempt: {look.fill.failure}" if look.fill.failure else ""
+    return "Restoring", f"EtcdCluster {spec.cluster} is stopped, and gets the backup.{failed}"

@@ -1,0 +1,144 @@
+"""A backup of a real etcd is taken and restored in Jobs whose containers are real processes.
+
+The Jobs have their own controller; `Hands` runs the containers of their Pods, one after the other.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kopf_kit.rig import tools
+from kopf_kit.testing.cluster import Raw
+from kopf_kit.testing.kubelet import Trouble
+from kopf_kit.testing.world import World
+
+from etcd_operator.manifests import DATA
+from tests.faults.conftest import Cluster
+from tests.faults.nodes import _MOUNT, _UNSHARE, NAME, Nodes
+from tests.faults.test_operator import SUBJECTS
+
+__all__ = ["SUBJECTS"]
+GROUP = "/apis/etcd.example.com/v1alpha1"
+#: The agent, whose paths are those of this machine.
+AGENT = """
+import sys
+from pathlib import Path
+from etcd_operator import agent
+agent.BACKUPS, agent.DATA, agent.MESSAGE = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+raise SystemExit(agent.main())
+"""
+
+
+class Hands(Nodes):
+    """Nodes that also run the Pods of Jobs."""
+
+    async def _pod(self, pod: Raw, claims: dict[str, Raw]) -> None:
+        if pod["metadata"]["labels"].get("app.kubernetes.io/name") != "etcd-agent":
+            await super()._pod(pod, claims)
+        elif (pod.get("status") or {}).get("phase") == "Pending":
+            status = await self._run(pod, claims)
+            body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
+            await self.cluster.patch(f"{self.path('pods', pod['metadata']['name'])}/status", body)
+
+    async def _run(self, pod: Raw, claims: dict[str, Raw]) -> Raw:
+        spec = pod["spec"]
+        told: Raw = {}
+        places = {
+            volume["name"]: self.data(claims[volume["persistentVolumeClaim"]["claimName"]])
+            for volume in spec["volumes"]
+        }
+        for place in places.values():
+            place.mkdir(exist_ok=True)
+        for group in ("initContainers", "containers"):
+            for container in spec.get(group, ()):
+                code, message = await self._container(container, places)
+                ended = {"exitCode": code, "message": message}
+                one = {"name": container["name"], "image": "i", "imageID": "", "ready": False,
+                       "restartCount": 0, "state": {"terminated": ended}}  # fmt: skip
+                told.setdefault(f"{group.removesuffix('s')}Statuses", []).append(one)
+                if code:
+                    return {"phase": "Failed", **told}
+        return {"phase": "Succeeded", **told}
+
+    async def _container(self, container: Raw, places: dict[str, Path]) -> tuple[int, str]:
+        message, data = self.folder / "message", str(places.get("data", self.folder))
+        message.write_text("")
+        if container["name"] == "etcdutl":
+            [program] = tools.etcd("3.7", "etcdutl")
+            command = [str(program), *(c.replace(DATA, data) for c in container["command"][1:])]
+        else:
+            backups = str(places.get("backups", self.folder))
+            command = [sys.executable, "-c", AGENT, backups, data, str(message)]
+        member = next((one for one in self.containers.values() if one.runs), None)
+        door = f"{self.address(member.name)} {NAME}-client.{self.namespace}.svc\n" if member else ""
+        hosts = self.folder / "agent-hosts"
+        hosts.write_text(self.hosts.read_text() + door)
+        env = {one["name"]: one["value"] for one in container.get("env", ())}
+        process = await asyncio.create_subprocess_exec(
+            *(*_UNSHARE, "sh", "-c", _MOUNT, hosts, *command),
+            env={**os.environ, "PYTHONPATH": "operator", **env},
+        )
+        return await process.wait(), message.read_text()
+
+
+@pytest.fixture
+async def cluster(here: World, tmp_path: Path) -> AsyncIterator[Cluster]:
+    plane = here.cluster.plane
+    [manager] = tools.kubernetes(plane.kubernetes, "kube-controller-manager")
+    flags = ("--leader-elect=false", "--secure-port=0", "--controllers=job-controller")
+    plane.run("jobs", manager, f"--kubeconfig={plane.kubeconfig('controllers')}", *flags)
+    here.kubelet.arm(Trouble.LOST)  # the suite's own: `Hands` takes its place
+    [etcd] = tools.built("etcd")
+    async with Hands(here.cluster, here.namespace, tmp_path, {"3.7": etcd}).working() as nodes:
+        yield Cluster(here, nodes)
+    plane.stop("jobs")
+
+
+async def create(here: World, kind: str, name: str, **spec: Any) -> str:
+    """Create an object; return its path."""
+    path = f"{GROUP}/namespaces/{here.namespace}/{kind.lower()}s"
+    body = {"apiVersion": GROUP.removeprefix("/apis/"), "kind": kind, "metadata": {"name": name}}
+    await here.cluster.ask("POST", path, {**body, "spec": spec})
+    return f"{path}/{name}"
+
+
+async def until(here: World, path: str, reason: str) -> Raw:
+    """Wait until the condition Ready has a reason; return the status."""
+    async with here.within(120, f"{path} {reason}"):
+        while True:
+            status: Raw = (await here.cluster.ask("GET", path)).get("status") or {}
+            if any(one["reason"] == reason for one in status.get("conditions", ())):
+                return status
+            await asyncio.sleep(0.2)
+
+
+async def test_a_backup_replaces_the_data_of_the_cluster(here: World, cluster: Cluster) -> None:
+    await here.start()
+    await cluster.create(1)
+    first = await cluster.settles(1)
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "backups"},
+             "spec": {"accessModes": ["ReadWriteOnce"],
+                      "resources": {"requests": {"storage": "1Gi"}}}}  # fmt: skip
+    await here.cluster.ask("POST", cluster.nodes.path("persistentvolumeclaims"), claim)
+    await cluster.clients.ask(f"{cluster.url('c-1')}/v3/kv/put", {"key": "YQ==", "value": "YQ=="})
+
+    store = {"volume": {"claim": "backups"}}
+    backup = await create(here, "EtcdBackup", "once", cluster=NAME, store=store)
+    taken = (await until(here, backup, "Complete"))["backups"][0]
+    await cluster.clients.ask(f"{cluster.url('c-1')}/v3/kv/put", {"key": "Yg==", "value": "YQ=="})
+
+    source = {"backup": {"name": "once"}}
+    restore = await create(here, "EtcdRestore", "back", cluster=NAME, confirm=NAME, source=source)
+    status = await until(here, restore, "Complete")
+
+    assert status["backup"] == taken
+    after = await cluster.settles(1)
+    assert (after["clusterId"] != first["clusterId"], after["members"][0]["name"]) == (True, "c-2")
+    body = {"key": "AA==", "range_end": "AA=="}
+    found = await cluster.clients.ask(f"{cluster.url('c-2')}/v3/kv/range", body)
+    assert [one["key"] for one in found["kvs"]] == ["YQ=="]
+    assert int(found["header"]["revision"]) > 10**9

@@ -1,0 +1,194 @@
+"""etcd_operator.recovery: a cluster gets a backup, or becomes what one member has."""
+
+import dataclasses
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from etcd_operator.client import Listed, Voice
+from etcd_operator.decide import Do, Pod, Seen, Step, Wanted
+from etcd_operator.kinds import Entry, Recovery, Status
+from etcd_operator.recovery import Order, note, recover
+
+NAMES = ("c-1", "c-2", "c-3")
+ENTRIES = [
+    Entry(name=name, version="3.6.16", volume=f"u-{name}", id=name[-1], proved=True)
+    for name in NAMES
+]
+FORMED = Status(cluster_id="1d7a", last_member=3, members=ENTRIES, revision=120)
+BACKUP = Order("r1", "back", accepted=True)
+
+
+@dataclass
+class World:
+    """Does each step at once; a Pod answers if its volume has data."""
+
+    latched: Status = FORMED
+    pods: dict[str, Pod] = field(default_factory=lambda: {n: Pod(uid=f"p-{n}") for n in NAMES})
+    volumes: dict[str, str] = field(default_factory=lambda: {n: f"u-{n}" for n in NAMES})
+    revisions: dict[str, int] = field(default_factory=lambda: dict.fromkeys(NAMES, 100))
+    members: tuple[Listed, ...] | None = None
+    steps: list[tuple[Do, str]] = field(default_factory=list)
+
+    @property
+    def seen(self) -> Seen:
+        voices = {}
+        for name, pod in self.pods.items():
+            if revision := self.revisions.get(name):
+                leads = pod.boot == "force" or name not in NAMES
+                voices[name] = Voice(
+                    id=name[-1],
+                    cluster_id="1d7a",
+                    version="3.6.16",
+                    leader=name[-1] if leads else "",
+                    revision=revision,
+                )
+        forced = [name for name, pod in self.pods.items() if pod.boot == "force"]
+        listed = tuple(Listed(name[-1], name) for name in forced) or self.members
+        return Seen("c", Wanted(3, "3.6.16", "t"), self.latched, self.pods, self.volumes,
+                    listed, voices)  # fmt: skip
+
+    def step(self, order: Order | None) -> Step | None:
+        step = recover(self.seen, order)
+        if step is None:
+            return None
+        self.steps.append((step.do, step.member))
+        match step.do:
+            case Do.LATCH:
+                assert step.latched is not None
+                self.latched = step.latched
+            case Do.DELETE_POD:
+                assert self.pods.pop(step.member).uid == step.uid
+            case Do.DELETE_VOLUME:
+                assert self.volumes.pop(step.member) == step.uid
+                self.revisions.pop(step.member, None)
+            case Do.CREATE_VOLUME:
+                self.volumes[step.member] = f"u-{step.member}"
+            case Do.CREATE_POD:
+                assert self.volumes[step.member] == step.uid
+                self.pods[step.member] = Pod(uid=f"p2-{step.member}", boot=step.boot)
+        return step
+
+    def run(self, order: Order | None, most: int = 60) -> Step | None:
+        """Take steps until one waits, or there is none."""
+        for _ in range(most):
+            step = self.step(order)
+            if step is None or step.do is Do.WAIT:
+                return step
+        raise AssertionError(self.steps)
+
+
+def test_a_backup_replaces_all_members_by_one_that_has_it() -> None:
+    world = World()
+
+    step = world.run(BACKUP)
+
+    assert step is not None
+    assert step.why == "the volume of c-4 gets the backup"
+    assert (list(world.pods), list(world.volumes)) == ([], ["c-4"])
+    assert (world.latched.cluster_id, world.latched.last_member) == ("", 4)
+
+    world.revisions["c-4"] = 1_000_000_100
+    assert world.run(dataclasses.replace(BACKUP, filled="c-4")) is None
+    assert world.pods["c-4"].boot == "member"
+    assert world.latched.cluster_id == "1d7a"
+    assert world.latched.recovery == Recovery(uid="r1", ended=True)
+    assert [one.name for one in world.latched.members] == ["c-4"]
+
+
+def test_it_acts_once_and_another_one_acts_again() -> None:
+    done = replace(FORMED, recovery=Recovery(uid="r1", ended=True))
+
+    assert World(latched=done).run(BACKUP) is None
+    assert World(latched=done).run(None) is None
+    step = World(latched=done).step(Order("r2", "again", accepted=True))
+    assert step is not None
+    assert step.do is Do.LATCH
+
+
+def test_the_revision_is_noted_now_and_then() -> None:
+    seen = dataclasses.replace(World(revisions=dict.fromkeys(NAMES, 500)).seen, now=1000.0)
+
+    step = note(seen)
+
+    assert step is not None
+    assert step.latched is not None
+    assert (step.latched.revision, step.latched.revision_at) == (500, 1000.0)
+    assert note(dataclasses.replace(seen, latched=step.latched)) is None
+    later = replace(step.latched, revision=400)
+    assert note(dataclasses.replace(seen, latched=later, now=1100.0)) is None
+    assert note(dataclasses.replace(seen, latched=later, now=1300.0)) is not None
+
+
+def test_nothing_happens_until_the_backup_is_verified() -> None:
+    assert World().run(Order("r1", "back")) is None
+
+
+def test_a_new_cluster_is_not_formed_while_a_backup_for_it_is_verified() -> None:
+    world = World(latched=Status(), pods={}, volumes={})
+
+    step = world.run(Order("r1", "back"))
+    assert step is not None
+    assert step.why == "EtcdRestore back is checked"
+
+    world.run(BACKUP)
+    assert list(world.volumes) == ["c-1"]
+
+
+def test_no_volume_is_deleted_while_a_pod_ends_that_may_write_to_it() -> None:
+    world = World()
+    world.pods["c-2"] = dataclasses.replace(world.pods["c-2"], deleting=True)
+
+    step = world.run(BACKUP)
+
+    assert step is not None
+    assert step.why.startswith("c-2 ends; if its node is lost")
+    assert len(world.volumes) == 3
+
+
+def test_without_its_restore_a_recovery_waits_and_another_one_goes_on() -> None:
+    world = World()
+    world.run(BACKUP)
+
+    step = world.run(None)
+    assert step is not None
+    assert step.do is Do.WAIT
+
+    world.run(Order("r2", "again", accepted=True))
+    assert list(world.volumes) == ["c-5"]
+
+
+SURVIVES = Order("r1", "back", accepted=True, survivor=True)
+
+
+def test_the_member_with_the_newest_data_survives_a_lost_quorum() -> None:
+    world = World(revisions={"c-1": 90, "c-2": 110})
+    del world.pods["c-3"], world.volumes["c-3"]
+
+    assert world.run(SURVIVES) is None
+
+    assert {name: pod.boot for name, pod in world.pods.items()} == {"c-2": "force"}
+    assert world.latched.recovery == Recovery(uid="r1", survivor="c-2", lost=10, ended=True)
+    assert world.latched.cluster_id == "1d7a"
+    leaving = {one.name: bool(one.leaving) for one in world.latched.members}
+    assert leaving == {"c-1": True, "c-2": False, "c-3": True}
+    assert Do.DELETE_VOLUME not in [do for do, _ in world.steps]
+
+
+def test_the_named_member_survives_and_no_other() -> None:
+    world = World(revisions={"c-1": 90, "c-2": 110})
+    world.run(dataclasses.replace(SURVIVES, member="c-1"))
+    assert list(world.pods) == ["c-1"]
+
+    world = World(revisions={"c-2": 110})
+    step = world.run(dataclasses.replace(SURVIVES, member="c-1"))
+    assert step is not None
+    assert step.why == "no member answers that could be the survivor"
+    assert len(world.pods) == 3
+
+
+def test_a_cluster_with_a_quorum_has_no_survivor() -> None:
+    world = World(members=tuple(Listed(one.id, one.name) for one in ENTRIES))
+
+    assert world.run(SURVIVES) is None
+    assert len(world.pods) == 3

@@ -1,0 +1,153 @@
+"""etcd_operator.restores: how far a restore is, and the Jobs that it needs."""
+
+from typing import Any
+
+import kopf_runtime as kr
+import msgspec
+import pytest
+
+from etcd_operator import agent, restores, stored
+from etcd_operator.jobs import Course
+from etcd_operator.kinds import BACKUP, CLUSTER, Entry, EtcdCluster, Recovery
+from etcd_operator.restores import EtcdRestore, Look, Status, Target
+from etcd_operator.settings import Settings
+from etcd_operator.stored import Report, Taken
+
+STORE = stored.Store(volume=stored.Claim(claim="backups"))
+TAKEN = Taken(name="ns/c/one.db", time="2026-01-02T03:00:00Z", revision=7, version="3.6.16",
+              size=9, sha256="0" * 64)  # fmt: skip
+SEED = Entry(name="c-4", version="3.6.16", volume="u4")
+WELL = Target(None, None, serves=True)
+FILLS = Target(Recovery(uid="r1"), SEED, serves=False)
+NONE, RUNS = Course(), Course(True)
+READ = Course(True, "", Report(taken=TAKEN))
+FAILED = Course(True, "BackoffLimitExceeded", failures=3, failure="it is not what was backed up")
+
+
+def restore(**source: Any) -> EtcdRestore:
+    spec = {"cluster": "c", "confirm": "c", "source": source}
+    meta = {"name": "back", "namespace": "ns", "uid": "r1", "resourceVersion": "1"}
+    return msgspec.convert({"metadata": meta, "spec": spec}, EtcdRestore)
+
+
+def cluster(**status: Any) -> EtcdCluster:
+    meta = {"name": "c", "namespace": "ns", "uid": "c1", "resourceVersion": "1"}
+    spec = {"version": "3.6.16"}
+    return msgspec.convert({"metadata": meta, "spec": spec, "status": status}, EtcdCluster)
+
+
+FROM_BACKUP, SURVIVOR = restore(backup={"name": "daily"}), restore(survivor={})
+
+
+@pytest.mark.parametrize(
+    ("it", "status", "to", "check", "fill", "news"),
+    [
+        (FROM_BACKUP, Status(), WELL, RUNS, NONE, None),
+        (FROM_BACKUP, Status(), WELL, READ, NONE,
+         {"accepted": True, "backup": msgspec.to_builtins(TAKEN)}),
+        (FROM_BACKUP, Status(), WELL, FAILED, NONE, {"refused": "it is not what was backed up"}),
+        (FROM_BACKUP, Status(accepted=True), FILLS, NONE, RUNS, None),
+        (FROM_BACKUP, Status(accepted=True), FILLS, NONE, FAILED, None),
+        (FROM_BACKUP, Status(accepted=True), FILLS, NONE, READ, {"filled": "c-4"}),
+        (FROM_BACKUP, Status(accepted=True, filled="c-4"), FILLS, NONE, READ, None),
+        (FROM_BACKUP, Status(accepted=True, filled="c-4"),
+         Target(Recovery(uid="r1", ended=True), SEED, serves=True), NONE, READ,
+         {"complete": True, "lost": 0}),
+        (SURVIVOR, Status(), WELL, NONE, NONE,
+         {"refused": "the cluster has a quorum, so nothing is lost"}),
+        (SURVIVOR, Status(), Target(None, None, serves=False), NONE, NONE, {"accepted": True}),
+    ],
+)  # fmt: skip
+def test_what_is_remembered(
+    it: EtcdRestore, status: Status, to: Target, check: Course, fill: Course, news: Any
+) -> None:
+    assert restores.news(it.spec, status, to, check, fill) == news
+
+
+@pytest.mark.parametrize(
+    ("status", "look", "phase", "text"),
+    [
+        (Status(), Look(WELL, RUNS, NONE), "Checking", "read and verified"),
+        (Status(refused="cut"), Look(WELL, FAILED, NONE), "Refused", "Nothing was changed: cut"),
+        (Status(accepted=True), Look(WELL, READ, NONE), "Waiting", "about to begin"),
+        (Status(accepted=True), Look(FILLS, READ, RUNS), "Restoring", "gets the backup"),
+        (Status(accepted=True), Look(FILLS, READ, FAILED), "Restoring", "delete the Job to try"),
+        (Status(complete=True, lost=3), Look(WELL, NONE, NONE), "Complete", "3 revisions are lost"),
+    ],
+)
+def test_how_far_it_is(status: Status, look: Look, phase: str, text: str) -> None:
+    found = restores.verdict(FROM_BACKUP.spec, status, look)
+
+    assert found[0] == phase
+    assert text in found[1]
+
+
+def context(look: Look, *taken: Taken, **stored_: Any) -> kr.Context[Settings]:
+    return kr.Context(
+        Settings(),
+        outcome=look,
+        children=(),
+        stored=stored_,
+        namespace="ns",
+        reads={
+            CLUSTER: {("ns", "c"): cluster()},
+            BACKUP: {("ns", "daily"): (STORE, msgspec.to_builtins(list(taken)))},
+        },
+    )
+
+
+def requests(job: dict[str, Any]) -> list[agent.Request]:
+    pod = job["spec"]["template"]["spec"]
+    variables = [
+        one["value"]
+        for container in (*pod["initContainers"], *pod["containers"])
+        for one in container.get("env", ())
+        if one["name"] == agent.REQUEST
+    ]
+    return [msgspec.json.decode(text, type=agent.Request) for text in variables]
+
+
+def test_a_backup_is_only_read_first() -> None:
+    (job,) = restores.desired(FROM_BACKUP, context(Look(WELL, NONE, NONE), TAKEN))
+
+    (fetch,) = requests(job)
+    assert fetch == agent.Fetch(store=STORE, name=TAKEN.name, version="3.6.16",
+                                sha256=TAKEN.sha256, dry=True)  # fmt: skip
+    volumes = job["spec"]["template"]["spec"]["volumes"]
+    assert [one["persistentVolumeClaim"]["claimName"] for one in volumes] == ["backups"]
+
+
+def test_the_volume_is_filled_by_the_tools_of_the_member_s_version() -> None:
+    seen = context(Look(FILLS, NONE, NONE), TAKEN, accepted=True)
+
+    (job,) = restores.desired(FROM_BACKUP, seen)
+
+    pod = job["spec"]["template"]["spec"]
+    etcdutl = pod["initContainers"][1]
+    assert etcdutl["image"].endswith(":v3.6.16")
+    assert {"--mark-compacted", "--bump-revision=1000000000", "--name=c-4"} < {*etcdutl["command"]}
+    assert {"persistentVolumeClaim": {"claimName": "data-c-4-c1"}, "name": "data"} in pod["volumes"]
+    assert isinstance(requests(job)[-1], agent.Finish)
+
+
+def test_what_was_chosen_stays_when_a_newer_backup_is_taken() -> None:
+    newer = msgspec.structs.replace(TAKEN, name="ns/c/two.db")
+    seen = context(
+        Look(FILLS, NONE, NONE), newer, TAKEN, accepted=True, backup=msgspec.to_builtins(TAKEN)
+    )
+
+    assert restores.request(FROM_BACKUP, seen, "3.6.16").name == TAKEN.name
+
+
+def test_it_waits_for_a_backup_that_is_not_there_yet() -> None:
+    with pytest.raises(kr.Wait, match="EtcdBackup daily has no backup yet"):
+        restores.desired(FROM_BACKUP, context(Look(WELL, NONE, NONE)))
+
+
+@pytest.mark.parametrize("done", [{"complete": True}, {"refused": "cut"}])
+def test_what_has_ended_needs_no_job(done: dict[str, Any]) -> None:
+    assert restores.desired(FROM_BACKUP, context(Look(WELL, NONE, NONE), TAKEN, **done)) == []
+
+
+def test_a_survivor_needs_no_job() -> None:
+    assert restores.desired(SURVIVOR, context(Look(WELL, NONE, NONE))) == []
