@@ -11,7 +11,7 @@ import pytest
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import RetryError
 from kopf_runtime.declaring.kinds import Key
-from kopf_runtime.working.queue import SLOW_PER_WORKER, WorkQueue
+from kopf_runtime.working.queue import SLOW_EACH, SLOW_PER_WORKER, WorkQueue
 from tests.support.waiting import in_virtual_time, now, until
 
 A, B = ("ns", "a"), ("ns", "b")
@@ -524,6 +524,27 @@ async def test_d14_a_key_costs_the_same_however_many_are_held() -> None:
         return time.perf_counter() - began
 
     assert min(seconds(20_000) for _ in range(3)) < 20 * min(seconds(0) for _ in range(3))
+
+
+def test_d14_a_slow_reconcile_costs_the_same_however_many_its_namespace_holds() -> None:
+    def seconds(held: int) -> float:
+        queue = queue_of(lambda _: asyncio.sleep(0), workers=1)
+        slow = [("ns", f"slow-{number}") for number in range(SLOW_EACH)]
+        queue._slow_until["ns"] = 1.0
+        for key in slow:
+            queue._is_slow(key)
+        for number in range(held):
+            queue._full.add(("ns", f"{number}"))
+        began = time.perf_counter()
+        for _ in range(500):
+            queue._is_over(slow[0])
+            queue._is_slow(slow[0])
+        took = time.perf_counter() - began
+        assert queue._full
+        assert not queue._held
+        return took
+
+    assert min(seconds(20_000) for _ in range(3)) < 20 * min(seconds(1) for _ in range(3))
 
 
 @in_virtual_time

@@ -81,6 +81,13 @@ class _Turns:
         """Remove the keys of a namespace."""
         return self._lanes.pop(lane, OrderedDict())
 
+    def move(self, lane: str, to: "_Turns") -> None:
+        """Have all keys of a namespace wait elsewhere, in a time that does not depend on them."""
+        if keys := self._lanes.pop(lane, None):
+            there = to._lanes.setdefault(lane, keys)
+            if there is not keys:
+                there.update(keys)
+
     def clear(self) -> None:
         self._lanes.clear()
 
@@ -259,7 +266,7 @@ class WorkQueue:
         self._slow[key] = None
         self._slow_in[lane := _lane(key)] += 1
         if self._slow_in[lane] >= SLOW_EACH:
-            self._move(lane, self._held)
+            self._held.move(lane, self._full)
 
     def _is_over(self, key: Key) -> None:
         if key in self._slow:
@@ -267,7 +274,7 @@ class WorkQueue:
             lane = _lane(key)
             self._slow_in[lane] -= 1
             if self._slow_in[lane] < SLOW_EACH:
-                self._move(lane, self._full)
+                self._full.move(lane, self._held)
             if not self._slow_in[lane]:
                 del self._slow_in[lane]
 
