@@ -591,6 +591,31 @@ async def test_a_long_page_leaves_time_for_other_tasks(
     assert max(Counter(taken[:300]).values()) <= 100
 
 
+async def test_a_start_reconciles_each_object_once_and_what_is_new_before_the_others(
+    server: ApiServer,
+) -> None:
+    old = [f"old-{number}" for number in range(20)]
+    for name in old:
+        server.put(WIDGET, widget(name))
+    async with operating(server, widgets.controller()):
+        await until(lambda: all(ready(server.get(WIDGET, ("ns", name))) for name in old))
+    server.put(WIDGET, widget("zz-new"))  # the last one of the list
+    order: list[str] = []
+    one = widgets.controller()
+
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        order.append(seen.object.key[1])
+        return kr.default_status(seen)
+
+    async with operating(server, one, settings=kr.Settings(workers=1)):
+        await until(lambda: set(old) < set(order))
+        await until(lambda: ready(server.get(WIDGET, ("ns", "zz-new"))))
+
+    assert order[0] == "zz-new"
+    assert sorted(name for name in order if name != "zz-new") == sorted(old)
+
+
 async def test_a_missed_event_is_made_good_by_the_next_resync_and_counted(
     server: ApiServer,
 ) -> None:

@@ -179,12 +179,12 @@ class Engine(Controller):
         """
         if not self._selection.has(namespace):
             return "--namespace-selector does not select it"
-        dependants = (
-            *self.children.values(), *self.grandchildren.values(), *self._reads.sources.values(),
-            *self._reads.mapped,
-        )  # fmt: skip
-        needed = (s for s in self.sources if s not in dependants or not s.why_missing(namespace))
-        return next(filter(None, (source.why_unserved(namespace) for source in needed)), "")
+        for source in self.sources:
+            if why := source.why_unserved(namespace):
+                needed = source in (self.owners, *self._selection.sources)
+                if needed or not source.why_missing(namespace):
+                    return why
+        return ""
 
     def _why_missing(self, kind: Kind, namespace: str) -> str:
         """Return why a kind of children or grandchildren cannot be served in a namespace."""
@@ -216,10 +216,17 @@ class Engine(Controller):
         return min((one.listed_at for one in reflectors if one.synced), default=0.0)
 
     def keys(self, namespace: str | None = None) -> list[Key]:
-        """Return the keys of all objects, or of those that depend on a namespace."""
-        if namespace and not self.kind.namespaced:
-            return list(self._related(namespace))
-        return self.owners.keys(namespace)
+        """Return the keys of all objects, or of those that depend on a namespace.
+
+        Those whose status is of their generation come last: mostly, nothing is to be done for them.
+        """
+        related = bool(namespace) and not self.kind.namespaced
+        keys = list(self._related(namespace or "")) if related else self.owners.keys(namespace)
+        return sorted(keys, key=self._is_reported)
+
+    def _is_reported(self, key: Key) -> bool:
+        owner = self.owners.cache.get(key)
+        return owner is not None and owner.status.get("observedGeneration") == owner.generation
 
     async def first_lists(self) -> list[str]:
         """Wait until each kind was listed, or could not be; return why not."""
@@ -348,16 +355,19 @@ class Engine(Controller):
 
     def _synced(self, namespace: str | None) -> None:
         """Queue the objects of a namespace, after each full list."""
-        for key in [*self.keys(namespace), *self._vanished]:
+        served = not self.why_unserved(namespace or "" if self.kind.namespaced else "")
+        keys = self.keys(namespace) if served else []
+        for key in (*keys, *self._vanished):
             self.queue.add(key, listed=True)
 
     def _add(self, key: Key, namespace: str | None = None) -> None:
         """Queue an object because of a change in a namespace, by default its own.
 
-        Until a namespace is listed, what arrives is mostly what the list brings.
+        Until its own is served, nothing can be done for it; then all of its objects are queued.
         """
-        if self._selection.has(key[0] if namespace is None else namespace):
-            self.queue.add(key, listed=bool(self.queue.running and self.why_unserved(key[0])))
+        selected = self._selection.has(key[0] if namespace is None else namespace)
+        if selected and self.queue.running and not self.why_unserved(key[0]):
+            self.queue.add(key)
 
     def _wanted(self, parent: Key, kind: Kind, key: Key) -> Wanted | None:
         owner = self.owners.cache.get(parent)

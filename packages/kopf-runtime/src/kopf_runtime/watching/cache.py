@@ -78,7 +78,8 @@ class Cache(Generic[R]):
             return False
         if any(record.version <= gone.get(record.key, -1) for gone in self._deleted):
             return False
-        self._drop(record.key)
+        if known is not None:
+            self._drop(record.key)
         self._records.setdefault(record.key[0], {})[record.key[1]] = record
         if record.controller_uid:
             self._own(record)

@@ -195,10 +195,10 @@ class Source(Generic[R]):
             record = self.read(raw)
         except UnreadableError as error:
             return self._leave_out(error)
-        left_out = self.unreadable.get(record.key)
-        if left_out is not None and left_out.version > record.version:
-            return record.key, record.version, False  # a page that is older than an event
-        self._take_back(record.key)
+        if (left_out := self.unreadable.get(record.key)) is not None:
+            if left_out.version > record.version:
+                return record.key, record.version, False  # a page that is older than an event
+            self.unreadable.drop(left_out)
         return record.key, record.version, self._put(record)
 
     def gone(self, raw: Raw) -> tuple[Key, int] | None:
@@ -212,7 +212,8 @@ class Source(Generic[R]):
                 return None
             key = identity.namespace, identity.name
             version = int(identity.resource_version)
-        self._take_back(key)
+        if (left_out := self.unreadable.get(key)) is not None:
+            self.unreadable.drop(left_out)
         known = self.cache.get(key)
         if self.cache.remove(key, version) and known is not None:
             self._changed(None, known)
@@ -258,11 +259,6 @@ class Source(Generic[R]):
             self._warn(left_out)
             self._left_out(left_out)
         return key, version, False
-
-    def _take_back(self, key: Key) -> None:
-        """Forget an unreadable object, because it can be read again or is gone."""
-        if (left_out := self.unreadable.get(key)) is not None:
-            self.unreadable.drop(left_out)
 
     def _warn(self, left_out: Unreadable) -> None:
         if self._selected(left_out.key[0]):
