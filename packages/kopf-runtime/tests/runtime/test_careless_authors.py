@@ -3,7 +3,8 @@
 import asyncio
 import json
 import secrets
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +15,7 @@ import kopf_runtime as kr
 from kopf_runtime.cluster import client as clients
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import DeclarationError
-from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, POD, SECRET
+from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, POD, SECRET, Key
 from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.records import Update
 from kopf_runtime.process.engine import Engine
@@ -137,9 +138,30 @@ async def test_a_gauge_that_fails_for_an_object_costs_the_others_no_value(
         assert sizes(operator) == {}
 
 
+async def test_a_gauge_of_many_objects_leaves_time_for_other_tasks() -> None:
+    metrics, turns = Metrics("test"), list[int]()
+
+    def values() -> Iterator[tuple[Key, float]]:
+        for number in range(2000):
+            turns.append(turn)
+            yield ("ns", f"w{number}"), number
+
+    metrics.of_objects("size", "Its size.", values)
+    turn, text = 0, asyncio.ensure_future(metrics.text())
+    while not text.done():
+        turn += 1
+        await asyncio.sleep(0)
+
+    assert max(Counter(turns).values()) <= 500
+    lines = [line for line in text.result().decode().splitlines() if "test_size" in line]
+    assert lines[:2] == ["# HELP test_size Its size.", "# TYPE test_size gauge"]
+    assert lines[2:] == [f'test_size{{name="w{n}",namespace="ns"}} {n}.0' for n in range(2000)]
+
+
 def sizes(operator: Operator) -> dict[str, float]:
-    (family,) = [m for m in operator.metrics.registry.collect() if m.name.endswith("_size")]
-    return {f"{s.labels['namespace']}/{s.labels['name']}": s.value for s in family.samples}
+    families = [m for m in operator.metrics.registry.collect() if m.name.endswith("_size")]
+    samples = [sample for family in families for sample in family.samples]
+    return {f"{s.labels['namespace']}/{s.labels['name']}": s.value for s in samples}
 
 
 # --- gone ---------------------------------------------------------------------------------------

@@ -3,8 +3,10 @@
 `Manager` creates one `Metrics` for the process and passes it to the other parts; `web` serves it.
 """
 
+import asyncio
 import functools
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 from prometheus_client import (
     CollectorRegistry,
@@ -12,8 +14,9 @@ from prometheus_client import (
     Gauge,
     Histogram,
     disable_created_metrics,
+    generate_latest,
 )
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
@@ -26,10 +29,25 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # a second, unused s
 #: How names begin that all operators share, as in controller-runtime and client-go.
 _SHARED = ("controller_runtime_", "workqueue_", "rest_client_")
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+#: Objects of a gauge that are shown before other tasks have their turn.
+_TURN = 500
+
+
+class _Only(Collector):
+    """A single metric."""
+
+    def __init__(self, family: Metric) -> None:
+        self._family = family
+
+    def collect(self) -> Iterator[Metric]:
+        yield self._family
 
 
 class _OfObjects(Collector):
-    """A gauge with a value for each object, computed at each scrape."""
+    """A gauge with a value for each object, computed at each scrape.
+
+    It comes in parts, each like a metric of its own: there may be 100,000 objects.
+    """
 
     def __init__(
         self, name: str, meaning: str, values: Callable[[], Iterable[tuple[Key, float]]]
@@ -43,10 +61,12 @@ class _OfObjects(Collector):
         yield self._family()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        family = self._family()
-        for key, value in self._values():
-            family.add_metric(key, value)
-        yield family
+        values = iter(self._values())
+        while part := list(islice(values, _TURN)):
+            family = self._family()
+            for key, value in part:
+                family.add_metric(key, value)
+            yield family
 
 
 class Metrics:
@@ -146,6 +166,17 @@ class Metrics:
     ) -> None:  # fmt: skip
         """Add a gauge by objects; raise `ValueError` if another metric has its name."""
         self.registry.register(_OfObjects(self.full(name), meaning, values))
+
+    async def text(self) -> bytes:
+        """Return all metrics as text, and leave time for other tasks."""
+        parts, former = list[bytes](), ""
+        for family in self.registry.collect():
+            text = generate_latest(_Only(family))
+            # The lines that begin a metric, HELP and TYPE, come once.
+            parts.append(text.split(b"\n", 2)[2] if family.name == former else text)
+            former = family.name
+            await asyncio.sleep(0)
+        return b"".join(parts)
 
     def full(self, name: str) -> str:
         """Return the full name of a metric."""

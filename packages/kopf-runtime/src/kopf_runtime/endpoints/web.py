@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from prometheus_client import generate_latest
 
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
@@ -150,7 +149,7 @@ class Server:
             if judged.status != 200:
                 headers = {"WWW-Authenticate": "Bearer"} if judged.status == 401 else {}
                 return web.Response(status=judged.status, text=judged.text, headers=headers)
-        body = generate_latest(self._metrics.registry)
+        body = await self._metrics.text()
         return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
 
     async def _serve(

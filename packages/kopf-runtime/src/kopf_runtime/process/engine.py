@@ -299,7 +299,7 @@ class Engine(Controller):
     ) -> Iterator[tuple[Key, float]]:
         """Yield the value of an author's gauge for each object; log the first error of a scrape."""
         failed = False
-        for owner in self.owners:
+        for owner in list(self.owners):  # they may change before the last one has its turn
             try:
                 if (number := value(owner)) is not None:
                     yield owner.key, float(number)
