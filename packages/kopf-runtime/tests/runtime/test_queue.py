@@ -215,6 +215,22 @@ async def test_a_reconcile_may_ask_to_be_called_again_later() -> None:
 
 
 @in_virtual_time
+async def test_a_reconcile_that_comes_earlier_takes_the_place_of_the_later_one() -> None:
+    began: list[float] = []
+
+    async def reconcile(_: Key) -> float | None:
+        began.append(now())
+        return 10.0 if len(began) == 1 else None
+
+    async with working(reconcile, keys=(A,)) as queue:
+        await asyncio.sleep(5)
+        queue.add(A)
+        await asyncio.sleep(60)
+
+    assert len(began) == 2
+
+
+@in_virtual_time
 async def test_the_next_run_begins_with_all_keys_that_there_are() -> None:
     runs: list[Key] = []
 

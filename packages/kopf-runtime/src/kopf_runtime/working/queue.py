@@ -253,6 +253,8 @@ class WorkQueue:
         assert self._group is not None
         now = self._clock()
         self._queue_time.observe(now - self._waiting.pop(key))
+        if (timer := self._timers.pop(key, None)) is not None:
+            timer.cancel()  # each reconcile says itself when the next one is due
         self._busy[key] = self._progress[key] = now
         self._group.create_task(
             self._work(key), name=f"{self._kind} {key[0]}/{key[1]}", context=self._context.copy()
