@@ -164,7 +164,7 @@ def test_sentences_have_a_plural(kind: str, plural: str, many: str) -> None:
         ),
         (
             lambda p: p["plugins"][PLUGIN].update(samples={"Message": []}),
-            "Expected `array` of length >= 1",
+            "`samples` names no file of Message, the first kind; name one",
         ),
     ],
 )

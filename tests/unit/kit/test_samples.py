@@ -41,6 +41,19 @@ def test_what_people_apply_is_the_sample_without_the_comments_before_it(file: Pa
     assert samples.first() == SAMPLE.partition("---\n")[2]
 
 
+def test_a_kind_without_samples_is_not_shown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = samples.first()
+    kinds = tuple(
+        Kind(domain="example.com", kind=kind, plural=f"{kind.lower()}s", version="v1")
+        for kind in ("Note", "Undo")
+    )
+    both = msgspec.structs.replace(PROJECT, kinds=kinds, samples={"Note": (file,), "Undo": ()})
+    monkeypatch.setattr(samples, "PROJECT", both)
+
+    assert samples.first() == shown
+    assert len(samples.manifests()) == 1
+
+
 def test_helm_renders_the_sample_as_it_is(file: Path) -> None:
     assert '    {{ "{{" }} .Values }}\n\n    `the second`\n{{- end }}' in samples.template()
 

@@ -19,10 +19,12 @@ from kopf_kit.testing.world import World
 from etcd_operator.manifests import DATA
 from tests.faults.conftest import Cluster
 from tests.faults.nodes import _MOUNT, _UNSHARE, NAME, Nodes
-from tests.faults.test_operator import SUBJECTS
+from tests.faults.test_members import disk_emptied
+from tests.faults.test_operator import SUBJECTS, kill_after_each_write
 
 __all__ = ["SUBJECTS"]
 GROUP = "/apis/etcd.example.com/v1alpha1"
+SURVIVES: Raw = {"survivor": {}}
 #: The agent, whose paths are those of this machine.
 AGENT = """
 import sys
@@ -106,9 +108,9 @@ async def create(here: World, kind: str, name: str, **spec: Any) -> str:
     return f"{path}/{name}"
 
 
-async def until(here: World, path: str, reason: str) -> Raw:
+async def until(here: World, path: str, reason: str, patience: float = 300) -> Raw:
     """Wait until the condition Ready has a reason; return the status."""
-    async with here.within(120, f"{path} {reason}"):
+    async with here.within(patience, f"{path} {reason}"):
         while True:
             status: Raw = (await here.cluster.ask("GET", path)).get("status") or {}
             if any(one["reason"] == reason for one in status.get("conditions", ())):
@@ -116,8 +118,13 @@ async def until(here: World, path: str, reason: str) -> Raw:
             await asyncio.sleep(0.2)
 
 
-async def test_a_backup_replaces_the_data_of_the_cluster(here: World, cluster: Cluster) -> None:
+@pytest.mark.parametrize("each", [0, pytest.param(1, marks=pytest.mark.long)])
+async def test_a_backup_replaces_the_data_of_the_cluster(
+    here: World, cluster: Cluster, each: int
+) -> None:
     await here.start()
+    if each:
+        kill_after_each_write(here, cluster, each)
     await cluster.create(1)
     first = await cluster.settles(1)
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "backups"},
@@ -142,3 +149,26 @@ async def test_a_backup_replaces_the_data_of_the_cluster(here: World, cluster: C
     found = await cluster.clients.ask(f"{cluster.url('c-2')}/v3/kv/range", body)
     assert [one["key"] for one in found["kvs"]] == ["YQ=="]
     assert int(found["header"]["revision"]) > 10**9
+
+
+async def test_what_one_member_has_outlives_a_lost_quorum(here: World, cluster: Cluster) -> None:
+    await here.start()
+    await cluster.create(3)
+    before = await cluster.settles(3)
+    names = [one["name"] for one in before["members"]]
+    await cluster.clients.ask(f"{cluster.url('c-1')}/v3/kv/put", {"key": "YQ==", "value": "YQ=="})
+    early = await create(here, "EtcdRestore", "early", cluster=NAME, confirm=NAME, source=SURVIVES)
+    await until(here, early, "Refused")
+    for name in names[:2]:
+        await disk_emptied(cluster, [name])
+    await cluster.until("Available", "False", "QuorumLost", patience=60)
+
+    restore = await create(here, "EtcdRestore", "back", cluster=NAME, confirm=NAME, source=SURVIVES)
+    await until(here, restore, "Complete")
+
+    after = await cluster.settles(3, patience=180)
+    assert after["clusterId"] == before["clusterId"]
+    assert [one["name"] for one in after["members"]] == [names[2], "c-4", "c-5"]
+    body = {"key": "AA==", "range_end": "AA=="}
+    found = await cluster.clients.ask(f"{cluster.url('c-5')}/v3/kv/range", body)
+    assert [one["key"] for one in found["kvs"]] == ["YQ=="]

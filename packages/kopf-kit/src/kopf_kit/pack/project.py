@@ -27,7 +27,6 @@ _KindName = Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Za-z0-9]{0,62}$")]
 _Version = Annotated[str, msgspec.Meta(pattern=r"^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$")]
 _Module = Annotated[str, msgspec.Meta(pattern=r"^[a-z_][a-z0-9_]*$")]
 _Values = Annotated[str, msgspec.Meta(pattern=r"^\w+(\.\w+)*$")]
-_Paths = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
 
 class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,7 +101,7 @@ class Panel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _Plugin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     package: _Module
-    samples: dict[_KindName, str | _Paths]
+    samples: dict[_KindName, str | tuple[str, ...]]
     manager: _Values = ""
     images: tuple[Image, ...] = ()
     panels: tuple[Panel, ...] = ()
@@ -139,7 +138,8 @@ class Project(msgspec.Struct, frozen=True):
     package: str
     kinds: tuple[Kind, ...]
     images: tuple[Image, ...]
-    #: Manifests of each kind, by the kind's name; the first is to try the operator with.
+    #: Manifests of each kind, by the kind's name; the first is to try the operator with. A kind
+    #: with which nobody should begin, such as one that replaces data, may have none.
     samples: dict[str, tuple[Path, ...]]
     #: The module that declares the operator, as `manager`.
     manager: str
@@ -295,6 +295,8 @@ def _check(project: Project, path: Path) -> None:
         raise HackError(
             f"{path}: {', '.join(odd)} must be both a kind in `resources` and a key of `samples`"
         )
+    if not project.samples[first := project.kinds[0].kind]:
+        raise HackError(f"{path}: `samples` names no file of {first}, the first kind; name one")
     for sample in itertools.chain(*project.samples.values()):
         if not sample.is_file():
             raise HackError(f"{path}: the sample {sample} does not exist; `samples` names files")

@@ -32,8 +32,9 @@ def template() -> str:
 
 
 def first() -> str:
-    """Return the first sample of each kind, for people who apply it."""
-    return "---\n".join(_text(kind.kind, PROJECT.samples[kind.kind][0]) for kind in PROJECT.kinds)
+    """Return the first sample of each kind that has one, for people who apply it."""
+    firsts = ((kind.kind, PROJECT.samples[kind.kind][:1]) for kind in PROJECT.kinds)
+    return "---\n".join(_text(kind, file) for kind, files in firsts for file in files)
 
 
 def listed() -> str:
