@@ -14,21 +14,21 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
-from kopf_kit.rig import tools
+from kopf_kit.rig import tools, versions
 
 from etcd_operator import agent, stored
 from etcd_operator.agent import AgentError, Backup, Fetch
 from etcd_operator.client import EtcdError, Member
 from etcd_operator.store import Folder, StoreError
 
-ETCD = "3.7"
+NEWEST = versions.NEWEST_ETCD
 
 
 class Process:
     """One etcd, which is a cluster, at an address of its own: every port is the usual one."""
 
-    def __init__(self, data: Path) -> None:
-        self.data = data
+    def __init__(self, data: Path, minor: str = NEWEST) -> None:
+        self.data, self.minor = data, minor
         self.host = "127.{}.{}.{}".format(*(random.randint(1, 250) for _ in range(3)))  # noqa: S311
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -40,7 +40,7 @@ class Process:
             f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=a={peer}",
         )  # fmt: skip
-        [etcd] = tools.etcd(ETCD, "etcd")
+        [etcd] = tools.etcd(self.minor, "etcd")
         self._process = subprocess.Popen([etcd, *flags])
         member = Member(session, self.host)
         async with asyncio.timeout(60):
@@ -99,9 +99,20 @@ def request(etcd: Process, store: stored.Store = STORE, **more: Any) -> Backup:
     return Backup(store=store, folder="ns/c", address=etcd.host, **more)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (NEWEST, NEWEST),
+        # Go builds these for minutes.
+        pytest.param("3.5", "3.5", marks=pytest.mark.long),
+        pytest.param("3.5", "3.6", marks=pytest.mark.long),
+        pytest.param("3.6", "3.7", marks=pytest.mark.long),
+    ],
+)
 async def test_a_backup_is_restored_into_a_new_cluster_and_no_revision_comes_back(
-    etcd: Process, session: aiohttp.ClientSession, volumes: Path
+    etcd: Process, session: aiohttp.ClientSession, volumes: Path, old: str, new: str
 ) -> None:
+    etcd.minor = old
     member = await etcd.start(session)
     for number in range(20):
         await put(member, f"k{number}")
@@ -115,10 +126,10 @@ async def test_a_backup_is_restored_into_a_new_cluster_and_no_revision_comes_bac
     await put(member, "late")
     etcd.stop()
 
-    fetched = await agent.act(Fetch(store=STORE, name=taken.name, version=before.version))
+    fetched = await agent.act(Fetch(store=STORE, name=taken.name, version=f"{new}.99"))
     assert fetched.taken == taken
-    restored = Process(Path(agent.DATA, agent.BOOTED))
-    [etcdutl] = tools.etcd(ETCD, "etcdutl")
+    restored = Process(Path(agent.DATA, agent.BOOTED), new)
+    [etcdutl] = tools.etcd(new, "etcdutl")
     peer = f"http://{restored.host}:2380"
     subprocess.run(
         [
@@ -138,6 +149,7 @@ async def test_a_backup_is_restored_into_a_new_cluster_and_no_revision_comes_bac
         assert await keys(member) == {f"k{number}" for number in range(20)}
         assert after.revision >= before.revision + 1000
         assert after.cluster_id != before.cluster_id
+        assert after.version.startswith(f"{new}.")
     finally:
         restored.stop()
     assert [file.name for file in Path(agent.DATA).iterdir()] == [agent.BOOTED]
