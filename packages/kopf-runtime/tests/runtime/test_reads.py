@@ -1,4 +1,4 @@
-"""What an object names is read, other kinds queue objects, and indexes queue their holders."""
+"""What an object names or selects is read, and other kinds and indexes queue objects."""
 
 import asyncio
 import math
@@ -9,16 +9,17 @@ import msgspec
 import pytest
 
 import kopf_runtime as kr
-from kopf_runtime.declaring.kinds import CONFIG_MAP, NODE, SECRET, Key
+from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, NODE, SECRET, Key
 from kopf_runtime.process.engine import Engine
 from kopf_runtime.working.queue import WorkQueue
 from runtime import widgets
-from runtime.widgets import WIDGET, Raw, Widget, edit, widget
+from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
 from tests.support.api_server import ApiServer, RefusedError
 from tests.support.running import Operator, operating
 from tests.support.waiting import until
 
 QUIET = 0.3
+TENANT = kr.Kind("example.dev", "v1", "tenants", "Tenant", namespaced=False)
 
 
 class Secret(kr.Object):
@@ -27,7 +28,7 @@ class Secret(kr.Object):
 
 @pytest.fixture
 async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(WIDGET, CONFIG_MAP, SECRET).running() as one:
+    async with ApiServer(WIDGET, TENANT, CONFIG_MAP, SECRET, NODE).running() as one:
         yield one
 
 
@@ -212,6 +213,331 @@ async def test_sync_status_and_finalize_see_what_is_read(server: ApiServer) -> N
         await until(lambda: seen.get("finalize") == {("ns", "s"): "first"})
 
 
+async def test_what_names_too_many_objects_is_told_and_served_once_it_names_fewer(
+    server: ApiServer,
+) -> None:
+    put_secret(server, "first", "s0")
+    server.put(WIDGET, widget(text="101"))
+
+    def desired(one: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        for manifest in widgets.config_map(one):
+            yield {**manifest, "data": {"text": context.read(SECRET, "s0")}}
+
+    def keys(one: Widget) -> list[str]:
+        return [f"s{number}" for number in range(int(one.spec.text))]
+
+    async with operating(server, reading(desired, keys=keys)):
+        told = "InvalidPlan: it names more than 100 objects of secrets, the most"
+        await until(lambda: said(server) == told)
+        server.edit(WIDGET, ("ns", "one"), edit("many"))  # `keys` fails
+        told = "InvalidPlan: what it names of secrets failed: ValueError: invalid literal"
+        await until(lambda: said(server).startswith(told))
+        server.edit(WIDGET, ("ns", "one"), edit("100"))
+        await until(lambda: text(server) == "first")
+
+
+# --- by labels ------------------------------------------------------------------------------------
+
+
+def selecting(select: Callable[[Any], Any] | None = None, **reads: Any) -> Engine:
+    """Return a controller of Widgets, whose child has what is said by Secrets with their labels."""
+
+    def desired(one: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        views = context.reads_of(SECRET)
+        said = " ".join(f"{'/'.join(key)}={views[key]}" for key in views)
+        for manifest in widgets.config_map(one):
+            yield {**manifest, "data": {"text": said or "nothing"}}
+
+    select = select or (lambda widget: dict(pair.split("=") for pair in widget.spec.text.split()))
+    return reading(desired, keys=None, labels=select, **reads)
+
+
+def put_labelled(
+    server: ApiServer, text: str, labels: str, name: str = "s", namespace: str = "ns"
+) -> None:
+    meta = {"namespace": namespace, "name": name}
+    pairs = dict(pair.split("=") for pair in labels.split())
+    server.put(SECRET, {"metadata": meta | {"labels": pairs}, "data": {"text": text}})
+
+
+def relabel(labels: str) -> Callable[[Raw], None]:
+    pairs = dict(pair.split("=") for pair in labels.split())
+    return lambda raw: raw["metadata"].update(labels=pairs)
+
+
+async def test_those_that_have_all_labels_are_read_and_a_change_of_them_plans_again(
+    server: ApiServer,
+) -> None:
+    one = selecting()
+    server.put(WIDGET, widget(text="app=web tier=a"))
+    server.put(WIDGET, widget("two", text="app=web"))
+    put_labelled(server, "first", "app=web tier=a more=1")
+    put_labelled(server, "hidden", "app=db tier=a", "other")
+    put_labelled(server, "theirs", "app=web tier=a", namespace="theirs")
+    async with operating(server, one) as operator:
+        await until(lambda: text(server) == text(server, "two") == "ns/s=first")
+
+        server.edit(SECRET, ("ns", "s"), lambda raw: raw["data"].update(text="second"))
+        await until(lambda: text(server) == text(server, "two") == "ns/s=second")
+        server.edit(SECRET, ("ns", "s"), relabel("app=web"))  # one selects it no longer
+        await until(lambda: text(server) == "nothing")
+        assert text(server, "two") == "ns/s=second"
+        server.edit(SECRET, ("ns", "s"), relabel("app=web tier=a"))
+        await until(lambda: text(server) == "ns/s=second")
+        put_labelled(server, "new", "app=web", "new")
+        await until(lambda: text(server, "two") == "ns/new=new ns/s=second")
+        server.delete(SECRET, ("ns", "s"))
+        await until(lambda: text(server) == "nothing" and text(server, "two") == "ns/new=new")
+
+        await until(lambda: "Reconciled" in said(server) and "Reconciled" in said(server, "two"))
+        await asyncio.sleep(QUIET)
+        before, cache = looked(operator), one._reads.sources[SECRET].cache
+        server.edit(SECRET, ("ns", "other"), lambda raw: raw["data"].update(text="unseen"))
+        server.edit(SECRET, ("ns", "new"), relabel("app=web more=2"))  # it changes nothing
+        await asyncio.sleep(QUIET)
+        assert looked(operator) == before
+        assert not any(text in repr(list(cache)) for text in ("hidden", "unseen"))
+        server.delete(WIDGET, ("ns", "two"))
+        await until(lambda: "'new'" not in repr([seen.view for seen in cache]))
+
+    lists = [one for one in server.requests if "labelSelector" in one.query]
+    assert not [one for one in lists if "/secrets" in one.path]  # all came with the first list
+
+
+async def test_labels_that_are_selected_later_find_what_is_there_already(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget(text="app=none"))
+    for name in ("a", "b", "c"):
+        put_labelled(server, name, "app=web", name)
+    async with operating(server, selecting()):
+        await until(lambda: text(server) == "nothing")
+        for number in range(9):  # they share what they select
+            server.put(WIDGET, widget(f"w{number}", text="app=web"))
+        server.edit(WIDGET, ("ns", "one"), edit("app=web"))
+        names = ["one", *(f"w{number}" for number in range(9))]
+        await until(lambda: all(text(server, n) == "ns/a=a ns/b=b ns/c=c" for n in names))
+
+
+async def test_more_than_can_be_read_are_told_until_there_are_fewer(server: ApiServer) -> None:
+    for number in range(103):
+        put_labelled(server, "", "app=web", f"s{number:03}")
+    server.put(WIDGET, widget(text="app=web"))
+    one = selecting()
+    async with operating(server, one):
+        told = "InvalidPlan: its labels select more than 100 objects of secrets, the most"
+        await until(lambda: said(server) == told)
+        assert not server.get(CONFIG_MAP, ("ns", "w-one"))
+        for number in (0, 1):
+            server.delete(SECRET, ("ns", f"s{number:03}"))
+        await asyncio.sleep(QUIET)
+        assert said(server) == told
+
+        server.delete(SECRET, ("ns", "s102"))
+        await until(lambda: text(server).split() == [f"ns/s{n:03}=" for n in range(2, 102)])
+
+
+async def test_a_selected_object_that_cannot_be_read_holds_up_who_selects_it_alone(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget(text="app=web"))
+    server.put(WIDGET, widget("two", text="app=db"))
+    put_labelled(server, "first", "app=web")
+    put_labelled(server, "second", "app=db", "t")
+    async with operating(server, selecting()):
+        await until(lambda: text(server) == "ns/s=first" and text(server, "two") == "ns/t=second")
+        server.edit(SECRET, ("ns", "s"), lambda raw: raw["data"].pop("text"))
+        await until(lambda: "ReferenceUnreadable: Secret ns/s cannot be read" in said(server))
+        assert text(server) == "ns/s=first"  # its children stay as they are
+        put_labelled(server, "third", "app=db", "u")
+        await until(lambda: text(server, "two") == "ns/t=second ns/u=third")
+        server.delete(SECRET, ("ns", "s"))
+        await until(lambda: text(server) == "nothing")
+
+
+async def test_a_kind_that_cannot_be_seen_is_not_taken_for_one_without_objects(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget(text="app=web"))
+    put_labelled(server, "first", "app=web")
+    async with operating(server, selecting()) as operator:
+        await until(lambda: text(server) == "ns/s=first")
+        server.refuse("GET", "/secrets", RefusedError(404, "NotFound"), math.inf)
+        server.close_watches()
+        await until(lambda: not operator.synced)
+        server.edit(WIDGET, ("ns", "one"), edit("app=db"))
+        await until(lambda: "KindNotServed: secrets cannot be read" in said(server))
+        assert text(server) == "ns/s=first"
+
+
+async def test_what_is_lost_while_sync_runs_is_not_taken_for_nothing(server: ApiServer) -> None:
+    called, go_on = asyncio.Event(), asyncio.Event()
+
+    def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        for namespace, name in context.reads_of(SECRET):
+            meta = {"namespace": namespace, "name": name}
+            yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+
+    one = reading(desired, keys=None, labels=lambda widget: {"app": widget.spec.text})
+
+    @one.sync()
+    async def sync(*_: Any) -> str:
+        called.set()
+        await go_on.wait()
+        return ""
+
+    server.put(WIDGET, widget(text="web"))
+    put_labelled(server, "first", "app=web")
+    async with operating(server, one) as operator:
+        go_on.set()
+        await until(lambda: server.get(CONFIG_MAP, ("ns", "s")))
+        go_on.clear()
+        called.clear()
+        server.edit(WIDGET, ("ns", "one"), lambda raw: raw["metadata"].update(labels={"a": "b"}))
+        await called.wait()
+        server.refuse("GET", "/secrets", RefusedError(404, "NotFound"), math.inf)
+        server.close_watches()
+        await until(lambda: not operator.synced)
+        go_on.set()
+        await until(lambda: "KindNotServed: secrets cannot be read" in said(server))
+    assert server.get(CONFIG_MAP, ("ns", "s"))
+
+
+async def test_labels_select_in_all_namespaces_if_that_is_declared(server: ApiServer) -> None:
+    server.put(WIDGET, widget(text="app=web"))
+    put_labelled(server, "first", "app=web")
+    put_labelled(server, "second", "app=web", namespace="other")
+    async with operating(server, selecting(across_namespaces=True)):
+        await until(lambda: text(server) == "ns/s=first other/s=second")
+        server.edit(SECRET, ("other", "s"), lambda raw: raw["data"].update(text="third"))
+        await until(lambda: text(server) == "ns/s=first other/s=third")
+
+
+async def test_what_is_selected_in_all_namespaces_is_in_selected_ones_alone(
+    server: ApiServer,
+) -> None:
+    def label(namespace: str, **labels: str) -> None:
+        server.put(NAMESPACE, {"metadata": {"name": namespace, "labels": labels}})
+
+    label("ns", team="a")
+    label("other")
+    server.put(WIDGET, widget(text="app=web"))
+    put_labelled(server, "first", "app=web")
+    put_labelled(server, "second", "app=web", namespace="other")
+    settings = kr.Settings(namespace_selector="team=a")
+    async with operating(server, selecting(across_namespaces=True), settings=settings):
+        await until(lambda: text(server) == "ns/s=first")
+        server.edit(
+            NAMESPACE, ("", "other"), lambda raw: raw["metadata"].update(labels={"team": "a"})
+        )
+        await until(lambda: text(server) == "ns/s=first other/s=second")
+        server.edit(NAMESPACE, ("", "other"), lambda raw: raw["metadata"].update(labels={}))
+        await until(lambda: text(server) == "ns/s=first")
+
+
+@pytest.mark.parametrize(
+    ("labels", "why"),
+    [
+        ({}, "labels= would select every Secret: return at least one"),
+        ({"app": "a,b"}, "'app': 'a,b' cannot be a label of secrets"),
+        (None, "what it names of secrets failed: TypeError: "),
+    ],
+)
+async def test_labels_that_cannot_be_meant_are_refused(
+    server: ApiServer, labels: Any, why: str
+) -> None:
+    server.put(WIDGET, widget())
+    async with operating(server, selecting(lambda _: labels)):
+        await until(lambda: said(server).startswith(f"InvalidPlan: {why}"))
+
+
+# --- without namespaces ---------------------------------------------------------------------------
+
+
+class Tenant(kr.Resource):
+    spec: widgets.Spec = widgets.Spec()
+
+
+def tenants(**reads: Any) -> Engine:
+    """Return a controller of Tenants, which have no namespace; each has a ConfigMap in `ns`."""
+
+    def desired(one: Tenant, context: kr.Context[Any]) -> Iterable[Raw]:
+        said = " ".join(f"{'/'.join(key)}={view}" for key, view in context.reads_of(SECRET).items())
+        meta = {"namespace": "ns", "name": "w-one"}
+        yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"text": said}}
+
+    one = Engine(TENANT, Tenant, lambda _: None)
+    one.owns(CONFIG_MAP)
+    one.desired(desired)
+    one.reads(SECRET, Secret, project=lambda secret: secret.data["text"], **reads)
+    return one
+
+
+@pytest.mark.parametrize("every", [None, 60.0])
+async def test_an_object_without_a_namespace_names_secrets_of_any(
+    server: ApiServer, every: float | None
+) -> None:
+    put_secret(server, "first")
+    server.put(TENANT, {"metadata": {"name": "one"}, "spec": {"text": "s"}})
+    keys = lambda tenant: [_named(tenant.spec.text)]  # noqa: E731
+    async with operating(server, tenants(keys=keys, every=every)):
+        told = "Secret s is named without a namespace"
+        await until(lambda: told in ready(server.get(TENANT, ("", "one"))).get("message", ""))
+        server.edit(TENANT, ("", "one"), edit("ns/s"))
+        await until(lambda: text(server) == "ns/s=first")
+
+
+async def test_an_object_without_a_namespace_selects_secrets_of_all(server: ApiServer) -> None:
+    put_labelled(server, "first", "app=web")
+    put_labelled(server, "second", "app=web", namespace="other")
+    server.put(TENANT, {"metadata": {"name": "one"}})
+    async with operating(server, tenants(labels=lambda _: {"app": "web"})):
+        await until(lambda: text(server) == "ns/s=first other/s=second")
+
+
+@pytest.mark.parametrize("by", ["keys", "labels"])
+async def test_objects_without_a_namespace_are_named_and_selected(
+    server: ApiServer, by: str
+) -> None:
+    def put(zone: str) -> None:
+        server.put(NODE, {"metadata": {"name": "n", "labels": {"app": "web", "zone": zone}}})
+
+    def desired(one: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        (zone,) = context.reads_of(NODE).values()
+        for manifest in widgets.config_map(one):
+            yield {**manifest, "data": {"text": context.find(NODE, "n") and zone}}
+
+    select: dict[str, Any] = {"keys": lambda _: ["n"], "labels": lambda _: {"app": "web"}}
+    one = widgets.controller(desired)
+    one.reads(NODE, project=lambda node: node.metadata.labels["zone"], **{by: select[by]})
+    server.put(WIDGET, widget())
+    put("a")
+    async with operating(server, one):
+        await until(lambda: text(server) == "a")
+        server.edit(NODE, ("", "n"), lambda raw: raw["metadata"]["labels"].update(zone="b"))
+        await until(lambda: text(server) == "b")
+
+
+async def test_any_object_queues_what_has_no_namespace_by_its_name(server: ApiServer) -> None:
+    one = tenants(keys=lambda _: ())
+    one.watches(CONFIG_MAP, to=lambda thing: [thing.metadata.name])
+    server.put(TENANT, {"metadata": {"name": "one"}})
+    async with operating(server, one) as operator:
+        await until(lambda: ready(server.get(TENANT, ("", "one"))).get("status") == "True")
+        await asyncio.sleep(QUIET)
+
+        def looked_at() -> float:
+            name = "controller_runtime_reconcile_total"
+            return operator.metric(name, controller="tenants", result="success")
+
+        before = looked_at()
+        server.put(CONFIG_MAP, {"metadata": {"namespace": "any", "name": "one"}})
+        await until(lambda: looked_at() > before)
+
+
+# --- who is queued --------------------------------------------------------------------------------
+
+
 async def test_any_object_queues_those_that_it_is_mapped_to(server: ApiServer) -> None:
     one = widgets.controller()
     one.watches(SECRET, Secret, to=lambda secret: secret.data.get("for", "").split())
@@ -302,6 +628,13 @@ async def test_a_first_list_of_many_with_one_value_costs_no_more_than_its_object
     [
         (lambda c: c.reads("secrets", keys=str, project=str), "'secrets' is not a kr.Kind"),
         (lambda c: c.reads(SECRET, keys=["s"], project=str), r"keys=\['s'\]: use a function"),
+        (lambda c: c.reads(SECRET, project=str), r"reads\(Secret\) needs either keys= or labels="),
+        (lambda c: c.reads(SECRET, keys=str, labels=dict, project=str), "either keys= or labels="),
+        (lambda c: c.reads(SECRET, labels={"a": "b"}, project=str), "labels={'a': 'b'}: use a fu"),
+        (
+            lambda c: c.reads(SECRET, labels=dict, project=str, every=5),
+            "every= asks for objects by their names: leave it out with labels=",
+        ),
         (lambda c: c.reads(SECRET, keys=str, project=str, every=0.5), "every=0.5: use at least 1"),
         (
             lambda c: c.reads(NODE, keys=str, project=str, across_namespaces=True),
@@ -326,7 +659,7 @@ def test_what_is_not_declared_is_an_error_that_says_so() -> None:
     assert context.find(SECRET, "s") is None
     with pytest.raises(kr.Wait, match=r"Secret ns/s does not exist\."):
         context.read(SECRET, "s")
-    with pytest.raises(LookupError, match="did not name Secret ns/t"):
+    with pytest.raises(LookupError, match="did not name or select Secret ns/t"):
         context.find(SECRET, "t")
     with pytest.raises(LookupError, match="Node is not read; declare it by"):
         context.reads_of(NODE)

@@ -66,7 +66,8 @@ class Context(Generic[S]):
     record: Callable[[Struct | dict[str, Any]], Awaitable[None]] = field(default_factory=unknown)
     #: The namespace of the object; empty if it is cluster-scoped.
     namespace: str = ""
-    #: The objects that it names, by kind and key: what `project` returned, None if one is missing.
+    #: The objects that it names or selects, by kind and key: what `project` returned; None stands
+    #: for one that it names, and that is missing.
     reads: Mapping[Kind, Mapping[Key, Any]] = field(default_factory=dict)
     #: For a test: the keys of the objects that have a value, by index and value.
     held: Mapping[Index, Mapping[Any, Sequence[Key]]] = field(default_factory=dict)
@@ -103,12 +104,12 @@ class Context(Generic[S]):
         """Return what `project` returned of an object that this one names; None if it is missing.
 
         `namespace` is by default that of this object. Raise `LookupError` if `keys` did not name
-        it.
+        it, or `labels` did not select it.
         """
         key = (self.namespace if namespace is None else namespace, name)
         key = key if kind.namespaced else ("", name)
         if key not in self.reads_of(kind):
-            raise LookupError(f"keys= of controller.reads did not name {_word(kind, key)}")
+            raise LookupError(f"controller.reads did not name or select {_word(kind, key)}")
         return self.reads[kind][key]
 
     def read(self, kind: Kind, name: str, namespace: str | None = None) -> Any:
@@ -119,7 +120,10 @@ class Context(Generic[S]):
         return view
 
     def reads_of(self, kind: Kind) -> Mapping[Key, Any]:
-        """Return all objects of a kind that this one names, by key; a missing one is None."""
+        """Return the objects of a kind that this one names or selects, by their keys.
+
+        One that it names, and that is missing, is None.
+        """
         if kind not in self.reads:
             raise LookupError(f"{kind.kind} is not read; declare it by controller.reads")
         return self.reads[kind]

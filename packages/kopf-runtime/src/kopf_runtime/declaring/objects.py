@@ -118,6 +118,7 @@ class Identity(Struct, rename="camel"):
         namespace: str = ""
         uid: str = ""
         generation: int = 0
+        labels: dict[str, str] | None = None
 
     metadata: Meta
 

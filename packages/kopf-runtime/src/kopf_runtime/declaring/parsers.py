@@ -20,6 +20,8 @@ _REQUIREMENT = f"(! *{_KEY}|{_KEY}( *(=|==|!=) *({_WORD})?| +(in|notin) *{_VALUE
 #: A selector as in `kubectl get -l`, without < and >, which compare numbers. The chart's schema has
 #: the same pattern; Go supports no lookahead, so a separate pattern checks the length.
 SELECTOR = re.compile(f" *{_REQUIREMENT}( *, *{_REQUIREMENT})* *")
+#: A label and its value.
+LABEL = re.compile(f"(?![^/]{{254}}){_KEY}=({_WORD})?")
 #: A label's prefix in a selector that is longer than a subdomain's 253 characters.
 LONG_PREFIX = re.compile("[-a-z0-9.]{254}/")
 

@@ -4,7 +4,7 @@ A record is small: it holds the hash of a manifest instead of the manifest, and 
 the object that the author asks for (`project`). `source` creates records, `plan` decides with them.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
@@ -15,8 +15,6 @@ from kopf_runtime.declaring.errors import Wait
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, Resource
 
-#: Another object that one names.
-Name = tuple[Kind, Key]
 #: The label with the operator's name; watches select children by it.
 MANAGED_BY = "app.kubernetes.io/managed-by"
 
@@ -73,17 +71,38 @@ class Owned(Struct, frozen=True):
 
 
 class Read(Struct, frozen=True):
-    """A kind of objects that an owner names."""
+    """A kind of objects that an owner names, or selects by their labels."""
 
     kind: Kind
     type: type[Object]
-    #: Returns the names, or the namespaces and names, of those that an owner names.
-    keys: Callable[[Any], Iterable[Any]]
     #: Returns the part of one that the author's functions see.
     project: Callable[[Any], Any]
+    #: Returns the names, or the namespaces and names, of those that an owner names.
+    keys: Callable[[Any], Iterable[Any]]
+    #: Returns the labels of those that an owner selects.
+    labels: Callable[[Any], Mapping[str, str]] | None = None
     #: Seconds after which each is asked for again; None if they are watched.
-    every: float | None
-    across_namespaces: bool
+    every: float | None = None
+    across_namespaces: bool = False
+
+
+class Labels(Struct, frozen=True):
+    """The objects of a namespace, or of all if it is empty, that have all of these labels."""
+
+    namespace: str
+    pairs: tuple[tuple[str, str], ...]
+
+    def match(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Return whether an object of a namespace that has these labels is selected."""
+        return self.namespace in ("", namespace) and labels.items() >= set(self.pairs)
+
+    def __str__(self) -> str:
+        """Return them as a label selector."""
+        return ",".join(f"{label}={value}" for label, value in self.pairs)
+
+
+#: Another object that one names, or those that it selects.
+Name = tuple[Kind, Key | Labels]
 
 
 class Wanted(Struct, frozen=True):
@@ -213,6 +232,7 @@ class Unreadable(Struct, frozen=True):
     #: Whether its status reports it.
     told: bool = False
     controller_uid: str = ""
+    labels: dict[str, str] | None = None
 
     def is_as(self, other: "Unreadable | None") -> bool:
         """Return whether the other record reports the same problem."""
@@ -238,6 +258,8 @@ class Seen(Struct, frozen=True):
     uid: str
     version: int
     view: Any
+    #: The labels of others by which it is selected.
+    selected: frozenset[Labels] = frozenset()
     controller_uid: str = ""
     watched: bool = True
 

@@ -6,7 +6,7 @@ coroutines, `sync` and `finalize`, manage resources outside the cluster.
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
 from kopf_runtime.declaring import given
@@ -123,32 +123,39 @@ class Controller:
             raise TypeError(f"watches({kind}) needs project=, for grandchildren, or to=, not {one}")
         if to is not None:
             project = project or (lambda thing: thing.metadata.version)
-            self.mapped[kind] = Read(kind, type_, to, project, None, True)
+            self.mapped[kind] = Read(kind, type_, project, to)
         elif project is not None:
             self.watched[kind] = Owned(kind, type_, Update.RECREATE, project, lambda _: "")
 
     def reads(
         self, kind: Kind, type_: type[Object] = Object, *,
-        keys: Callable[[Any], Iterable[str | Key]], project: Callable[[Any], Any],
+        project: Callable[[Any], Any], keys: Callable[[Any], Iterable[str | Key]] | None = None,
+        labels: Callable[[Any], Mapping[str, str]] | None = None,
         every: float | None = None, across_namespaces: bool = False,
     ) -> None:  # fmt: skip
-        """Declare a kind of objects that an object names, such as a Secret of the user's.
+        """Declare a kind of objects that an object names or selects, such as a user's Secret.
 
-        `keys` returns their names, or their namespaces and names; `project` returns the part of one
-        that the context has, never None. A change of it plans the children again. With `every`, no
-        object is listed or watched: those that are named are asked for each `every` seconds. An
-        object may name those of its own namespace only, unless `across_namespaces` is true. Raise
-        `TypeError` or `ValueError` as `owns` does.
+        `keys` returns their names, or their namespaces and names; or `labels` returns the labels
+        that all of them have. `project` returns the part of one that the context has, never None.
+        A change of it plans the children again. With `every`, no object is listed or watched: those
+        that are named are asked for each `every` seconds. An object may name or select those of its
+        own namespace only, unless `across_namespaces` is true. Raise `TypeError` or `ValueError` as
+        `owns` does.
         """
         self._check(kind, self.read)
-        for name, function in (("keys", keys), ("project", project)):
-            if not callable(function):
+        if (keys is None) == (labels is None):
+            raise ValueError(f"reads({kind.kind}) needs either keys= or labels=")
+        for name, function in (("keys", keys), ("labels", labels), ("project", project)):
+            if function is not None and not callable(function):
                 raise TypeError(f"{name}={function!r}: use a function")
+        if labels is not None and every is not None:
+            raise ValueError("every= asks for objects by their names: leave it out with labels=")
         if every is not None and not every >= 1:  # nor NaN
             raise ValueError(f"every={every!r}: use at least 1 second, or leave it out to watch")
         if across_namespaces and not kind.namespaced:
             raise ValueError(f"{kind.kind} has no namespaces; leave out across_namespaces=")
-        self.read[kind] = Read(kind, type_, keys, project, every, across_namespaces)
+        named = keys or (lambda _: ())
+        self.read[kind] = Read(kind, type_, project, named, labels, every, across_namespaces)
 
     def index(self, values: Callable[[Any], Iterable[Hashable]]) -> Index:
         """Return an index by the values that a function returns for an object.

@@ -85,12 +85,12 @@ class Engine(Controller):
         self._templates = templates
         self._reads = Reads(
             client, metrics, self.kind, self.read, self.mapped, self._read_changed,
-            self.why_unserved,
+            self.why_unserved, self._selection.has,
         )  # fmt: skip
         for index in self.indexes:
             index.selected = self._selection.has
         reader = Reader(
-            marks, self.kind, self._project, templates, self._wanted, self._reads.names,
+            marks, self.kind, self._project, templates, self._wanted, self._reads.named,
             self.indexes, late=self._plans_late,
         )  # fmt: skip
         self.owners: Source[Owner] = Source(
@@ -277,12 +277,8 @@ class Engine(Controller):
         To the plan they would be gone, and so would be what it makes for them.
         """
         for source in (*self.children.values(), *self.grandchildren.values()):
-            spaces = (
-                [owner.key[0]] if self.kind.namespaced else [n or "" for n in source.reflectors]
-            )
-            for space in spaces:
-                if not source.absent(space) and (why := source.why_unserved(space)):
-                    raise troubles.missing(source.kind, why)
+            if why := source.why_unseen(owner.key[0]):
+                raise troubles.missing(source.kind, why)
 
     async def _is_current(self, owner: Owner) -> bool:
         """Return whether the API server knows nothing newer that a stepwise plan depends on."""
@@ -346,6 +342,7 @@ class Engine(Controller):
     def _turned(self, namespace: str) -> None:
         """Start over with a namespace that has just been selected or deselected."""
         self._external.invalidate(namespace)
+        self._reads.turned(namespace)
         for source in self.sources:
             source.warn(namespace)
         if self._selection.synced:  # else all are reconciled at the end of the list

@@ -1,4 +1,4 @@
-"""Knows the objects that others name, such as a user's Secret, and who names them.
+"""Knows the objects that others name or select, such as a user's Secret, and who does so.
 
 Each `engine` has one. Of an object only what `project` returned is kept, while it is named.
 """
@@ -6,6 +6,7 @@ Each `engine` has one. Of an object only what `project` returned is kept, while 
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -18,17 +19,26 @@ from kopf_runtime.declaring.errors import ApiError, Wait
 from kopf_runtime.declaring.indexes import Index
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, Resource, UnreadableError, decode
-from kopf_runtime.declaring.records import Name, Owner, PlanError, Read, Seen, Unreadable
+from kopf_runtime.declaring.parsers import LABEL
+from kopf_runtime.declaring.records import (
+    Labels,
+    Name,
+    Owner,
+    PlanError,
+    Read,
+    Seen,
+    Unreadable,
+)
 from kopf_runtime.watching.source import Source
 
-#: Objects of a kind that one may name: they are asked for one after the other.
+#: Objects of a kind that one may name or select: they are asked for one after the other.
 MAX_NAMES = 100
 #: The view of an object that nobody named when it was read.
 _UNREAD = object()
 
 
 class Reads:
-    """The objects that those of one kind name.
+    """The objects that those of one kind name or select.
 
     `changed` is called with the key of one of these, and the kind of what is only mapped to it.
     """
@@ -36,11 +46,16 @@ class Reads:
     def __init__(
         self, client: Client, metrics: Metrics, owner: Kind, reads: Mapping[Kind, Read],
         mapped: Mapping[Kind, Read], changed: Callable[..., object],
-        why_unserved: Callable[[str], str],
+        why_unserved: Callable[[str], str], selected: Callable[[str], bool],
     ) -> None:  # fmt: skip
         self._client, self._owner, self._reads = client, owner, reads
-        self._changed, self._why_unserved = changed, why_unserved
+        self._changed, self._why_unserved, self._selected = changed, why_unserved, selected
         self._naming = Index(self.names)
+        # The keys of what is selected; which may not be all of them, with the cause; and the labels
+        # to compare with those of an object, by its kind, its namespace and one of its labels.
+        self._members: dict[Name, set[Key]] = {}
+        self._partial: dict[Name, object] = {}
+        self._by_label: dict[tuple[Kind, str, tuple[str, str]], set[Labels]] = {}
         # What was last polled, with when that is to be done again, by `time.monotonic`.
         self._polled: dict[Name, tuple[Any, float]] = {}
         self._decoders = {one.kind: msgspec.json.Decoder(one.type) for one in reads.values()}
@@ -62,16 +77,41 @@ class Reads:
 
     # --- who names what -----------------------------------------------------------------------
 
+    def named(self, thing: Resource) -> tuple[Name, ...]:
+        """Return what an object names; nothing if that cannot be told, as `prepare` tells."""
+        with suppress(PlanError):
+            return self.names(thing)
+        return ()
+
     def names(self, thing: Resource) -> tuple[Name, ...]:
-        """Return the objects that an object names; raise whatever the author's `keys` raises."""
+        """Return the objects that an object names, and what it selects; raise `PlanError`."""
         names: dict[Name, None] = {}
         for kind, read in self._reads.items():
-            named = (_key(one, thing.metadata.namespace, kind) for one in read.keys(thing))
-            keys = list(dict.fromkeys(islice(named, MAX_NAMES + 1)))
+            try:
+                named = (_key(one, thing.metadata.namespace, kind) for one in read.keys(thing))
+                keys = list(dict.fromkeys(islice(named, MAX_NAMES + 1)))
+                if read.labels is not None:
+                    names[kind, self._labels(read, thing.metadata.namespace, thing)] = None
+            except PlanError:
+                raise
+            except Exception as error:  # the author's code
+                text = f"what it names of {kind} failed: {type(error).__name__}: {error}"
+                raise PlanError(text[:500]) from error
             if len(keys) > MAX_NAMES:
                 raise PlanError(f"it names more than {MAX_NAMES} objects of {kind}, the most")
             names |= dict.fromkeys((kind, key) for key in keys)
         return tuple(names)
+
+    def _labels(self, read: Read, namespace: str, thing: Resource) -> Labels:
+        assert read.labels is not None
+        pairs = tuple(sorted(dict(read.labels(thing)).items()))
+        if not pairs:
+            raise PlanError(f"labels= would select every {read.kind.kind}: return at least one")
+        for label, value in pairs:
+            if not LABEL.fullmatch(f"{label}={value}"):
+                raise PlanError(f"{label!r:.80}: {value!r:.80} cannot be a label of {read.kind}")
+        one = read.kind.namespaced and not read.across_namespaces
+        return Labels(namespace if one else "", pairs)
 
     def follow(self, record: Owner | None, known: Owner | None) -> None:
         """Note what an object names now, and forget what nobody names any more."""
@@ -79,12 +119,52 @@ class Reads:
             self._naming.remove(known.key, known.created, known.names)
         if record is not None:
             self._naming.add(record.key, record.created, record.names)
-        for kind, key in known.names if known is not None else ():
-            if not self._naming.holders((kind, key)):
-                self._polled.pop((kind, key), None)
-                source = self.sources.get(kind)
-                if source is not None and (seen := source.cache.get(key)) is not None:
-                    source.cache.put(replace(seen, view=_UNREAD))
+        for name in record.names if record is not None else ():
+            if isinstance(name[1], Labels) and name not in self._members:
+                self._select(name[0], name[1])
+        for name in known.names if known is not None else ():
+            if not self._naming.holders(name):
+                self._drop(name)
+
+    def _select(self, kind: Kind, labels: Labels) -> None:
+        self._members[kind, labels] = set()
+        self._by_label.setdefault((kind, labels.namespace, labels.pairs[0]), set()).add(labels)
+        if any(True for _ in self.sources[kind].cache.within(labels.namespace or None)):
+            self._partial[kind, labels] = object()  # those that are known were not compared
+
+    def _drop(self, name: Name) -> None:
+        kind, named = name
+        self._polled.pop(name, None)
+        self._partial.pop(name, None)
+        if isinstance(named, Labels):
+            same = self._by_label[where := (kind, named.namespace, named.pairs[0])]
+            same.discard(named)
+            if not same:
+                del self._by_label[where]
+        source = self.sources.get(kind)
+        for key in self._members.pop(name, ()) if isinstance(named, Labels) else (named,):
+            if source is not None and (seen := source.cache.get(key)) is not None:
+                others = seen.selected - {named}
+                view = seen.view if others else _UNREAD
+                source.cache.put(replace(seen, view=view, selected=others))
+
+    def _selecting(
+        self, kind: Kind, key: Key, labels: Mapping[str, str] | None
+    ) -> frozenset[Labels]:  # fmt: skip
+        """Return the labels by which an object of a kind is selected."""
+        return frozenset(
+            one
+            for pair in (labels or {}).items()
+            for namespace in {key[0], ""}
+            for one in self._by_label.get((kind, namespace, pair), ())
+            if one.match(key[0], labels or {})
+        )
+
+    def turned(self, namespace: str) -> None:
+        """Queue who selects objects of all namespaces, of which one has just been (de)selected."""
+        for (kind, labels), members in self._members.items():
+            if any(key[0] == namespace for key in members):
+                self._queue((kind, labels))
 
     def _queue(self, name: Name) -> None:
         for key in self._naming.holders(name):
@@ -95,14 +175,20 @@ class Reads:
     def views(self, owner: Owner) -> dict[Kind, dict[Key, Any]]:
         """Return the views of the objects that an object names; None stands for a missing one."""
         views: dict[Kind, dict[Key, Any]] = {kind: {} for kind in self._reads}
-        for kind, key in owner.names:
-            if (source := self.sources.get(kind)) is None:
-                view = self._polled.get((kind, key), (None, 0.0))[0]
-            else:
-                seen = source.cache.get(key)
-                view = seen.view if seen is not None and seen.view is not _UNREAD else None
-            views[kind][key] = view
+        for kind, named in owner.names:
+            source = self.sources.get(kind)
+            for key in self._chosen(kind, named) if isinstance(named, Labels) else (named,):
+                if source is None:
+                    view = self._polled.get((kind, key), (None, 0.0))[0]
+                else:
+                    seen = source.cache.get(key)
+                    view = seen.view if seen is not None and seen.view is not _UNREAD else None
+                views[kind][key] = view
         return views
+
+    def _chosen(self, kind: Kind, labels: Labels) -> list[Key]:
+        members = self._members.get((kind, labels), ())
+        return sorted(key for key in members if self._selected(key[0]))
 
     def due(self, owner: Owner) -> float | None:
         """Return the seconds until an object has to be asked for again, or None."""
@@ -115,28 +201,83 @@ class Reads:
 
         Raise `PlanError`, `Wait` or `ApiError` if that is not possible.
         """
-        for kind, key in owner.names:
-            self._check(owner, kind, key)
-            if (source := self.sources.get(kind)) is None:
-                await self._poll(owner, kind, key)
-                continue
-            if why := source.why_missing(key[0]):
-                raise Wait("KindNotServed", f"{kind.plural} cannot be read: {why}", after=5.0)
-            if (left_out := source.unreadable.get(key)) is not None:
-                raise _unreadable(kind, key, left_out.reason)
-            if (seen := source.cache.get(key)) is not None and seen.view is _UNREAD:
-                try:
-                    await source.fetch(key)
-                except UnreadableError as error:
-                    raise _unreadable(kind, key, str(error)) from error
+        for kind, named in self._told(owner):
+            self._check(owner, kind, named)
+            if kind not in self.sources:
+                assert not isinstance(named, Labels)
+                await self._poll(owner, kind, named)
+            elif self._unread(kind, named):
+                await self._read(kind, named)
+                self._check(owner, kind, named)
 
-    def _check(self, owner: Owner, kind: Kind, key: Key) -> None:
+    def ready(self, owner: Owner) -> bool:
+        """Return whether all that an object names is known, as `prepare` has it."""
+        try:
+            for kind, named in self._told(owner):
+                self._check(owner, kind, named)
+        except (PlanError, Wait):
+            return False
+        return not any(self._unread(*name) for name in owner.names)
+
+    def _told(self, owner: Owner) -> tuple[Name, ...]:
+        """Return what an object names; raise `PlanError` if that cannot be told."""
+        return owner.names or (self.names(owner.thing) if owner.thing is not None else ())
+
+    def _unread(self, kind: Kind, named: Key | Labels) -> bool:
+        """Return whether something that is named has yet to be read."""
+        name = kind, named
+        if isinstance(named, Labels):
+            return name in self._partial or name not in self._members
+        if (source := self.sources.get(kind)) is None:
+            return name not in self._polled
+        return (seen := source.cache.get(named)) is not None and seen.view is _UNREAD
+
+    async def _read(self, kind: Kind, named: Key | Labels) -> None:
+        source = self.sources[kind]
+        if not isinstance(named, Labels):
+            try:
+                await source.fetch(named)
+            except UnreadableError as error:
+                raise _unreadable(kind, named, str(error)) from error
+        elif (members := self._members.get(name := (kind, named))) is not None:
+            cause = self._partial.get(name)
+            keys = await source.select(named.namespace, str(named), MAX_NAMES)
+            for key in keys:
+                if (seen := source.cache.get(key)) is not None and named in seen.selected:
+                    members.add(key)
+            cut = len(keys) > MAX_NAMES >= len(members)  # some have just left
+            if not cut and self._partial.get(name) is cause:
+                self._partial.pop(name, None)
+
+    def _check(self, owner: Owner, kind: Kind, named: Key | Labels) -> None:
+        """Refuse what cannot be read, raising `PlanError` or `Wait`."""
+        source = self.sources.get(kind)
+        if not isinstance(named, Labels):
+            self._check_key(owner, kind, named)
+            left_out = source.unreadable.get(named) if source is not None else None
+            why = source.why_missing(named[0]) if source is not None else ""
+        else:
+            assert source is not None
+            if len(self._members.get((kind, named), ())) > MAX_NAMES:
+                raise PlanError(
+                    f"its labels select more than {MAX_NAMES} objects of {kind}, the most"
+                )
+            some = source.unreadable.within(named.namespace or None)
+            ours = (u for u in some if named.match(u.key[0], u.labels or {}))
+            left_out = next((u for u in ours if self._selected(u.key[0])), None)
+            why = source.why_unseen(named.namespace)
+        if why:
+            raise Wait("KindNotServed", f"{kind.plural} cannot be read: {why}", after=5.0)
+        if left_out is not None:
+            raise _unreadable(kind, left_out.key, left_out.reason)
+
+    def _check_key(self, owner: Owner, kind: Kind, key: Key) -> None:
         """Refuse what the object's author could not read, and what the operator does not serve."""
+        if kind.namespaced and not key[0]:
+            raise PlanError(f"{kind.kind} {key[1]} is named without a namespace")
         if key[0] == owner.key[0] or not kind.namespaced:
             return
         where = f"{kind.kind} {key[0]}/{key[1]}"
-        if not key[0]:
-            raise PlanError(f"{kind.kind} {key[1]} is named without a namespace")
         if owner.key[0] and not self._reads[kind].across_namespaces:
             raise PlanError(
                 f"{where} is in another namespace than the {self._owner.kind}; name one in "
@@ -174,21 +315,48 @@ class Reads:
         def seen(thing: Object, _: Seen | None) -> Seen:
             meta = thing.metadata
             named = self._naming.holders((read.kind, meta.key))
-            view = read.project(thing) if named else _UNREAD
-            return Seen(meta.key, meta.uid, meta.version, view)
+            selected = self._selecting(read.kind, meta.key, meta.labels)
+            selected = frozenset(one for one in selected if self._fits((read.kind, one), meta.key))
+            view = read.project(thing) if named or selected else _UNREAD
+            return Seen(meta.key, meta.uid, meta.version, view, selected)
 
         return seen
+
+    def _fits(self, name: Name, key: Key) -> bool:
+        """Return whether a key is, or can be, a member: of too many, no more than that is kept."""
+        return key in (members := self._members[name]) or len(members) <= MAX_NAMES
 
     def _news(self, kind: Kind) -> Callable[[Seen | None, Seen | None], None]:
         def changed(record: Seen | None, known: Seen | None) -> None:
             one = record or known
-            if one is not None and (record is None or known is None or record.view != known.view):
+            assert one is not None
+            has, had = (
+                seen.selected if seen is not None else frozenset() for seen in (record, known)
+            )
+            for labels in had - has:
+                members = self._members.get((kind, labels), set())
+                if len(members) > MAX_NAMES:  # another one may take its place
+                    self._partial[kind, labels] = object()
+                members.discard(one.key)
+            for labels in has - had:
+                self._members[kind, labels].add(one.key)
+            if record is None or known is None or record.view != known.view:
                 self._queue((kind, one.key))
+                turned = has | had
+            else:
+                turned = has ^ had
+            for labels in turned:
+                self._queue((kind, labels))
 
         return changed
 
     def _unreadable(self, kind: Kind) -> Callable[[Unreadable], None]:
-        return lambda left_out: self._queue((kind, left_out.key))
+        def changed(left_out: Unreadable) -> None:
+            self._queue((kind, left_out.key))
+            for labels in self._selecting(kind, left_out.key, left_out.labels):
+                self._queue((kind, labels))
+
+        return changed
 
     def _mapper(self, read: Read) -> Callable[[Object, Seen | None], Seen]:
         def seen(thing: Object, _: Seen | None) -> Seen:

@@ -96,6 +96,12 @@ class Source(Generic[R]):
             return "--namespace does not name it" if namespace else ""
         return "" if reflector.synced else reflector.trouble or f"{reflector.path} is being listed"
 
+    def why_unseen(self, namespace: str) -> str:
+        """Return why some objects of a namespace, or of all if it is empty, cannot be seen."""
+        spaces = [namespace] if namespace else [space or "" for space in self.reflectors]
+        reasons = (self.why_unserved(space) for space in spaces if not self.absent(space))
+        return next(filter(None, reasons), "")
+
     def why_missing(self, namespace: str) -> str:
         """Return why a namespace cannot be served for now; empty if it is, or is being listed."""
         reflector = self.reflectors.get(namespace) or self.reflectors.get(None)
@@ -135,14 +141,34 @@ class Source(Generic[R]):
         thing = decode(self._decoder, raw)
         return self._learn(thing), thing
 
+    async def select(self, namespace: str, labels: str, most: int) -> list[Key]:
+        """Read and store the objects of a namespace, or of all if it is empty, by their labels.
+
+        Return their keys, and stop once there are more than `most`. Raise `ApiError`.
+        """
+        keys: list[Key] = []
+        for space in self._spaces(namespace):
+            lister = Lister(self._client, self.kind.path(space), labels)
+            async with contextlib.aclosing(lister.pages()) as pages:
+                async for page, _ in pages:
+                    taken = map(self.take, page.items or ())
+                    keys += [one[0] for one in taken if one is not None]
+                    if len(keys) > most:
+                        return keys
+        return keys
+
+    def _spaces(self, namespace: str) -> list[str | None]:
+        """Return the namespaces to list for those in a namespace, or in all if it is empty."""
+        one = namespace and self.kind.namespaced
+        return [namespace] if one else list(self.reflectors)
+
     async def is_current(self, owner: Owner, label: str) -> bool:
         """Return whether etcd has no newer state of the objects with an owner's uid in a label.
 
         Store what is newer. Raise `ApiError` or `UnreadableError`.
         """
         current, selector = True, f"{self._selector},{label}={owner.uid}"
-        one = bool(owner.key[0]) and self.kind.namespaced
-        for namespace in [owner.key[0]] if one else list(self.reflectors):
+        for namespace in self._spaces(owner.key[0]):
             if self.absent(namespace or ""):
                 continue
             seen, version = set[str](), 0
@@ -183,8 +209,9 @@ class Source(Generic[R]):
         except Exception as error:  # an author's code may also fail
             meta = thing.metadata
             identity = Identity.Meta(
-                meta.name, meta.resource_version, meta.namespace, meta.uid, meta.generation
-            )
+                meta.name, meta.resource_version, meta.namespace, meta.uid, meta.generation,
+                meta.labels,
+            )  # fmt: skip
             raise UnreadableError(identity, f"{type(error).__name__}: {error}"[:500]) from error
 
     # --- what reflectors bring ----------------------------------------------------------------
@@ -198,7 +225,7 @@ class Source(Generic[R]):
         if (left_out := self.unreadable.get(record.key)) is not None:
             if left_out.version > record.version:
                 return record.key, record.version, False  # a page that is older than an event
-            self.unreadable.drop(left_out)
+            self._take_back(left_out)
         return record.key, record.version, self._put(record)
 
     def gone(self, raw: Raw) -> tuple[Key, int] | None:
@@ -213,7 +240,7 @@ class Source(Generic[R]):
             key = identity.namespace, identity.name
             version = int(identity.resource_version)
         if (left_out := self.unreadable.get(key)) is not None:
-            self.unreadable.drop(left_out)
+            self._take_back(left_out)
         known = self.cache.get(key)
         if self.cache.remove(key, version) and known is not None:
             self._changed(None, known)
@@ -222,7 +249,8 @@ class Source(Generic[R]):
     def replace(self, seen: dict[Key, int], version: int, namespace: str | None) -> list[Key]:
         """Remove the objects that are missing from a full list; return their keys."""
         ghosts = self.cache.replace(seen, version, namespace)
-        self.unreadable.replace(seen, version, namespace)
+        for left_out in self.unreadable.replace(seen, version, namespace):
+            self._left_out(left_out)
         for ghost in ghosts:
             self._changed(None, ghost)
         return [ghost.key for ghost in ghosts]
@@ -248,7 +276,9 @@ class Source(Generic[R]):
         key, version = (identity.namespace, identity.name), number(identity.resource_version, 0)
         if (newer := self.cache.get(key)) is not None and newer.version > version:
             return key, version, False
-        left_out = Unreadable(key, identity.uid, version, identity.generation, str(error))
+        left_out = Unreadable(
+            key, identity.uid, version, identity.generation, str(error), labels=identity.labels
+        )
         former = self.unreadable.get(key)
         if former is not None and left_out.is_as(former):
             self.unreadable.put(replace(left_out, told=former.told))
@@ -259,6 +289,11 @@ class Source(Generic[R]):
             self._warn(left_out)
             self._left_out(left_out)
         return key, version, False
+
+    def _take_back(self, left_out: Unreadable) -> None:
+        """Forget and tell that an object was unreadable: it can be read again, or is gone."""
+        self.unreadable.drop(left_out)
+        self._left_out(left_out)
 
     def _warn(self, left_out: Unreadable) -> None:
         if self._selected(left_out.key[0]):

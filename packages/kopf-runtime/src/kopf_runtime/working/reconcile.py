@@ -195,7 +195,9 @@ class Reconciler:
             await self._steps(await self._with_plan(owner), held=held)
 
     async def _with_plan(self, owner: Owner) -> Owner:
-        """Return an object with its plan; raise `StopError` if it has none now."""
+        """Return an object with its plan; raise `StopError` or `RetryError` if it has none now."""
+        if not self._reads.ready(owner):  # without them, the plan may drop children
+            raise RetryError(f"what the {self._word} names changed meanwhile")
         owner = self._planned(owner)
         if isinstance(wait := owner.problem, Wait) and owner.thing is None and _left(wait) <= 0:
             owner = await self._planned_again(owner)
