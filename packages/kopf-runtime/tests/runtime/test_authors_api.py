@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import math
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from kopf_runtime.process.engine import Engine
 from kopf_runtime.reporting.events import Recorder
 from runtime import widgets
 from runtime.widgets import WIDGET, Raw, Widget, edit, ready, widget
-from tests.support.api_server import ApiServer
+from tests.support.api_server import ApiServer, RefusedError
 from tests.support.running import connected, operating
 from tests.support.waiting import until
 
@@ -339,6 +340,24 @@ async def test_an_intent_that_is_recorded_leaves_the_other_fields_of_its_class(
     assert failed[0].startswith("each field of this Members is at its default")
 
 
+async def test_a_status_that_would_overwrite_what_is_recorded_is_refused(
+    server: ApiServer,
+) -> None:
+    one = widgets.controller()
+
+    @one.sync()
+    async def sync(_: Widget, context: kr.Context[Any]) -> None:
+        await context.record(Progress(begun="now"))
+        raise kr.RetryError("it is not done yet")
+
+    one.status(lambda seen: kr.Status(False, "Begun", "Soon.", Progress(member_count=1)))
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        why = "it would overwrite what context.record has stored in begun; return a class without"
+        await until(lambda: told(server)[0] == "InvalidStatus" and why in told(server)[1])
+    assert (server.get(WIDGET, KEY) or {})["status"]["begun"] == "now"
+
+
 async def test_what_changed_meanwhile_is_read_again_before_anything_is_done_outside(
     server: ApiServer,
 ) -> None:
@@ -497,6 +516,83 @@ async def test_a_kind_that_is_not_watched_cannot_call_sync(server: ApiServer) ->
             one.set_up(client, kr.Settings(), metrics, Recorder(client, "one", metrics))
 
 
+async def test_an_object_whose_plan_fails_is_synced_in_time_and_planned_with_each_outcome(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.reporting.troubles.INVALID", 600.0)
+    calls = list[int]()
+
+    def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        if context.outcome == "taken":
+            raise kr.PlanError("the hostname is taken")
+        return widgets.config_map(thing)
+
+    one = widgets.controller(desired)
+
+    @one.sync(every=0.05)
+    async def sync(*_: Any) -> str:
+        calls.append(1)
+        return "taken" if len(calls) < 15 else "free"  # the delays of retries would have grown
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: told(server) == ("InvalidPlan", "the hostname is taken"))
+        await until(lambda: text(server) == "hello")
+
+
+# --- what cannot be seen --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("look", [
+    lambda context: context.children, lambda context: context.child,
+    lambda context: context.children_of(POD), lambda context: context.grandchildren,
+])  # fmt: skip
+async def test_a_kind_that_is_missing_is_not_taken_for_one_without_children(
+    server: ApiServer, look: Callable[[Any], Any]
+) -> None:
+    one, seen = widgets.controller(), list[Any]()
+    one.owns(POD, update=kr.RECREATE)
+
+    @one.sync()
+    async def sync(_: Widget, context: kr.Context[Any]) -> None:
+        seen.append([child.key for child in context.children_of(CONFIG_MAP)])
+        look(context)
+        seen.append("all")
+
+    server.put(WIDGET, widget())
+    refused = server.refuse("GET", "/pods", RefusedError(404, "NotFound"), math.inf)
+    async with operating(server, one):
+        await until(lambda: told(server)[0] == "KindNotServed")
+        assert told(server)[1].startswith("pods cannot be seen: the API server does not know it")
+        assert seen == [[]]
+        server.answers.clear()
+        await until(lambda: seen[-1] == "all")
+    assert refused
+
+
+async def test_after_a_takeover_sync_sees_what_the_former_leader_has_just_made(
+    server: ApiServer,
+) -> None:
+    seen = list[Any]()
+    former, one = widgets.controller(), widgets.controller()
+
+    @one.sync()
+    async def sync(_: Widget, context: kr.Context[Any]) -> None:
+        seen.append(context.child and context.child.key)
+
+    server.put(WIDGET, widget())
+    async with operating(server, one, working=False) as standby:
+        await until(lambda: standby.synced)
+        server.mute = True  # its watches fall behind
+        async with operating(server, former):
+            await until(lambda: server.get(CONFIG_MAP, CHILD))
+        leading = asyncio.create_task(one.work())
+        await until(lambda: seen)
+        leading.cancel()
+        await asyncio.wait((leading,))
+    assert seen == [CHILD]
+
+
 # --- check ----------------------------------------------------------------------------------------
 
 
@@ -544,6 +640,32 @@ async def test_a_check_is_given_what_sync_has_just_returned(server: ApiServer) -
         server.edit(WIDGET, KEY, edit("other"))
         await until(lambda: found[-1][0] == "other")
     assert all(wanted == outcome for wanted, outcome in found)
+
+
+async def test_a_plan_that_the_check_made_impossible_follows_its_next_result(
+    server: ApiServer,
+) -> None:
+    state = ["well"]
+
+    def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        if context.checked == "ill":
+            raise kr.PlanError("it is ill")
+        return widgets.config_map(thing)
+
+    one = widgets.controller(desired)
+
+    @one.check(every=0.1)
+    async def check(*_: Any) -> str:
+        return state[0]
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: text(server) == "hello")
+        state[0] = "ill"
+        await until(lambda: told(server) == ("InvalidPlan", "it is ill"))
+        assert text(server) == "hello"
+        state[0] = "well"
+        await until(lambda: told(server)[0] == "Reconciled", seconds=20)
 
 
 async def test_a_check_that_fails_is_told_and_the_children_stay(

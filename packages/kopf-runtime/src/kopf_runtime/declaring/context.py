@@ -66,6 +66,8 @@ class Context(Generic[S]):
     record: Callable[[Struct | dict[str, Any]], Awaitable[None]] = field(default_factory=unknown)
     #: The namespace of the object; empty if it is cluster-scoped.
     namespace: str = ""
+    #: The kinds of children and grandchildren that cannot be seen now, with the reasons.
+    unseen: Mapping[Kind, str] = field(default_factory=dict)
     #: The objects that it names or selects, by kind and key: what `project` returned; None stands
     #: for one that it names, and that is missing.
     reads: Mapping[Kind, Mapping[Key, Any]] = field(default_factory=dict)
@@ -77,9 +79,14 @@ class Context(Generic[S]):
         for name in _GIVEN:
             if getattr(self, name) is _UNKNOWN:
                 object.__delattr__(self, name)
+        if self.unseen:  # what is not complete may not be taken for all
+            vars(self)["_seen"] = vars(self).pop("children", ())
+            vars(self).pop("grandchildren", None)
 
     def __getattr__(self, name: str) -> Any:
         """Say why something is not there."""
+        if name in ("children", "grandchildren") and vars(self).get("unseen"):
+            self._see(*self.unseen)
         given = f": only {_GIVEN[name]} get it" if name in _GIVEN else ""
         raise AttributeError(f"there is no context.{name} here{given}")
 
@@ -97,8 +104,18 @@ class Context(Generic[S]):
         return self.children[0] if self.children else None
 
     def children_of(self, kind: Kind) -> tuple[Child, ...]:
-        """Return the children of one kind, in the order in which `desired` has them."""
-        return tuple(child for child in self.children if child.kind == kind)
+        """Return the children of one kind, in the order in which `desired` has them.
+
+        In `sync`, `check` and `finalize`, raise `Wait` if the kind cannot be seen now.
+        """
+        self._see(kind)
+        children = vars(self)["_seen"] if self.unseen else self.children
+        return tuple(child for child in children if child.kind == kind)
+
+    def _see(self, *kinds: Kind) -> None:
+        for kind in kinds:
+            if why := self.unseen.get(kind):
+                raise Wait("KindNotServed", f"{kind.plural} cannot be seen: {why}", after=5.0)
 
     def find(self, kind: Kind, name: str, namespace: str | None = None) -> Any:
         """Return what `project` returned of an object that this one names; None if it is missing.

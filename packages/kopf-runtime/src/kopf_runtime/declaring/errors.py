@@ -83,6 +83,8 @@ class RetryError(Exception):
         self.pause = max(0.0, min(MAX_RETRY_SECONDS, pause))
         #: Whether a request timed out: the next attempt's requests get more time.
         self.timed_out = timed_out
+        #: Seconds after which the key is due in any case, however much the delay has grown.
+        self.due: float | None = None
         #: Whether the reason has already been reported elsewhere.
         self.told = False
 

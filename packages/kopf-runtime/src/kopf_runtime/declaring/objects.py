@@ -118,7 +118,7 @@ class Identity(Struct, rename="camel"):
         namespace: str = ""
         uid: str = ""
         generation: int = 0
-        labels: dict[str, str] | None = None
+        labels: Any = None  # what makes it unreadable may be here
 
     metadata: Meta
 

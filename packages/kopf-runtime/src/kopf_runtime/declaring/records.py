@@ -232,7 +232,7 @@ class Unreadable(Struct, frozen=True):
     #: Whether its status reports it.
     told: bool = False
     controller_uid: str = ""
-    labels: dict[str, str] | None = None
+    labels: dict[str, str] = {}
 
     def is_as(self, other: "Unreadable | None") -> bool:
         """Return whether the other record reports the same problem."""

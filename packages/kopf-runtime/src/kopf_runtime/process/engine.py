@@ -135,7 +135,9 @@ class Engine(Controller):
             lambda key: self.queue.outside(key),  # which is made below
             lambda: self._session(self.settings),
         )
-        self._reporter = StatusReporter(client, self.owners, observer, recorder, self._status)
+        self._reporter = StatusReporter(
+            client, self.owners, observer, recorder, self._status, self._external.recorded
+        )
         self._reconciler = Reconciler(
             client, self.owners, self.children, self.owned, self.watched, applier, self._pace,
             self._external, self._reporter, order, self.why_unserved, self._why_missing,
@@ -246,6 +248,11 @@ class Engine(Controller):
         """Reconcile until cancelled, while this replica leads."""
         self._external.invalidate()
         self._vanished.clear()
+        if self._plans_late:
+            # What the former leader did or went by may be newer than what our watches have brought.
+            for kinds in (self.children, self.grandchildren, self._reads.sources):
+                for source in kinds.values():
+                    source.list_again()
         await self.queue.run(self.keys)
 
     async def close(self) -> None:
@@ -262,23 +269,14 @@ class Engine(Controller):
         """Return an object with its children, planned with all that is known now if need be."""
         if owner.thing is None:
             return owner
-        if self._stepwise:
-            self._see_all(owner)
         seen = self._observer
+        for kind, why in seen.unseen(owner).items() if self._stepwise else ():
+            raise troubles.missing(kind, why)
         given = seen.given(owner, seen.children(owner)) if self._stepwise else seen.results(owner)
         wanted, problem = self._templates.plan(owner.thing, Context(**given), needed)
         owner = replace(owner, wanted=wanted, problem=problem)
         self.owners.cache.put(owner)
         return owner
-
-    def _see_all(self, owner: Owner) -> None:
-        """Raise `StopError` while objects that a stepwise plan depends on cannot be seen.
-
-        To the plan they would be gone, and so would be what it makes for them.
-        """
-        for source in (*self.children.values(), *self.grandchildren.values()):
-            if why := source.why_unseen(owner.key[0]):
-                raise troubles.missing(source.kind, why)
 
     async def _is_current(self, owner: Owner) -> bool:
         """Return whether the API server knows nothing newer that a stepwise plan depends on."""

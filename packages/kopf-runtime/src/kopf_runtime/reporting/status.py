@@ -8,7 +8,7 @@ that, so their object is written once instead of twice.
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,14 @@ from msgspec import Struct, structs
 from kopf_runtime.cluster import tracing
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
 from kopf_runtime.declaring import given
-from kopf_runtime.declaring.conditions import Condition, Status, build, condition, difference
+from kopf_runtime.declaring.conditions import (
+    Condition,
+    Status,
+    build,
+    condition,
+    difference,
+    names,
+)
 from kopf_runtime.declaring.context import Context, unknown
 from kopf_runtime.declaring.errors import ApiError, RetryError
 from kopf_runtime.declaring.kinds import Key, Kind
@@ -122,10 +129,9 @@ class StatusWriter:
     async def _write(self, owner: Owner, patch: dict[str, Any], wanted: dict[str, Any]) -> bool:
         """Write the status; return whether the object exists."""
         # Only to the version that was observed: a newer one is reconciled again.
-        body = {"metadata": {"resourceVersion": str(owner.version)}, "status": patch}
-        target = self._owners.kind.at(owner.key, "status")
+        body = {"status": patch}
         try:
-            raw = await self._client.request("PATCH", target, body, content_type=MERGE_PATCH)
+            stored = await self._owners.patch(owner.key, str(owner.version), body, "status")
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -133,7 +139,6 @@ class StatusWriter:
                 return False
             stored, why = fetched[0], "it has no status subresource for these fields"
         else:
-            stored = self._owners.learn(raw)
             why = "the API server does not keep these fields of its status"
         lost = sorted(name for name, value in wanted.items() if stored.status.get(name) != value)
         if lost:
@@ -192,9 +197,9 @@ class StatusReporter:
 
     def __init__(
         self, client: Client, owners: Source[Owner], observer: Observer, recorder: Recorder,
-        status: Callable[[Observed], Status],
+        status: Callable[[Observed], Status], recorded: Set[str] = frozenset(),
     ) -> None:  # fmt: skip
-        self._owners, self._observer = owners, observer
+        self._owners, self._observer, self._recorded = owners, observer, recorded
         self._recorder, self._status = recorder, status
         self._writer = StatusWriter(client, owners)
         self._troubles: dict[Key, str] = {}  # the reason of an object's trouble
@@ -361,6 +366,11 @@ class StatusReporter:
         failed = None
         try:
             state = self._status(seen) if seen is not None else _as_before(owner)
+            if lost := sorted(self._recorded & names(state.fields)):
+                raise TypeError(
+                    f"it would overwrite what context.record has stored in {', '.join(lost)}; "
+                    "return a class without these fields"
+                )
             now = self._with_pause(owner, state)
             wanted = build(owner.status, owner.generation, now)
             msgspec.json.encode(wanted)  # half a character, for example, cannot be sent

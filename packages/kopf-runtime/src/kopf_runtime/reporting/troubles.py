@@ -53,8 +53,12 @@ class StopError(Exception):
         self.paused = paused
 
 
-class WaitingError(StopError):
-    """An author's function waits: nothing is done for the children."""
+class UnplannedError(StopError):
+    """It cannot be said which children are wanted: nothing is done for them."""
+
+
+class WaitingError(UnplannedError):
+    """An author's function waits."""
 
 
 def author_waits(reason: str, message: str, again: float) -> WaitingError:
@@ -71,7 +75,8 @@ def _stop(reason: str, message: str, again: float, *, final: bool = False) -> St
 
 def invalid_plan(problem: str) -> StopError:
     """Return the error for an invalid plan of the author's."""
-    return _stop("InvalidPlan", problem, INVALID, final=True)
+    trouble, retry = Trouble("InvalidPlan", problem, True), RetryError(problem, pause=INVALID)
+    return UnplannedError(trouble, retry, event="InvalidPlan")
 
 
 def conflict(wanted: Wanted, word: str) -> StopError:

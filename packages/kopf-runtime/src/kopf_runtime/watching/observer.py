@@ -36,6 +36,15 @@ class Observer:
         every = (child for source in self._children.values() for child in _sorted(source, owner))
         return *wanted, *(child for child in every if (child.kind, child.key) not in known)
 
+    def unseen(self, owner: Owner) -> dict[Kind, str]:
+        """Return the kinds of which not all objects of an owner can be seen now, with the reasons.
+
+        What is missing of them must not be taken for gone.
+        """
+        sources = (*self._children.values(), *self._grandchildren.values())
+        reasons = {source.kind: source.why_unseen(owner.key[0]) for source in sources}
+        return {kind: why for kind, why in reasons.items() if why}
+
     def results(self, owner: Owner) -> dict[str, Any]:
         """Return what every function gets: the settings, what is read, what the calls returned."""
         return {

@@ -148,16 +148,14 @@ class Reads:
                 view = seen.view if others else _UNREAD
                 source.cache.put(replace(seen, view=view, selected=others))
 
-    def _selecting(
-        self, kind: Kind, key: Key, labels: Mapping[str, str] | None
-    ) -> frozenset[Labels]:  # fmt: skip
+    def _selecting(self, kind: Kind, key: Key, labels: Mapping[str, str]) -> frozenset[Labels]:
         """Return the labels by which an object of a kind is selected."""
         return frozenset(
             one
-            for pair in (labels or {}).items()
+            for pair in labels.items()
             for namespace in {key[0], ""}
             for one in self._by_label.get((kind, namespace, pair), ())
-            if one.match(key[0], labels or {})
+            if one.match(key[0], labels)
         )
 
     def turned(self, namespace: str) -> None:
@@ -192,9 +190,12 @@ class Reads:
 
     def due(self, owner: Owner) -> float | None:
         """Return the seconds until an object has to be asked for again, or None."""
-        polled = (self._polled[name][1] for name in owner.names if name in self._polled)
-        at = min(polled, default=None)
-        return None if at is None else max(0.0, at - time.monotonic())
+        now, waits = time.monotonic(), list[float]()
+        for kind, named in owner.names:
+            if (polled := self._polled.get((kind, named))) is not None:
+                left, every = polled[1] - now, self._reads[kind].every
+                waits.append(left if left > 0 else every or 0.0)  # it failed, or has just ended
+        return min(waits, default=None)
 
     async def prepare(self, owner: Owner) -> None:
         """Read what an object names and is not known yet.
@@ -263,7 +264,7 @@ class Reads:
                     f"its labels select more than {MAX_NAMES} objects of {kind}, the most"
                 )
             some = source.unreadable.within(named.namespace or None)
-            ours = (u for u in some if named.match(u.key[0], u.labels or {}))
+            ours = (u for u in some if named.match(u.key[0], u.labels))
             left_out = next((u for u in ours if self._selected(u.key[0])), None)
             why = source.why_unseen(named.namespace)
         if why:
@@ -315,8 +316,8 @@ class Reads:
         def seen(thing: Object, _: Seen | None) -> Seen:
             meta = thing.metadata
             named = self._naming.holders((read.kind, meta.key))
-            selected = self._selecting(read.kind, meta.key, meta.labels)
-            selected = frozenset(one for one in selected if self._fits((read.kind, one), meta.key))
+            matching = self._selecting(read.kind, meta.key, meta.labels or {})
+            selected = frozenset(one for one in matching if self._fits((read.kind, one), meta.key))
             view = read.project(thing) if named or selected else _UNREAD
             return Seen(meta.key, meta.uid, meta.version, view, selected)
 

@@ -71,6 +71,7 @@ class Reflector:
         self._unknown_since = float("-inf")  # by the same clock; it may never have been there
         self.listed_at = 0.0  # when the last full list was complete, in Unix time
         self._resync_at = 0.0  # when the next resync is due, by `time.monotonic`
+        self._again = asyncio.Event()  # set when it is to be listed again
         #: Set once the first attempt has ended.
         self.tried = asyncio.Event()
 
@@ -104,6 +105,11 @@ class Reflector:
             if time.monotonic() - began > LONG:
                 backoff.reset()
             await asyncio.sleep(max(after, backoff.next()))
+
+    def list_again(self) -> None:
+        """List the path again, and do not count as synced until then."""
+        self.synced = False
+        self._again.set()
 
     def why_missing(self) -> str:
         """Return why the path cannot be served for a while, empty if it is or soon may be."""
@@ -162,6 +168,8 @@ class Reflector:
         repairs = 0
         deleted: dict[Key, int] = {}
         self._deleted = deleted
+        if not resync:
+            self._again.clear()
         try:
             async with contextlib.aclosing(self._lister.pages()) as pages:
                 async for page, version in pages:
@@ -191,7 +199,7 @@ class Reflector:
             self._unconfirmed = ghosts
         else:
             self._position, self._listed = version, True
-        self.synced = True
+        self.synced = not self._again.is_set()
         self.listed_at = time.time()
         self._put_off_resync()
         self._changed()
@@ -222,10 +230,11 @@ class Reflector:
     # --- watches ------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        """Watch until an error occurs, and regularly compare the cache with full lists."""
+        """Watch until an error occurs or it is to be listed again; regularly compare the cache."""
         # No TaskGroup: before Python 3.13 it loses its cancellation if a task fails at the same
         # moment, and the reflector would continue forever while the operator waits for its end.
-        tasks = [asyncio.ensure_future(one) for one in (self._resync(), self._watch_on())]
+        coroutines = self._resync(), self._watch_on(), self._again.wait()
+        tasks = [asyncio.ensure_future(one) for one in coroutines]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from kopf_runtime.cluster.client import Client
+from kopf_runtime.cluster.client import MERGE_PATCH, Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import Key, Kind
@@ -140,6 +140,24 @@ class Source(Generic[R]):
             return None
         thing = decode(self._decoder, raw)
         return self._learn(thing), thing
+
+    async def patch(
+        self, key: Key, version: str, changes: dict[str, Any], subresource: str = ""
+    ) -> R:  # fmt: skip
+        """Change an object unless it has another version; return and store what it is now.
+
+        Raise `ApiError` or `UnreadableError`.
+        """
+        body = {**changes, "metadata": {**changes.get("metadata", {}), "resourceVersion": version}}
+        raw = await self._client.request(
+            "PATCH", self.kind.at(key, subresource), body, content_type=MERGE_PATCH
+        )
+        return self.learn(raw)
+
+    def list_again(self) -> None:
+        """Serve no namespace until it is listed again."""
+        for reflector in self.reflectors.values():
+            reflector.list_again()
 
     async def select(self, namespace: str, labels: str, most: int) -> list[Key]:
         """Read and store the objects of a namespace, or of all if it is empty, by their labels.
@@ -276,8 +294,10 @@ class Source(Generic[R]):
         key, version = (identity.namespace, identity.name), number(identity.resource_version, 0)
         if (newer := self.cache.get(key)) is not None and newer.version > version:
             return key, version, False
+        labels = identity.labels if isinstance(identity.labels, dict) else {}
+        labels = {name: value for name, value in labels.items() if isinstance(value, str)}
         left_out = Unreadable(
-            key, identity.uid, version, identity.generation, str(error), labels=identity.labels
+            key, identity.uid, version, identity.generation, str(error), labels=labels
         )
         former = self.unreadable.get(key)
         if former is not None and left_out.is_as(former):

@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kopf_runtime.cluster import tracing
-from kopf_runtime.cluster.client import MERGE_PATCH, Client
+from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.fence import Request
 from kopf_runtime.declaring.conditions import difference, merged, stated
 from kopf_runtime.declaring.context import Context
@@ -138,6 +138,8 @@ class External:
         self._news: set[tuple[Key, str]] = set()
         self._stale: Counter[tuple[Key, str]] = Counter()  # calls in a row that recorded nothing
         self._session: aiohttp.ClientSession | None = None
+        #: The fields of the status that were recorded.
+        self.recorded = set[str]()
 
     async def close(self) -> None:
         """Close the session."""
@@ -281,7 +283,7 @@ class External:
             raise failed.stop(failed.until - _now())
         given = self._observer.given(owner, self._observer.children(owner)) | {
             "stored": thing.status, "leads": self._client.may_write,
-            "record": self._recorder(owner, thing),
+            "record": self._recorder(owner, thing), "unseen": self._observer.unseen(owner),
         }  # fmt: skip
         try:
             given["session"] = self._open()
@@ -320,15 +322,14 @@ class External:
             # A class may have more fields than are to be recorded now.
             changes = stated(fields) if isinstance(fields, Struct) else fields
             wanted = merged(status, changes)
-            body = {"metadata": {"resourceVersion": version}, "status": difference(status, wanted)}
-            path = self._owners.kind.at(owner.key, "status")
+            self.recorded.update(changes)
+            patch = {"status": difference(status, wanted)}
             try:
-                raw = await self._client.request("PATCH", path, body, content_type=MERGE_PATCH)
+                stored = await self._owners.patch(owner.key, version, patch, "status")
             except ApiError as error:
                 if error.status != 409:
                     raise
                 raise _StaleError("it changed before anything was recorded") from error
-            stored = self._owners.learn(raw)
             version, status = str(stored.version), stored.status
             if lost := sorted(k for k in wanted if status.get(k) != wanted[k]):
                 raise TypeError(f"the API server does not keep these fields of the status: {lost}")
@@ -398,15 +399,14 @@ class External:
             former = thing.metadata.finalizers or []
             if thing.metadata.deletion_timestamp and self._finalizer not in former:
                 return  # the API server no longer accepts a new finalizer
-            now = {"resourceVersion": thing.metadata.resource_version, "finalizers": change(former)}
-            body, path = {"metadata": now}, self._owners.kind.at(owner.key)
+            patch = {"metadata": {"finalizers": change(former)}}
+            version = thing.metadata.resource_version
             try:
-                raw = await self._client.request("PATCH", path, body, content_type=MERGE_PATCH)
+                held = (await self._owners.patch(owner.key, version, patch)).finalizers
             except ApiError as error:
                 if error.status != 409 or attempt == ATTEMPTS - 1:
                     raise
             else:
-                held = self._owners.learn(raw).finalizers
                 if self._finalizer in change(former) and self._finalizer not in held:
                     raise finalizer_refused(self._owners.kind.kind, self._finalizer)
                 return

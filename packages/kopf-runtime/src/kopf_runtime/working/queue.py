@@ -326,7 +326,7 @@ class WorkQueue:
             result = "requeue"
             if error.timed_out:
                 self._timed_out.add(key)
-            self._retry(key, error.after, error.pause)
+            self._retry(key, error.after, error.pause, error.due)
             tracing.failed("RetryError", str(error))
             logger.log(logging.DEBUG if error.told else logging.INFO, "%s", error)
         except Exception as error:
@@ -347,7 +347,9 @@ class WorkQueue:
             self.add(key)
         self._pump()
 
-    def _retry(self, key: Key, after: float = 0.0, pause: float = 0.0) -> None:
+    def _retry(
+        self, key: Key, after: float = 0.0, pause: float = 0.0, due: float | None = None
+    ) -> None:  # fmt: skip
         self._retries.inc()
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         backoff = min(self._cap, self._base * 2 ** min(failures, 32))
@@ -358,7 +360,8 @@ class WorkQueue:
         if key in self._again:  # perhaps only because the failure was written into the status
             self._again.discard(key)
             pause, backoff = 0.0, min(backoff, SOON)
-        self.add_after(key, max(after, pause, backoff))
+        delay = max(pause, backoff)
+        self.add_after(key, max(after, delay if due is None else min(delay, due)))
 
 
 def _lane(key: Key) -> str:

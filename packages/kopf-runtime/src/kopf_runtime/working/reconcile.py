@@ -109,9 +109,10 @@ class Reconciler:
                 return await self._end(owner)
             await self._work(owner)
         except (ApiError, UnreadableError, StopError) as error:
-            if isinstance(error, StopError) and (due := self._reads.due(owner)) is not None:
-                error.retry.pause = min(error.retry.pause, due)  # nothing else asks for it again
-            waits = [await self._reporter.stopped(owner, error), self._external.due(key) or None]
+            dues = [self._external.due(key) or None, self._reads.due(owner)]
+            if isinstance(error, StopError):  # nothing else calls or asks for it again
+                error.retry.due = min(filter(None, dues), default=None)
+            waits = [await self._reporter.stopped(owner, error), *dues]
         else:
             waits = [await self._reporter.well(owner), self._external.due(key)]
             waits.append(self._reads.due(owner))
@@ -145,7 +146,20 @@ class Reconciler:
         except StopError as error:
             failed = error  # the previous result, if any, still determines the children
         unchecked = await self._check_first(owner)
-        await self._take_steps(owner, held=unchecked is not None)
+        try:
+            await self._take_steps(owner, held=unchecked is not None)
+        except troubles.UnplannedError as error:
+            # It may depend on what `check` says of the children that are there.
+            stops = [error, *(one for one in (failed, unchecked) if isinstance(one, StopError))]
+            changed = False
+            try:
+                if unchecked is None and self._has_children(owner):
+                    changed = await self._external.check(owner)
+            except StopError as stop:
+                stops.append(stop)
+            if not changed:
+                raise troubles.foremost(stops) from None
+            await self._take_steps(owner)
         if (stopped := failed or unchecked) is not None:
             raise stopped
         if await self._external.check(owner):
