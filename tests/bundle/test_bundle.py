@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
+import kopf_runtime as kr
 from kopf_kit.commands import generate
-from kopf_kit.pack import bundle, rendered, service_version
+from kopf_kit.pack import bundle, declared, rendered, rights, service_version
 from kopf_kit.pack.bundle import BUNDLE, NAME
 from kopf_kit.pack.project import PROJECT
-from kopf_kit.rig import paths
-from kopf_kit.rig.run import HackError
+from kopf_kit.rig import paths, tools
+from kopf_kit.rig.run import HackError, output
 from message_operator import __version__
+from message_operator.messages import Message
 from message_operator.settings import PodTemplate, Settings
 from tests.bundle.package import release
 from tests.chart import helm
@@ -159,6 +162,34 @@ def test_it_asks_for_nothing_in_the_cluster() -> None:
     assert "clusterPermissions" not in INSTALL
     rules = INSTALL["permissions"][0]["rules"]
     assert [rule for rule in chart["rules"] if rule not in rules] == []
+
+
+def test_rights_of_an_author_s_own_and_for_what_is_read_are_in_the_csv(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    manager = kr.Manager(NAME, kr.Settings)
+    messages = manager.controller_for(Message)
+    messages.owns(kr.Kind("monitoring.example.com", "v1", "monitors", "Monitor"), optional=True)
+    messages.reads(kr.kinds.SECRET, keys=lambda _: ["a"], project=str, every=60)
+    messages.reads(kr.kinds.CONFIG_MAP, labels=lambda _: {"a": "b"}, project=str)
+    manager.rights(kr.Right("storage.k8s.io", ["storageclasses"], ["get"], ["fast"]))
+    chart = shutil.copytree(PROJECT.chart, tmp_path / "chart")
+    (chart / "templates/_rules.tpl").write_text(declared.chart_rules(manager, NAME))
+
+    def template(*options: str | Path) -> tuple[Manifest, ...]:
+        command = [tools.path("helm"), "template", NAME, chart, f"--namespace={NAME}", *options]
+        return tuple(filter(None, yaml.safe_load_all(output(command, timeout=60))))
+
+    monkeypatch.setattr(rendered, "template", template)
+    (permissions,) = bundle.csv(release("1.2.3"))["spec"]["install"]["spec"]["permissions"]
+
+    rules = [rule for _, rule in rights.rules(manager)]
+    assert permissions["rules"][: len(rules)] == rules
+    granted = {(*r["apiGroups"], *r["resources"]): " ".join(r["verbs"]) for r in rules}
+    assert granted["monitoring.example.com", "monitors"] == "get list watch create patch delete"
+    assert granted["", "secrets"] == "get"
+    assert granted["", "configmaps"] == "get list watch"
+    assert rules[-1]["resourceNames"] == ["fast"]
 
 
 def test_it_holds_the_kind_and_the_csv_and_nothing_else() -> None:

@@ -177,6 +177,25 @@ async def test_a_right_that_is_missing_stops_only_who_needs_it(server: ApiServer
         await until(lambda: text(server, "two") == "none")
 
 
+@pytest.mark.parametrize(
+    ("reads", "verb", "told"),
+    [
+        ({}, "list", "KindNotServed: secrets cannot be read: the operator has no right to it: "),
+        ({"keys": None, "labels": lambda _: {"app": "web"}}, "list", "KindNotServed: secrets "),
+        ({"every": 60.0}, "get", "Forbidden: "),
+    ],
+)
+async def test_a_right_that_is_missing_is_named_with_its_resource_and_namespace(
+    server: ApiServer, reads: dict[str, Any], verb: str, told: str
+) -> None:
+    why = f'User "op" cannot {verb} resource "secrets" in API group "" in the namespace "ns"'
+    server.refuse("GET", "/secrets", RefusedError(403, "Forbidden", why), math.inf)
+    server.put(WIDGET, widget(text="s"))
+    settings = kr.Settings(namespaces=("ns",))
+    async with operating(server, reading(**reads), settings=settings):
+        await until(lambda: said(server).startswith(told) and said(server).endswith(why))
+
+
 async def test_what_cannot_be_read_is_told(server: ApiServer) -> None:
     server.put(SECRET, {"metadata": {"namespace": "ns", "name": "s"}, "data": {}})
     server.put(WIDGET, widget(text="s"))

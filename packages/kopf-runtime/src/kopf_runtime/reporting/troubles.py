@@ -75,8 +75,8 @@ def _stop(reason: str, message: str, again: float, *, final: bool = False) -> St
 
 def invalid_plan(problem: str) -> StopError:
     """Return the error for an invalid plan of the author's."""
-    trouble, retry = Trouble("InvalidPlan", problem, True), RetryError(problem, pause=INVALID)
-    return UnplannedError(trouble, retry, event="InvalidPlan")
+    stop = _stop("InvalidPlan", problem, INVALID, final=True)
+    return UnplannedError(stop.trouble, stop.retry, event=stop.event)
 
 
 def conflict(wanted: Wanted, word: str) -> StopError:

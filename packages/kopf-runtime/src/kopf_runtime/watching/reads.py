@@ -35,6 +35,8 @@ from kopf_runtime.watching.source import Source
 MAX_NAMES = 100
 #: The view of an object that nobody named when it was read.
 _UNREAD = object()
+#: By what most objects are selected: an empty set of its own would take 216 bytes for each.
+_NOTHING: frozenset[Labels] = frozenset()
 
 
 class Reads:
@@ -144,7 +146,7 @@ class Reads:
         source = self.sources.get(kind)
         for key in self._members.pop(name, ()) if isinstance(named, Labels) else (named,):
             if source is not None and (seen := source.cache.get(key)) is not None:
-                others = seen.selected - {named}
+                others = seen.selected - {named} or _NOTHING
                 view = seen.view if others else _UNREAD
                 source.cache.put(replace(seen, view=view, selected=others))
 
@@ -317,7 +319,8 @@ class Reads:
             meta = thing.metadata
             named = self._naming.holders((read.kind, meta.key))
             matching = self._selecting(read.kind, meta.key, meta.labels or {})
-            selected = frozenset(one for one in matching if self._fits((read.kind, one), meta.key))
+            fitting = (one for one in matching if self._fits((read.kind, one), meta.key))
+            selected = frozenset(fitting) or _NOTHING
             view = read.project(thing) if named or selected else _UNREAD
             return Seen(meta.key, meta.uid, meta.version, view, selected)
 
