@@ -43,7 +43,9 @@ class Voice:
     index: int = 0
     applied: int = 0
     learner: bool = False
+    #: Bytes of its file, of what is in use of it, and that it may have.
     size: int = 0
+    used: int = 0
     quota: int = 0
     #: The version of its storage, and the one to which a downgrade is enabled; 3.5 tells neither.
     storage: str = ""
@@ -97,6 +99,7 @@ class _Status(Struct, rename="camel", frozen=True):
     raft_applied_index: int = 0
     is_learner: bool = False
     db_size: int = 0
+    db_size_in_use: int = 0
     db_size_quota: int = 0
     storage_version: str = ""
     downgrade_info: _Downgrade = _Downgrade()
@@ -169,6 +172,7 @@ class Member:
             said.raft_applied_index,
             said.is_learner,
             said.db_size,
+            said.db_size_in_use,
             said.db_size_quota,
             said.storage_version,
             down.target_version if down.enabled else "",

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import aiohttp
 import kopf_runtime as kr
 import msgspec
 from msgspec import Struct
@@ -26,8 +27,8 @@ from etcd_operator.settings import Settings, manager
 POD, VOLUME, SECRET = kr.kinds.POD, kr.kinds.PERSISTENT_VOLUME_CLAIM, kr.kinds.SECRET
 #: Seconds between two looks: while something is under way, without a quorum, and otherwise.
 SOON, LATER, SELDOM = 1.0, 3.0, 10.0
-#: Steps that one call of `sync` takes at most, and restarts that make a crash loop.
-STEPS, RESTARTS = 12, 3
+#: Seconds after which one call of `sync` takes no further step; restarts that make a crash loop.
+ENOUGH, RESTARTS = 20.0, 3
 #: Tokens by the keys of clusters, with when they are got anew; the seconds until then.
 TOKENS: dict[tuple[str, str], tuple[str, float]] = {}
 TOKEN_LASTS = 120.0
@@ -111,6 +112,12 @@ controller.owns(kr.kinds.POD_DISRUPTION_BUDGET)
 controller.owns(VOLUME, kr.Object)
 controller.owns(POD, PodObject, update=kr.CREATE, project=pod)
 controller.reads(SECRET, SecretObject, keys=secrets, project=secret, every=60)
+controller.session(
+    lambda _: {
+        "trust_env": False,  # no proxy stands between the operator and the members
+        "connector": aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
+    }
+)
 controller.gauge("members_healthy", "Healthy voters.", lambda one: one.status.get("ready"))
 controller.gauge("members_wanted", "Members that are wanted.", lambda one: one.view.size)
 
@@ -148,7 +155,9 @@ async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
         raise kr.Wait("Paused", "spec.paused is true: nothing is changed.", after=SELDOM)
     eye = Eye(cluster, context)
     latched = context.last(Status)
-    for _ in range(STEPS):
+    clock = asyncio.get_running_loop().time
+    until = clock() + ENOUGH
+    while True:
         seen = await eye.look(latched)
         begun = latched.recovery.uid if latched.recovery is not None else ""
         order = restores.order(eye.cluster.metadata.namespace, seen.name, begun)
@@ -158,16 +167,15 @@ async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
         if step.latched is not None:
             await context.record(_recorded(step.latched))
             latched = step.latched
-            if step.do is Do.LATCH:
-                continue
         try:
-            if step.do is Do.NOTHING and await eye.authorize(seen):
-                continue
-            if not isinstance(step.do.value, str):
+            if isinstance(step.do.value, str):
+                await eye.call(seen, step)
+            elif step.do is not Do.LATCH and not await eye.authorize(seen, step):
                 break
-            await eye.call(seen, step)
         except EtcdError as error:
             step = Step(Do.WAIT, step.member, f"{step.do.name.lower()} {step.member}: {error}")
+            break
+        if clock() > until:
             break
     return Look(seen, step, context.settings.etcd_repository, eye.authority)
 
@@ -215,10 +223,10 @@ class Eye:
         host = manifests.host(self.cluster, name)
         return client.Member(self.context.session, address, host, self.tls, self.token)
 
-    async def authorize(self, seen: Seen) -> bool:
+    async def authorize(self, seen: Seen, step: Step) -> bool:
         """Have etcd ask for users once all is well; return whether it has just begun to."""
         auth = self.cluster.spec.auth
-        if auth is None or self.token:
+        if auth is None or self.token or step.do is not Do.NOTHING:
             return False
         name = next(iter(seen.voices))
         member = self.member(name, seen.pods[name].address)

@@ -29,8 +29,8 @@ Boot = Literal["new", "join", "member", "force"]
 BEHIND = 5000
 #: How many new members in a row may fail, and seconds until another one is tried.
 FAILURES, PATIENCE = 3, 600.0
-#: Seconds between two defragmentations of a member.
-REST = 600.0
+#: Seconds between two defragmentations of a member, and if another one has less in use.
+REST, SHORT_REST = 600.0, 20.0
 #: The parts of the quota from which a file is worth defragmenting, and above which it stays full.
 LARGE, FULL = 0.8, 0.9
 
@@ -493,17 +493,20 @@ def _unsettled(s: Seen) -> Step | None:
 def _space(s: Seen) -> Step | None:
     """Defragment each member that has no space, the leader last, and disarm its alarm.
 
-    How much is in use is told only since the last commit, and without space there are none: so each
-    one with a large file is defragmented, once in a while, and then the size of its file counts.
+    How much is in use is told only since the last commit, and without space there are none: so of
+    several members, the least that one tells is right. A member may tell nothing of it at all: each
+    one with a large file is defragmented once in a while, and then the size of its file counts.
     """
     alarms = [alarm for alarm in s.alarms if alarm.kind == "NOSPACE"]
     if not alarms:
         return None
     done = {one.id: one.at for one in s.latched.defragmented}
+    used = min(voice.used or voice.size for voice in s.voices.values())
     for one in sorted(s.voters, key=s.leads):
         voice = s.voices[one.name]
         large = not voice.quota or voice.size > LARGE * voice.quota
-        if large and s.now - done.get(one.id, 0.0) > REST:
+        rest = SHORT_REST if used < LARGE * voice.size else REST
+        if large and s.now - done.get(one.id, 0.0) > rest:
             times = [Defragmented(id_, at) for id_, at in (done | {one.id: s.now}).items()]
             known = {e.id for e in s.voters}
             latched = replace(s.latched, defragmented=[t for t in times if t.id in known])

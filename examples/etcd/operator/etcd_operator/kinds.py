@@ -17,6 +17,10 @@ Duration = Annotated[str, Meta(max_length=20, pattern="^([0-9]+(h|m|s))+$")]
 Quantity = Annotated[str, Meta(max_length=20, pattern="^[0-9]+(Ki|Mi|Gi|Ti|k|M|G|T)?$")]
 
 
+def _by(key: str) -> dict[str, Any]:
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
+
+
 class Storage(kr.Fields, frozen=True):
     """The volume of each member."""
 
@@ -167,10 +171,12 @@ class Status(Shown, frozen=True):
 
     cluster_id: Annotated[ID, Meta(description="The cluster's ID, once it was formed.")] = ""
     last_member: Annotated[int, Meta(description="The number of the newest member's name.")] = 0
-    members: Annotated[list[Entry], Meta(max_length=20)] = []
+    members: Annotated[list[Entry], Meta(max_length=20, extra_json_schema=_by("name"))] = []
     failed_joins: Annotated[int, Meta(description="New members in a row that never started.")] = 0
     failed_at: Annotated[float, Meta(description="When the last one was given up.")] = 0.0
-    defragmented: Annotated[list[Defragmented], Meta(max_length=20)] = []
+    defragmented: Annotated[
+        list[Defragmented], Meta(max_length=20, extra_json_schema=_by("id"))
+    ] = []
     recovery: Recovery | None = None
     revision: Annotated[
         int, Meta(description="The highest revision that was noted, which is done now and then.")
@@ -180,10 +186,6 @@ class Status(Shown, frozen=True):
         bool,
         Meta(description="Whether no member's log has entries of 3.5, which 3.7 cannot read."),
     ] = False
-
-
-def _rule(rule: str, message: str, path: str) -> kr.Rule:
-    return kr.Rule(rule, message, path)
 
 
 MINOR = "int({}.spec.version.split('.')[1])"
@@ -209,25 +211,25 @@ PATCH = "int({}.spec.version.split('.')[2])"
     ],
     scale=kr.Scale(".spec.size", ".status.replicas", ".status.selector"),
     rules=[
-        _rule(
+        kr.Rule(
             "size(self.metadata.name) <= 40 && !self.metadata.name.contains('.')",
             "metadata.name must have at most 40 characters and no dot: hosts are named after it",
             ".metadata.name",
         ),
-        _rule(
+        kr.Rule(
             f"{MINOR.format('self')} > {FLOOR[1]} || ({MINOR.format('self')} == {FLOOR[1]} && "
             f"{PATCH.format('self')} >= {FLOOR[2]})",
             f"use etcd {FLOOR[0]}.{FLOOR[1]}.{FLOOR[2]} or later; earlier ones may corrupt data, "
             "or lack what the operator needs",
             ".spec.version",
         ),
-        _rule(
+        kr.Rule(
             f"{MINOR.format('self')} - {MINOR.format('oldSelf')} <= 1 && "
             f"{MINOR.format('oldSelf')} - {MINOR.format('self')} <= 1",
             "change one minor version at a time",
             ".spec.version",
         ),
-        _rule(
+        kr.Rule(
             "has(self.spec.tls) == has(oldSelf.spec.tls)",
             "TLS can be neither added to a cluster nor removed from it",
             ".spec.tls",

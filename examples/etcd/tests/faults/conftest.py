@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kopf_kit.rig import tools
+from kopf_kit.rig import tools, versions
 from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.kubelet import Trouble
 from kopf_kit.testing.world import World
@@ -32,7 +32,8 @@ class Cluster:
         ]  # fmt: skip
 
     def url(self, member: str) -> str:
-        return f"http://{self.nodes.address(member)}:2379"
+        scheme = "https" if self.clients.options else "http"
+        return f"{scheme}://{self.nodes.address(member)}:2379"
 
     def _choose(self) -> str | None:
         self._turn += 1
@@ -96,8 +97,9 @@ class Cluster:
 @pytest.fixture
 async def cluster(here: World, tmp_path: Path) -> AsyncIterator[Cluster]:
     here.kubelet.arm(Trouble.LOST)  # the suite's own: `Nodes` takes its place
-    [etcd] = tools.built("etcd")
-    async with Nodes(here.cluster, here.namespace, tmp_path, {"3.7": etcd}).working() as nodes:
+    minor = versions.NEWEST_ETCD
+    etcd = {minor: tools.etcd(minor, "etcd")[0]}
+    async with Nodes(here.cluster, here.namespace, tmp_path, etcd).working() as nodes:
         one = Cluster(here, nodes)
         one.clients.start()
         yield one

@@ -41,6 +41,8 @@ class Clients:
     operations: list[Operation] = field(default_factory=list)
     #: The longest time without an acknowledged write, in seconds.
     longest: float = 0.0
+    #: How they connect, if they need certificates.
+    options: dict[str, Any] = field(default_factory=dict)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def start(self) -> None:
@@ -90,7 +92,9 @@ class Clients:
 
     async def ask(self, url: str, body: Any) -> Any:
         limit = aiohttp.ClientTimeout(total=5, sock_connect=1)
-        async with self.session.post(url, json=body, timeout=limit, raise_for_status=True) as got:
+        async with self.session.post(
+            url, json=body, timeout=limit, raise_for_status=True, **self.options
+        ) as got:
             return await got.json(content_type=None)
 
     async def history(self, url: str) -> list[Write]:
@@ -100,7 +104,7 @@ class Clients:
         found: list[Write] = []
         limit = aiohttp.ClientTimeout(total=60)
         async with self.session.post(
-            f"{url}/v3/watch", json=body, timeout=limit, read_bufsize=2**24
+            f"{url}/v3/watch", json=body, timeout=limit, read_bufsize=2**24, **self.options
         ) as stream:
             async for line in stream.content:
                 for event in json.loads(line)["result"].get("events", ()):

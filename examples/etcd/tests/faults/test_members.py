@@ -10,11 +10,13 @@ import pytest
 from kopf_kit.testing.world import World
 
 from tests.faults.conftest import Cluster
-from tests.faults.test_operator import SUBJECTS
+from tests.faults.test_operator import SUBJECTS, VERSION
 
 __all__ = ["SUBJECTS"]
 pytestmark = pytest.mark.long
 
+#: A version whose image is not there.
+BAD = f"{VERSION.rpartition('.')[0]}.99"
 Harm = Callable[[Cluster, list[str]], Awaitable[None]]
 
 
@@ -111,12 +113,12 @@ async def test_a_bad_version_stops_after_one_member_and_is_taken_back(
     await cluster.create(3)
     await cluster.settles(3)
 
-    await cluster.edit(version="3.7.99")
+    await cluster.edit(version=BAD)
     await cluster.until("Ready", "False", "Progressing")
     await here.quiet(10)
     assert len(cluster.ready()) == 2
-    await cluster.edit(version="3.7.3")
+    await cluster.edit(version=VERSION)
 
     status = await cluster.settles(3)
-    assert {one["version"] for one in status["members"]} == {"3.7.3"}
+    assert {one["version"] for one in status["members"]} == {VERSION}
     await cluster.is_right()

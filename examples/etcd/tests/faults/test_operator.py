@@ -8,6 +8,7 @@ from signal import Signals
 from typing import Any
 
 import pytest
+from kopf_kit.rig import versions
 from kopf_kit.testing.calls import Call, Forward
 from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.subject import Subject
@@ -17,7 +18,7 @@ from kopf_runtime import kinds
 from etcd_operator import clusters, operator
 from tests.faults.conftest import Cluster
 
-VERSION = "3.7.3"
+VERSION = versions.ETCD.removeprefix("v")
 
 
 class EtcdClusters(Subject):

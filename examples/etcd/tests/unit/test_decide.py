@@ -8,7 +8,7 @@ from msgspec import structs
 
 from etcd_operator.client import Alarm, Listed, Voice
 from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide, quorum
-from etcd_operator.kinds import Entry, Status
+from etcd_operator.kinds import Defragmented, Entry, Status
 
 OLD, NEW = "3.6.16", "3.6.17"
 
@@ -331,6 +331,15 @@ def test_without_space_followers_are_defragmented_first_and_then_the_alarm_goes(
     assert step.do is Do.REFUSE, "the data itself is too large"
     step = decide(full(s, 50))
     assert step.body == {"action": "DEACTIVATE", "alarm": "NOSPACE", "memberID": "a2"}
+
+
+def test_once_something_is_compacted_members_are_soon_defragmented_again() -> None:
+    done = [Defragmented(f"a{n}", 970.0) for n in (1, 2, 3)]
+    s = latching(full(healthy(3), 99), defragmented=done)
+    assert decide(s).do is Do.REFUSE
+
+    said = replace(s.voices["c-3"], used=10)
+    assert decide(replace(s, voices={**s.voices, "c-3": said})).do is Do.DEFRAGMENT
 
 
 def test_the_alarm_of_a_member_that_has_left_is_disarmed() -> None:

@@ -140,9 +140,7 @@ class World:
                 self.volumes.pop(dice.choice(spare), None)
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(20, 400))]
-)
+@pytest.mark.parametrize("seed", range(30))
 def test_any_walk_ends_as_wanted(seed: int) -> None:
     world, dice = World(), random.Random(seed)  # noqa: S311
     for turn in range(600):
