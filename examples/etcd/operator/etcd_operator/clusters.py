@@ -173,7 +173,8 @@ async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
             elif step.do is not Do.LATCH and not await eye.authorize(seen, step):
                 break
         except EtcdError as error:
-            step = Step(Do.WAIT, step.member, f"{step.do.name.lower()} {step.member}: {error}")
+            what = f"{step.do.name.lower()} {step.member}".strip()
+            step = Step(Do.WAIT, step.member, f"{what}: {error}")
             break
         if clock() > until:
             break

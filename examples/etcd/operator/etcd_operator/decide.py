@@ -134,7 +134,8 @@ class Seen:
     @property
     def downgrade(self) -> str:
         """The version to which a downgrade is under way, such as 3.6; empty if none is."""
-        return next((v.downgrade for v in self.voices.values() if v.downgrade), "")
+        told = next((v.downgrade for v in self.voices.values() if v.downgrade), "")
+        return f"3.{minor(told)}" if told else ""  # it is told as 3.6.0
 
     @property
     def refusal(self) -> str:

@@ -176,7 +176,7 @@ def test_nobody_is_added_beside_another_learner() -> None:
 def test_a_downgrade_is_cancelled_before_somebody_joins() -> None:
     s = replace(unlisted(healthy(3), 3), volumes={"c-1": "v1", "c-2": "v2", "c-3": "v3"})
     s = entry(s, 3, volume="v3")
-    voices = {name: replace(one, downgrade="3.5") for name, one in s.voices.items()}
+    voices = {name: replace(one, downgrade="3.5.0") for name, one in s.voices.items()}
 
     assert decide(replace(s, voices=voices)).body == {"action": "CANCEL"}
 
@@ -372,7 +372,8 @@ def rolled(s: Seen, wanted: str) -> list[str]:
                 target = step.body.get("version", "")
                 storage = f"{target}.0" if target else "3.6.0"
                 told = {
-                    n: replace(v, downgrade=target, storage=storage) for n, v in s.voices.items()
+                    n: replace(v, downgrade=target and storage, storage=storage)
+                    for n, v in s.voices.items()
                 }
                 s = replace(s, voices=told)
                 order.append(step.body["action"])
@@ -399,7 +400,7 @@ def test_a_downgrade_is_announced_first() -> None:
 
 def test_a_downgrade_waits_until_each_storage_is_the_older_one() -> None:
     s = wanting(healthy(3, version="3.7.3"), version="3.6.16")
-    said = {n: replace(v, downgrade="3.6", storage="3.7.0") for n, v in s.voices.items()}
+    said = {n: replace(v, downgrade="3.6.0", storage="3.7.0") for n, v in s.voices.items()}
 
     assert decide(replace(s, voices=said)).do is Do.WAIT
 
