@@ -24,6 +24,7 @@ _ROOMY = {"GOGC": "400"}
 CONTROLLERS = (
     GARBAGE, "namespace-controller", "pod-garbage-collector-controller",
     "resourcequota-controller", "deployment-controller", "replicaset-controller",
+    "job-controller",
 )  # fmt: skip
 
 

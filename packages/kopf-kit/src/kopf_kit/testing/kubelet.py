@@ -18,13 +18,17 @@ class Trouble(Enum):
     REJECTS = "rejects each Pod at once, as OutOfpods"
     INIT_FAILS = "the first init container of each Pod crashes"
     LOST = "nothing starts, nothing ends"
+    JOBS_FAIL = "each Pod of a Job ends with an error, and says that the test wants it"
 
 
 _Work = Callable[[Raw], Awaitable[None]]
 
 
 class Kubelet:
-    """Binds each Pod to the node, makes it ready, and finishes its deletion."""
+    """Binds each Pod to the node, makes it ready, and finishes its deletion.
+
+    A Pod of a Job succeeds at once, or fails with `Trouble.JOBS_FAIL`.
+    """
 
     def __init__(self, cluster: Cluster, namespace: str | None, at_once: int = 16) -> None:
         self._cluster = cluster
@@ -137,6 +141,8 @@ class Kubelet:
                     }
                 ],
             }  # fmt: skip
+        elif any(owner["kind"] == "Job" for owner in pod["metadata"].get("ownerReferences") or ()):
+            now = _ended(pod, failed=self._has(Trouble.JOBS_FAIL))
         else:
             now = self._running()
         await self._cluster.patch(
@@ -151,3 +157,19 @@ class Kubelet:
     async def _end(self, pod: Raw) -> None:
         only = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
         await self._cluster.ask("DELETE", self._place(pod), only)
+
+
+def _ended(pod: Raw, *, failed: bool) -> Raw:
+    """Return the status of a Pod whose containers have ended."""
+    how = {"exitCode": 1, "reason": "Error", "message": "the test wants it"}
+    terminated = how if failed else {"exitCode": 0, "reason": "Completed"}
+    return {
+        "phase": "Failed" if failed else "Succeeded",
+        "containerStatuses": [
+            {
+                "name": container["name"], "image": "i", "imageID": "", "ready": False,
+                "restartCount": 0, "state": {"terminated": terminated},
+            }
+            for container in pod["spec"]["containers"]
+        ],
+    }  # fmt: skip
