@@ -20,7 +20,7 @@ from kopf_kit.testing.rights import declared_rules, granted
 from kopf_runtime import Context, Manager, Settings
 from kopf_runtime.declaring import settings
 from kopf_runtime.declaring.declaration import declared
-from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.process.engine import Engine
 from kopf_runtime.reporting import readiness
 
@@ -179,17 +179,24 @@ class Parent(Subject):
     # --- what the operator plans ------------------------------------------------------------------
 
     @functools.cached_property
-    def _context(self) -> Context[Settings]:
-        """What `desired` gets beside the object when no flag is given."""
+    def _settings(self) -> Settings:
+        """The settings when no flag is given."""
         program, kind = self.manager.program, self.manager._kind_of_settings
         found: Settings = settings.parse(program, kind, [], {})
-        return Context(found)
+        return found
+
+    def reads(self, namespace: str) -> Mapping[Kind, Mapping[Key, Any]]:
+        """Return the context's `reads` for an object in a namespace, by default nothing."""
+        return {}
 
     def plan(self, found: Raw, text: str) -> list[Raw]:
-        """Return the manifests of an object's children, as if it had a text."""
+        """Return the manifests of an object's children, as if it had a text and were alone."""
         body = msgspec.json.encode({**found, "spec": self.spec(text)})
         thing = msgspec.json.decode(body, type=self.controller.type)
-        return [*map(manifests.as_stored, self.controller._desired(thing, self._context))]
+        key = space, _ = thing.metadata.key
+        held = {i: {one: [key] for one in i.values(thing)} for i in self.controller.indexes}
+        context = Context(self._settings, namespace=space, reads=self.reads(space), held=held)
+        return [*map(manifests.as_stored, self.controller._desired(thing, context))]
 
     def planned(self, found: Raw, text: str) -> Raw:
         """Return the manifest of an object's child, as if the object had a text."""
