@@ -79,6 +79,10 @@ def looked(operator: Operator) -> float:
     )
 
 
+def unreadable(operator: Operator) -> float:
+    return operator.metric("unreadable_objects", resource="secrets")
+
+
 async def test_a_missing_secret_is_told_and_one_that_comes_later_heals(server: ApiServer) -> None:
     server.put(WIDGET, widget(text="s"))
     async with operating(server, reading()):
@@ -196,13 +200,23 @@ async def test_a_right_that_is_missing_is_named_with_its_resource_and_namespace(
         await until(lambda: said(server).startswith(told) and said(server).endswith(why))
 
 
-async def test_what_cannot_be_read_is_told(server: ApiServer) -> None:
-    server.put(SECRET, {"metadata": {"namespace": "ns", "name": "s"}, "data": {}})
+@pytest.mark.parametrize("data", [{}, {"text": 1}], ids=["refused", "undecodable"])
+async def test_what_cannot_be_read_is_told_if_it_is_named(
+    server: ApiServer, data: Raw, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("s", "strangers"):
+        server.put(SECRET, {"metadata": {"namespace": "ns", "name": name}, "data": data})
     server.put(WIDGET, widget(text="s"))
-    async with operating(server, reading()):
+    async with operating(server, reading()) as operator:
         await until(lambda: "ReferenceUnreadable: Secret ns/s cannot be read" in said(server))
-        put_secret(server, "well")
-        await until(lambda: text(server) == "well")
+        await until(lambda: unreadable(operator) == 1)
+        assert "strangers" not in caplog.text
+
+        server.edit(WIDGET, ("ns", "one"), edit("strangers"))
+        await until(lambda: "Secret ns/strangers cannot be read" in said(server))
+        await until(lambda: unreadable(operator) == 1)
+        put_secret(server, "well", "strangers")
+        await until(lambda: text(server) == "well" and unreadable(operator) == 0)
 
 
 async def test_sync_status_and_finalize_see_what_is_read(server: ApiServer) -> None:
@@ -363,11 +377,12 @@ async def test_a_selected_object_that_cannot_be_read_holds_up_who_selects_it_alo
     server.put(WIDGET, widget("two", text="app=db"))
     put_labelled(server, "first", "app=web")
     put_labelled(server, "second", "app=db", "t")
-    async with operating(server, selecting()):
+    async with operating(server, selecting()) as operator:
         await until(lambda: text(server) == "ns/s=first" and text(server, "two") == "ns/t=second")
         server.edit(SECRET, ("ns", "s"), lambda raw: raw["data"].pop("text"))
         await until(lambda: "ReferenceUnreadable: Secret ns/s cannot be read" in said(server))
         assert text(server) == "ns/s=first"  # its children stay as they are
+        assert unreadable(operator) == 1
         put_labelled(server, "third", "app=db", "u")
         await until(lambda: text(server, "two") == "ns/t=second ns/u=third")
         server.delete(SECRET, ("ns", "s"))

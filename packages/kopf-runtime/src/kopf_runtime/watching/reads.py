@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -64,7 +65,7 @@ class Reads:
         self.sources: dict[Kind, Source[Seen]] = {
             one.kind: Source(
                 client, one.kind, one.type, self._reader(one), self._news(one.kind),
-                self._unreadable(one.kind), metrics,
+                self._unreadable(one.kind), metrics, needed=partial(self._needed, one.kind),
             )
             for one in reads.values() if one.every is None
         }  # fmt: skip
@@ -241,6 +242,7 @@ class Reads:
             try:
                 await source.fetch(named)
             except UnreadableError as error:
+                source.leave_out(error)
                 raise _unreadable(kind, named, str(error)) from error
         elif (members := self._members.get(name := (kind, named))) is not None:
             cause = self._partial.get(name)
@@ -356,11 +358,18 @@ class Reads:
 
     def _unreadable(self, kind: Kind) -> Callable[[Unreadable], None]:
         def changed(left_out: Unreadable) -> None:
-            self._queue((kind, left_out.key))
-            for labels in self._selecting(kind, left_out.key, left_out.labels):
-                self._queue((kind, labels))
+            for name in self._names_of(kind, left_out):
+                self._queue(name)
 
         return changed
+
+    def _needed(self, kind: Kind, left_out: Unreadable) -> bool:
+        """Return whether one that cannot be read is named or selected: others are no trouble."""
+        return any(map(self._naming.holders, self._names_of(kind, left_out)))
+
+    def _names_of(self, kind: Kind, left_out: Unreadable) -> list[Name]:
+        selecting = self._selecting(kind, left_out.key, left_out.labels)
+        return [(kind, left_out.key), *((kind, labels) for labels in selecting)]
 
     def _mapper(self, read: Read) -> Callable[[Object, Seen | None], Seen]:
         def seen(thing: Object, _: Seen | None) -> Seen:

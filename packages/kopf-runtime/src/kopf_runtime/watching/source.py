@@ -37,7 +37,7 @@ class Source(Generic[R]):
         changed: Callable[[R | None, R | None], object],
         unreadable: Callable[[Unreadable], object],
         metrics: Metrics, selector: str = "", selected: Callable[[str], bool] = lambda _: True,
-        *, optional: bool = False,
+        *, optional: bool = False, needed: Callable[[Unreadable], bool] | None = None,
     ) -> None:  # fmt: skip
         self._client = client
         self.kind = kind
@@ -48,11 +48,11 @@ class Source(Generic[R]):
         self._left_out = unreadable
         self._metrics = metrics
         self._selector, self._selected, self._optional = selector, selected, optional
+        #: Whether it is told of an object that it cannot be read.
+        self._needed = needed or (lambda one: selected(one.key[0]))
         #: Objects that are left out because they cannot be read.
         self.unreadable: Cache[Unreadable] = Cache()
-        metrics.count_unreadable(
-            kind.plural, lambda: sum(selected(one.key[0]) for one in self.unreadable)
-        )
+        metrics.count_unreadable(kind.plural, lambda: sum(map(self._needed, self.unreadable)))
         self.reflectors: dict[str | None, Reflector] = {}
 
     def __iter__(self) -> Iterator[R]:
@@ -239,7 +239,7 @@ class Source(Generic[R]):
         try:
             record = self.read(raw)
         except UnreadableError as error:
-            return self._leave_out(error)
+            return self.leave_out(error)
         if (left_out := self.unreadable.get(record.key)) is not None:
             if left_out.version > record.version:
                 return record.key, record.version, False  # a page that is older than an event
@@ -286,7 +286,8 @@ class Source(Generic[R]):
         for left_out in self.unreadable.within(namespace):
             self._warn(left_out)
 
-    def _leave_out(self, error: UnreadableError) -> tuple[Key, int, bool] | None:
+    def leave_out(self, error: UnreadableError) -> tuple[Key, int, bool] | None:
+        """Leave an object out; return its key, its version and False if they are known."""
         identity = error.identity
         if identity is None:
             logger.warning("An object of %s cannot be read and is left out: %s", self.kind, error)
@@ -316,6 +317,6 @@ class Source(Generic[R]):
         self._left_out(left_out)
 
     def _warn(self, left_out: Unreadable) -> None:
-        if self._selected(left_out.key[0]):
+        if self._needed(left_out):
             said = self.kind.kind, *left_out.key, left_out.reason
             logger.warning("%s %s/%s cannot be read and is left out: %s", *said)
