@@ -15,4 +15,8 @@ def projects() -> list[Project]:
     return [PROJECT, *(nested.ensure(load(example)) for example in examples)]
 
 
-every_project = pytest.mark.parametrize("project", projects(), ids=lambda project: project.name)
+_PROJECTS = projects()
+every_project = pytest.mark.parametrize("project", _PROJECTS, ids=lambda project: project.name)
+every_bundle = pytest.mark.parametrize(
+    "project", [one for one in _PROJECTS if one.has_olm], ids=lambda project: project.name
+)

@@ -16,7 +16,7 @@ from kopf_kit.pack.project import Project
 from kopf_kit.pack.rules import findings
 from kopf_runtime.declaring import settings
 from tests.bundle.package import opm
-from tests.projects.projects import every_project
+from tests.projects.projects import every_bundle
 
 Manifest = dict[str, Any]
 
@@ -30,13 +30,13 @@ def csv(project: Project) -> Manifest:
     return found
 
 
-@every_project
+@every_bundle
 def test_olm_s_validators_find_nothing(project: Project) -> None:
     assert findings(project.built / "bundle") == []
     assert opm("validate", project.built / "catalog") == ""
 
 
-@every_project
+@every_bundle
 def test_the_operator_starts_with_the_environment_of_the_deployment(
     project: Project, csv: Manifest
 ) -> None:
@@ -57,7 +57,7 @@ def test_the_operator_starts_with_the_environment_of_the_deployment(
         assert getattr(found, image.flag.replace("-", "_")) == related[image.name]
 
 
-@every_project
+@every_bundle
 def test_the_operator_may_do_there_what_its_declaration_says(
     project: Project, csv: Manifest
 ) -> None:
@@ -70,7 +70,7 @@ def test_the_operator_may_do_there_what_its_declaration_says(
     } == {"coordination.k8s.io"}
 
 
-@every_project
+@every_bundle
 def test_the_examples_are_as_the_kinds_want_them(project: Project, csv: Manifest) -> None:
     schemas = {}
     for kind in project.kinds:
