@@ -141,7 +141,7 @@ def _hex(number: int) -> str:
 
 def decimal(id_: str) -> str:
     """Return an ID as the gateway reads it."""
-    return str(int(id_, 16))
+    return str(int(id_ or "0", 16))
 
 
 # --- the client ---------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ class Member:
         """Ask for a token of root, which each member accepts; empty if no user is asked for."""
         body = {"name": "root", "password": password}
         try:
-            return (await self.call("auth/authenticate", body, _Token)).token
+            return (await self.call("auth/authenticate", body, _Token, STATUS)).token
         except EtcdError as error:
             if "authentication is not enabled" in str(error):
                 return ""

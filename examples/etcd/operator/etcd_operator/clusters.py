@@ -35,6 +35,8 @@ TOKEN_LASTS = 120.0
 UNAUTHENTICATED = 16
 #: Seconds by which a Pod may overrun its grace period until its node is taken for lost.
 OVERDUE = 30.0
+#: Seconds after which a look tells nothing of how a cluster fares now.
+STALE = 30.0
 
 
 # --- what is read of objects --------------------------------------------------------------------
@@ -109,7 +111,7 @@ def secrets(cluster: EtcdCluster) -> list[str]:
 controller = manager.controller_for(EtcdCluster, project=lambda cluster: cluster.spec)
 controller.owns(kr.kinds.SERVICE)
 controller.owns(kr.kinds.POD_DISRUPTION_BUDGET)
-controller.owns(VOLUME, kr.Object)
+controller.owns(VOLUME, kr.Object, update=kr.CREATE)
 controller.owns(POD, PodObject, update=kr.CREATE, project=pod)
 controller.reads(SECRET, SecretObject, keys=secrets, project=secret, every=60)
 controller.session(
@@ -151,10 +153,10 @@ def pace(_: EtcdCluster, context: kr.Context[Settings]) -> float:
 @controller.sync(every=pace, on=(POD, VOLUME), timeout=120)
 async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
     """Take the steps that can be taken now; return the last look and the step that is left."""
-    if cluster.spec.paused:
-        raise kr.Wait("Paused", "spec.paused is true: nothing is changed.", after=SELDOM)
     eye = Eye(cluster, context)
     latched = context.last(Status)
+    if cluster.spec.paused:
+        return Look(await eye.look(latched), Step(Do.NOTHING))
     clock = asyncio.get_running_loop().time
     until = clock() + ENOUGH
     while True:
@@ -260,14 +262,17 @@ class Eye:
             for child in self.context.children_of(VOLUME)
             if not child.deleting
         }
+        ids = {one.name: one.id for one in latched.members}
         asked = [name for name, one in pods.items() if one.address and not one.deleting]
         await self._log_in({name: pods[name].address for name in asked})
         answers = await asyncio.gather(*(self._voice(name, pods[name]) for name in asked))
         voices = {
             name: voice
             for name, voice in zip(asked, answers, strict=True)
-            # A member of another cluster says nothing of this one.
-            if voice is not None and latched.cluster_id in ("", voice.cluster_id)
+            # A member of another cluster, or another member, says nothing of this one.
+            if voice is not None
+            and latched.cluster_id in ("", voice.cluster_id)
+            and ids.get(name, "") in ("", voice.id)
         }
         members, alarms = await self._membership(latched, pods, voices)
         template = manifests.template(self.cluster, settings.etcd_repository, self.authority)
@@ -346,6 +351,8 @@ def desired(
 
     A step is about exactly the objects that it was decided on, by their uids.
     """
+    if cluster.spec.paused:
+        raise kr.Wait("Paused", "spec.paused is true: nothing is changed.", after=SELDOM)
     look: Look = context.outcome
     step, entries = look.step, {one.name: one for one in look.seen.latched.members}
     yield from manifests.always(cluster, look.seen.count)
@@ -383,6 +390,9 @@ def status(seen: kr.Observed) -> kr.Status:
     told = shown(name, look.seen)
     conditions = [available(look.seen), healthy(look.seen)]
     if (trouble := seen.trouble) is not None:
+        if seen.now - look.seen.now > STALE:
+            text = "The members cannot be looked at."
+            conditions = [kr.Condition(one.type, None, "Unknown", text) for one in conditions]
         return kr.Status(
             False, trouble.reason, trouble.message, told, not trouble.final, None, conditions
         )

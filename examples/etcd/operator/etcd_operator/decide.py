@@ -92,8 +92,9 @@ class Seen:
         return [one for one in self.latched.members if not one.leaving]
 
     def listed(self, one: Entry) -> Listed | None:
-        """Return a member as the cluster knows it."""
-        return next((m for m in self.members or () if m.name == one.name), None)
+        """Return a member as the cluster knows it: by its ID too, as its peer URL can change."""
+        same = (m for m in self.members or () if m.name == one.name or (one.id and m.id == one.id))
+        return next(same, None)
 
     @property
     def voters(self) -> list[Entry]:
@@ -144,6 +145,15 @@ class Seen:
         return versions.refusal(
             running or [one.version for one in self.staying], self.wanted.version
         )
+
+    @property
+    def may_change(self) -> bool:
+        """Whether a member may run the wanted version now, before its turn in a roll."""
+        wanted, running = minor(self.wanted.version), [v.version for v in self.voices.values()]
+        lowest = min(map(minor, running or [one.version for one in self.staying]))
+        unflushed = wanted == 7 > lowest and not self.latched.flushed
+        announced = not running or wanted >= lowest or self.downgrade == f"3.{wanted}"
+        return announced and not unflushed and not self.refusal
 
     def as_wanted(self, one: Entry) -> bool:
         """Return whether a member is to be made of what is wanted."""
@@ -246,6 +256,17 @@ def decide(s: Seen) -> Step:
 # --- rules: what has to be known first ----------------------------------------------------------
 
 
+def _lost(s: Seen) -> Step | None:
+    """Form no second cluster beside the one that nobody remembers."""
+    entries = s.latched.members
+    there = any(one.id for one in entries) if entries else s.pods or s.volumes
+    if not there or (entries and s.latched.cluster_id):
+        return None
+    why = "the status was lost, but not the cluster: restore status.clusterId, .lastMember and "
+    why += ".members (such as from a backup of this object); to begin anew without the data, "
+    return Step(Do.REFUSE, why=f"{why}delete its Pods and PersistentVolumeClaims")
+
+
 def _bootstrap(s: Seen) -> Step | None:
     """Form the cluster: by one seed, and only while none is known to have been formed."""
     if s.latched.cluster_id:
@@ -294,6 +315,24 @@ def _note(s: Seen) -> Step | None:
     return None
 
 
+def _take_back_alone(s: Seen) -> Step | None:
+    """Without a quorum, have a silent member that never ran as it is take what is wanted by now.
+
+    The quorum may need just this one. Its volume stays.
+    """
+    for one in s.staying if s.members is None else ():
+        if one.proved or one.name in s.voices or not s.intact(one):
+            continue
+        if not s.as_wanted(one) and s.may_change:
+            return _set(s, one, "it does not run as it is", **_wanted(s))
+        pod = s.pods.get(one.name)
+        if pod is None or pod.deleting:
+            continue
+        if pod.version != one.version or pod.template not in (one.template, s.wanted.template):
+            return _delete_pod(s, one, "it is made anew")
+    return None
+
+
 def _restart(s: Seen) -> Step | None:
     """Start a member again whose Pod is gone, even without a quorum: that can only help.
 
@@ -326,7 +365,7 @@ def _unknown(s: Seen) -> Step | None:
 def _disarm_the_gone(s: Seen) -> Step | None:
     """Disarm the alarm of a member that has left: it goes on to refuse all writes."""
     for alarm in s.alarms:
-        if all(one.id != alarm.id for one in s.members or ()):
+        if alarm.id and all(one.id != alarm.id for one in s.members or ()):
             return _disarm(alarm, "its member has left")
     return None
 
@@ -343,10 +382,12 @@ def _leave(s: Seen) -> Step | None:
             continue
         listed, pod = s.listed(one), s.pods.get(one.name)
         if listed is not None and not listed.learner:
-            if s.count < 2 or s.healthy_beside(one) < (least := quorum(s.count - 1)):
-                return _wait(f"{one.name} leaves once {least if s.count > 1 else 1} are healthy")
+            if s.count < 2 or s.healthy_beside(one) < quorum(s.count - 1):
+                continue
             if s.leads(one):
-                return _move_leader(s, one)
+                if (step := _move_leader(s, one)).do is Do.WAIT:
+                    continue
+                return step
         if listed is not None:
             return Step(Do.REMOVE, one.name, one.leaving, body={"ID": listed.id})
         if pod is not None:
@@ -380,7 +421,7 @@ def _learner(s: Seen) -> Step | None:
             return _let_go(s, one, "its volume is gone")
         if one.name in s.voices:
             return Step(Do.PROMOTE, one.name, body={"ID": listed.id})
-        if not s.as_wanted(one) and not s.refusal:
+        if not s.as_wanted(one) and s.may_change:
             return _set(s, one, "as is wanted by now", **_wanted(s))
         if pod is not None and not pod.deleting:
             if (pod.version, pod.template) != (one.version, one.template):
@@ -411,10 +452,27 @@ def _dead(s: Seen) -> Step | None:
             why = "its data is corrupt"
         if not why or one.leaving:
             continue
-        if s.count == 1:
+        if s.count == len(s.members or ()) == 1:  # a learner may take over yet
             return Step(Do.REFUSE, one.name, f"{one.name} is the only member, and {why}")
         if s.healthy_beside(one) >= quorum(s.count):
             return _let_go(s, one, why)
+    return None
+
+
+def _later(s: Seen) -> Step | None:
+    """Wait for a member that cannot leave yet: what is urgent was not held up by it."""
+    for one in s.voters:
+        if one.leaving:
+            return _wait(f"{one.name} leaves once {max(1, quorum(s.count - 1))} are healthy")
+    return None
+
+
+def _anonymous(s: Seen) -> Step | None:
+    """Refuse to guess whose data is corrupt if etcd cannot tell."""
+    if any(alarm.kind == "CORRUPT" and not alarm.id for alarm in s.alarms):
+        why = "the members' data differ, and etcd cannot tell whose is corrupt: compare their "
+        why += "hashes (etcdctl endpoint hashkv), delete the volume of the one that differs"
+        return Step(Do.REFUSE, why=f"{why}, and disarm the alarm")
     return None
 
 
@@ -444,7 +502,7 @@ def _take_back(s: Seen) -> Step | None:
     One that did is only sick, which is no occasion to change it.
     """
     for one in s.voters:
-        if one.proved or one.leaving or s.healthy(one) or s.as_wanted(one) or s.refusal:
+        if one.proved or one.leaving or s.healthy(one) or s.as_wanted(one) or not s.may_change:
             continue
         return _set(s, one, "it does not run as it is", **_wanted(s))
     return None
@@ -485,9 +543,13 @@ def _unsettled(s: Seen) -> Step | None:
     sick = [one.name for one in s.staying if not (one in s.voters and s.healthy(one))]
     if sick:
         return _wait(f"{', '.join(sick)} is not healthy yet")
-    if unknown := [one.id for one in s.members or () if not one.name]:
-        why = f"somebody added the member {unknown[0]}; remove it, or scale the cluster instead"
-        return Step(Do.REFUSE, why=why)
+    for one in s.members or ():
+        if not one.name and any(e.id == one.id for e in s.latched.members):
+            why = "somebody changed the peer URL of"
+            return Step(Do.REFUSE, why=f"{why} {one.id}; `etcdctl member update` it back")
+        if not one.name:
+            why = f"somebody added the member {one.id}; remove it, or scale the cluster instead"
+            return Step(Do.REFUSE, why=why)
     return None
 
 
@@ -513,6 +575,8 @@ def _space(s: Seen) -> Step | None:
             latched = replace(s.latched, defragmented=[t for t in times if t.id in known])
             return Step(Do.DEFRAGMENT, one.name, "no space", latched=latched, ask=one.name)
     if any(v.quota and v.size > FULL * v.quota for v in s.voices.values()):
+        if any(one.template != s.wanted.template for one in s.voters):
+            return None  # the quota may be raised by that
         return Step(
             Do.REFUSE, why="the data fills the quota; delete keys and compact, or raise the quota"
         )
@@ -578,15 +642,19 @@ def _number(one: Entry) -> int:
 
 
 RULES: tuple[Callable[[Seen], Step | None], ...] = (
+    _lost,
     _bootstrap,
     _note,
+    _take_back_alone,
     _restart,
     _unknown,
     _disarm_the_gone,
     _leave,
     _removed,
-    _learner,
     _dead,
+    _learner,
+    _later,
+    _anonymous,
     _join,
     _take_back,
     _outdated,

@@ -27,12 +27,9 @@ class Storage(kr.Fields, frozen=True):
     size: Annotated[
         Quantity,
         Meta(
-            description="How large it is. It can grow if its storage class allows that.",
+            description="How large it is.",
             extra_json_schema=kr.rules(
-                kr.Rule(
-                    "quantity(self).compareTo(quantity(oldSelf)) >= 0",
-                    "a volume cannot become smaller",
-                )
+                kr.Rule("self == oldSelf", "the size of a cluster's volumes cannot be changed yet")
             ),
         ),
     ] = "8Gi"

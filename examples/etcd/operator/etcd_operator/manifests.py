@@ -31,7 +31,11 @@ ANYBODY: Manifest = {
 
 def labels(name: str) -> dict[str, str]:
     """Return what selects the Pods of a cluster."""
-    return {"app.kubernetes.io/name": "etcd", "app.kubernetes.io/instance": name}
+    return {
+        "app.kubernetes.io/name": "etcd",
+        "app.kubernetes.io/instance": name,
+        f"{GROUP}/cluster": name,  # others use the same names of applications
+    }
 
 
 def host(cluster: EtcdCluster, member: str) -> str:
@@ -186,7 +190,8 @@ def _container(cluster: EtcdCluster, make: Make, repository: str) -> Manifest:
             {"name": "peer", "containerPort": PEER},
             {"name": "metrics", "containerPort": METRICS},
         ],
-        "readinessProbe": probe("/readyz", 3, 2),
+        # The alarm of one corrupt member would have all be unready, and so none could be replaced.
+        "readinessProbe": probe("/readyz?exclude=data_corruption", 3, 2),
         "livenessProbe": probe("/livez", 10, 6),
         "startupProbe": probe("/livez", 5, 120),  # a large database takes its time to be read
         "resources": spec.pod.resources,

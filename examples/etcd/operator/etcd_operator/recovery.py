@@ -34,6 +34,8 @@ class Order:
 def recover(s: Seen, order: Order | None) -> Step | None:
     """Return the next step of a recovery; None if there is nothing to recover."""
     now = s.latched.recovery
+    if not s.latched.members and (s.pods or s.volumes):
+        return None  # the status was lost, and names that are taken with it
     if order is not None and (now is None or now.uid != order.uid):
         return _begin(s, order)
     if now is None or now.ended:

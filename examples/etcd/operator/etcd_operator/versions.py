@@ -2,8 +2,9 @@
 
 from collections.abc import Collection
 
-#: The oldest version that is served: 3.5.0 to 3.5.2 may corrupt data, and 3.4 has no downgrade.
-FLOOR = (3, 5, 3)
+#: The oldest version that is served: 3.5.0 to 3.5.2 may corrupt data, those until 3.5.10 have no
+#: /readyz, and 3.4 has no downgrade.
+FLOOR = (3, 5, 11)
 #: From which patch of a minor version the next one may follow.
 LEAST_BEFORE = {6: (3, 5, 26), 7: (3, 6, 11)}
 

@@ -224,7 +224,7 @@ class Nodes:
 
     async def _ready(self, member: str) -> bool:
         with contextlib.suppress(aiohttp.ClientError, TimeoutError):
-            url = f"http://{self.address(member)}:2381/readyz"
+            url = f"http://{self.address(member)}:2381/readyz?exclude=data_corruption"
             async with self.session.get(url) as answer:
                 return answer.status == 200
         return False

@@ -130,6 +130,18 @@ def test_a_seed_is_never_formed_again_once_a_cluster_is_known() -> None:
     assert decide(alone(s, 1)).do is Do.WAIT, "without its volume, nothing takes its place"
 
 
+@pytest.mark.parametrize("gone", ["pods", "volumes"])
+def test_no_second_cluster_is_formed_beside_one_that_nobody_remembers(gone: str) -> None:
+    nothing: dict[str, Any] = {gone: {}}
+    s = replace(healthy(3), latched=Status(), members=None, **nothing)
+    step = decide(s)
+    assert step.do is Do.REFUSE
+    assert "the status was lost" in step.why
+
+    forgotten = latching(alone(silent(healthy(3), 1), 1), cluster_id="")
+    assert decide(forgotten).do is Do.REFUSE, "its seed is not made anew"
+
+
 def test_the_pod_that_formed_the_cluster_is_replaced_by_one_that_cannot() -> None:
     assert decide(pod(healthy(1), 1, boot="new")).do is Do.DELETE_POD
 
@@ -306,6 +318,36 @@ def test_a_sick_member_goes_first_if_there_are_too_many() -> None:
     assert member(decide(silent(healthy(3, size=2), 2)), 2).leaving
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_member_whose_peer_url_somebody_changed_is_no_removed_one(count: int) -> None:
+    s = healthy(count)
+    step = decide(replace(s, members=(Listed("a1", ""), *(s.members or ())[1:])))
+
+    assert step.do is Do.REFUSE
+    assert "peer URL of a1" in step.why
+
+
+def test_a_voter_that_cannot_leave_yet_holds_up_no_dead_one() -> None:
+    s = entry(healthy(3, size=2), 3, leaving="it is not wanted any more")
+    assert decide(silent(s, 2)).do is Do.WAIT
+    s = alone(silent(s, 2), 2)
+    assert member(decide(s), 2).leaving
+    assert decide(entry(s, 2, leaving="its volume is gone")).body == {"ID": "a2"}
+
+
+def test_a_learner_that_does_not_start_holds_up_no_dead_voter() -> None:
+    s = alone(silent(learner(healthy(4), 4), 2), 2)
+
+    assert member(decide(s), 2).leaving
+
+
+def test_a_learner_may_take_over_from_the_only_voter() -> None:
+    s = alone(learner(healthy(2), 2), 1)
+    step = decide(replace(s, voices={**s.voices, "c-2": voice(2, learner=True)}))
+
+    assert step.do is Do.PROMOTE
+
+
 def test_a_foreign_member_is_left_alone() -> None:
     s = healthy(3)
     s = replace(s, members=(*(s.members or ()), Listed("f", "")))
@@ -344,6 +386,21 @@ def test_once_something_is_compacted_members_are_soon_defragmented_again() -> No
 
 def test_the_alarm_of_a_member_that_has_left_is_disarmed() -> None:
     assert decide(alarmed(healthy(3), 9, "CORRUPT")).body["memberID"] == "a9"
+
+
+def test_whose_data_is_corrupt_is_not_guessed() -> None:
+    step = decide(replace(healthy(3), alarms=(Alarm("", "CORRUPT"),)))
+
+    assert step.do is Do.REFUSE
+    assert "compare their hashes" in step.why
+
+
+def test_a_larger_quota_is_rolled_out_though_the_data_fills_the_old_one() -> None:
+    done = [Defragmented(f"a{n}", 990.0) for n in (1, 2, 3)]
+    s = latching(full(healthy(3), 99), defragmented=done)
+    assert decide(s).do is Do.REFUSE
+
+    assert member(decide(wanting(s, template="larger")), 2).template == "larger"
 
 
 # --- versions -----------------------------------------------------------------------------------
@@ -417,6 +474,39 @@ def test_a_version_that_never_ran_is_taken_back_and_nobody_else_is_touched() -> 
     assert member(decide(wanting(s, version=OLD)), 2).version == OLD
 
 
+@pytest.mark.parametrize("wrong", [{"version": "3.6.99"}, {"template": "bad"}])
+@pytest.mark.parametrize("sick", [(1,), (2, 3)])
+def test_what_never_ran_is_taken_back_though_it_cost_the_quorum(
+    wrong: dict[str, str], sick: tuple[int, ...]
+) -> None:
+    number, count = sick[0], len(sick) * 2 - 1
+    s = entry(pod(healthy(count), number, **wrong), number, proved=False, **wrong)
+    s = replace(silent(s, *sick), members=None)
+    taken = member(decide(s), number)
+    assert (taken.version, taken.template) == (OLD, "t")
+    assert member(decide(replace(s, pods={})), number).version == OLD, "its Pod, if gone, waits"
+
+    s = entry(s, number, version=OLD, template="t")
+    assert (decide(s).do, decide(s).member) == (Do.DELETE_POD, f"c-{number}")
+    assert decide(pod(s, number, version=OLD, template="t")).do is Do.WAIT
+
+
+def test_without_a_quorum_a_member_that_ran_as_it_is_does_not_change() -> None:
+    s = wanting(replace(silent(healthy(1), 1), members=None), version=NEW)
+
+    assert decide(s).do is Do.WAIT
+
+
+@pytest.mark.parametrize("running", ["3.6.16", "3.7.3"])
+def test_no_member_takes_a_version_before_the_others_are_prepared_for_it(running: str) -> None:
+    wanted = {"3.6.16": "3.7.3", "3.7.3": "3.6.16"}[running]
+    s = wanting(learner(healthy(3, version=running), 3), version=wanted)
+    assert decide(s).do is Do.WAIT
+    s = entry(silent(healthy(3, version=running), 3), 3, proved=False, version=f"{running}9")
+    assert decide(wanting(s, version=wanted)).do is not Do.LATCH
+    assert member(decide(wanting(s, version=running)), 3).version == running
+
+
 def test_a_member_that_ran_as_it_is_does_not_change_because_it_is_sick() -> None:
     assert decide(wanting(silent(healthy(3), 2), version=NEW)).do is Do.WAIT
 
@@ -428,7 +518,7 @@ def test_a_member_that_ran_as_it_is_does_not_change_because_it_is_sick() -> None
         ("3.7.3", "3.5.26", "more than one minor version below"),
         ("3.5.25", "3.6.16", "3.6 follows only on 3.5.26"),
         ("3.6.10", "3.7.3", "3.7 follows only on 3.6.11"),
-        ("3.5.26", "3.5.2", "is not served"),
+        ("3.5.26", "3.5.10", "is not served"),
         ("3.5.26", "3.6.16", ""),
         ("3.6.16", "3.5.26", ""),
     ],

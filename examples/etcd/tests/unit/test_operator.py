@@ -52,6 +52,23 @@ def test_flags_are_those_of_the_version() -> None:
     assert "--experimental-peer-skip-client-san-verification" in old
 
 
+def test_a_corrupt_member_makes_no_other_one_unready() -> None:
+    made = manifests.pod(cluster(), Make("c-1", "3.6.16"), "etcd", "")
+    probe = made["spec"]["containers"][0]["readinessProbe"]
+
+    assert probe["httpGet"]["path"] == "/readyz?exclude=data_corruption"
+
+
+def test_the_pods_of_another_chart_are_behind_no_service_of_a_cluster() -> None:
+    services = [one for one in manifests.always(cluster(), 3) if one["kind"] == "Service"]
+
+    assert all(one["spec"]["selector"][f"{manifests.GROUP}/cluster"] == "c" for one in services)
+
+
+def test_volumes_are_not_changed_once_they_are_there() -> None:
+    assert clusters.controller.owned[VOLUME].update is kr.CREATE
+
+
 def test_options_are_given_only_if_they_are_set() -> None:
     assert not any("quota" in flag or "compaction" in flag for flag in flags(cluster()))
     given = flags(cluster(options={"quotaBackendBytes": 2**30, "autoCompactionRetention": "1h"}))
@@ -194,11 +211,25 @@ def test_a_version_that_cannot_follow_is_told() -> None:
     assert (found.ready, found.reason) == (False, "VersionRefused")
 
 
-def test_a_paused_cluster_is_not_even_looked_at() -> None:
-    context = kr.Context(Settings(), stored={}, children=[])
+async def test_a_paused_cluster_is_looked_at_and_not_changed() -> None:
+    context = kr.Context(Settings(), stored={}, children=[], now=5.0)
+    look = await clusters.advance(cluster(paused=True), context)
+    assert (look.seen.now, look.step.do) == (5.0, Do.NOTHING)
 
+    context = kr.Context(Settings(), stored={}, children=[], outcome=look)
     with pytest.raises(kr.Wait, match="paused"):
-        clusters.advance(cluster(paused=True), context).send(None)
+        list(clusters.desired(cluster(paused=True), context))
+
+
+@pytest.mark.parametrize(("age", "said"), [(1.0, True), (60.0, None)])
+def test_without_a_look_nobody_says_that_it_serves(age: float, said: bool | None) -> None:
+    one: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
+    trouble: Any = SimpleNamespace(reason="ReferenceMissing", message="No Secret.", final=False)
+    look = Look(healthy(3), Step(Do.NOTHING))
+    seen = kr.Observed(None, object=one, outcome=look, now=look.seen.now + age, trouble=trouble)
+    found = clusters.status(seen)
+
+    assert [one.status for one in found.conditions] == [said, said]
 
 
 def test_a_pod_that_outlasts_its_end_is_on_a_lost_node() -> None:

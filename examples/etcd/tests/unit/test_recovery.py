@@ -192,3 +192,9 @@ def test_a_cluster_with_a_quorum_has_no_survivor() -> None:
 
     assert world.run(SURVIVES) is None
     assert len(world.pods) == 3
+
+
+def test_a_cluster_that_nobody_remembers_is_not_replaced_by_a_backup() -> None:
+    lost = World(latched=Status())
+
+    assert recover(lost.seen, BACKUP) is None
