@@ -5,11 +5,13 @@ packages/kopf-runtime/tests/runtime/test_data.py has the cases that need no real
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from signal import Signals
 
 import pytest
 
 from kopf_kit.testing import calls
 from kopf_kit.testing.cluster import Raw
+from kopf_kit.testing.conformance import every_write
 from kopf_kit.testing.subject import Subject
 from kopf_kit.testing.world import World
 from kopf_runtime.declaring.kinds import SECRET, Kind
@@ -75,6 +77,33 @@ async def test_d1_data_survives_whatever_happens_to_its_marks(
             await asyncio.sleep(0.05)
     assert [meta["uid"] for meta in await children(here)] == [meta["uid"] for meta in before]
     assert [write for write in here.relevant() if write.method == "DELETE"] == []
+
+
+@pytest.mark.parametrize(
+    "fault", ["kill", *(pytest.param(name, marks=pytest.mark.long) for name in every_write.FAULTS)]
+)
+async def test_data_keeps_its_uids_with_a_fault_at_every_single_write(
+    here: World, fault: str
+) -> None:
+    """Back and forth between two texts, with one fault at each write in turn."""
+
+    async def kill(_: calls.Call, forward: calls.Forward) -> None:
+        await forward()
+        here.operator.send(Signals.SIGKILL)
+
+    await here.start("--request-timeout=2")
+    await here.create("one")
+    await here.converges({"hello": "one"})
+    before = [meta["uid"] for meta in await children(here)]
+
+    for number in range(1, len(KINDS) + 2):  # each child, and the status
+        text = ("one", "two")[number % 2]
+        armed = here.proxy.arm(calls.nth_write(number), every_write.FAULTS.get(fault, kill))
+        await here.edit(text)
+        await here.met(armed)
+        await here.converges({"hello": text}, quiet=0.1)
+
+        assert [meta["uid"] for meta in await children(here)] == before, number
 
 
 def whole(meta: Raw, owner: str) -> bool:

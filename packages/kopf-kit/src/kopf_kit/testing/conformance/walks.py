@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kopf_kit.testing import scenarios
 from kopf_kit.testing.cluster import RefusedError
+from kopf_kit.testing.conformance import essential
 from kopf_kit.testing.world import World
 
 
@@ -33,6 +34,7 @@ STEP = st.one_of(
 _numbers = itertools.count()
 
 
+@essential
 async def test_there_and_back_again(here: World) -> None:
     await here.start()
     await here.create("하나")

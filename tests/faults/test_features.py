@@ -1,0 +1,243 @@
+"""What an author may declare beside children and `sync`, on a real API server and under faults."""
+
+import asyncio
+import re
+import urllib.request
+from collections.abc import Awaitable, Callable, Mapping
+
+import pytest
+
+import kopf_runtime as kr
+from kopf_kit.testing.cluster import Cluster, Raw
+from kopf_kit.testing.conformance import every_write
+from kopf_kit.testing.process import free_port
+from kopf_kit.testing.subject import Parent, prepare
+from kopf_kit.testing.world import World
+from kopf_runtime.declaring.kinds import CONFIG_MAP, SECRET, SERVICE
+from tests.faults import booths, holders
+from tests.faults.booths import CLAIM, NOTE, PLAQUE
+
+pytestmark = pytest.mark.api
+
+#: What a Booth reads: a value, and its base64.
+KEY, ENCODED = "open", "b3Blbg=="
+
+
+class Booths(Parent):
+    """The operator of booths.py; the suite looks at the ConfigMap of a Booth."""
+
+    program = (booths.__file__,)
+    manager = booths.manager
+    owned = (CONFIG_MAP,)
+
+    def spec(self, text: str) -> Raw:
+        return {"text": text}
+
+    def rights(self, namespace: str | None) -> list[Raw]:
+        """Return its rights, and what a Booth reads."""
+        meta = {"namespace": namespace}
+        return [
+            *super().rights(namespace),
+            {"apiVersion": "v1", "kind": "Secret", "metadata": {**meta, "name": "key"},
+             "stringData": {"key": KEY}},
+            {"apiVersion": "v1", "kind": "ServiceAccount",
+             "metadata": {**meta, "name": "note", "annotations": {"note": "n"}}},
+        ]  # fmt: skip
+
+    def plan(self, found: Raw, text: str) -> list[Raw]:
+        return [{
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": f"booth-{found['metadata']['name']}"},
+            "data": {"text": text, "key": ENCODED, "note": "n", "checked": text},
+        }]  # fmt: skip
+
+    @property
+    def writes(self) -> Mapping[str, int]:
+        return {**super().writes, "create": 3, "edit": 3}
+
+
+BOOTH = Booths()
+
+
+@pytest.fixture
+def subject() -> Parent:
+    return BOOTH
+
+
+def child(here: World, kind: kr.Kind, name: str = "hello") -> str:
+    return kind.path(here.namespace, f"booth-{name}")
+
+
+async def data(here: World, name: str = "hello") -> Raw:
+    """Return the data of a Booth's ConfigMap."""
+    found = await here.cluster.find(child(here, CONFIG_MAP, name)) or {}
+    return found.get("data") or {}
+
+
+async def until(here: World, what: str, holds: Callable[[], Awaitable[bool]]) -> None:
+    async with here.within(60, what):
+        while not await holds():
+            await asyncio.sleep(0.05)
+
+
+async def condition(here: World, type_: str) -> Raw:
+    found = await here.cluster.ask("GET", here.object())
+    conditions = (found.get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if one["type"] == type_), {})
+
+
+def samples(port: int, name: str, label: str) -> list[str]:
+    """Return the values of a metric of the operator for an object."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    return re.findall(rf'^booth_operator_{name}\{{.*name="{label}".*\}} (\S+)$', text, re.MULTILINE)
+
+
+# --- faults -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scenario", ["edit", pytest.param("create", marks=pytest.mark.long)])
+async def test_what_is_read_indexed_and_checked_outlives_a_kill_after_every_single_write(
+    api: Cluster, scenario: str
+) -> None:
+    await prepare(api, BOOTH)
+    await every_write.test_killed_after_every_single_write(api, BOOTH, scenario)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scenario", ["create", "edit"])
+async def test_what_is_read_indexed_and_checked_outlives_a_fault_at_every_single_write(
+    here: World, scenario: str
+) -> None:
+    await every_write.test_a_fault_at_every_single_write(here, BOOTH, scenario)
+
+
+# --- reads, index, watches, check -----------------------------------------------------------------
+
+
+async def test_what_is_read_changes_and_a_freed_value_heals_the_next(here: World) -> None:
+    port = free_port()
+    await here.start(f"--metrics-bind-address=127.0.0.1:{port}")
+    await here.create("one", "first")
+    spot = {"spec": {"spot": "window"}}
+    await here.cluster.patch(here.object("first"), spot)
+    await here.is_right("first", "one")
+    made = [write.path.split("/")[-2] for write in here.relevant() if write.status == 201]
+    children = [kind for kind in made if kind in (CLAIM.plural, CONFIG_MAP.plural)]
+    assert children == [CLAIM.plural, CONFIG_MAP.plural]  # after=
+
+    await here.create("two", "second")
+    await here.is_right("second", "two")
+    await here.cluster.patch(here.object("second"), spot)
+    await here.until_reason("SpotTaken", "second")
+    await here.edit("later", "second")
+    await here.quiet()
+    assert (await data(here, "second"))["text"] == "two"
+    await here.cluster.patch(here.object("first"), {"spec": {"spot": "door"}})
+    await here.is_right("second", "later")
+
+    secret, note = SECRET.path(here.namespace, "key"), NOTE.path(here.namespace, "note")
+    await here.cluster.patch(secret, {"data": {"key": "c2h1dA=="}})
+    await here.cluster.patch(note, {"metadata": {"annotations": {"note": "m"}}})
+
+    async def follow() -> bool:
+        both = [await data(here, name) for name in ("first", "second")]
+        return all(one["key"] == "c2h1dA==" and one["note"] == "m" for one in both)
+
+    await until(here, "both have what is read now", follow)
+    await here.quiet()
+    before = [samples(port, "checks_total", name) for name in ("first", "second")]
+    service = {
+        "metadata": {"name": "door", "labels": {"booth": "first"}},
+        "spec": {"ports": [{"port": 80}]},
+    }  # fmt: skip
+    await here.cluster.ask("POST", SERVICE.path(here.namespace), service)
+
+    async def checked() -> bool:
+        return samples(port, "checks_total", "first") != before[0]
+
+    await until(here, "the Booth that the Service names is checked", checked)
+    assert samples(port, "checks_total", "second") == before[1]
+
+
+# --- what comes and goes --------------------------------------------------------------------------
+
+
+async def test_what_is_gone_is_told_once_and_takes_its_series_along(here: World) -> None:
+    port = free_port()
+    await here.start(f"--metrics-bind-address=127.0.0.1:{port}")
+    await here.create("four")
+    await here.is_right("hello", "four")
+    assert samples(port, "text_length", "hello") == ["4.0"]
+    claim = await here.cluster.ask("GET", child(here, CLAIM))
+
+    await here.delete()
+
+    async def told() -> bool:
+        return samples(port, "forgotten_total", "hello") == ["1.0"]
+
+    await until(here, "gone is told", told)
+    assert samples(port, "text_length", "hello") == []
+
+    async def collected() -> bool:
+        return await here.cluster.find(child(here, CONFIG_MAP)) is None
+
+    await until(here, "the ConfigMap is collected", collected)
+    await here.create("five!")
+    await here.is_right("hello", "five!")
+    again = await here.cluster.ask("GET", child(here, CLAIM))
+    assert again["metadata"]["uid"] == claim["metadata"]["uid"]  # on_delete=kr.RETAIN
+    assert samples(port, "forgotten_total", "hello") == ["1.0"]
+
+
+async def test_an_optional_kind_is_used_once_it_is_installed(here: World) -> None:
+    await here.start()
+    await here.create("one")
+    await here.converges({"hello": "one"})
+
+    crd = holders.definition(PLAQUE)
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    await here.cluster.ask("POST", crds, crd)
+    try:
+
+        async def made() -> bool:
+            return await here.cluster.find(child(here, PLAQUE)) is not None
+
+        await until(here, "the Plaque is made", made)
+        assert here.operator.exits == []
+    finally:
+        await here.cluster.remove(f"{crds}/{crd['metadata']['name']}")
+
+
+# --- pause --------------------------------------------------------------------------------------
+
+
+async def test_what_is_paused_has_nothing_but_its_status_written(here: World) -> None:
+    await here.start()
+    await here.create("one")
+    await here.converges({"hello": "one"})
+    paused = {"metadata": {"annotations": {"example.dev/paused": "true"}}}
+    await here.cluster.patch(here.object(), paused)
+    await until(here, "paused", lambda: _is(here, "Paused", "True"))
+    count = len(here.relevant())
+
+    await here.edit("two")
+    would = "Would change ConfigMap booth-hello (the Booth was edited)."
+
+    async def said() -> bool:
+        return (await condition(here, "Paused")).get("message") == would
+
+    await until(here, "what would be done is told", said)
+    await here.quiet()
+    status = f"{here.object()}/status"
+    assert {(write.method, write.path) for write in here.relevant()[count:]} == {("PATCH", status)}
+    assert (await data(here))["text"] == "one"
+
+    none = {"metadata": {"annotations": {"example.dev/paused": None}}}
+    await here.cluster.patch(here.object(), none)
+    await here.converges({"hello": "two"})
+    assert (await condition(here, "Paused"))["status"] == "False"
+
+
+async def _is(here: World, type_: str, status: str) -> bool:
+    return (await condition(here, type_)).get("status") == status
