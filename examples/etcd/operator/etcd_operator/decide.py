@@ -150,9 +150,9 @@ class Seen:
     def may_change(self) -> bool:
         """Whether a member may run the wanted version now, before its turn in a roll."""
         wanted, running = minor(self.wanted.version), [v.version for v in self.voices.values()]
-        lowest = min(map(minor, running or [one.version for one in self.staying]))
-        unflushed = wanted == 7 > lowest and not self.latched.flushed
-        announced = not running or wanted >= lowest or self.downgrade == f"3.{wanted}"
+        minors = {*map(minor, running or [one.version for one in self.staying])}
+        unflushed = wanted == 7 and 7 not in minors and not self.latched.flushed
+        announced = not running or wanted >= min(minors) or self.downgrade == f"3.{wanted}"
         return announced and not unflushed and not self.refusal
 
     def as_wanted(self, one: Entry) -> bool:
@@ -513,7 +513,7 @@ def _outdated(s: Seen) -> Step | None:
 
     If a Pod was lost in the middle of a change, the next one has the new template already.
     """
-    for one in s.voters:
+    for one in sorted(s.voters, key=s.healthy):  # the healthy ones wait for the others
         pod = s.pods.get(one.name)
         if pod is None or pod.deleting or one.leaving:
             continue
@@ -587,11 +587,12 @@ def _version(s: Seen) -> Step | None:
     """Change one member after the other, followers first; a downgrade is announced before."""
     wanted, target = minor(s.wanted.version), s.downgrade
     voices = list(s.voices.values())
-    lowest = min(minor(voice.version) for voice in voices)
+    minors = {minor(voice.version) for voice in voices}
+    lowest = min(minors)
     cancel = Step(Do.DOWNGRADE, why=f"{target} is not wanted", body={"action": "CANCEL"})
     if s.refusal:
         return cancel if target else None  # it is told; all else goes on
-    if lowest == 6 and wanted == 7 and not s.latched.flushed:
+    if minors == {6} and wanted == 7 and not s.latched.flushed:  # where 3.7 runs, all was read
         return _flush(s)
     if wanted == 5 and s.latched.flushed:
         return _latch(replace(s.latched, flushed=False), "3.5 may write its entries again")

@@ -455,6 +455,21 @@ def test_a_downgrade_is_announced_first() -> None:
     assert order == ["ENABLE", "c-2", "c-3", "not c-1", "c-1"]
 
 
+def test_a_downgrade_of_a_cluster_born_on_3_7_can_be_taken_back_in_the_middle() -> None:
+    s = healthy(3, version="3.7.3")
+    s = pod(entry(s, 3, version="3.6.16"), 3, version="3.6.16")
+    said = {n: replace(v, downgrade="3.6", storage="3.6.0") for n, v in s.voices.items()}
+    said["c-3"] = replace(said["c-3"], version="3.6.16")
+
+    assert rolled(replace(s, voices=said), "3.7.3") == ["CANCEL", "c-3"]
+
+
+def test_a_sick_pod_is_made_anew_before_the_healthy_ones_that_wait_for_it() -> None:
+    s = entry(pod(silent(healthy(3), 2), 2, version="3.6.99"), 2, proved=False)
+
+    assert decide(pod(s, 1, boot="join")).member == "c-2"
+
+
 def test_a_downgrade_waits_until_each_storage_is_the_older_one() -> None:
     s = wanting(healthy(3, version="3.7.3"), version="3.6.16")
     said = {n: replace(v, downgrade="3.6.0", storage="3.7.0") for n, v in s.voices.items()}

@@ -221,6 +221,14 @@ async def test_a_paused_cluster_is_looked_at_and_not_changed() -> None:
         list(clusters.desired(cluster(paused=True), context))
 
 
+@pytest.mark.parametrize("kind", [POD, VOLUME])
+async def test_nothing_is_decided_while_pods_or_volumes_cannot_be_listed(kind: kr.Kind) -> None:
+    context = kr.Context(Settings(), stored={}, children=[], now=5.0, unseen={kind: "Forbidden"})
+
+    with pytest.raises(kr.Wait, match="cannot be seen: Forbidden"):
+        await clusters.advance(cluster(), context)
+
+
 @pytest.mark.parametrize(("age", "said"), [(1.0, True), (60.0, None)])
 def test_without_a_look_nobody_says_that_it_serves(age: float, said: bool | None) -> None:
     one: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
