@@ -740,6 +740,35 @@ async def test_a_restart_keeps_what_is_there_because_of_the_check_until_it_answe
         await until(lambda: server.get(CONFIG_MAP, ("ns", "data")) is None)
 
 
+async def test_a_restart_keeps_a_child_of_a_kind_that_is_absent_for_a_while() -> None:
+    job = {"template": {"spec": {"containers": [{"name": "a", "image": "b"}]}}}
+    state, checks = ["formed"], list[int]()
+
+    def controller() -> Engine:
+        def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+            if context.checked:
+                yield {**config_map("data"), "apiVersion": "batch/v1", "kind": "Job", "spec": job}
+
+        one = if_formed(state, checks=checks)
+        one.owns(kr.kinds.JOB, optional=True)
+        one.desired(desired)
+        return one
+
+    async with ApiServer(WIDGET, CONFIG_MAP, kr.kinds.JOB).running() as server:
+        server.put(WIDGET, widget())
+        async with operating(server, controller()):
+            await until(lambda: server.get(kr.kinds.JOB, ("ns", "data")))
+        state.clear()
+        server.refuse("GET", "/jobs$", RefusedError(404, "NotFound"))
+        async with operating(server, controller()) as operator:
+            await until(lambda: told(server)[0] == "CheckFailed")
+            await until(lambda: operator.synced)  # by now, the kind is there again
+            checks.clear()
+            server.edit(WIDGET, KEY, edit("changed"))
+            await until(lambda: checks)  # which is only after the plan if it has no children
+    assert not any(write.startswith("DELETE") for write in server.writes)
+
+
 async def test_a_new_object_that_was_never_checked_follows_its_plan_while_the_check_fails(
     server: ApiServer,
 ) -> None:

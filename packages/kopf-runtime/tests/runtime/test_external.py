@@ -347,6 +347,50 @@ async def test_a_session_that_cannot_be_made_is_told(server: ApiServer) -> None:
     assert told(server)["reason"] == "SyncFailed"
 
 
+async def test_a_session_that_is_refused_is_made_once_and_leaves_nothing_open(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 0.01)
+    connectors: list[aiohttp.TCPConnector] = []
+
+    def session(_: Any) -> dict[str, Any]:
+        connectors.append(aiohttp.TCPConnector())
+        return {"connector": connectors[-1], "keepalive": 60}
+
+    server.put(TICKET, ticket())
+    one = controller()
+    one.session(session)
+    nowhere = tickets.Settings(booking_url="http://nowhere")
+    async with operating(server, one, settings=nowhere):
+        await until(lambda: [one.message for one in caplog.records].count("SyncFailed") > 2)
+        await until(lambda: "arguments of aiohttp" in told(server).get("message", ""))
+
+    assert [one.closed for one in connectors] == [True]
+
+
+@pytest.mark.parametrize(
+    ("fails", "seconds"), [(True, 0.0), (True, 0.1), (False, 0.1)], ids=["", "late", "only late"]
+)
+async def test_sync_is_called_in_time_whatever_the_check_does(fails: bool, seconds: float) -> None:
+    calls: list[int] = []
+    one = widgets.controller()
+
+    @one.sync(every=0.05)
+    async def sync(*_: Any) -> None:
+        calls.append(1)
+
+    @one.check(every=3600)
+    async def check(*_: Any) -> None:
+        await asyncio.sleep(seconds)
+        if fails:
+            raise kr.RetryError("It does not answer.", after=60)
+
+    async with ApiServer(WIDGET, CONFIG_MAP).running() as server:
+        server.put(WIDGET, widget())
+        async with operating(server, one):
+            await until(lambda: len(calls) > 6)
+
+
 async def test_who_stops_leading_while_it_connects_makes_nothing_outside(
     server: ApiServer, service: BookingService
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import RetryError
 from kopf_runtime.declaring.kinds import Key
-from kopf_runtime.working.queue import SLOW_EACH, SLOW_PER_WORKER, WorkQueue
+from kopf_runtime.working.queue import OUTSIDE_PER_WORKER, SLOW_EACH, SLOW_PER_WORKER, WorkQueue
 from tests.support.waiting import in_virtual_time, now, until
 
 A, B = ("ns", "a"), ("ns", "b")
@@ -468,6 +468,42 @@ async def test_an_api_outside_that_hangs_for_a_whole_namespace_slows_no_other() 
         await until(lambda: ELSEWHERE in done)
 
         assert now() - added < 0.1
+
+
+@in_virtual_time
+async def test_an_api_outside_that_hangs_for_some_namespaces_slows_no_other() -> None:
+    done: dict[Key, float] = {}
+
+    async def reconcile(key: Key) -> None:
+        with queue.outside(key):
+            await asyncio.sleep(0.0 if key[0] == "elsewhere" else 30.0)
+        done[key] = now()
+
+    async with working(reconcile, workers=16) as queue:
+        for lane, number in itertools.product(range(8), range(30)):
+            queue.add((f"hanging-{lane}", str(number)))
+        for number in range(40):
+            key, added = ("elsewhere", str(number)), now()
+            queue.add(key)
+            await until(lambda key=key: key in done)  # type: ignore[misc]
+            assert done[key] - added < 2.5
+            await asyncio.sleep(1)
+
+
+@in_virtual_time
+async def test_so_many_reconciles_at_most_wait_for_apis_outside() -> None:
+    began: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        began.append(key)
+        with queue.outside(key):
+            await asyncio.sleep(1000)
+
+    async with working(reconcile, workers=2) as queue:
+        for lane in range(200):
+            queue.add((str(lane), "hanging"))
+        await asyncio.sleep(300)
+    assert len(began) == 2 + 2 * OUTSIDE_PER_WORKER
 
 
 @in_virtual_time

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 
 import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, NODE, SECRET, Key
@@ -435,6 +436,53 @@ async def test_what_is_lost_while_sync_runs_is_not_taken_for_nothing(server: Api
         go_on.set()
         await until(lambda: "KindNotServed: secrets cannot be read" in said(server))
     assert server.get(CONFIG_MAP, ("ns", "s"))
+
+
+async def test_a_restore_of_etcd_while_sync_runs_is_not_taken_for_nothing(
+    server: ApiServer,
+) -> None:
+    called, go_on = asyncio.Event(), asyncio.Event()
+    lists: list[str] = []
+
+    def desired(one: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        if context.find(SECRET, "s") is not None:
+            yield from widgets.config_map(one)
+
+    one = reading(desired, keys=lambda _: ["s"])
+
+    @one.sync()
+    async def sync(*_: Any) -> str:
+        called.set()
+        await go_on.wait()
+        return ""
+
+    async def the_third_list_hangs(request: web.Request) -> None:
+        if request.path.endswith("/secrets") and "watch" not in request.query:
+            lists.append(request.path)
+            if len(lists) == 3:  # by now, what was known is forgotten
+                await asyncio.sleep(60)
+
+    server.put(WIDGET, widget())
+    put_secret(server, "first")
+    async with operating(server, one) as operator:
+        go_on.set()
+        await until(lambda: server.get(CONFIG_MAP, ("ns", "w-one")) and server.watching == 3)
+        go_on.clear()
+        called.clear()
+        server.edit(WIDGET, ("ns", "one"), lambda raw: raw["metadata"].update(labels={"a": "b"}))
+        await called.wait()
+        server.answers.append(the_third_list_hangs)
+        restore = server.snapshot()
+        server.version += 1000
+        put_secret(server, "lost by the restore", "other")
+        await asyncio.sleep(0.1)
+        restore()
+        put_secret(server, "after the restore", "other")
+        await until(lambda: len(lists) == 3)
+        before = looked(operator)
+        go_on.set()
+        await until(lambda: looked(operator) > before)
+    assert not any(write.startswith("DELETE") for write in server.writes)
 
 
 async def test_labels_select_in_all_namespaces_if_that_is_declared(server: ApiServer) -> None:

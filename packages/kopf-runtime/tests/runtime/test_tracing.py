@@ -7,7 +7,7 @@ import kopf
 import pytest
 from aiohttp import web
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
@@ -19,7 +19,7 @@ from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.reporting import logs
 from runtime import widgets
 from runtime.test_logs import as_json, line
-from runtime.widgets import WIDGET, Widget, widget
+from runtime.widgets import WIDGET, Widget, ready, widget
 from tests.support.api_server import ApiServer, RefusedError
 from tests.support.running import operating
 from tests.support.waiting import until
@@ -136,7 +136,8 @@ async def hangs(_: web.Request) -> web.Response:
 async def test_a_request_without_an_answer_fails(server: ApiServer, spans: Spans) -> None:
     server.answers.append(hangs)
     client = Client("tester", "1", 0.1, Metrics("tester"))
-    client.open(Credentials(kopf.ConnectionInfo(server=server.url)))
+    url = server.url.replace("//", "//joe:secret@")  # which is no business of who reads the traces
+    client.open(Credentials(kopf.ConnectionInfo(server=url)))
     try:
         with pytest.raises(kr.ApiError):
             await client.request("GET", "/api/v1/nodes/one?x")
@@ -149,6 +150,40 @@ async def test_a_request_without_an_answer_fails(server: ApiServer, spans: Spans
         "TimeoutError",
         f"{server.url}/api/v1/nodes/one?x",
     ]
+
+
+class Broken(SpanProcessor):
+    """Raises as spans begin or end."""
+
+    def __init__(self, when: str) -> None:
+        self._when = when
+
+    def on_start(self, *_: Any, **__: Any) -> None:
+        if self._when == "begin":
+            raise RuntimeError("no room")
+
+    def on_end(self, *_: Any) -> None:
+        if self._when == "end":
+            raise RuntimeError("no room")
+
+
+@pytest.mark.parametrize("when", ["begin", "end"])
+async def test_a_tracer_that_fails_is_told_once_and_the_work_goes_on(
+    server: ApiServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    when: str,
+) -> None:
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(Broken(when))
+    monkeypatch.setattr(tracing, "_api", trace)
+    monkeypatch.setattr(tracing, "_tracer", provider.get_tracer("tests"))
+    monkeypatch.setattr(tracing, "_told", False)
+    server.put(WIDGET, widget())
+    async with operating(server, widgets.controller()):
+        await until(lambda: ready(server.get(WIDGET, ("ns", "one"))).get("status") == "True")
+
+    assert caplog.text.count("cannot be traced") == 1
 
 
 def test_a_log_line_has_the_ids_of_its_span(spans: Spans) -> None:

@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 #: The module `opentelemetry.trace` and its tracer while we trace, else None.
 _api: Any = None
 _tracer: Any = None
+#: Whether an error of the tracer has been logged.
+_told = False
 #: A path of the API server; its template leaves out the namespace and the name.
 _PATH = re.compile(r"(/api/[^/]+|/apis/[^/]+/[^/]+)(/namespaces/[^/]+(?=/))?(/[^/]+)(/[^/]+)?")
 
@@ -80,13 +82,30 @@ def span(name: str, attributes: Mapping[str, Any], **more: Any) -> Iterator[None
         yield
         return
     more |= {"record_exception": False, "set_status_on_exception": False}
-    with _tracer.start_as_current_span(name, attributes=attributes, **more):
-        try:
-            yield
-        except BaseException as error:
-            if not isinstance(error, Wait):  # which is no failure
-                failed(type(error).__name__, describe_error(error))
-            raise
+    opened = contextlib.ExitStack()
+    with _going_on():
+        opened.enter_context(_tracer.start_as_current_span(name, attributes=attributes, **more))
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Wait):  # which is no failure
+            failed(type(error).__name__, describe_error(error))
+        raise
+    finally:
+        with _going_on():
+            opened.close()
+
+
+@contextlib.contextmanager
+def _going_on() -> Iterator[None]:
+    """Log the first error of a tracer, such as of a sampler or a span processor; raise none."""
+    global _told
+    try:
+        yield
+    except Exception:
+        if not _told:
+            logger.exception("A span cannot be traced; the work goes on, and no more is said of it")
+        _told = True
 
 
 def note(name: str, value: Any) -> None:
@@ -126,11 +145,14 @@ def traced(send: _Send) -> _Send:
     ) -> aiohttp.ClientResponse:
         template = _PATH.sub(_template, url.path)
         attributes = {
-            "http.request.method": method, "url.full": str(url), "url.template": template,
-            "server.address": url.host, "server.port": url.port,
+            "http.request.method": method, "url.template": template,
+            "url.full": str(url.with_user(None)), "server.address": url.host,
+            "server.port": url.port,
         }  # fmt: skip
         with span(f"{method} {template}", attributes, kind=_api.SpanKind.CLIENT):
-            propagate.inject(sent := dict(headers))
+            sent = dict(headers)
+            with _going_on():
+                propagate.inject(sent)
             response = await send(method, url, headers=sent, **options)
             note("http.response.status_code", response.status)
             if response.status >= 400:

@@ -138,6 +138,7 @@ class External:
         self._news: set[tuple[Key, str]] = set()
         self._stale: Counter[tuple[Key, str]] = Counter()  # calls in a row that recorded nothing
         self._session: aiohttp.ClientSession | None = None
+        self._refused = ""  # why no session can be made
         #: The fields of the status that were recorded.
         self.recorded = set[str]()
 
@@ -190,12 +191,22 @@ class External:
 
     def not_checked_yet(self, owner: Owner) -> None:
         """Record that `check` cannot have returned anything so far; it is still to be called."""
-        self._owners.cache.put(replace(owner, checked=Outcome(None, now := _now(), now)))
+        self._owners.cache.put(replace(owner, checked=Outcome(None, 0.0, 0.0)))
 
-    def due(self, key: Key) -> float | None:
-        """Return the seconds until the next call for an object, or None if none is scheduled."""
-        waits = (self._due(key, field) for field in self._calls)
-        return min((seconds for seconds in waits if seconds is not None), default=None)
+    def due(self, key: Key, since: float = 0.0) -> float | None:
+        """Return the seconds until the next call for an object, or None if none is scheduled.
+
+        A call that is overdue counts only if the last one was made since then: if it was not,
+        something holds it up.
+        """
+        owner = self._owners.cache.get(key)
+        waits = [
+            seconds
+            for field in self._calls
+            if (seconds := self._due(key, field)) is not None
+            and (seconds or getattr(owner, field).at >= since)
+        ]
+        return min(waits, default=None)
 
     def _due(self, key: Key, field: str) -> float | None:
         owner = self._owners.cache.get(key)
@@ -286,7 +297,7 @@ class External:
             "record": self._recorder(owner, thing), "unseen": self._observer.unseen(owner),
         }  # fmt: skip
         try:
-            given["session"] = self._open()
+            given["session"] = await self._open()
             span = tracing.span(_SPANS[field], {"code.function.name": str(call)})
             with self._outside(owner.key), span:
                 value = await ending(call.function(thing, Context(**given)), call.timeout)
@@ -371,16 +382,27 @@ class External:
         failed = self._failed.get((owner.key, call.reason))
         return failed if failed is not None and failed.uid == owner.uid else None
 
-    def _open(self) -> aiohttp.ClientSession:
+    async def _open(self) -> aiohttp.ClientSession:
+        if self._refused:
+            raise TypeError(self._refused)
         if self._session is None:
             arguments: dict[str, Any] = {
                 "connector": aiohttp.TCPConnector(limit=0), "trust_env": True,
                 "headers": {"User-Agent": self._client.agent},
                 "cookie_jar": aiohttp.DummyCookieJar(), "middlewares": (), **self._arguments(),
             }  # fmt: skip
-            # The fence comes last, so it sees what the author's own middlewares send, too.
-            arguments["middlewares"] = (*arguments["middlewares"], self._client.fence)
-            self._session = aiohttp.ClientSession(**arguments, request_class=Request)
+            try:
+                # The fence comes last, so it sees what the author's own middlewares send, too.
+                arguments["middlewares"] = (*arguments["middlewares"], self._client.fence)
+                self._session = aiohttp.ClientSession(**arguments, request_class=Request)
+            except Exception as error:  # it would be refused each time
+                self._refused = (
+                    f"what the function of controller.session returns is refused: {error}; "
+                    "return arguments of aiohttp.ClientSession, and restart the operator"
+                )
+                if isinstance(connector := arguments["connector"], aiohttp.BaseConnector):
+                    await connector.close()
+                raise TypeError(self._refused) from error
         return self._session
 
     # --- the object itself --------------------------------------------------------------------

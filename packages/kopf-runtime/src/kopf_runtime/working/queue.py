@@ -37,8 +37,8 @@ logger = logging.getLogger(__name__)
 
 #: Seconds after which a reconcile is slow, and seconds for which its namespace is then slow.
 SLOW, SLOW_FOR = 1.0, 30.0
-#: Simultaneous slow reconciles: per namespace, and in total per worker.
-SLOW_EACH, SLOW_PER_WORKER = 4, 4
+#: Simultaneous slow reconciles: per namespace, and in total per worker, in the cluster and outside.
+SLOW_EACH, SLOW_PER_WORKER, OUTSIDE_PER_WORKER = 4, 4, 32
 #: Keys of a namespace that may be slow by themselves; the next one slows down the namespace.
 SLOW_ALONE = 16
 #: One turn of so many is of what was listed, even if there is always something that has changed.
@@ -262,7 +262,11 @@ class WorkQueue:
 
     def _may_be_slow(self) -> bool:
         """Tell whether one more reconcile may go on without a worker."""
-        return len(self._slow) < self._workers * SLOW_PER_WORKER
+        outside = len(self._slow.keys() & self._outside)
+        return (
+            len(self._slow) - outside < self._workers * SLOW_PER_WORKER
+            and outside < self._workers * OUTSIDE_PER_WORKER
+        )
 
     def _is_slow(self, key: Key) -> None:
         self._slow[key] = None

@@ -4,6 +4,7 @@ The work queue calls `Reconciler.reconcile` with a key. Every decision depends o
 state, so it is right no matter which events were missed, repeated or interrupted.
 """
 
+import asyncio
 import dataclasses
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -90,6 +91,7 @@ class Reconciler:
         Return the seconds after which to requeue it, or None if an event will.
         Raise `RetryError` if a step failed that may succeed later.
         """
+        began = asyncio.get_running_loop().time()
         owner = self._owners.cache.get(key)
         if owner is None:
             self.forget(key)  # the garbage collector deletes its children
@@ -109,7 +111,7 @@ class Reconciler:
                 return await self._end(owner)
             await self._work(owner)
         except (ApiError, UnreadableError, StopError) as error:
-            dues = [self._external.due(key) or None, self._reads.due(owner)]
+            dues = [self._external.due(key, began), self._reads.due(owner)]
             if isinstance(error, StopError):  # nothing else calls or asks for it again
                 error.retry.due = min(filter(None, dues), default=None)
             waits = [await self._reporter.stopped(owner, error), *dues]
@@ -183,7 +185,9 @@ class Reconciler:
         if not self._external.unchecked(known) or not self._external.may_plan(known):
             return None
         if not self._has_children(known):
-            self._external.not_checked_yet(known)
+            # Children of a kind that is absent now may be there once it is served again.
+            if not any(source.absent(known.key[0]) for source in self._children.values()):
+                self._external.not_checked_yet(known)
             return None
         try:
             await self._external.check(known)
@@ -210,6 +214,8 @@ class Reconciler:
 
     async def _with_plan(self, owner: Owner) -> Owner:
         """Return an object with its plan; raise `StopError` or `RetryError` if it has none now."""
+        if why := self._why_unserved(owner.key[0]):  # such as while all is listed again
+            raise RetryError(why)
         if not self._reads.ready(owner):  # without them, the plan may drop children
             raise RetryError(f"what the {self._word} names changed meanwhile")
         owner = self._planned(owner)
