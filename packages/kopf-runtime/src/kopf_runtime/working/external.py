@@ -196,26 +196,19 @@ class External:
     def due(self, key: Key, since: float = 0.0) -> float | None:
         """Return the seconds until the next call for an object, or None if none is scheduled.
 
-        A call that is overdue counts only if the last one was made since then: if it was not,
-        something holds it up.
+        A call that was overdue by then does not count: it has failed, or something holds it up.
         """
-        owner = self._owners.cache.get(key)
-        waits = [
-            seconds
-            for field in self._calls
-            if (seconds := self._due(key, field)) is not None
-            and (seconds or getattr(owner, field).at >= since)
-        ]
-        return min(waits, default=None)
+        waits = (self._due(key, field, since) for field in self._calls)
+        return min((seconds for seconds in waits if seconds is not None), default=None)
 
-    def _due(self, key: Key, field: str) -> float | None:
+    def _due(self, key: Key, field: str, since: float = 0.0) -> float | None:
         owner = self._owners.cache.get(key)
         result: Outcome | None = getattr(owner, field, None)
         if result is None:
             return None
         news = (key, self._calls[field].reason) in self._news
         due = min(result.due, result.at + SOONEST) if news else result.due
-        return max(0.0, due - _now())
+        return max(0.0, due - _now()) if due >= since else None
 
     def pending(self, owner: Owner) -> list[str]:
         """Return what would be done next for an object outside of its children."""
