@@ -56,6 +56,10 @@ def told(server: ApiServer) -> tuple[Any, Any]:
     return condition.get("reason"), condition.get("message")
 
 
+def stored(server: ApiServer, name: str = "one") -> Raw:
+    return dict((server.get(WIDGET, ("ns", name)) or {}).get("status") or {})
+
+
 def text(server: ApiServer) -> Any:
     return (server.get(CONFIG_MAP, CHILD) or {"data": {}})["data"].get("text")
 
@@ -357,6 +361,40 @@ async def test_a_status_that_would_overwrite_what_is_recorded_is_refused(
         await until(lambda: told(server)[0] == "InvalidStatus" and why in told(server)[1])
     assert (server.get(WIDGET, KEY) or {})["status"]["begun"] == "now"
 
+    one = widgets.controller()  # as after a restart
+
+    @one.sync()
+    async def fail(*_: Any) -> None:
+        raise kr.RetryError("it is not done yet")
+
+    one.status(lambda seen: kr.Status(False, "Begun", "Soon.", Progress(member_count=1)))
+    server.edit(WIDGET, KEY, edit("again"))
+    async with operating(server, one):
+        await until(lambda: stored(server).get("observedGeneration") == 2)
+    assert stored(server)["begun"] == "now"
+
+
+async def test_what_is_recorded_of_one_object_is_no_error_of_another(server: ApiServer) -> None:
+    one = widgets.controller()
+
+    @one.sync()
+    async def sync(thing: Widget, context: kr.Context[Any]) -> None:
+        if thing.spec.text == "begin":
+            await context.record(Progress(begun="now"))
+
+    @one.status
+    def status(seen: kr.Observed) -> kr.Status:
+        return kr.Status(True, "Fine", "Well.", Progress(begun=seen.last(Progress).begun))
+
+    server.put(WIDGET, widget())
+    server.put(WIDGET, widget("two", text="begin"))
+    async with operating(server, one):
+        await until(lambda: stored(server, "two").get("begun") == "now")
+        server.edit(WIDGET, KEY, edit("again"))
+        await until(lambda: stored(server).get("observedGeneration") == 2)
+        await until(lambda: ready(server.get(WIDGET, ("ns", "two"))).get("reason") == "Fine")
+    assert told(server)[0] == "Fine"
+
 
 async def test_what_changed_meanwhile_is_read_again_before_anything_is_done_outside(
     server: ApiServer,
@@ -591,6 +629,24 @@ async def test_after_a_takeover_sync_sees_what_the_former_leader_has_just_made(
         leading.cancel()
         await asyncio.wait((leading,))
     assert seen == [CHILD]
+
+
+async def _no_call(*_: Any) -> None: ...
+
+
+async def test_a_replica_that_takes_over_stays_ready_while_it_lists_again(
+    server: ApiServer,
+) -> None:
+    one = widgets.controller()
+    one.sync()(_no_call)
+    async with operating(server, one, working=False) as standby:
+        await until(lambda: standby.synced)
+        server.refuse("GET", "/configmaps$", RefusedError(500, "Late"), math.inf)
+        leading = asyncio.create_task(one.work())
+        await until(lambda: one.why_unserved("ns"))  # so nothing is reconciled
+        assert one.unserved() == ([], 1)
+        leading.cancel()
+        await asyncio.wait((leading,))
 
 
 # --- check ----------------------------------------------------------------------------------------

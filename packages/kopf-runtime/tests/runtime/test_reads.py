@@ -11,6 +11,7 @@ from aiohttp import web
 
 import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import CONFIG_MAP, NAMESPACE, NODE, SECRET, Key
+from kopf_runtime.declaring.records import Labels
 from kopf_runtime.process.engine import Engine
 from kopf_runtime.working.queue import WorkQueue
 from runtime import widgets
@@ -245,6 +246,29 @@ async def test_sync_status_and_finalize_see_what_is_read(server: ApiServer) -> N
         await until(lambda: seen.get("sync") == seen.get("status") == text(server) == "first")
         server.delete(WIDGET, ("ns", "one"))
         await until(lambda: seen.get("finalize") == {("ns", "s"): "first"})
+
+
+@pytest.mark.parametrize("how", [{}, {"keys": None, "labels": lambda _: {"app": "web"}}])
+async def test_a_cleanup_waits_for_what_cannot_be_read(
+    server: ApiServer, how: dict[str, Any]
+) -> None:
+    seen, one = list[Any](), reading(**how)
+
+    @one.finalize()
+    async def finalize(_: Widget, context: kr.Context[Any]) -> None:
+        seen.append(dict(context.reads_of(SECRET)))
+
+    put_labelled(server, "first", "app=web")
+    server.put(WIDGET, widget(text="s", finalizers=["example.dev/message-operator"]))
+    server.delete(WIDGET, ("ns", "one"))
+    server.refuse("GET", "/secrets", RefusedError(403, "Forbidden"), math.inf)
+    async with operating(server, one):
+        await until(lambda: "KindNotServed: secrets cannot be read" in said(server))
+        assert "To give up, remove its finalizer example.dev/message-operator." in said(server)
+        assert not seen
+        server.answers.clear()
+        await until(lambda: not server.get(WIDGET, ("ns", "one")), 10.0)
+    assert seen == [{("ns", "s"): "first"}]
 
 
 async def test_what_names_too_many_objects_is_told_and_served_once_it_names_fewer(
@@ -517,11 +541,52 @@ async def test_what_is_selected_in_all_namespaces_is_in_selected_ones_alone(
         await until(lambda: text(server) == "ns/s=first")
 
 
+async def test_only_what_is_in_selected_namespaces_counts_for_the_limit(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_runtime.watching.reads.MAX_NAMES", 2)
+    server.put(NAMESPACE, {"metadata": {"name": "ns", "labels": {"team": "a"}}})
+    server.put(NAMESPACE, {"metadata": {"name": "other"}})
+    for name in ("s", "t", "u"):
+        put_labelled(server, "theirs", "app=web", name, "other")
+    put_labelled(server, "unreadable", "app=web", "v", "other")
+    server.edit(SECRET, ("other", "v"), lambda raw: raw["data"].clear())
+    for name in ("s", "t"):
+        put_labelled(server, name, "app=web", name)
+    settings = kr.Settings(namespace_selector="team=a")
+    one = selecting(across_namespaces=True)
+    async with operating(server, one, settings=settings) as operator:
+        await until(lambda: operator.synced)
+        server.put(WIDGET, widget(text="app=web"))
+        await until(lambda: text(server) == "ns/s=s ns/t=t")
+
+
+async def test_a_change_is_compared_with_few_of_many_that_share_a_label(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared, match = set[Labels](), Labels.match
+
+    def counting(one: Labels, *args: Any) -> bool:
+        compared.add(one)
+        return match(one, *args)
+
+    for number in range(20):
+        server.put(WIDGET, widget(f"w{number}", text=f"app=site site={number}"))
+    put_labelled(server, "first", "app=site site=7")
+    async with operating(server, selecting()):
+        await until(lambda: text(server, "w7") == "ns/s=first" and text(server, "w19"))
+        monkeypatch.setattr(Labels, "match", counting)
+        server.edit(SECRET, ("ns", "s"), lambda raw: raw["data"].update(text="second"))
+        await until(lambda: text(server, "w7") == "ns/s=second")
+    assert len(compared) <= 2
+
+
 @pytest.mark.parametrize(
     ("labels", "why"),
     [
         ({}, "labels= would select every Secret: return at least one"),
         ({"app": "a,b"}, "'app': 'a,b' cannot be a label of secrets"),
+        ({"tier": 1}, "'tier': 1 cannot be a label of secrets"),
         (None, "what it names of secrets failed: TypeError: "),
     ],
 )

@@ -83,12 +83,6 @@ def merged(former: dict[str, Any], fields: Struct | dict[str, Any]) -> dict[str,
     return {**{name: part for name, part in former.items() if name not in given}, **_stored(given)}
 
 
-def names(fields: Struct | dict[str, Any]) -> set[str]:
-    """Return the names in the API of the fields of a class; a dict says what it means to change."""
-    many = msgspec.structs.fields(fields) if isinstance(fields, Struct) else ()
-    return {one.encode_name for one in many}
-
-
 def stated(fields: Struct) -> dict[str, Any]:
     """Return the fields of an instance that are not at their defaults, by their names in the API.
 

@@ -68,6 +68,8 @@ class Context(Generic[S]):
     namespace: str = ""
     #: The kinds of children and grandchildren that cannot be seen now, with the reasons.
     unseen: Mapping[Kind, str] = field(default_factory=dict)
+    #: Why `finalize` cannot have what the object names or selects, or None.
+    unread: Wait | None = None
     #: The objects that it names or selects, by kind and key: what `project` returned; None stands
     #: for one that it names, and that is missing.
     reads: Mapping[Kind, Mapping[Key, Any]] = field(default_factory=dict)
@@ -139,10 +141,13 @@ class Context(Generic[S]):
     def reads_of(self, kind: Kind) -> Mapping[Key, Any]:
         """Return the objects of a kind that this one names or selects, by their keys.
 
-        One that it names, and that is missing, is None.
+        One that it names, and that is missing, is None. In `finalize`, raise `Wait` if they cannot
+        be read.
         """
         if kind not in self.reads:
             raise LookupError(f"{kind.kind} is not read; declare it by controller.reads")
+        if self.unread is not None:
+            raise self.unread
         return self.reads[kind]
 
     def holders(self, index: Index, value: Hashable) -> tuple[Key, ...]:

@@ -160,6 +160,8 @@ class Owner(Struct, frozen=True):
     controller_uid: str = ""
     #: Whether its annotation says that nothing but its status is to be written.
     paused: bool = False
+    #: The fields of the status that `context.record` has stored.
+    recorded: tuple[str, ...] = ()
 
     @property
     def watched(self) -> bool:

@@ -135,9 +135,7 @@ class Engine(Controller):
             lambda key: self.queue.outside(key),  # which is made below
             lambda: self._session(self.settings),
         )
-        self._reporter = StatusReporter(
-            client, self.owners, observer, recorder, self._status, self._external.recorded
-        )
+        self._reporter = StatusReporter(client, self.owners, observer, recorder, self._status)
         self._reconciler = Reconciler(
             client, self.owners, self.children, self.owned, self.watched, applier, self._pace,
             self._external, self._reporter, order, self.why_unserved, self._why_missing,
@@ -174,15 +172,16 @@ class Engine(Controller):
         owners = self.owners.reflectors.get(namespace) or self.owners.reflectors[None]
         return [one.run(owners.tried if one is not owners else None) for one in reflectors]
 
-    def why_unserved(self, namespace: str) -> str:
+    def why_unserved(self, namespace: str, *, again: bool = False) -> str:
         """Return why a namespace is not served, or an empty text if it is.
 
+        With `again`, it also counts as served while it is only being listed again.
         A kind of children that cannot be served there stops only what needs it.
         """
         if not self._selection.has(namespace):
             return "--namespace-selector does not select it"
         for source in self.sources:
-            if why := source.why_unserved(namespace):
+            if why := source.why_unserved(namespace, again=again):
                 needed = source in (self.owners, *self._selection.sources)
                 if needed or not source.why_missing(namespace):
                     return why
@@ -197,7 +196,7 @@ class Engine(Controller):
     def unserved(self) -> tuple[list[str], int]:
         """Return the paths that cannot be served, and the number of those that are."""
         reflectors = [one for source in self.sources for one in source.reflectors.values()]
-        waiting = [one for one in reflectors if not one.synced and not one.absent]
+        waiting = [one for one in reflectors if not one.served and not one.absent]
         told = [f"{one.path}: {one.trouble or 'is being listed'}" for one in waiting]
         served = [n for n in self.owners.reflectors if self._serves(n or "")]
         first = [one for one in waiting if one.trouble is None]
@@ -207,7 +206,7 @@ class Engine(Controller):
         """Return whether objects of a namespace can have children of any kind."""
         needed = [s for s in self.children.values() if not s.absent(namespace)]
         missing = [bool(source.why_missing(namespace)) for source in needed]
-        return not self.why_unserved(namespace) and not (missing and all(missing))
+        return not self.why_unserved(namespace, again=True) and not (missing and all(missing))
 
     def last_resync(self) -> float:
         """Return the Unix time since which every served path was compared with a full list.

@@ -8,7 +8,7 @@ that, so their object is written once instead of twice.
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,7 +25,6 @@ from kopf_runtime.declaring.conditions import (
     build,
     condition,
     difference,
-    names,
 )
 from kopf_runtime.declaring.context import Context, unknown
 from kopf_runtime.declaring.errors import ApiError, RetryError
@@ -197,9 +196,9 @@ class StatusReporter:
 
     def __init__(
         self, client: Client, owners: Source[Owner], observer: Observer, recorder: Recorder,
-        status: Callable[[Observed], Status], recorded: Set[str] = frozenset(),
+        status: Callable[[Observed], Status],
     ) -> None:  # fmt: skip
-        self._owners, self._observer, self._recorded = owners, observer, recorded
+        self._owners, self._observer = owners, observer
         self._recorder, self._status = recorder, status
         self._writer = StatusWriter(client, owners)
         self._troubles: dict[Key, str] = {}  # the reason of an object's trouble
@@ -366,13 +365,13 @@ class StatusReporter:
         failed = None
         try:
             state = self._status(seen) if seen is not None else _as_before(owner)
-            if lost := sorted(self._recorded & names(state.fields)):
+            now = self._with_pause(owner, state)
+            wanted = build(owner.status, owner.generation, now)
+            if lost := [n for n in owner.recorded if wanted.get(n) != owner.status.get(n)]:
                 raise TypeError(
                     f"it would overwrite what context.record has stored in {', '.join(lost)}; "
                     "return a class without these fields"
                 )
-            now = self._with_pause(owner, state)
-            wanted = build(owner.status, owner.generation, now)
             msgspec.json.encode(wanted)  # half a character, for example, cannot be sent
         except Exception as error:
             failed = error

@@ -42,7 +42,9 @@ class Observer:
         What is missing of them must not be taken for gone.
         """
         sources = (*self._children.values(), *self._grandchildren.values())
-        reasons = {source.kind: source.why_unseen(owner.key[0]) for source in sources}
+        # Without its CRD a kind has no objects, and must not keep others from their end.
+        space, gone = owner.key[0], owner.deleting
+        reasons = {source.kind: source.why_unseen(space, gone=gone) for source in sources}
         return {kind: why for kind, why in reasons.items() if why}
 
     def results(self, owner: Owner) -> dict[str, Any]:

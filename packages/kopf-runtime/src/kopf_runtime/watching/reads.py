@@ -54,10 +54,10 @@ class Reads:
         self._client, self._owner, self._reads = client, owner, reads
         self._changed, self._why_unserved, self._selected = changed, why_unserved, selected
         self._naming = Index(self.names)
-        # The keys of what is selected; which may not be all of them, with the cause; and the labels
-        # to compare with those of an object, by its kind, its namespace and one of its labels.
+        # The keys of what is selected; which may not be all of them; and the labels to compare with
+        # those of an object, by its kind, its namespace and one of its labels.
         self._members: dict[Name, set[Key]] = {}
-        self._partial: dict[Name, object] = {}
+        self._partial: set[Name] = set()
         self._by_label: dict[tuple[Kind, str, tuple[str, str]], set[Labels]] = {}
         # What was last polled, with when that is to be done again, by `time.monotonic`.
         self._polled: dict[Name, tuple[Any, float]] = {}
@@ -111,7 +111,8 @@ class Reads:
         if not pairs:
             raise PlanError(f"labels= would select every {read.kind.kind}: return at least one")
         for label, value in pairs:
-            if not LABEL.fullmatch(f"{label}={value}"):
+            texts = isinstance(label, str) and isinstance(value, str)
+            if not (texts and LABEL.fullmatch(f"{label}={value}")):
                 raise PlanError(f"{label!r:.80}: {value!r:.80} cannot be a label of {read.kind}")
         one = read.kind.namespaced and not read.across_namespaces
         return Labels(namespace if one else "", pairs)
@@ -131,19 +132,22 @@ class Reads:
 
     def _select(self, kind: Kind, labels: Labels) -> None:
         self._members[kind, labels] = set()
-        self._by_label.setdefault((kind, labels.namespace, labels.pairs[0]), set()).add(labels)
+        places = [(kind, labels.namespace, pair) for pair in labels.pairs]
+        rarest = min(places, key=lambda place: len(self._by_label.get(place, ())))
+        self._by_label.setdefault(rarest, set()).add(labels)
         if any(True for _ in self.sources[kind].cache.within(labels.namespace or None)):
-            self._partial[kind, labels] = object()  # those that are known were not compared
+            self._partial.add((kind, labels))  # those that are known were not compared
 
     def _drop(self, name: Name) -> None:
         kind, named = name
         self._polled.pop(name, None)
-        self._partial.pop(name, None)
+        self._partial.discard(name)
         if isinstance(named, Labels):
-            same = self._by_label[where := (kind, named.namespace, named.pairs[0])]
-            same.discard(named)
-            if not same:
-                del self._by_label[where]
+            for pair in named.pairs:  # it is at one of them
+                same = self._by_label.get(where := (kind, named.namespace, pair), set())
+                same.discard(named)
+                if not same:
+                    self._by_label.pop(where, None)
         source = self.sources.get(kind)
         for key in self._members.pop(name, ()) if isinstance(named, Labels) else (named,):
             if source is not None and (seen := source.cache.get(key)) is not None:
@@ -214,6 +218,15 @@ class Reads:
                 await self._read(kind, named)
                 self._check(owner, kind, named)
 
+    async def unread(self, owner: Owner) -> Wait | None:
+        """Read what an object that is being deleted names; return why that is not possible."""
+        try:
+            await self.prepare(owner)
+        except (ApiError, PlanError, Wait) as error:
+            text = error.message if isinstance(error, Wait) else str(error)
+            return Wait(getattr(error, "reason", "") or "ReferenceUnreadable", text, after=5.0)
+        return None
+
     def ready(self, owner: Owner) -> bool:
         """Return whether all that an object names is known, as `prepare` has it."""
         try:
@@ -245,33 +258,30 @@ class Reads:
                 source.leave_out(error)
                 raise _unreadable(kind, named, str(error)) from error
         elif (members := self._members.get(name := (kind, named))) is not None:
-            cause = self._partial.get(name)
-            keys = await source.select(named.namespace, str(named), MAX_NAMES)
-            for key in keys:
+            for key in await source.select(named.namespace, str(named)):
                 if (seen := source.cache.get(key)) is not None and named in seen.selected:
                     members.add(key)
-            cut = len(keys) > MAX_NAMES >= len(members)  # some have just left
-            if not cut and self._partial.get(name) is cause:
-                self._partial.pop(name, None)
+            if self._members.get(name) is members:  # else it was selected anew meanwhile
+                self._partial.discard(name)
 
     def _check(self, owner: Owner, kind: Kind, named: Key | Labels) -> None:
         """Refuse what cannot be read, raising `PlanError` or `Wait`."""
         source = self.sources.get(kind)
         if not isinstance(named, Labels):
             self._check_key(owner, kind, named)
-            left_out = source.unreadable.get(named) if source is not None else None
-            why = source.why_missing(named[0]) if source is not None else ""
+            if source is None:
+                return
+            space, left_out = named[0], source.unreadable.get(named)
         else:
             assert source is not None
-            if len(self._members.get((kind, named), ())) > MAX_NAMES:
+            if len(self._chosen(kind, named)) > MAX_NAMES:
                 raise PlanError(
                     f"its labels select more than {MAX_NAMES} objects of {kind}, the most"
                 )
-            some = source.unreadable.within(named.namespace or None)
-            ours = (u for u in some if named.match(u.key[0], u.labels))
-            left_out = next((u for u in ours if self._selected(u.key[0])), None)
-            why = source.why_unseen(named.namespace)
-        if why:
+            space = named.namespace
+            ours = (u for u in source.unreadable.within(space or None) if self._selected(u.key[0]))
+            left_out = next((u for u in ours if named.match(u.key[0], u.labels)), None)
+        if why := source.why_unseen(space, gone=owner.deleting):
             raise Wait("KindNotServed", f"{kind.plural} cannot be read: {why}", after=5.0)
         if left_out is not None:
             raise _unreadable(kind, left_out.key, left_out.reason)
@@ -320,17 +330,11 @@ class Reads:
         def seen(thing: Object, _: Seen | None) -> Seen:
             meta = thing.metadata
             named = self._naming.holders((read.kind, meta.key))
-            matching = self._selecting(read.kind, meta.key, meta.labels or {})
-            fitting = (one for one in matching if self._fits((read.kind, one), meta.key))
-            selected = frozenset(fitting) or _NOTHING
+            selected = self._selecting(read.kind, meta.key, meta.labels or {}) or _NOTHING
             view = read.project(thing) if named or selected else _UNREAD
             return Seen(meta.key, meta.uid, meta.version, view, selected)
 
         return seen
-
-    def _fits(self, name: Name, key: Key) -> bool:
-        """Return whether a key is, or can be, a member: of too many, no more than that is kept."""
-        return key in (members := self._members[name]) or len(members) <= MAX_NAMES
 
     def _news(self, kind: Kind) -> Callable[[Seen | None, Seen | None], None]:
         def changed(record: Seen | None, known: Seen | None) -> None:
@@ -340,10 +344,7 @@ class Reads:
                 seen.selected if seen is not None else frozenset() for seen in (record, known)
             )
             for labels in had - has:
-                members = self._members.get((kind, labels), set())
-                if len(members) > MAX_NAMES:  # another one may take its place
-                    self._partial[kind, labels] = object()
-                members.discard(one.key)
+                self._members.get((kind, labels), set()).discard(one.key)
             for labels in has - had:
                 self._members[kind, labels].add(one.key)
             if record is None or known is None or record.view != known.view:

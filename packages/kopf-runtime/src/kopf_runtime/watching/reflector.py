@@ -68,7 +68,10 @@ class Reflector:
         #: Whether it is a kind that need not be there, and the API server does not know it.
         self.absent = False
         self._missing_since = 0.0  # by `time.monotonic`; 0 while it is served
-        self._unknown_since = float("-inf")  # by the same clock; it may never have been there
+        #: Whether the API server has not known the kind for a while.
+        self.unknown = False
+        self._unknown_since = 0.0  # by the same clock; 0 while it is known
+        self._known = False  # whether it has ever been there
         self.listed_at = 0.0  # when the last full list was complete, in Unix time
         self._resync_at = 0.0  # when the next resync is due, by `time.monotonic`
         self._again = asyncio.Event()  # set when it is to be listed again
@@ -111,6 +114,11 @@ class Reflector:
         self.synced = False
         self._again.set()
 
+    @property
+    def served(self) -> bool:
+        """Whether the cache is filled, even if it is being listed again."""
+        return self.synced or self.trouble == ""
+
     def why_missing(self) -> str:
         """Return why the path cannot be served for a while, empty if it is or soon may be."""
         missing = self._missing_since and time.monotonic() >= self._missing_since
@@ -121,7 +129,8 @@ class Reflector:
             logger.info("%s is served again", self.path)
         self._metrics.unserved.labels(self._resource, self._namespace or "").set(0)
         self.tried.set()
-        self.absent = False
+        self.absent = self.unknown = False
+        self._known = True
         self._missing_since = self._unknown_since = 0.0
         self.trouble = ""
 
@@ -135,7 +144,8 @@ class Reflector:
             if unknown:
                 self._unknown_since = self._unknown_since or now
             # What depends on its objects is deleted once it is absent, and one answer may be wrong.
-            self.absent = self._optional and unknown and now - self._unknown_since >= PATIENCE
+            self.unknown = unknown and now - self._unknown_since >= PATIENCE
+            self.absent = self._optional and unknown and (self.unknown or not self._known)
             said = {
                 404: "the API server does not know it; install its CRD",
                 403: f"the operator has no right to it: {error.message}",

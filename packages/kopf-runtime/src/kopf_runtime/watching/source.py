@@ -8,6 +8,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
+from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Raw
@@ -89,17 +90,22 @@ class Source(Generic[R]):
         )  # fmt: skip
         return reflector
 
-    def why_unserved(self, namespace: str) -> str:
-        """Return why a namespace is not in the cache, empty if it is."""
+    def why_unserved(self, namespace: str, *, again: bool = False) -> str:
+        """Return why a namespace is not in the cache, empty if it is, or is listed `again`."""
         reflector = self.reflectors.get(namespace) or self.reflectors.get(None)
         if reflector is None:  # --namespace lists others; an object without one is of another kind
             return "--namespace does not name it" if namespace else ""
-        return "" if reflector.synced else reflector.trouble or f"{reflector.path} is being listed"
+        served = reflector.served if again else reflector.synced
+        return "" if served else reflector.trouble or f"{reflector.path} is being listed"
 
-    def why_unseen(self, namespace: str) -> str:
-        """Return why some objects of a namespace, or of all if it is empty, cannot be seen."""
+    def why_unseen(self, namespace: str, *, gone: bool = False) -> str:
+        """Return why some objects of a namespace, or of all if it is empty, cannot be seen.
+
+        With `gone`, a kind that the API server has not known for a while has no objects.
+        """
         spaces = [namespace] if namespace else [space or "" for space in self.reflectors]
-        reasons = (self.why_unserved(space) for space in spaces if not self.absent(space))
+        seen = self.gone_for_good if gone else self.absent
+        reasons = (self.why_unserved(space) for space in spaces if not seen(space))
         return next(filter(None, reasons), "")
 
     def why_missing(self, namespace: str) -> str:
@@ -111,6 +117,11 @@ class Source(Generic[R]):
         """Return whether it is an optional kind that the API server does not know now."""
         reflector = self.reflectors.get(namespace) or self.reflectors.get(None)
         return reflector is not None and reflector.absent
+
+    def gone_for_good(self, namespace: str) -> bool:
+        """Return whether the API server has not known the kind for a while: it has no objects."""
+        reflector = self.reflectors.get(namespace) or self.reflectors.get(None)
+        return reflector is not None and (reflector.absent or reflector.unknown)
 
     def read(self, raw: bytes | Raw) -> R:
         """Return the record of an object without storing it; raise `UnreadableError`."""
@@ -142,15 +153,22 @@ class Source(Generic[R]):
         return self._learn(thing), thing
 
     async def patch(
-        self, key: Key, version: str, changes: dict[str, Any], subresource: str = ""
+        self, key: Key, version: str, changes: dict[str, Any], subresource: str = "",
+        *, role: str = "",
     ) -> R:  # fmt: skip
         """Change an object unless it has another version; return and store what it is now.
+
+        Its new fields belong to a field manager of this role.
 
         Raise `ApiError` or `UnreadableError`.
         """
         body = {**changes, "metadata": {**changes.get("metadata", {}), "resourceVersion": version}}
         raw = await self._client.request(
-            "PATCH", self.kind.at(key, subresource), body, content_type=MERGE_PATCH
+            "PATCH",
+            self.kind.at(key, subresource),
+            body,
+            content_type=MERGE_PATCH,
+            query=urlencode({"fieldManager": f"{self._client.manager}{role}"}),
         )
         return self.learn(raw)
 
@@ -159,10 +177,10 @@ class Source(Generic[R]):
         for reflector in self.reflectors.values():
             reflector.list_again()
 
-    async def select(self, namespace: str, labels: str, most: int) -> list[Key]:
+    async def select(self, namespace: str, labels: str) -> list[Key]:
         """Read and store the objects of a namespace, or of all if it is empty, by their labels.
 
-        Return their keys, and stop once there are more than `most`. Raise `ApiError`.
+        Return their keys. Raise `ApiError`.
         """
         keys: list[Key] = []
         for space in self._spaces(namespace):
@@ -171,8 +189,6 @@ class Source(Generic[R]):
                 async for page, _ in pages:
                     taken = map(self.take, page.items or ())
                     keys += [one[0] for one in taken if one is not None]
-                    if len(keys) > most:
-                        return keys
         return keys
 
     def _spaces(self, namespace: str) -> list[str | None]:

@@ -39,6 +39,7 @@ from kopf_runtime.reporting.troubles import (
 )
 from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.source import Source
+from kopf_runtime.working.fields import RECORD
 
 T = TypeVar("T")
 
@@ -139,8 +140,6 @@ class External:
         self._stale: Counter[tuple[Key, str]] = Counter()  # calls in a row that recorded nothing
         self._session: aiohttp.ClientSession | None = None
         self._refused = ""  # why no session can be made
-        #: The fields of the status that were recorded.
-        self.recorded = set[str]()
 
     async def close(self) -> None:
         """Close the session."""
@@ -265,12 +264,15 @@ class External:
         """Return whether an object that is being deleted waits for `finalize`."""
         return self._finalize is not None and self._finalizer in owner.finalizers
 
-    async def clean_up(self, owner: Owner) -> None:
-        """Call `finalize`, then remove the finalizer."""
+    async def clean_up(self, owner: Owner, unread: Wait | None) -> None:
+        """Call `finalize`, then remove the finalizer.
+
+        `unread` is why what the object names cannot be read: a `finalize` that asks for it waits.
+        """
         thing = await self._get(owner)
         if thing is not None and self._finalize is not None:
             hint = f" To give up, remove its finalizer {self._finalizer}."
-            await self._call(self._finalize, owner, thing, hint=hint)
+            await self._call(self._finalize, owner, thing, hint=hint, unread=unread)
             await self._set_finalizers(
                 owner, lambda former: [one for one in former if one != self._finalizer]
             )
@@ -278,8 +280,9 @@ class External:
     # --- calls --------------------------------------------------------------------------------
 
     async def _call(
-        self, call: Call, owner: Owner, thing: Resource, field: str = "", hint: str = ""
-    ) -> tuple[Any, float]:
+        self, call: Call, owner: Owner, thing: Resource, field: str = "", hint: str = "",
+        unread: Wait | None = None,
+    ) -> tuple[Any, float]:  # fmt: skip
         """Return what a function returns, and the seconds until its next call."""
         failed = self._former(call, owner)
         waiting = (None, owner.generation)
@@ -288,6 +291,7 @@ class External:
         given = self._observer.given(owner, self._observer.children(owner)) | {
             "stored": thing.status, "leads": self._client.may_write,
             "record": self._recorder(owner, thing), "unseen": self._observer.unseen(owner),
+            "unread": unread,
         }  # fmt: skip
         try:
             given["session"] = await self._open()
@@ -303,7 +307,7 @@ class External:
                 raise
             raise self._failure(error, call, owner, hint) from error
         except Wait as wait:
-            raise self._waits(wait, call, owner) from wait
+            raise self._waits(wait, call, owner, hint) from wait
         except asyncio.CancelledError as error:
             if (task := asyncio.current_task()) is None or task.cancelling():
                 raise
@@ -326,10 +330,9 @@ class External:
             # A class may have more fields than are to be recorded now.
             changes = stated(fields) if isinstance(fields, Struct) else fields
             wanted = merged(status, changes)
-            self.recorded.update(changes)
             patch = {"status": difference(status, wanted)}
             try:
-                stored = await self._owners.patch(owner.key, version, patch, "status")
+                stored = await self._owners.patch(owner.key, version, patch, "status", role=RECORD)
             except ApiError as error:
                 if error.status != 409:
                     raise
@@ -340,11 +343,11 @@ class External:
 
         return record
 
-    def _waits(self, wait: Wait, call: Call, owner: Owner) -> StopError:
+    def _waits(self, wait: Wait, call: Call, owner: Owner, hint: str) -> StopError:
         """Remember that a function waits: nothing but a change or the time has it called again."""
         every = MAX_PAUSE_SECONDS if callable(call.every) else min(call.every, MAX_PAUSE_SECONDS)
         again = max(SOONEST, every if wait.after is None else wait.after)
-        stop = partial(author_waits, wait.reason, wait.message)
+        stop = partial(author_waits, wait.reason, wait.message[:800] + hint)
         failed = _Failed(owner.uid, owner.generation, None, now := _now(), now + again, stop)
         self._failed[owner.key, call.reason] = failed
         return stop(again)

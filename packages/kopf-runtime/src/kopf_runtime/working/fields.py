@@ -26,6 +26,8 @@ _shapes: dict[bytes, bytes] = {}
 _LARGEST = 16384
 #: The manager of the entries that the API server has merged.
 _MERGED = "ancient-changes"
+#: The end of the name of the manager of what `context.record` stores.
+RECORD = "-record"
 #: The fields that identify the items of Kubernetes' lists (`x-kubernetes-list-map-keys`).
 KEYS = frozenset({
     "name", "type", "key", "ip", "uid", "port", "protocol", "containerPort", "mountPath",
@@ -138,6 +140,10 @@ def _size(part: Any) -> int:
     return len(msgspec.json.encode(part))
 
 
+class _Owned(msgspec.Struct, rename={"status": "f:status"}):
+    status: dict[str, msgspec.Raw] = {}
+
+
 class Ownership:
     """Caches verdicts, because most children of a kind have the same fields."""
 
@@ -184,6 +190,12 @@ class Ownership:
         # An owner that was set on its own has a manager of its own (see `apply`).
         names = {self._manager, f"{self._manager}-owner", _MERGED}
         return any(entry.manager in names for entry in entries or ())
+
+    def recorded(self, entries: list[ManagedFields] | None) -> tuple[str, ...]:
+        """Return the fields of the status that `context.record` has stored."""
+        ours = (e.fields_v1 for e in entries or () if e.manager == f"{self._manager}{RECORD}")
+        found = (name for one in ours for name in msgspec.json.decode(one, type=_Owned).status)
+        return tuple(sorted(name[2:] for name in found if name.startswith("f:")))
 
     def others(self, entries: list[ManagedFields] | None) -> str:
         """Return the names of other managers that changed an object, for an Event."""

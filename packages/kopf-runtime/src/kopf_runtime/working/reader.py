@@ -47,6 +47,7 @@ class Reader:
             meta.deletion_timestamp is not None, self._finalizers(meta), shared(thing.status),
             None, (), "", labels, created=seconds(meta.creation_timestamp),
             paused=(meta.annotations or {}).get(self._marks.paused) == "true",
+            recorded=self._ownership.recorded(meta.managed_fields),
         )  # fmt: skip
         if known is not None and known.state == record.state:
             same = "view", "wanted", "problem", "outcome", "checked", "thing", "names", "values"

@@ -8,7 +8,7 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import NamedTuple
 
@@ -128,9 +128,7 @@ class Reconciler:
     async def _end(self, owner: Owner) -> float | None:
         """Clean up for an object that is being deleted, and report which finalizers remain."""
         if self._external.needs_cleanup(owner):
-            with suppress(ApiError, PlanError, Wait):  # an object can be deleted all the same
-                await self._reads.prepare(owner)
-            await self._external.clean_up(owner)
+            await self._external.clean_up(owner, await self._reads.unread(owner))
             return None
         held = troubles.holding(owner.finalizers)
         text = f"The {self._word} is being deleted; {held} holds it."
