@@ -384,18 +384,17 @@ async def test_d18_requests_that_are_refused_together_are_all_sent_again(
 async def test_m4_a_slow_read_that_fails_is_not_repeated_by_each_who_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    reads = 0
+    reads, now = 0, 0.0
 
     def find() -> kopf.ConnectionInfo:
-        nonlocal reads
-        reads += 1
-        time.sleep(0.3)
+        nonlocal reads, now
+        reads, now = reads + 1, now + 2 * credentials.UNAUTHORIZED
         raise kopf.LoginError("the plugin does not answer")
 
     monkeypatch.setattr(credentials, "find", find)
-    monkeypatch.setattr(credentials, "UNAUTHORIZED", 0.2)
+    monkeypatch.setattr(credentials, "time", SimpleNamespace(monotonic=lambda: now))
     mine = Credentials(NOWHERE)
-    await asyncio.sleep(0.2)
+    now = credentials.UNAUTHORIZED
     await asyncio.gather(*(mine.refresh() for _ in range(5)))
 
     assert reads == 1
