@@ -554,8 +554,9 @@ async def test_a_kind_that_is_not_watched_cannot_call_sync(server: ApiServer) ->
             one.set_up(client, kr.Settings(), metrics, Recorder(client, "one", metrics))
 
 
+@pytest.mark.parametrize("every", [0.05, 1e-6], ids=["", "due before the reconcile ends"])
 async def test_an_object_whose_plan_fails_is_synced_in_time_and_planned_with_each_outcome(
-    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch, every: float
 ) -> None:
     monkeypatch.setattr("kopf_runtime.reporting.troubles.INVALID", 600.0)
     calls = list[int]()
@@ -567,7 +568,7 @@ async def test_an_object_whose_plan_fails_is_synced_in_time_and_planned_with_eac
 
     one = widgets.controller(desired)
 
-    @one.sync(every=0.05)
+    @one.sync(every=every)
     async def sync(*_: Any) -> str:
         calls.append(1)
         return "taken" if len(calls) < 15 else "free"  # the delays of retries would have grown

@@ -113,7 +113,7 @@ class Reconciler:
         except (ApiError, UnreadableError, StopError) as error:
             dues = [self._external.due(key, began), self._reads.due(owner)]
             if isinstance(error, StopError):  # nothing else calls or asks for it again
-                error.retry.due = min(filter(None, dues), default=None)
+                error.retry.due = min((due for due in dues if due is not None), default=None)
             waits = [await self._reporter.stopped(owner, error), *dues]
         else:
             waits = [await self._reporter.well(owner), self._external.due(key)]
