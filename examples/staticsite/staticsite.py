@@ -159,14 +159,14 @@ def child(
 
 
 def labels(name: str, part: str) -> dict[str, str]:
-    """Return what selects the Pods of a part of a site."""
+    """Return the labels that select the Pods of a part of a site."""
     return {"app.kubernetes.io/instance": name, "app.kubernetes.io/component": part}
 
 
 def pod(
     name: str, part: str, image: str, command: list[str], folders: dict[str, Any], **spec: Any
 ) -> dict[str, Any]:
-    """Return the template of the Pods of a part of a site, with these folders."""
+    """Return the Pod template of a part of a site, which mounts these folders."""
     volumes = {folder: folder.strip("/").replace("/", "-") for folder in folders}
     container = {
         "name": part, "image": image, "command": command, "workingDir": "/www",
@@ -194,7 +194,7 @@ class Pod(kr.Object):
 
 
 def complaint(pod: Pod) -> str:
-    """Return what the check of the pages printed if it failed, empty for any other Pod."""
+    """Return what a failed check of the pages printed; empty for any other Pod."""
     for container in pod.status.get("containerStatuses", ()):
         ended = container.get("state", {}).get("terminated", {})
         if container["name"] == "check" and ended.get("exitCode"):

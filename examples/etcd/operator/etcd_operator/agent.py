@@ -1,8 +1,8 @@
-"""The agent: backs a cluster up, or fetches a backup, in a Job: `python -m etcd_operator.agent`.
+"""The agent takes or fetches a backup in a Job: `python -m etcd_operator.agent`.
 
-It is the operator's image. `REQUEST` says what to do; credentials are files and variables of the
-Job's Pod. How it ended is the termination message: a `Report`, or one sentence that says what went
-wrong. No step keeps a whole snapshot in memory.
+It runs in the operator's image. `REQUEST` says what to do; credentials are files and variables of
+the Job's Pod. The termination message says how it ended: a `Report`, or one sentence that says what
+went wrong. No step keeps a whole snapshot in memory.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 
 
 class AgentError(Exception):
-    """Something is not as it must be; the message is for the user."""
+    """The request cannot be carried out; the message tells the user why."""
 
 
 class Backup(Struct, tag=True, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class Fetch(Struct, tag=True, frozen=True, kw_only=True):
 
 
 class Finish(Struct, tag=True, frozen=True, kw_only=True):
-    """Put what etcdutl made where the member boots from."""
+    """Move what etcdutl made to where the member boots from."""
 
 
 Request = Backup | Fetch | Finish
@@ -103,7 +103,7 @@ def open_store(store: stored.Store) -> Store:
 
 
 class Sum:
-    """The SHA-256 of a snapshot: of all of it, and the one of the rest that is its end."""
+    """The SHA-256 of a snapshot, and the SHA-256 that etcd appends to it."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -120,12 +120,12 @@ class Sum:
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of all of it."""
+        """The SHA-256 of the whole snapshot, including its end."""
         return self._whole.hexdigest()
 
     @property
     def whole(self) -> bool:
-        """Whether it ends with the SHA-256 of what is before."""
+        """Whether the snapshot ends with the SHA-256 of everything before."""
         return self._rest.digest() == self._end
 
 
@@ -144,7 +144,7 @@ class _Line(Struct, frozen=True):
 
 
 async def snapshot(member: Member, sum_: Sum) -> AsyncIterator[bytes]:
-    """Yield a member's snapshot in parts; raise `EtcdError` at its end if it is not whole."""
+    """Yield a member's snapshot in parts; raise `EtcdError` at its end if it is incomplete."""
     lines = msgspec.json.Decoder(_Line, strict=False)
     part, missing = bytearray(), 1
     timeout = aiohttp.ClientTimeout(sock_connect=5, sock_read=SILENCE)
@@ -175,9 +175,10 @@ class _Members(Struct, frozen=True):
 
 
 async def source(session: aiohttp.ClientSession, request: Backup) -> tuple[Member, Voice]:
-    """Return the healthy follower that has applied the most, and what it says of itself.
+    """Return the healthy follower that has applied the most, and its status.
 
-    A quorum says who the members are, and has the follower catch up with all that was acknowledged.
+    Return the leader if no follower is healthy. A quorum says who the members are, and a read makes
+    the member catch up with all that was acknowledged.
     """
     tls = None
     if request.tls:
@@ -207,7 +208,7 @@ async def source(session: aiohttp.ClientSession, request: Backup) -> tuple[Membe
 
 
 async def backup(request: Backup) -> Report:
-    """Take a backup, verify it, and delete those that are not to be kept any more."""
+    """Take a backup, verify it, and delete the backups that exceed `keep` and `days`."""
     store, began, sum_ = open_store(request.store), time.monotonic(), Sum()
     async with aiohttp.ClientSession() as session:
         member, voice = await source(session, request)
@@ -238,7 +239,7 @@ async def backup(request: Backup) -> Report:
 
 
 def surplus(older: Iterable[str], keep: int, days: int, now: datetime) -> list[str]:
-    """Return which of the older backups are not to be kept beside the one just taken."""
+    """Return which older backups to delete, now that there is a new one."""
     ordered = sorted(older)
     many = ordered[: max(0, len(ordered) - keep + 1)]
     old = [one for one in ordered if days and now - _time(one) > timedelta(days=days)]
@@ -246,7 +247,7 @@ def surplus(older: Iterable[str], keep: int, days: int, now: datetime) -> list[s
 
 
 async def prune(store: Store, request: Backup, taken: str, now: datetime) -> AsyncIterator[str]:
-    """Delete the backups that are not to be kept, and what crashes have left; yield the former."""
+    """Delete surplus backups and yield their names; delete files that crashes have left, too."""
     names = [name for name in await store.names(request.folder) if _time(name) <= now]
     recorded = {name.removesuffix(".json") for name in names if name.endswith(".json")}
     older = recorded - {taken}
@@ -261,7 +262,7 @@ async def prune(store: Store, request: Backup, taken: str, now: datetime) -> Asy
 
 
 def _time(name: str) -> datetime:
-    """Return when a file was begun; what is not the agent's own will always have begun later."""
+    """Return when a file was begun; return the latest time for a file that is not the agent's."""
     try:
         stamp = name.rpartition("/")[2].partition("-")[0]
         return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
@@ -273,9 +274,9 @@ def _time(name: str) -> datetime:
 
 
 async def fetch(request: Fetch, data: Path) -> Report:
-    """Fetch a backup, and verify it; refuse one that this version of etcd cannot read.
+    """Fetch and verify a backup; refuse one that the requested version of etcd cannot read.
 
-    A Job may run its Pod twice. So each run begins with nothing that another one has left.
+    A Job may run its Pod twice, so each run first deletes what an earlier one has left.
     """
     store, target, sum_ = open_store(request.store), data / FETCHED, Sum()
     record = f"{request.name.removesuffix('.db')}.json"
@@ -312,7 +313,7 @@ async def fetch(request: Fetch, data: Path) -> Report:
 
 
 def finish(data: Path) -> Report:
-    """Put what was made where the member boots from; what boots already is left alone."""
+    """Move what was made to where the member boots from, unless that is there already."""
     if not (data / BOOTED).exists():
         os.sync()  # etcdutl does not sync all that it writes
         (data / MADE).rename(data / BOOTED)
@@ -326,7 +327,7 @@ def finish(data: Path) -> Report:
 
 
 async def act(request: Request) -> Report:
-    """Do what is asked for."""
+    """Carry out a request."""
     match request:
         case Backup():
             return await backup(request)
@@ -337,7 +338,7 @@ async def act(request: Request) -> Report:
 
 
 def main() -> int:
-    """Do what the request says; return the exit code."""
+    """Carry out the request in `REQUEST`; return the exit code."""
     try:
         report = asyncio.run(act(msgspec.json.decode(os.environ[REQUEST], type=Request)))
     except (AgentError, EtcdError, StoreError, OSError) as error:

@@ -1,6 +1,6 @@
 """The kind EtcdBackup: takes backups of a cluster, once or on a schedule, each in a Job.
 
-What is begun is remembered before its Job is created, and what a Job has told before it goes.
+The status records a run before its Job is created, and the Job's report before the Job is removed.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ def _fixed(what: str) -> kr.Rule:
 
 
 class Spec(kr.Fields, frozen=True, kw_only=True):
-    """What is backed up, when, and to where."""
+    """What is backed up, when, and where to."""
 
     cluster: Annotated[
         kr.ObjectName,
@@ -76,14 +76,14 @@ class Run(kr.Fields, frozen=True, kw_only=True):
 
 
 class Shown(kr.Fields, frozen=True):
-    """What is told."""
+    """The fields that are only for users."""
 
     last: Annotated[Taken | None, Meta(description="The newest one.")] = None
     next_time: Annotated[str, Meta(max_length=32, description="When the next one is due.")] = ""
 
 
 class Status(Shown, frozen=True):
-    """What is also remembered."""
+    """The status, with what the operator has to remember."""
 
     run: Run | None = None
     backups: Annotated[
@@ -128,10 +128,10 @@ class EtcdBackup(kr.Resource, kw_only=True):
 
 
 def due(spec: Spec, status: Status, created: float, now: float) -> float | None:
-    """Return the time for which a backup is due now; None if none is.
+    """Return the time for which a backup is due now; None if no backup is due.
 
-    Of the times that were missed, such as while nothing ran, the last one counts. Raise
-    `ValueError` if the schedule is none.
+    If several times were missed, for example while nothing ran, only the last one counts. Raise
+    `ValueError` if the schedule is invalid.
     """
     if spec.schedule is None:
         return created if status.run is None else None
@@ -143,7 +143,7 @@ def due(spec: Spec, status: Status, created: float, now: float) -> float | None:
 
 
 def ended(status: Status, run: Run, course: Course) -> dict[str, Any] | None:
-    """Return what is to be remembered of a run that has ended; None if it has not."""
+    """Return the fields to record once a run has ended; None while it runs."""
     if course.ended is None:
         return None
     end: dict[str, Any] = {"run": msgspec.to_builtins(msgspec.structs.replace(run, ended=True))}
@@ -178,7 +178,7 @@ def _seconds(text: str) -> float:
 
 @dataclass(frozen=True)
 class Look:
-    """What `sync` has found: the run that is under way, and why none can be begun."""
+    """What `sync` has found: the Job of the last run, and why no run can begin."""
 
     course: Course
     refusal: str = ""
@@ -187,7 +187,7 @@ class Look:
 
 @controller.sync(every=20, on=(JOB, POD))
 async def follow(backup: EtcdBackup, context: kr.Context[Settings]) -> Look:
-    """Remember how a run has ended, and begin one that is due."""
+    """Record how a run has ended, or begin a run that is due."""
     spec, status = backup.spec, context.last(Status)
     cluster: EtcdCluster = context.read(CLUSTER, spec.cluster)
     course = Course() if status.run is None else jobs.course(context, status.run.job)
@@ -218,7 +218,7 @@ def _next(spec: Spec, now: float) -> datetime | None:
 
 @controller.desired(stepwise=True)
 def desired(backup: EtcdBackup, context: kr.Context[Settings]) -> list[Manifest]:
-    """Return the Job of the last run; one that has ended is not made again."""
+    """Return the Job of the last run; do not create it again after the run has ended."""
     run = context.last(Status).run
     there = any(one.key[1] == run.job for one in context.children_of(JOB)) if run else False
     if run is None or (run.ended and not there):
@@ -240,7 +240,7 @@ def desired(backup: EtcdBackup, context: kr.Context[Settings]) -> list[Manifest]
 
 @controller.status
 def status(seen: kr.Observed) -> kr.Status:
-    """Return how the backups fare."""
+    """Return the status of the backups."""
     spec, last = seen.object.view, seen.last(Status)
     look: Look = seen.outcome or Look(Course())
     newest = last.backups[0] if last.backups else None
@@ -252,7 +252,7 @@ def status(seen: kr.Observed) -> kr.Status:
 
 
 def verdict(spec: Spec, status: Status, look: Look) -> tuple[bool, str, str]:
-    """Return whether the backups are as wanted, and why not."""
+    """Return whether the backups are as wanted, a reason, and a message."""
     good = status.failures == 0
     if look.refusal:
         return False, "InvalidSchedule", f"{look.refusal}."

@@ -1,7 +1,7 @@
-"""A client of the JSON gateway that each member of etcd has: no library and no gRPC is needed.
+"""A client of the JSON gateway that each member of etcd has; it needs no library and no gRPC.
 
-Every call goes to one member, because most answers are about the member that gave them. Numbers
-come as texts, and zeros are left out; so each answer is decoded leniently, with defaults.
+Each call goes to one member, because most answers are about the member that gives them. The gateway
+sends numbers as texts and leaves zeros out, so answers are decoded leniently, with defaults.
 """
 
 import functools
@@ -23,7 +23,7 @@ STATUS, LIST, CHANGE, DEFRAGMENT = 1.5, 2.0, 5.0, 60.0
 
 
 class EtcdError(Exception):
-    """A member refused a call, or did not answer; a call without an answer may be carried out."""
+    """A member refused a call, or did not answer; then it may have carried out the call."""
 
     def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class EtcdError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """What a member says of itself; IDs are hexadecimal."""
+    """The status that a member reports of itself; IDs are hexadecimal."""
 
     id: str
     cluster_id: str
@@ -140,7 +140,7 @@ def _hex(number: int) -> str:
 
 
 def decimal(id_: str) -> str:
-    """Return an ID as the gateway reads it."""
+    """Return an ID in the decimal form that the gateway reads."""
     return str(int(id_ or "0", 16))
 
 
@@ -149,7 +149,7 @@ def decimal(id_: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member that can be asked, by its address: no name has to be resolved for it."""
+    """A member that can be called by its address, so that no name has to be resolved."""
 
     session: aiohttp.ClientSession
     address: str
@@ -159,7 +159,7 @@ class Member:
     token: str = ""
 
     async def status(self) -> Voice:
-        """Ask for what it says of itself."""
+        """Return the status that the member reports of itself."""
         said = await self.call("maintenance/status", {}, _Status, STATUS)
         down = said.downgrade_info
         return Voice(
@@ -179,7 +179,7 @@ class Member:
         )
 
     async def members(self, names: dict[str, str]) -> tuple[Listed, ...]:
-        """Ask for the members as a quorum knows them; `names` has their names by peer URL."""
+        """Return the members as a quorum knows them; `names` has their names by peer URL."""
         said = await self.call("cluster/member/list", {"linearizable": True}, _Members, LIST)
         return tuple(
             Listed(
@@ -192,12 +192,12 @@ class Member:
         )
 
     async def alarms(self) -> tuple[Alarm, ...]:
-        """Ask for the alarms; without a quorum there is no answer."""
+        """Return the alarms; without a quorum there is no answer."""
         said = await self.call("maintenance/alarm", {"action": "GET"}, _Alarms, LIST)
         return tuple(Alarm(_hex(one.member_id), one.alarm) for one in said.alarms)
 
     async def authenticate(self, password: str) -> str:
-        """Ask for a token of root, which each member accepts; empty if no user is asked for."""
+        """Return a token of root that every member accepts; empty while auth is off."""
         body = {"name": "root", "password": password}
         try:
             return (await self.call("auth/authenticate", body, _Token, STATUS)).token
@@ -207,7 +207,7 @@ class Member:
             raise
 
     async def enable_auth(self, password: str) -> None:
-        """Have etcd ask for users from now on, of whom root may do everything."""
+        """Enable auth, with the user root, who may do everything."""
         user, role = {"name": "root", "password": password}, {"user": "root", "role": "root"}
         steps = [("user/add", user), ("role/add", {"name": "root"}), ("user/grant", role)]
         for path, body in steps:
@@ -221,7 +221,7 @@ class Member:
     async def call(
         self, path: str, body: dict[str, Any], type_: type[T], seconds: float = CHANGE
     ) -> T:
-        """Call a method; raise `EtcdError` if it is refused, or there is no answer."""
+        """Call a method; raise `EtcdError` if the member refuses it or does not answer."""
         try:
             async with self._post(path, body, aiohttp.ClientTimeout(total=seconds)) as answer:
                 text = await answer.read()
@@ -237,7 +237,7 @@ class Member:
     async def stream(
         self, path: str, body: dict[str, Any], limit: aiohttp.ClientTimeout
     ) -> AsyncIterator[bytes]:
-        """Yield the lines of a method that answers with several; raise `EtcdError`."""
+        """Yield the lines of a method's answer; raise `EtcdError` as `call` does."""
         try:
             async with self._post(path, body, limit) as answer:
                 if answer.status != 200:
@@ -280,7 +280,7 @@ def _refusal(status: int, text: bytes) -> EtcdError:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A certificate, its key, and the authorities of the others, as PEM."""
+    """A certificate, its key, and the authorities to trust, as PEM."""
 
     crt: str
     key: str = field(repr=False)
@@ -289,7 +289,7 @@ class Certificate:
 
 @functools.lru_cache(maxsize=256)  # connections are kept for a context
 def context(certificate: Certificate) -> ssl.SSLContext:
-    """Return what a client trusts and shows."""
+    """Return the TLS context of a client: what it trusts, and its own certificate."""
     found = ssl.create_default_context(cadata=certificate.ca)
     with _file(certificate.crt) as crt, _file(certificate.key) as key:
         found.load_cert_chain(crt, key)
@@ -298,7 +298,7 @@ def context(certificate: Certificate) -> ssl.SSLContext:
 
 @contextmanager
 def _file(text: str) -> Iterator[str]:
-    """Return the path of a file in memory: a key lies on no disk."""
+    """Yield the path of a file in memory, so that no key is written to a disk."""
     number = os.memfd_create("certificate")
     try:
         os.write(number, text.encode())

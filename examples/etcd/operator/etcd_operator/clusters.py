@@ -1,7 +1,7 @@
-"""Serves EtcdClusters: looks at the members, has `decide` choose a step, and takes it.
+"""Serves EtcdClusters: looks at the members, lets `decide` choose a step, and takes it.
 
-A step that is etcd's, or only to be remembered, is taken at once in `sync`. One that is about a Pod
-or a volume is left to `desired`, which wants all that is there, and this one change.
+`sync` takes a step at once if it is a call to etcd or only something to record. A step about a Pod
+or a volume is left to `desired`, which returns everything that is there, with this one change.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class SecretObject(kr.Object):
 
 
 def pod(thing: PodObject) -> Pod:
-    """Return what `decide` sees of a Pod."""
+    """Return the parts of a Pod that `decide` needs."""
     told, status = thing.metadata.annotations or {}, thing.status
     ready = any((c.get("type"), c.get("status")) == ("Ready", "True") for c in status.conditions)
     crashes = any(
@@ -96,7 +96,7 @@ def pod(thing: PodObject) -> Pod:
 
 
 def secret(thing: SecretObject) -> dict[str, str]:
-    """Return the texts of a Secret."""
+    """Return the values of a Secret, decoded."""
     texts = msgspec.convert(thing.data, dict[str, bytes], strict=False)  # base64
     return {name: text.decode(errors="replace") for name, text in texts.items()}
 
@@ -129,7 +129,7 @@ controller.gauge("members_wanted", "Members that are wanted.", lambda one: one.v
 
 @dataclass(frozen=True)
 class Look:
-    """What was seen last, and the step that is next."""
+    """What `sync` saw last, and the step that is next."""
 
     seen: Seen
     step: Step
@@ -152,7 +152,7 @@ def pace(_: EtcdCluster, context: kr.Context[Settings]) -> float:
 
 @controller.sync(every=pace, on=(POD, VOLUME), timeout=120)
 async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
-    """Take the steps that can be taken now; return the last look and the step that is left."""
+    """Take the steps that can be taken now; return the last look, with the step that is left."""
     eye = Eye(cluster, context)
     latched = context.last(Status)
     if cluster.spec.paused:
@@ -184,7 +184,7 @@ async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
 
 
 def _recorded(latched: Status) -> dict[str, Any]:
-    """Return what is remembered, fields that are at their defaults included."""
+    """Return the fields to record, including those at their defaults."""
     told = {one.encode_name for one in msgspec.structs.fields(Shown)}
     whole: dict[str, Any] = msgspec.to_builtins(latched)
     return {name: value for name, value in whole.items() if name not in told}
@@ -209,7 +209,7 @@ class Eye:
 
     @functools.cached_property
     def tls(self) -> ssl.SSLContext | None:
-        """What the operator trusts and shows: the certificate of the members themselves."""
+        """The TLS context of the operator, which uses the certificate of the members."""
         if (tls := self.cluster.spec.tls) is None:
             return None
         parts = (self._secret(tls.client_secret, key) for key in ("tls.crt", "tls.key", "ca.crt"))
@@ -222,12 +222,12 @@ class Eye:
         return text
 
     def member(self, name: str, address: str) -> client.Member:
-        """Return a member to ask."""
+        """Return a client of a member."""
         host = manifests.host(self.cluster, name)
         return client.Member(self.context.session, address, host, self.tls, self.token)
 
     async def authorize(self, seen: Seen, step: Step) -> bool:
-        """Have etcd ask for users once all is well; return whether it has just begun to."""
+        """Enable auth once all members are well; return whether this call did it."""
         auth = self.cluster.spec.auth
         if auth is None or self.token or step.do is not Do.NOTHING:
             return False
@@ -237,7 +237,7 @@ class Eye:
         return True
 
     async def _log_in(self, addresses: dict[str, str]) -> None:
-        """Get a token, or keep the one that is known; a member takes 0.1 s for one."""
+        """Get a token, or keep the known one, because a member takes 0.1 s to make one."""
         if (auth := self.cluster.spec.auth) is None:
             return
         key, now = self.cluster.metadata.key, self.context.now
@@ -305,7 +305,7 @@ class Eye:
     async def _membership(
         self, latched: Status, pods: dict[str, Pod], voices: dict[str, Voice]
     ) -> tuple[tuple[Listed, ...] | None, tuple[Alarm, ...]]:
-        """Ask for what a quorum knows; None if two voters that have a leader cannot tell."""
+        """Return what a quorum knows; None if two voters that have a leader cannot tell."""
         names = {manifests.peer_url(self.cluster, one.name): one.name for one in latched.members}
         able = [name for name, voice in voices.items() if voice.leader and not voice.learner]
         for name in able[:2]:
@@ -317,7 +317,7 @@ class Eye:
         return None, ()
 
     async def call(self, seen: Seen, step: Step) -> None:
-        """Take a step of etcd's; raise `EtcdError`. The next look tells whether it was taken."""
+        """Call etcd for a step; raise `EtcdError`. The next look shows whether it was taken."""
         body, seconds = dict(step.body), client.CHANGE
         if step.do is Do.ADD:
             url = manifests.peer_url(self.cluster, step.member)
@@ -347,9 +347,9 @@ def forget(key: tuple[str, str]) -> None:
 def desired(
     cluster: EtcdCluster, context: kr.Context[Settings]
 ) -> Iterable[manifests.Manifest]:  # fmt: skip
-    """Return what is there, and the one Pod or volume that the step makes; leave out its victim.
+    """Return the children that are there, with the step: add what it creates, omit what it deletes.
 
-    A step is about exactly the objects that it was decided on, by their uids.
+    A step applies only to the objects it was decided for, which it knows by their uids.
     """
     if cluster.spec.paused:
         raise kr.Wait("Paused", "spec.paused is true: nothing is changed.", after=SELDOM)
@@ -383,7 +383,7 @@ Reason = Literal["NotFormed", "QuorumLost", "Unreachable", "Serving"]
 
 @controller.status
 def status(seen: kr.Observed) -> kr.Status:
-    """Return how a cluster fares."""
+    """Return the status of a cluster."""
     name, look = seen.object.key[1], seen.outcome
     if look is None:
         return kr.default_status(seen)
@@ -401,7 +401,7 @@ def status(seen: kr.Observed) -> kr.Status:
 
 
 def shown(name: str, seen: Seen) -> Shown:
-    """Return the fields of the status that are only told."""
+    """Return the fields of the status that are only for users."""
     running = [voice.version for voice in seen.voices.values()]
     return Shown(
         version=min(running, key=versions.parsed, default=""),
@@ -414,7 +414,7 @@ def shown(name: str, seen: Seen) -> Shown:
 
 
 def available(seen: Seen) -> kr.Condition:
-    """Return whether a quorum serves."""
+    """Return the condition that says whether a quorum serves."""
     text = f"{len(seen.voices)} of {len(seen.staying)} members answer."
     reason: Reason = "Serving"
     if not seen.latched.cluster_id:
@@ -425,7 +425,7 @@ def available(seen: Seen) -> kr.Condition:
 
 
 def healthy(seen: Seen) -> kr.Condition:
-    """Return whether no member has an alarm."""
+    """Return the condition that says whether no member has an alarm."""
     names = {one.id: one.name for one in seen.latched.members}
     if seen.members is None:
         return kr.Condition("Healthy", None, "Unknown", "Without a quorum, no alarm is known.")
@@ -436,7 +436,7 @@ def healthy(seen: Seen) -> kr.Condition:
 
 
 def verdict(spec: Spec, look: Look) -> tuple[bool, str, str]:
-    """Return whether a cluster is as wanted, and why not."""
+    """Return whether a cluster is as wanted, a reason, and a message."""
     seen, step = look.seen, look.step
     well = sum(map(seen.healthy, seen.voters))
     if seen.latched.cluster_id and not seen.available:

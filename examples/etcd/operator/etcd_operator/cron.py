@@ -1,6 +1,7 @@
-"""Schedules in the form of cron, as CronJobs of Kubernetes have them: five fields, and a time zone.
+"""Schedules in cron's syntax, as in Kubernetes CronJobs: five fields and a time zone.
 
-If both days are limited, either is enough, as in every cron.
+If both the day of the month and the day of the week are limited, a day that fits either one counts,
+as in every cron.
 """
 
 from collections.abc import Iterable
@@ -22,10 +23,10 @@ _DAYS = 8 * 366 + 1
 
 
 class Schedule:
-    """When something is to happen."""
+    """The times at which something should happen."""
 
     def __init__(self, text: str, zone: str = "UTC") -> None:
-        """Read a schedule; raise `ValueError` if it is none, or there is no such time zone."""
+        """Parse a schedule; raise `ValueError` if it or the time zone is invalid."""
         if len(fields := text.lower().split()) != len(_BOUNDS):
             raise ValueError(f"`{text}` has {len(fields)} fields; a schedule has five")
         try:
@@ -41,11 +42,11 @@ class Schedule:
         self._both = not fields[2].startswith("*") and not fields[4].startswith("*")
 
     def after(self, moment: datetime) -> datetime | None:
-        """Return the first time after a moment; None if there is none, as on 30 February."""
+        """Return the first time after a moment; None if no day ever fits, such as 30 February."""
         return self._first(moment, 1)
 
     def before(self, moment: datetime) -> datetime | None:
-        """Return the last time up to a moment."""
+        """Return the last time up to a moment; None if no day ever fits."""
         return self._first(moment, -1)
 
     def _first(self, moment: datetime, step: int) -> datetime | None:

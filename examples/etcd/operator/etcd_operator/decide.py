@@ -1,11 +1,11 @@
-"""Decides the next step for a cluster: a pure function of what is seen and what is remembered.
+"""Decides the next step for a cluster: a pure function of what is seen and what is recorded.
 
-A step is one write: to Kubernetes, to the status, or to etcd. The operator may be killed after each
-of them, and before the answer of one is known: no step relies on the one before. What is meant to
-be done is remembered first, and the name of a member is never used twice.
+A step is one write: to Kubernetes, to the status, or to etcd. The operator may be killed after any
+step, even before its answer is known, so no step relies on the one before. An intent is recorded
+before it is carried out, and the name of a member is never used twice.
 
-Each rule returns a step, or None if it has nothing to do. The first rule that has a step gives it,
-so a rule may rely on what those above it rule out. `RULES`, at the end, is their order.
+Each rule returns a step, or None if it has nothing to do. The first rule with a step decides, so a
+rule may rely on what the rules above it rule out. `RULES`, at the end, has their order.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ LARGE, FULL = 0.8, 0.9
 
 
 def quorum(voters: int) -> int:
-    """Return how many of so many voters decide."""
+    """Return how many of a number of voters are a quorum."""
     return voters // 2 + 1
 
 
@@ -55,7 +55,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Pod:
-    """The Pod of a member, and what it was made of."""
+    """The Pod of a member, with the version and template that it was made from."""
 
     uid: str = ""
     version: str = ""
@@ -72,7 +72,7 @@ class Pod:
 
 @dataclass(frozen=True)
 class Seen:
-    """All that is known of a cluster at one moment; what is about members is by their names."""
+    """All that is known of a cluster at one moment; the keys of mappings are names of members."""
 
     name: str
     wanted: Wanted
@@ -88,27 +88,27 @@ class Seen:
 
     @property
     def staying(self) -> list[Entry]:
-        """The members that are to stay."""
+        """The members that are not leaving."""
         return [one for one in self.latched.members if not one.leaving]
 
     def listed(self, one: Entry) -> Listed | None:
-        """Return a member as the cluster knows it: by its ID too, as its peer URL can change."""
+        """Return a member from the member list, by name or by ID: its peer URL can change."""
         same = (m for m in self.members or () if m.name == one.name or (one.id and m.id == one.id))
         return next(same, None)
 
     @property
     def voters(self) -> list[Entry]:
-        """The members that vote, those that are leaving included."""
+        """The members that vote, including those that are leaving."""
         found = ((one, self.listed(one)) for one in self.latched.members)
         return [one for one, listed in found if listed is not None and not listed.learner]
 
     @property
     def count(self) -> int:
-        """How many voters the cluster has, unknown ones included."""
+        """How many voters the cluster has, including unknown ones."""
         return sum(not one.learner for one in self.members or ())
 
     def intact(self, one: Entry) -> bool:
-        """Return whether the volume is there that has the member's data."""
+        """Return whether the volume with the member's data is there."""
         return bool(one.volume) and self.volumes.get(one.name) == one.volume
 
     def healthy(self, one: Entry) -> bool:
@@ -119,7 +119,7 @@ class Seen:
         return max(v.index for v in self.voices.values()) - voice.applied < BEHIND
 
     def healthy_beside(self, one: Entry) -> int:
-        """Return how many voters are healthy beside this one."""
+        """Return how many of the other voters are healthy."""
         return sum(self.healthy(other) for other in self.voters if other.name != one.name)
 
     def leads(self, one: Entry) -> bool:
@@ -134,7 +134,7 @@ class Seen:
 
     @property
     def downgrade(self) -> str:
-        """The version to which a downgrade is under way, such as 3.6; empty if none is."""
+        """The target of the downgrade that is under way, such as 3.6; empty if there is none."""
         told = next((v.downgrade for v in self.voices.values() if v.downgrade), "")
         return f"3.{minor(told)}" if told else ""  # it is told as 3.6.0
 
@@ -156,7 +156,7 @@ class Seen:
         return announced and not unflushed and not self.refusal
 
     def as_wanted(self, one: Entry) -> bool:
-        """Return whether a member is to be made of what is wanted."""
+        """Return whether a member's entry has the wanted version and template."""
         return (one.version, one.template) == (self.wanted.version, self.wanted.template)
 
 
@@ -164,7 +164,7 @@ class Seen:
 
 
 class Do(Enum):
-    """What a step does; those with a value call this method of etcd's."""
+    """What a step does; a value is the method of etcd that the step calls."""
 
     NOTHING = auto()
     WAIT = auto()
@@ -185,7 +185,7 @@ class Do(Enum):
 
 @dataclass(frozen=True)
 class Step:
-    """One write, or why there is none."""
+    """One write, or the reason for waiting or refusing."""
 
     do: Do
     #: The member that it is about.
@@ -211,18 +211,18 @@ def _latch(latched: Status, why: str) -> Step:
 
 
 def _set(s: Seen, one: Entry, why: str, **changes: Any) -> Step:
-    """Remember something of a member."""
+    """Record changes to the entry of a member."""
     members = [replace(e, **changes) if e.name == one.name else e for e in s.latched.members]
     return _latch(replace(s.latched, members=members), f"{one.name}: {why}")
 
 
 def _let_go(s: Seen, one: Entry, why: str) -> Step:
-    """Remember that a member goes. It never comes back: its data may be out of date by then."""
+    """Record that a member leaves. It never comes back: its data may be out of date by then."""
     return _set(s, one, why, leaving=why)
 
 
 def _named(s: Seen, version: str) -> Status:
-    """Return what is remembered, with a new member."""
+    """Return the status with an entry for a new member."""
     number = s.latched.last_member + 1
     new = Entry(name=f"{s.name}-{number}", version=version, template=s.wanted.template)
     return replace(s.latched, last_member=number, members=[*s.latched.members, new])
@@ -240,7 +240,7 @@ def _delete_pod(s: Seen, one: Entry, why: str) -> Step:
 
 
 def _move_leader(s: Seen, one: Entry) -> Step:
-    """Have the healthy voter lead that has applied the most."""
+    """Move the leadership to the healthy voter that has applied the most."""
     able = [e for e in s.voters if e.name != one.name and not e.leaving and s.healthy(e)]
     if not able:
         return _wait(f"nobody can lead in place of {one.name}")
@@ -257,7 +257,7 @@ def decide(s: Seen) -> Step:
 
 
 def _lost(s: Seen) -> Step | None:
-    """Form no second cluster beside the one that nobody remembers."""
+    """Refuse to form a second cluster if the status of the existing one was lost."""
     entries = s.latched.members
     there = any(one.id for one in entries) if entries else s.pods or s.volumes
     if not there or (entries and s.latched.cluster_id):
@@ -268,7 +268,7 @@ def _lost(s: Seen) -> Step | None:
 
 
 def _bootstrap(s: Seen) -> Step | None:
-    """Form the cluster: by one seed, and only while none is known to have been formed."""
+    """Form the cluster from one seed, unless the status says that it was formed already."""
     if s.latched.cluster_id:
         return None
     if not s.latched.members and s.refusal:
@@ -299,7 +299,7 @@ def _wanted(s: Seen) -> dict[str, Any]:
 
 
 def _note(s: Seen) -> Step | None:
-    """Remember what was found, before anything depends on it."""
+    """Record what was found before anything depends on it."""
     for one in s.staying:
         listed, pod = s.listed(one), s.pods.get(one.name)
         if not one.volume and one.name in s.volumes:
@@ -316,9 +316,9 @@ def _note(s: Seen) -> Step | None:
 
 
 def _take_back_alone(s: Seen) -> Step | None:
-    """Without a quorum, have a silent member that never ran as it is take what is wanted by now.
+    """Without a quorum, change a silent member that never ran as it is to what is wanted now.
 
-    The quorum may need just this one. Its volume stays.
+    The quorum may need just this member. Its volume stays.
     """
     for one in s.staying if s.members is None else ():
         if one.proved or one.name in s.voices or not s.intact(one):
@@ -334,9 +334,9 @@ def _take_back_alone(s: Seen) -> Step | None:
 
 
 def _restart(s: Seen) -> Step | None:
-    """Start a member again whose Pod is gone, even without a quorum: that can only help.
+    """Start a member again whose Pod is gone, even without a quorum, because that can only help.
 
-    Without one, it may even take a member that is leaving to have a quorum again.
+    Without a quorum, start members that are leaving, too: the quorum may need them.
     """
     for one in s.staying if s.members is not None else s.latched.members:
         pod = s.pods.get(one.name)
@@ -353,7 +353,7 @@ def _restart(s: Seen) -> Step | None:
 
 
 def _unknown(s: Seen) -> Step | None:
-    """Do nothing while nobody knows who the members are."""
+    """Wait while no quorum can say who the members are."""
     if s.members is None:
         return _wait(f"{len(s.voices)} of {len(s.staying)} members answer, and none has a quorum")
     return None
@@ -363,7 +363,7 @@ def _unknown(s: Seen) -> Step | None:
 
 
 def _disarm_the_gone(s: Seen) -> Step | None:
-    """Disarm the alarm of a member that has left: it goes on to refuse all writes."""
+    """Disarm the alarm of a member that has left, because the alarm still blocks all writes."""
     for alarm in s.alarms:
         if alarm.id and all(one.id != alarm.id for one in s.members or ()):
             return _disarm(alarm, "its member has left")
@@ -402,7 +402,7 @@ def _leave(s: Seen) -> Step | None:
 
 
 def _removed(s: Seen) -> Step | None:
-    """Let go of a member that somebody has removed."""
+    """Let a member go that somebody has removed from the cluster."""
     for one in s.staying:
         if one.id and s.listed(one) is None:
             return _let_go(s, one, "somebody removed it")
@@ -410,7 +410,7 @@ def _removed(s: Seen) -> Step | None:
 
 
 def _learner(s: Seen) -> Step | None:
-    """Promote a learner that has caught up, or let go of one that cannot start."""
+    """Promote a learner that has caught up, or let a learner go that cannot start."""
     for one in s.staying:
         if (listed := s.listed(one)) is None or not listed.learner:
             continue
@@ -436,9 +436,10 @@ def _learner(s: Seen) -> Step | None:
 
 
 def _dead(s: Seen) -> Step | None:
-    """Let go of a dead voter if the others work without it; another one follows.
+    """Let a dead voter go if the others work without it; a new member replaces it.
 
-    A crash loop is no proof of bad data, but if it was well as it is now, there is no other reason.
+    A crash loop does not prove that the data is bad. But if the member was healthy with the same
+    version and template before, no other reason is left.
     """
     corrupt = {alarm.id for alarm in s.alarms if alarm.kind == "CORRUPT"}
     for one in s.voters:
@@ -460,7 +461,7 @@ def _dead(s: Seen) -> Step | None:
 
 
 def _later(s: Seen) -> Step | None:
-    """Wait for a member that cannot leave yet: what is urgent was not held up by it."""
+    """Wait for a member that cannot leave yet; the urgent rules above do not wait for it."""
     for one in s.voters:
         if one.leaving:
             return _wait(f"{one.name} leaves once {max(1, quorum(s.count - 1))} are healthy")
@@ -497,9 +498,9 @@ def _join(s: Seen) -> Step | None:
 
 
 def _take_back(s: Seen) -> Step | None:
-    """Have a voter take what is wanted by now, if it never ran as it is.
+    """Change a voter that never ran as it is to what is wanted now.
 
-    One that did is only sick, which is no occasion to change it.
+    A voter that did run is only sick, which is no reason to change it.
     """
     for one in s.voters:
         if one.proved or one.leaving or s.healthy(one) or s.as_wanted(one) or not s.may_change:
@@ -509,9 +510,9 @@ def _take_back(s: Seen) -> Step | None:
 
 
 def _outdated(s: Seen) -> Step | None:
-    """Delete a Pod that is not made of what its entry says; the leader moves first.
+    """Delete a Pod that differs from its member's entry; first move the leader away from it.
 
-    If a Pod was lost in the middle of a change, the next one has the new template already.
+    If a Pod is lost in the middle of a change, its replacement has the new template already.
     """
     for one in sorted(s.voters, key=s.healthy):  # the healthy ones wait for the others
         pod = s.pods.get(one.name)
@@ -531,7 +532,7 @@ def _outdated(s: Seen) -> Step | None:
 
 
 def _surplus_and_sick(s: Seen) -> Step | None:
-    """Let go of a sick member first if there are too many."""
+    """If there are too many members, let a sick one go first."""
     for one in s.voters if len(s.staying) > s.wanted.size else ():
         if not one.leaving and not s.healthy(one) and s.healthy_beside(one) >= quorum(s.count):
             return _let_go(s, one, "it is not wanted any more, and not healthy")
@@ -539,7 +540,7 @@ def _surplus_and_sick(s: Seen) -> Step | None:
 
 
 def _unsettled(s: Seen) -> Step | None:
-    """Wait with all that is not urgent until all members are healthy."""
+    """Wait with everything that is not urgent until all members are healthy."""
     sick = [one.name for one in s.staying if not (one in s.voters and s.healthy(one))]
     if sick:
         return _wait(f"{', '.join(sick)} is not healthy yet")
@@ -556,9 +557,9 @@ def _unsettled(s: Seen) -> Step | None:
 def _space(s: Seen) -> Step | None:
     """Defragment each member that has no space, the leader last, and disarm its alarm.
 
-    How much is in use is told only since the last commit, and without space there are none: so of
-    several members, the least that one tells is right. A member may tell nothing of it at all: each
-    one with a large file is defragmented once in a while, and then the size of its file counts.
+    A member reports the space in use as of its last commit, and without space there are no commits.
+    So the smallest report of all members is the right one. A member may also report nothing: then
+    the size of its file counts. Each member with a large file is defragmented once in a while.
     """
     alarms = [alarm for alarm in s.alarms if alarm.kind == "NOSPACE"]
     if not alarms:
@@ -584,7 +585,7 @@ def _space(s: Seen) -> Step | None:
 
 
 def _version(s: Seen) -> Step | None:
-    """Change one member after the other, followers first; a downgrade is announced before."""
+    """Change one member after the other, the leader last; announce a downgrade to etcd first."""
     wanted, target = minor(s.wanted.version), s.downgrade
     voices = list(s.voices.values())
     minors = {minor(voice.version) for voice in voices}
@@ -612,9 +613,9 @@ def _version(s: Seen) -> Step | None:
 
 
 def _flush(s: Seen) -> Step:
-    """Have each member take a snapshot: 3.7 panics at an entry of 3.5's that is still in its log.
+    """Make each member take a snapshot, because 3.7 panics if its log still has an entry of 3.5.
 
-    Each one takes it when the cluster's version is lowered, which is then taken back.
+    Members take a snapshot when a downgrade to 3.5 is enabled, which is canceled after that.
     """
     if not s.downgrade:
         body = {"action": "ENABLE", "version": "3.5"}
@@ -625,7 +626,7 @@ def _flush(s: Seen) -> Step:
 
 
 def _size(s: Seen) -> Step | None:
-    """Name one more member, or let go of one: never the leader, and the newest first."""
+    """Name one more member, or let the newest one go that is not the leader."""
     if len(s.staying) < s.wanted.size:
         if s.latched.failed_joins >= FAILURES and s.now - s.latched.failed_at < PATIENCE:
             why = f"{FAILURES} new members in a row did not start; the last ones' logs say why"

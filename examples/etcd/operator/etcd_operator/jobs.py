@@ -1,4 +1,4 @@
-"""The Jobs in which the agent runs, and how they fare."""
+"""The Jobs in which the agent runs, and their outcomes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class Attempt:
 
 
 def outcome(job: JobObject) -> str | None:
-    """Return why a Job has failed, an empty text once it is complete, and else None."""
+    """Return why a Job has failed, an empty text if it is complete, or None while it runs."""
     for one in job.status.conditions:
         if one.status == "True" and one.type in ("Complete", "Failed"):
             return "" if one.type == "Complete" else one.message or one.reason or "it failed"
@@ -81,7 +81,7 @@ def outcome(job: JobObject) -> str | None:
 
 
 def attempt(pod: PodObject) -> Attempt:
-    """Return what `status` and `sync` see of a Pod."""
+    """Return the report or the failure of a Pod, for `sync` and `status`."""
     states = [
         one.state for one in (*pod.status.init_container_statuses, *pod.status.container_statuses)
     ]
@@ -97,7 +97,7 @@ def attempt(pod: PodObject) -> Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How a Job fares, all its Pods considered."""
+    """The state of a Job, from all of its Pods."""
 
     exists: bool = False
     #: Why it has failed; empty if it is complete, None while it runs.
@@ -109,7 +109,7 @@ class Course:
 
 
 def course(context: kr.Context[Any], name: str) -> Course:
-    """Return how the Job of a name fares."""
+    """Return the state of the Job with a name."""
     found = next((one for one in context.children_of(JOB) if one.key[1] == name), None)
     pods = [
         one.view for one in sorted(context.grandchildren[POD], key=lambda one: one.created)
@@ -140,7 +140,7 @@ def backup(
 
 
 def check(cluster: EtcdCluster, name: str, request: agent.Fetch, settings: Settings) -> Manifest:
-    """Return the Job that only reads a backup, and verifies it."""
+    """Return the Job that reads and verifies a backup, but writes nothing."""
     dry = msgspec.structs.replace(request, dry=True)
     container = _agent("check", dry, settings)
     return _job(cluster, name, [container], _store(request.store, [container]), 24 * 3600, 2)
@@ -150,7 +150,7 @@ def restore(
     cluster: EtcdCluster, name: str, member: str, token: str, request: agent.Fetch, bump: int,
     settings: Settings,
 ) -> Manifest:  # fmt: skip
-    """Return the Job that fills the volume of a member, by the tools of its version of etcd."""
+    """Return the Job that fills a member's volume, with the etcdutl of the member's version."""
     url, data = manifests.peer_url(cluster, member), agent.DATA
     flags = {
         "data-dir": f"{data}/{agent.MADE}",

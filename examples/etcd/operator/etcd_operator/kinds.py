@@ -1,4 +1,4 @@
-"""The kind EtcdCluster: what its user writes, and what its status tells and remembers."""
+"""The kind EtcdCluster: its spec, and its status, with what the operator must remember."""
 
 from typing import Annotated, Any, Literal
 
@@ -46,7 +46,7 @@ class Storage(kr.Fields, frozen=True):
 
 
 class Options(kr.Fields, frozen=True):
-    """Options of etcd; what is left out has etcd's default."""
+    """Options of etcd; an option that is left out has etcd's default."""
 
     quota_backend_bytes: Annotated[int, Meta(ge=2**24, le=2**40)] | None = None
     snapshot_count: Annotated[int, Meta(ge=1, le=10**7)] | None = None
@@ -61,7 +61,7 @@ class Options(kr.Fields, frozen=True):
 class Tls(kr.Fields, frozen=True, kw_only=True):
     """Secrets with tls.crt, tls.key and ca.crt, as cert-manager makes them.
 
-    Both certificates are used as a server's and as a client's. Their names must include
+    Both certificates are used for servers and for clients. Their names must include
     `*.CLUSTER.NAMESPACE.svc`; a certificate with a CommonName cannot be used with auth.
     """
 
@@ -73,7 +73,7 @@ class Tls(kr.Fields, frozen=True, kw_only=True):
 
 
 class Auth(kr.Fields, frozen=True, kw_only=True):
-    """Users and roles are asked for; root's password cannot be changed here later."""
+    """Authentication by users and roles; root's password cannot be changed here later."""
 
     root_secret: Annotated[
         kr.ObjectName, Meta(description="A Secret whose `password` is that of etcd's root.")
@@ -81,7 +81,7 @@ class Auth(kr.Fields, frozen=True, kw_only=True):
 
 
 class PodOptions(kr.Fields, frozen=True):
-    """What the members' Pods have beside what the operator sets."""
+    """Fields of the members' Pods, in addition to those that the operator sets."""
 
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
@@ -95,7 +95,7 @@ class PodOptions(kr.Fields, frozen=True):
 
 
 class Spec(kr.Fields, frozen=True, kw_only=True):
-    """What is wanted."""
+    """The cluster that the user wants."""
 
     size: Annotated[int, Meta(ge=1, le=MOST, description="How many members there are.")] = 3
     version: Annotated[Version, Meta(description="The version of etcd, such as 3.6.16.")]
@@ -123,7 +123,7 @@ class Spec(kr.Fields, frozen=True, kw_only=True):
 
 
 class Entry(kr.Fields, frozen=True, kw_only=True):
-    """A member, from the intent to have it until nothing of it is left."""
+    """A member, from the intent to add it until nothing of it is left."""
 
     name: kr.ObjectName
     version: Annotated[Version, Meta(description="The version that its Pod is made of.")]
@@ -144,7 +144,7 @@ class Defragmented(kr.Fields, frozen=True):
 
 
 class Recovery(kr.Fields, frozen=True, kw_only=True):
-    """An EtcdRestore that is carried out, or was."""
+    """The EtcdRestore that is being carried out, or the last one."""
 
     uid: Annotated[Text, Meta(description="Its uid: it acts once.")]
     survivor: Annotated[Text, Meta(description="The member that survives, if one does.")] = ""
@@ -153,7 +153,7 @@ class Recovery(kr.Fields, frozen=True, kw_only=True):
 
 
 class Shown(kr.Fields, frozen=True):
-    """What is told of a cluster."""
+    """The fields that are only for users."""
 
     version: Annotated[Text, Meta(description="The oldest version that a member runs.")] = ""
     leader: Annotated[Text, Meta(description="The member that leads.")] = ""
@@ -164,7 +164,7 @@ class Shown(kr.Fields, frozen=True):
 
 
 class Status(Shown, frozen=True):
-    """What is also remembered from one step to the next; all else is seen anew each time."""
+    """The status, with what must be remembered between steps; all else is observed each time."""
 
     cluster_id: Annotated[ID, Meta(description="The cluster's ID, once it was formed.")] = ""
     last_member: Annotated[int, Meta(description="The number of the newest member's name.")] = 0
@@ -244,7 +244,7 @@ BACKUP = kr.Kind("etcd.example.com", "v1alpha1", "etcdbackups", "EtcdBackup")
 
 
 def known(cluster: EtcdCluster) -> EtcdCluster:
-    """Return what the other kinds read of a cluster, which seldom changes."""
+    """Return the parts of a cluster that the other kinds read, which seldom change."""
     meta, told = cluster.metadata, ("clusterId", "conditions", "members", "recovery")
     return EtcdCluster(
         metadata=kr.ObjectMeta(meta.name, meta.uid, "", meta.namespace),

@@ -30,7 +30,7 @@ ANYBODY: Manifest = {
 
 
 def labels(name: str) -> dict[str, str]:
-    """Return what selects the Pods of a cluster."""
+    """Return the labels that select the Pods of a cluster."""
     return {
         "app.kubernetes.io/name": "etcd",
         "app.kubernetes.io/instance": name,
@@ -39,7 +39,7 @@ def labels(name: str) -> dict[str, str]:
 
 
 def host(cluster: EtcdCluster, member: str) -> str:
-    """Return the DNS name of a member, which its certificate has."""
+    """Return the DNS name of a member, which its certificate must include."""
     return f"{member}.{cluster.metadata.name}.{cluster.metadata.namespace}.svc"
 
 
@@ -49,24 +49,24 @@ def peer_url(cluster: EtcdCluster, member: str) -> str:
 
 
 def scheme(spec: Spec) -> str:
-    """Return how members and clients talk."""
+    """Return the scheme of the URLs of members."""
     return "http" if spec.tls is None else "https"
 
 
 def volume_name(cluster: EtcdCluster, member: str) -> str:
-    """Return the name of a member's volume: no cluster of the same name ever meets old data."""
+    """Return the name of a member's volume, which a later cluster of the same name never uses."""
     return f"data-{member}-{cluster.metadata.uid[:5]}"
 
 
 def member_of(volume: str) -> str:
-    """Return the member whose volume has a name."""
+    """Return the name of the member that a volume belongs to."""
     return volume.removeprefix("data-").rpartition("-")[0]
 
 
 def always(cluster: EtcdCluster, voters: int) -> Iterable[Manifest]:
     """Return what each cluster has: a Service for peers, one for clients, a disruption budget.
 
-    The budget counts ready Pods, and a learner is not ready: so it is about the voters.
+    The budget counts ready Pods. A learner is not ready, so only voters count.
     """
     name, mine = cluster.metadata.name, labels(cluster.metadata.name)
     yield _service(name, mine, [("client", CLIENT), ("peer", PEER)], clusterIP="None",
@@ -116,7 +116,7 @@ def volume(cluster: EtcdCluster, member: str) -> Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Make:
-    """What a Pod is made of, beside its cluster."""
+    """What a Pod is made from, apart from its cluster."""
 
     member: str
     version: str
@@ -127,9 +127,9 @@ class Make:
 
 
 def template(cluster: EtcdCluster, repository: str, authority: str) -> str:
-    """Return a hash of all that a Pod is made of beside its version and how it boots.
+    """Return a hash of all that a Pod is made from, except its version and how it boots.
 
-    `authority` stands for the certificates of the authorities: a member reads them only when it
+    `authority` is a hash of the authorities' certificates. A member reads these only when it
     starts, but its own certificate at each handshake.
     """
     return kr.short_hash(repr(pod(cluster, Make("member", "3.6.0"), repository, authority)))
@@ -251,7 +251,7 @@ def _volumes(cluster: EtcdCluster, member: str) -> list[Manifest]:
 
 
 def _tolerations(spec: Spec) -> list[Manifest]:
-    """Return for how long a Pod stays on a node that is lost; then Kubernetes deletes it."""
+    """Return how long a Pod stays on a lost node before Kubernetes deletes it."""
     return [
         {
             "key": f"node.kubernetes.io/{trouble}",

@@ -1,7 +1,7 @@
 """Decides the next step while an EtcdRestore is carried out: a pure function, as `decide` is.
 
-It goes before all other rules. What it does cannot be taken back, so each part is remembered first,
-under the uid of the EtcdRestore: that one acts once.
+It comes before all rules of `decide`. What it does cannot be undone, so each part is recorded
+first, with the uid of the EtcdRestore, which therefore acts only once.
 """
 
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ def recover(s: Seen, order: Order | None) -> Step | None:
 
 
 def note(s: Seen) -> Step | None:
-    """Note the revision now and then: should the quorum be lost, it tells how much is lost."""
+    """Note the revision now and then; if the quorum is lost, it shows how much is lost."""
     highest = max((voice.revision for voice in s.voices.values()), default=0)
     if highest <= s.latched.revision or s.now - s.latched.revision_at < NOTED:
         return None
@@ -54,7 +54,7 @@ def note(s: Seen) -> Step | None:
 
 
 def _begin(s: Seen, order: Order) -> Step | None:
-    """Remember what is to be restored, and that all that is there has to go."""
+    """Record which restore begins, and that all members leave, or which one survives."""
     if not order.accepted:
         # A new cluster has nothing to do in the meantime: it is born with the backup.
         return None if s.latched.members else _wait(f"EtcdRestore {order.name} is checked")
@@ -102,7 +102,7 @@ def _clear(s: Seen, now: Recovery) -> Step | None:
 
 
 def _fill(s: Seen, now: Recovery, order: Order | None) -> Step:
-    """Have the only member boot from its volume, once the backup is there."""
+    """Boot the only member from its volume once the backup is there."""
     (seed,) = s.latched.members
     if seed.name not in s.volumes:
         return Step(Do.CREATE_VOLUME, seed.name)
@@ -127,7 +127,7 @@ def _fill(s: Seen, now: Recovery, order: Order | None) -> Step:
 
 
 def _force(s: Seen, now: Recovery, survivor: Entry) -> Step:
-    """Have the survivor be the whole cluster; the others' data never come back."""
+    """Make the survivor the only member; the data of the others never comes back."""
     others = [one for one in s.latched.members if one.name != survivor.name]
     for one in others:
         if (pod := s.pods.get(one.name)) is not None and not pod.deleting:

@@ -1,7 +1,8 @@
-"""The kind EtcdRestore: replaces the data of a cluster, once, as a person has decided.
+"""The kind EtcdRestore: replaces the data of a cluster once, because a person has asked for it.
 
-A backup is read and verified before anything is deleted. The cluster's own controller then makes
-room, as `recovery` decides; a Job of this one fills the volume of the new first member.
+A backup is read and verified before anything is deleted. Then the controller of the cluster removes
+the members, as `recovery` decides, and a Job of the EtcdRestore fills the first new member's
+volume.
 """
 
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ class Survivor(kr.Fields, frozen=True):
 
 
 class Source(kr.Fields, frozen=True):
-    """What the data are restored from: exactly one of these."""
+    """What the data is restored from: exactly one of these."""
 
     backup: FromBackup | None = None
     store: FromStore | None = None
@@ -80,13 +81,13 @@ Phase = Literal["Checking", "Waiting", "Restoring", "Complete", "Refused"]
 
 
 class Shown(kr.Fields, frozen=True):
-    """What is told."""
+    """The fields that are only for users."""
 
     phase: Phase = "Checking"
 
 
 class Status(Shown, frozen=True):
-    """What is also remembered."""
+    """The status, with what the operator has to remember."""
 
     accepted: Annotated[bool, Meta(description="Whether it may be carried out.")] = False
     backup: Annotated[Taken | None, Meta(description="What is restored.")] = None
@@ -139,7 +140,7 @@ class Status(Shown, frozen=True):
     ],
 )
 class EtcdRestore(kr.Resource, kw_only=True):
-    """An EtcdRestore replaces the data of an EtcdCluster by a backup, or by those of a member."""
+    """An EtcdRestore replaces the data of an EtcdCluster with a backup, or with a member's data."""
 
     spec: Spec
 
@@ -157,7 +158,7 @@ controller.reads(
 
 
 def order(namespace: str, cluster: str, begun: str) -> Order | None:
-    """Return the EtcdRestore of a cluster that is to be carried out: the one that has `begun`."""
+    """Return the EtcdRestore to carry out for a cluster, first the one whose uid is `begun`."""
     pending = [
         Order(
             owner.uid,
@@ -199,7 +200,7 @@ def request(restore: EtcdRestore, context: kr.Context[Settings], version: str) -
 
 @dataclass(frozen=True)
 class Target:
-    """What is known of the cluster whose data are replaced."""
+    """What is known of the cluster whose data is replaced."""
 
     #: How far this EtcdRestore has come; None if the cluster has not begun with it.
     recovery: Recovery | None
@@ -209,7 +210,7 @@ class Target:
 
 
 def target(restore: EtcdRestore, cluster: EtcdCluster) -> Target:
-    """Return what the status of the cluster says."""
+    """Return what the cluster's status says about this EtcdRestore."""
     told = {key: value for key, value in cluster.status.items() if key != "conditions"}
     latched = msgspec.convert(told, kinds.Status)
     conditions = cluster.status.get("conditions", ())
@@ -224,7 +225,7 @@ def target(restore: EtcdRestore, cluster: EtcdCluster) -> Target:
 def news(
     spec: Spec, status: Status, to: Target, check: Course, fill: Course
 ) -> dict[str, Any] | None:
-    """Return what is to be remembered now; None if nothing is."""
+    """Return the fields to record now; None if nothing has changed."""
     if to.recovery is not None and to.recovery.ended:
         return {"complete": True, "lost": to.recovery.lost}
     if status.accepted:
@@ -244,7 +245,7 @@ def news(
 
 @dataclass(frozen=True)
 class Look:
-    """What `sync` has found."""
+    """What `sync` has found: the cluster and both Jobs."""
 
     to: Target
     check: Course
@@ -259,7 +260,7 @@ def _names(restore: EtcdRestore, seed: Entry | None) -> tuple[str, str]:
 
 @controller.sync(every=5, on=(JOB, POD))
 async def follow(restore: EtcdRestore, context: kr.Context[Settings]) -> Look:
-    """Remember what the Jobs and the cluster have come to."""
+    """Record how far the Jobs and the cluster are."""
     status = context.last(Status)
     to = target(restore, context.read(CLUSTER, restore.spec.cluster))
     check, fill = (jobs.course(context, name) for name in _names(restore, to.seed))
@@ -292,7 +293,7 @@ def desired(restore: EtcdRestore, context: kr.Context[Settings]) -> list[Manifes
 
 @controller.status
 def status(seen: kr.Observed) -> kr.Status:
-    """Return how far it is."""
+    """Return the status of a restore."""
     spec, last = seen.object.view, seen.last(Status)
     if (trouble := seen.trouble) is not None:
         return kr.Status(False, trouble.reason, trouble.message, transient=not trouble.final)
@@ -301,7 +302,7 @@ def status(seen: kr.Observed) -> kr.Status:
 
 
 def verdict(spec: Spec, status: Status, look: Look) -> tuple[Phase, str]:
-    """Return how far it is, in a word and a sentence."""
+    """Return the phase of a restore, and a sentence about it."""
     if status.complete:
         lost = f" At least {status.lost} revisions are lost." if status.lost else ""
         return "Complete", f"The data of {spec.cluster} are restored.{lost}"

@@ -8,7 +8,7 @@ from etcd_operator import __version__
 
 
 def not_released(text: str) -> str:
-    """Return the name of an image that is not pushed with a release: etcd's, or this one itself."""
+    """Return the name of an image that a release does not push: etcd's or the operator's."""
     return kr.image(text)
 
 

@@ -1,7 +1,7 @@
 """Stores of backups, for the agent: a bucket, or a folder of a volume.
 
-A file counts only with the record that is written beside it when all of it is there and verified.
-No name is ever written twice.
+A file counts only if it has a record beside it, which is written once the whole file is there and
+verified. No name is ever written twice.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ SLOW, DOWN = 300, 60
 
 
 class StoreError(Exception):
-    """A store refused something, or did not do what it said."""
+    """A store refused a request, or did not do what it had confirmed."""
 
 
 class Store(Protocol):
-    """What the agent needs of a store."""
+    """What the agent needs from a store."""
 
     async def write(self, name: str, parts: AsyncIterator[bytes], expected: int) -> None:
-        """Write a file; if `parts` raises, there is none. `expected` is about its size."""
+        """Write a file; leave no file if `parts` raises. `expected` is its approximate size."""
 
     def read(self, name: str) -> AsyncIterator[bytes]:
         """Yield the content of a file."""
@@ -42,7 +42,7 @@ class Store(Protocol):
         """Return the names of all files in a folder."""
 
     async def delete(self, name: str) -> None:
-        """Delete a file; one that is not there is deleted already."""
+        """Delete a file; do nothing if it does not exist."""
 
 
 class Folder:
@@ -52,7 +52,7 @@ class Folder:
         self._path = path
 
     async def write(self, name: str, parts: AsyncIterator[bytes], expected: int) -> None:
-        """Write beside the file, and rename once its content was read back from the disk."""
+        """Write to a `.part` file, read it back from the disk, and then rename it."""
         target = self._path / name
         part = target.with_name(f"{target.name}.part")
         written = hashlib.sha256()
@@ -129,7 +129,7 @@ def _digest(file: Path) -> bytes:
 
 
 def _sync(folder: Path) -> None:
-    """Have a rename outlive a crash."""
+    """Sync a folder, so that a rename survives a crash."""
     number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)
@@ -198,7 +198,7 @@ class Bucket:
         await self._told(self._obstore.delete_async(self._store, name))
 
     async def _told(self, answer: Any) -> Any:
-        """Return an answer of the store; raise `StoreError` with its first sentence."""
+        """Return an answer of the store; raise `StoreError` with the first sentence of an error."""
         from obstore.exceptions import BaseError
 
         try:

@@ -1,4 +1,4 @@
-"""Where backups are kept, as users write it and as the agent is told, and what is told of one."""
+"""Where backups are kept, for users and for the agent, and what is known about a backup."""
 
 from typing import Annotated, Literal
 
@@ -14,7 +14,7 @@ Sha256 = Annotated[str, Meta(max_length=64, pattern="^[0-9a-f]{64}$")]
 
 
 class S3(kr.Fields, frozen=True, kw_only=True):
-    """A bucket of S3, or of a store that speaks its protocol."""
+    """A bucket of S3, or of a store with the same protocol."""
 
     bucket: Annotated[str, Meta(min_length=3, max_length=63, pattern="^[a-z0-9][a-z0-9.-]+$")]
     prefix: Annotated[Path, Meta(description="The folder in the bucket.")] = ""
@@ -67,7 +67,7 @@ ONE = kr.Rule("has(self.s3) != has(self.volume)", "name one store: either s3 or 
 
 
 class Taken(kr.Fields, frozen=True, kw_only=True):
-    """A backup that is complete: its file and this record of it are in the store, and verified."""
+    """A complete backup: its file, which was verified, and this record of it are in the store."""
 
     name: Annotated[Path, Meta(description="Its file in the store, below prefix or path.")]
     time: Annotated[str, Meta(max_length=32, description="When it was begun.")]
@@ -80,7 +80,7 @@ class Taken(kr.Fields, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What the agent tells when it has ended: a termination message, of at most 4 KiB."""
+    """What the agent reports when it ends: a termination message of at most 4 KiB."""
 
     taken: Taken | None = None
     #: Names of backups that were deleted, because enough newer ones are kept.

@@ -1,4 +1,4 @@
-"""Which version of etcd may follow which one, and what of its flags differs."""
+"""Which version of etcd may follow which one, and which flags differ between versions."""
 
 from collections.abc import Collection
 
@@ -22,7 +22,7 @@ def minor(version: str) -> int:
 
 
 def dotted(numbers: tuple[int, ...]) -> str:
-    """Return numbers as a version."""
+    """Return the numbers of a version as text."""
     return ".".join(map(str, numbers))
 
 
@@ -43,10 +43,11 @@ def refusal(running: Collection[str], wanted: str) -> str:
 
 
 def flags(version: str) -> list[str]:
-    """Return the flags that have another form in another version.
+    """Return the flags whose form depends on the version.
 
-    Peers are known by their authority alone. By default a peer whose certificate has DNS names must
-    also come from an address that resolves to one of these, which breaks joins while DNS is slow.
+    With them, a peer needs only a certificate of the right authority. By default, a peer whose
+    certificate has DNS names must also come from an address that one of these names resolves to,
+    which breaks joins while DNS is slow.
     """
     if minor(version) > 5:
         return ["--peer-skip-client-san-verification", f"--feature-gates={_CHECKS}"]
