@@ -27,7 +27,7 @@ class Keep(kr.Fields, frozen=True):
     """Which backups are kept. The newest one always is."""
 
     last: Annotated[int, Meta(ge=1, le=1000, description="How many.")] = 28
-    days: Annotated[int, Meta(ge=0, le=36_500, description="For how long; 0 for ever.")] = 0
+    days: Annotated[int, Meta(ge=0, le=36_500, description="Days to keep; 0 sets no limit.")] = 0
 
 
 def _fixed(what: str) -> kr.Rule:

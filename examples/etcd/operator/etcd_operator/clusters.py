@@ -29,8 +29,9 @@ POD, VOLUME, SECRET = kr.kinds.POD, kr.kinds.PERSISTENT_VOLUME_CLAIM, kr.kinds.S
 SOON, LATER, SELDOM = 1.0, 3.0, 10.0
 #: Seconds after which one call of `sync` takes no further step; restarts that make a crash loop.
 ENOUGH, RESTARTS = 20.0, 3
-#: Tokens by the keys of clusters, with when they are got anew; the seconds until then.
+#: The token of each cluster, by its key, with the time at which a new one is asked for.
 TOKENS: dict[tuple[str, str], tuple[str, float]] = {}
+#: Seconds for which a token is used.
 TOKEN_LASTS = 120.0
 UNAUTHENTICATED = 16
 #: Seconds by which a Pod may overrun its grace period until its node is taken for lost.

@@ -134,7 +134,7 @@ class Seen:
 
     @property
     def downgrade(self) -> str:
-        """The target of the downgrade that is under way, such as 3.6; empty if there is none."""
+        """The target of the downgrade that is under way, such as 3.6, or an empty text."""
         told = next((v.downgrade for v in self.voices.values() if v.downgrade), "")
         return f"3.{minor(told)}" if told else ""  # it is told as 3.6.0
 
@@ -263,7 +263,7 @@ def _lost(s: Seen) -> Step | None:
     if not there or (entries and s.latched.cluster_id):
         return None
     why = "the status was lost, but not the cluster: restore status.clusterId, .lastMember and "
-    why += ".members (such as from a backup of this object); to begin anew without the data, "
+    why += ".members (such as from a backup of this object); to start again without the data, "
     return Step(Do.REFUSE, why=f"{why}delete its Pods and PersistentVolumeClaims")
 
 
@@ -290,7 +290,7 @@ def _bootstrap(s: Seen) -> Step | None:
     if pod is None:
         return _pod(s, seed, "new")
     if pod.ended or (pod.version, pod.template) != (seed.version, seed.template):
-        return _wait(f"{seed.name} ends") if pod.deleting else _delete_pod(s, seed, "made anew")
+        return _wait(f"{seed.name} ends") if pod.deleting else _delete_pod(s, seed, "created again")
     return _wait(f"{seed.name} starts")
 
 
@@ -329,7 +329,7 @@ def _take_back_alone(s: Seen) -> Step | None:
         if pod is None or pod.deleting:
             continue
         if pod.version != one.version or pod.template not in (one.template, s.wanted.template):
-            return _delete_pod(s, one, "it is made anew")
+            return _delete_pod(s, one, "it is created again")
     return None
 
 
@@ -425,7 +425,7 @@ def _learner(s: Seen) -> Step | None:
             return _set(s, one, "as is wanted by now", **_wanted(s))
         if pod is not None and not pod.deleting:
             if (pod.version, pod.template) != (one.version, one.template):
-                return _delete_pod(s, one, "it is made anew")
+                return _delete_pod(s, one, "it is created again")
             if pod.stuck:
                 step = _let_go(s, one, pod.stuck)
                 assert step.latched is not None
@@ -522,12 +522,12 @@ def _outdated(s: Seen) -> Step | None:
         if (pod.version, pod.boot) == (one.version, "member") and pod.template in templates:
             continue
         if s.healthy(one) and s.healthy_beside(one) < s.count - 1:
-            return _wait(f"{one.name} is made anew once all others are healthy")
+            return _wait(f"{one.name} is created again once all others are healthy")
         if s.count == 2 < s.wanted.size:
             return None  # two members cannot do without each other; soon there are more
         if s.leads(one) and s.count > 1:
             return _move_leader(s, one)
-        return _delete_pod(s, one, "it is made anew")
+        return _delete_pod(s, one, "it is created again")
     return None
 
 
