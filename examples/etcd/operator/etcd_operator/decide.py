@@ -35,6 +35,10 @@ REST, SHORT_REST = 600.0, 20.0
 LARGE, FULL = 0.8, 0.9
 
 
+#: Why a member leaves that is healthy, and so may stay after all.
+UNWANTED = "it is not wanted any more"
+
+
 def quorum(voters: int) -> int:
     """Return how many of a number of voters are a quorum."""
     return voters // 2 + 1
@@ -375,6 +379,14 @@ def _disarm(alarm: Alarm, why: str) -> Step:
     return Step(Do.DISARM, why=why, body=body)
 
 
+def _stay(s: Seen) -> Step | None:
+    """Keep a healthy voter that was about to leave if it is needed by now."""
+    for one in s.voters if len(s.staying) < s.wanted.size else ():
+        if one.leaving == UNWANTED and s.healthy(one) and s.intact(one):
+            return _set(s, one, "it is wanted again", leaving="")
+    return None
+
+
 def _leave(s: Seen) -> Step | None:
     """Take a leaving member out of the cluster, then delete its Pod, its volume and its entry."""
     for one in s.latched.members:
@@ -416,7 +428,7 @@ def _learner(s: Seen) -> Step | None:
             continue
         pod = s.pods.get(one.name)
         if len(s.staying) > s.wanted.size:
-            return _let_go(s, one, "it is not wanted any more")
+            return _let_go(s, one, UNWANTED)
         if one.volume and not s.intact(one):
             return _let_go(s, one, "its volume is gone")
         if one.name in s.voices:
@@ -486,7 +498,7 @@ def _join(s: Seen) -> Step | None:
         if s.listed(one) is not None:
             continue
         if len(s.staying) > s.wanted.size:
-            return _let_go(s, one, "it is not wanted any more")
+            return _let_go(s, one, UNWANTED)
         if one.name not in s.volumes:
             return Step(Do.CREATE_VOLUME, one.name)
         if sum(map(s.healthy, s.voters)) < s.count or len(s.members or ()) > s.count:
@@ -535,7 +547,7 @@ def _surplus_and_sick(s: Seen) -> Step | None:
     """If there are too many members, let a sick one go first."""
     for one in s.voters if len(s.staying) > s.wanted.size else ():
         if not one.leaving and not s.healthy(one) and s.healthy_beside(one) >= quorum(s.count):
-            return _let_go(s, one, "it is not wanted any more, and not healthy")
+            return _let_go(s, one, f"{UNWANTED}, and not healthy")
     return None
 
 
@@ -586,6 +598,8 @@ def _space(s: Seen) -> Step | None:
 
 def _version(s: Seen) -> Step | None:
     """Change one member after the other, the leader last; announce a downgrade to etcd first."""
+    if s.count == 2 < s.wanted.size:
+        return None  # neither could be restarted without the other: first there are more
     wanted, target = minor(s.wanted.version), s.downgrade
     voices = list(s.voices.values())
     minors = {minor(voice.version) for voice in voices}
@@ -635,7 +649,7 @@ def _size(s: Seen) -> Step | None:
         return _latch(now, f"{now.members[-1].name} is to join")
     if len(s.staying) > s.wanted.size:
         newest = max(s.staying, key=lambda one: (not s.leads(one), _number(one)))
-        return _let_go(s, newest, "it is not wanted any more")
+        return _let_go(s, newest, UNWANTED)
     return None
 
 
@@ -651,6 +665,7 @@ RULES: tuple[Callable[[Seen], Step | None], ...] = (
     _restart,
     _unknown,
     _disarm_the_gone,
+    _stay,
     _leave,
     _removed,
     _dead,

@@ -332,7 +332,15 @@ def test_a_voter_that_cannot_leave_yet_holds_up_no_dead_one() -> None:
     assert decide(silent(s, 2)).do is Do.WAIT
     s = alone(silent(s, 2), 2)
     assert member(decide(s), 2).leaving
-    assert decide(entry(s, 2, leaving="its volume is gone")).body == {"ID": "a2"}
+    s = entry(s, 2, leaving="its volume is gone")
+    assert member(decide(s), 3).leaving == "", "it is needed in the place of the dead one"
+    assert decide(entry(s, 3, leaving="")).body == {"ID": "a2"}
+
+
+def test_a_downgrade_does_not_begin_with_two_members_of_three() -> None:
+    s = wanting(healthy(2, size=3, version="3.7.3"), version="3.6.16")
+
+    assert member(decide(s), 3).version == "3.7.3"
 
 
 def test_a_learner_that_does_not_start_holds_up_no_dead_voter() -> None:
