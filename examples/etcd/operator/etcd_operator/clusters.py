@@ -36,6 +36,8 @@ TOKEN_LASTS = 120.0
 UNAUTHENTICATED = 16
 #: Seconds by which a Pod may overrun its grace period until its node is taken for lost.
 OVERDUE = 30.0
+#: The types of the conditions beside Ready.
+CONDITIONS = ("Available", "Healthy")
 #: Seconds after which a look tells nothing of how a cluster fares now.
 STALE = 30.0
 
@@ -386,14 +388,12 @@ Reason = Literal["NotFormed", "QuorumLost", "Unreachable", "Serving"]
 def status(seen: kr.Observed) -> kr.Status:
     """Return the status of a cluster."""
     name, look = seen.object.key[1], seen.outcome
-    if look is None:
-        return kr.default_status(seen)
-    told = shown(name, look.seen)
-    conditions = [available(look.seen), healthy(look.seen)]
+    told = shown(name, look.seen) if look is not None else None
+    conditions = [available(look.seen), healthy(look.seen)] if look is not None else []
     if (trouble := seen.trouble) is not None:
-        if seen.now - look.seen.now > STALE:
+        if look is None or seen.now - look.seen.now > STALE:
             text = "The members cannot be looked at."
-            conditions = [kr.Condition(one.type, None, "Unknown", text) for one in conditions]
+            conditions = [kr.Condition(one, None, "Unknown", text) for one in CONDITIONS]
         return kr.Status(
             False, trouble.reason, trouble.message, told, not trouble.final, None, conditions
         )
