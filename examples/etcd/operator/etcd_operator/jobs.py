@@ -14,6 +14,8 @@ from etcd_operator.manifests import Manifest
 from etcd_operator.settings import Settings
 
 JOB, POD = kr.kinds.JOB, kr.kinds.POD
+#: The keys of a Secret with credentials for S3.
+KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 #: Why a container waits that is only about to start.
 _STARTS = ("", "PodInitializing", "ContainerCreating")
 
@@ -206,7 +208,7 @@ def _store(store: stored.Store, containers: Sequence[Manifest]) -> list[Manifest
         if store.volume is not None:
             one["volumeMounts"].append({"name": "backups", "mountPath": agent.BACKUPS})
         if store.s3 is not None and store.s3.secret is not None:
-            one["envFrom"] = [{"secretRef": {"name": store.s3.secret}}]
+            one["env"] += [_from(store.s3.secret, name, name) for name in KEYS]
         if store.s3 is not None and store.s3.ca_secret is not None:
             one["volumeMounts"].append({"name": "store", "mountPath": agent.CA})
     if store.volume is not None:
@@ -221,12 +223,17 @@ def _client(cluster: EtcdCluster, container: Manifest) -> list[Manifest]:
     """Return the volumes of a client of a cluster; give the container its mounts and variables."""
     spec = cluster.spec
     if spec.auth is not None:
-        password = {"name": spec.auth.root_secret, "key": "password"}
-        container["env"].append({"name": agent.PASSWORD, "valueFrom": {"secretKeyRef": password}})
+        container["env"].append(_from(spec.auth.root_secret, "password", agent.PASSWORD))
     if spec.tls is None:
         return []
     container["volumeMounts"].append({"name": "tls", "mountPath": agent.TLS})
     return [_secret("tls", spec.tls.client_secret)]
+
+
+def _from(secret: str, key: str, variable: str) -> Manifest:
+    """Return a variable with one key of a Secret, so that no other key comes into the Pod."""
+    source = {"name": secret, "key": key, "optional": key == "AWS_SESSION_TOKEN"}
+    return {"name": variable, "valueFrom": {"secretKeyRef": source}}
 
 
 def _secret(name: str, secret: str) -> Manifest:

@@ -30,9 +30,8 @@ class S3(kr.Fields, frozen=True, kw_only=True):
     secret: Annotated[
         kr.ObjectName | None,
         Meta(
-            description="A Secret whose keys are environment variables of AWS's, such as "
-            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Without it, the Pod's own identity is "
-            "used."
+            description="A Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and "
+            "AWS_SESSION_TOKEN if there is one. Without it, the Pod's own identity is used."
         ),
     ] = None
     ca_secret: Annotated[

@@ -1,15 +1,17 @@
 """etcd_operator.backups: when a backup begins, what is remembered of it, and its Job."""
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
-from etcd_operator import agent, backups, jobs, stored
+from etcd_operator import agent, backups, jobs, kinds, stored
 from etcd_operator.agent import Backup
 from etcd_operator.backups import Look, Run, Spec, Status
 from etcd_operator.jobs import Course
+from etcd_operator.settings import Settings
 from etcd_operator.stored import Report, Taken
 
 STORE = stored.Store(s3=stored.S3(bucket="backups", region="eu-central-1"))
@@ -179,3 +181,19 @@ def test_the_agent_reads_the_request_of_its_job() -> None:
     text = msgspec.json.encode(request)
 
     assert msgspec.json.decode(text, type=agent.Request) == request
+
+
+def test_only_the_keys_that_the_agent_needs_come_from_a_secret() -> None:
+    cluster: Any = SimpleNamespace(spec=kinds.Spec(version="3.6.16"))
+    store = stored.Store(s3=stored.S3(bucket="backups", secret="any"))  # noqa: S106
+    request = Backup(store=store, folder="ns/c", address="c-client.ns.svc")
+    made = jobs.backup(cluster, "j", request, 60, 0, Settings())
+    [container] = made["spec"]["template"]["spec"]["containers"]
+
+    sources = [one["valueFrom"]["secretKeyRef"] for one in container["env"] if "valueFrom" in one]
+    assert "envFrom" not in container
+    assert [(one["name"], one["key"], one["optional"]) for one in sources] == [
+        ("any", "AWS_ACCESS_KEY_ID", False),
+        ("any", "AWS_SECRET_ACCESS_KEY", False),
+        ("any", "AWS_SESSION_TOKEN", True),
+    ]
