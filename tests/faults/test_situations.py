@@ -330,7 +330,9 @@ MODES: dict[str, Raw] = {
     "create": {"update": kr.CREATE}, "retain": {"on_delete": kr.RETAIN},
     "make-again": {"on_immutable": kr.RECREATE}, "orphan": {"on_immutable": kr.ORPHAN},
     "keep": {"on_surplus": kr.RETAIN},
+    "chosen": {"on_delete": lambda one: kr.RETAIN if one.spec.text == "keep" else kr.DELETE},
 }  # fmt: skip
+MODES["chosen-once"] = {**MODES["chosen"], "update": kr.CREATE}
 COLUMNS = ("apply", "recreate", "create", "retain")
 each_mode = pytest.mark.parametrize("mode", COLUMNS)
 
@@ -417,6 +419,28 @@ async def test_children_that_outlive_their_owner_are_the_next_one_s(case: Case) 
     await applied(case, before)
     assert case.client is not None
     assert "DELETE" not in case.client.methods
+
+
+@pytest.mark.parametrize("mode", ["chosen", "chosen-once"])
+async def test_each_object_says_whether_its_children_outlive_it(case: Case) -> None:
+    before = await case.children()
+    await case.cluster.patch(case.path(HOLDER), {"spec": {"text": "keep"}})
+    async with case.operator() as one:
+        await settled(case, one)
+        kept_now = await case.children()
+        await case.end(HOLDER)
+        await asyncio.sleep(2)  # what the garbage collector would wrongly take
+        await kept(case, kept_now)
+        await case.create("drop")
+        await settled(case, one)
+    now = await case.children()
+    assert uids(now) == uids(kept_now) == uids(before)
+    assert are_owned(now, await case.holder())
+
+    await case.end(HOLDER)
+    async with asyncio.timeout(60):  # the garbage collector's
+        while await case.children():
+            await asyncio.sleep(0.1)
 
 
 def unwilling(holder: Holder, context: object) -> Iterable[Raw]:

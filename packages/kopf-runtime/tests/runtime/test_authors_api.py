@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 
 import kopf_runtime as kr
 from kopf_runtime.cluster.metrics import Metrics
@@ -62,6 +63,34 @@ def stored(server: ApiServer, name: str = "one") -> Raw:
 
 def text(server: ApiServer) -> Any:
     return (server.get(CONFIG_MAP, CHILD) or {"data": {}})["data"].get("text")
+
+
+# --- what an author tells -------------------------------------------------------------------------
+
+
+async def test_a_step_that_sync_takes_is_told_as_an_event(server: ApiServer) -> None:
+    one = widgets.controller()
+
+    @one.sync(every=3600)
+    async def sync(thing: Widget, context: kr.Context[Any]) -> None:
+        context.event("MemberAdded", "Added member m-3.")
+        context.event("DiskSlow", "The disk of m-1 is slow.", warning=True)
+        if thing.spec.text == "bad":
+            context.event("member added", "")
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: len(server.events) == 3)  # the child's is the third
+        server.edit(WIDGET, KEY, edit("bad"))
+        await until(lambda: told(server)[0] == "SyncFailed")
+
+    events = {event["reason"]: event for event in server.events}
+    assert events["MemberAdded"]["involvedObject"]["name"] == "one"
+    said = [(events[name]["type"], events[name]["message"]) for name in ("MemberAdded", "DiskSlow")]
+    assert said == [("Normal", "Added member m-3."), ("Warning", "The disk of m-1 is slow.")]
+    assert told(server)[1] == (
+        "ValueError: 'member added' is no reason of an Event; use one CamelCase word"
+    )
 
 
 # --- planning at each reconcile -------------------------------------------------------------------
@@ -642,10 +671,17 @@ async def test_a_replica_that_takes_over_stays_ready_while_it_lists_again(
     one.sync()(_no_call)
     async with operating(server, one, working=False) as standby:
         await until(lambda: standby.synced)
-        server.refuse("GET", "/configmaps$", RefusedError(500, "Late"), math.inf)
+        late = asyncio.Event()
+
+        async def answer(request: web.Request) -> None:
+            if request.path.endswith("/configmaps"):
+                await late.wait()
+
+        server.answers.append(answer)
         leading = asyncio.create_task(one.work())
         await until(lambda: one.why_unserved("ns"))  # so nothing is reconciled
         assert one.unserved() == ([], 1)
+        late.set()
         leading.cancel()
         await asyncio.wait((leading,))
 

@@ -174,6 +174,8 @@ def test_an_order_that_cannot_be_kept_is_refused(owned: Raw, message: str) -> No
         ({"on_immutable": kr.RETAIN}, "on_immutable=.*: use kr.REFUSE, kr.RECREATE, kr.ORPHAN"),
         ({"on_immutable": kr.ORPHAN, "update": kr.CREATE}, "is not changed in place"),
         ({"on_delete": kr.RETAIN, "update": kr.RECREATE}, "it cannot be retained"),
+        ({"on_delete": lambda _: kr.DELETE, "update": kr.RECREATE}, "it cannot be retained"),
+        ({"on_surplus": lambda _: kr.DELETE}, "on_surplus=.*: use kr.DELETE or kr.RETAIN"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options: Raw, message: str) -> None:
@@ -380,9 +382,58 @@ async def test_a_child_that_is_to_outlive_its_owner_from_now_on_loses_its_refere
     before = stored(server, PVC, CLAIM)
 
     async with operating(server, owning(claim, claims={"on_delete": kr.RETAIN})):
-        await until(lambda: NAME in stored(server, PVC, CLAIM)["metadata"]["annotations"])
+        await until(lambda: references(stored(server, PVC, CLAIM)) == [])
     now = stored(server, PVC, CLAIM)
     assert now["metadata"]["uid"] == before["metadata"]["uid"]
+    assert now["metadata"]["annotations"][NAME] == "one"
+
+
+def references(raw: Raw) -> list[str]:
+    return [one["uid"] for one in raw["metadata"].get("ownerReferences") or ()]
+
+
+def fate(thing: Widget) -> Any:
+    return {"keep": kr.RETAIN, "drop": kr.DELETE}.get(thing.spec.text)
+
+
+@MODES
+async def test_each_object_says_whether_its_child_outlives_it(
+    server: ApiServer, update: Update
+) -> None:
+    one = owning(claim, claims={"on_delete": fate, "update": update})
+    server.put(WIDGET, widget(text="drop"))
+    async with operating(server, one):
+        await until(lambda: is_ready(server))
+        before = stored(server, PVC, CLAIM)
+        owner = stored(server, WIDGET, KEY)["metadata"]["uid"]
+        assert references(before) == [owner]
+        theirs = {"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "somebody-s"}
+        server.edit(PVC, CLAIM, lambda raw: raw["metadata"]["ownerReferences"].append(theirs))
+
+        for generation, text in enumerate(("keep", "drop", "keep"), 2):
+            server.edit(WIDGET, KEY, edit(text))
+            await until(lambda now=generation: told(server).get("observedGeneration") == now)
+            owners = references(stored(server, PVC, CLAIM))
+            assert (owner in owners) is (text == "drop")
+            if generation == 2:
+                assert owners == ["somebody-s"]
+
+        server.remove(WIDGET, KEY)
+        again = server.put(WIDGET, widget(text="drop"))["metadata"]["uid"]
+        await until(lambda: again in references(stored(server, PVC, CLAIM)) and is_ready(server))
+    assert stored(server, PVC, CLAIM)["metadata"]["uid"] == before["metadata"]["uid"]
+    assert deletions(server) == []
+
+
+async def test_an_object_whose_child_has_no_known_fate_is_left_alone(server: ApiServer) -> None:
+    server.put(WIDGET, widget(text="drop"))
+    async with operating(server, owning(claim, claims={"on_delete": fate})):
+        await until(lambda: is_ready(server))
+        before = stored(server, PVC, CLAIM)
+        server.edit(WIDGET, KEY, edit("perhaps"))
+        await until(lambda: told(server).get("reason") == "InvalidPlan")
+    assert "on_delete of PersistentVolumeClaim returned None; use" in told(server)["message"]
+    assert stored(server, PVC, CLAIM) == before
 
 
 async def test_a_retained_child_is_made_again_if_it_is_lost(server: ApiServer) -> None:

@@ -6,7 +6,7 @@ not there: to use it is an error that says so.
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import aiohttp
 import msgspec
@@ -24,11 +24,18 @@ _GIVEN = {
         ("now", "children", "grandchildren", "stored", "serves"),
         "sync, check, finalize, status and a stepwise desired",
     ),
-    **dict.fromkeys(("session", "leads", "record"), "sync, check and finalize"),
+    **dict.fromkeys(("session", "leads", "record", "event"), "sync, check and finalize"),
 }
 
 S = TypeVar("S", covariant=True)
 T = TypeVar("T")
+
+
+class Tell(Protocol):
+    """Tells something as an Event."""
+
+    def __call__(self, reason: str, message: str, *, warning: bool = False) -> None:
+        """Tell it; raise `ValueError` if the reason is not one CamelCase word."""
 
 
 def unknown() -> Any:
@@ -64,6 +71,9 @@ class Context(Generic[S]):
     #: Stores these fields of the status at once; with them, the next process knows what was begun.
     #: A field of a class that is at its default is left as it is; `{"name": None}` removes one.
     record: Callable[[Struct | dict[str, Any]], Awaitable[None]] = field(default_factory=unknown)
+    #: Tells a step as an Event of the object: `context.event("MemberAdded", "Added member m-3.")`.
+    #: It does not wait, and an Event that cannot be posted is dropped.
+    event: Tell = field(default_factory=unknown)
     #: The namespace of the object; empty if it is cluster-scoped.
     namespace: str = ""
     #: The kinds of children and grandchildren that cannot be seen now, with the reasons.

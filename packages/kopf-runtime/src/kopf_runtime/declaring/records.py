@@ -58,16 +58,26 @@ class Owned(Struct, frozen=True):
     after: tuple[Kind, ...] = ()
     #: Whether its children are left out while the API server does not know the kind.
     optional: bool = False
-    #: What becomes of a child that is no longer wanted, and of one whose owner is deleted.
+    #: What becomes of a child that is no longer wanted.
     on_surplus: Fate = Fate.DELETE
-    on_delete: Fate = Fate.DELETE
+    #: What becomes of one whose owner is deleted, or a function of the owner that returns that.
+    on_delete: Fate | Callable[[Any], Fate] = Fate.DELETE
     #: What becomes of a child that cannot be changed in place as it is wanted.
     on_immutable: Fate | Update = Fate.REFUSE
 
     @property
-    def outlives(self) -> bool:
-        """Whether a child stays when its owner is deleted, so it has no owner reference."""
-        return self.on_delete is Fate.RETAIN
+    def may_outlive(self) -> bool:
+        """Whether the children of some owners stay when these are deleted."""
+        return self.on_delete is not Fate.DELETE
+
+    def outlives(self, thing: Any) -> bool:
+        """Return whether the children of an object stay when it is deleted; raise `TypeError`."""
+        fate = self.on_delete(thing) if callable(self.on_delete) else self.on_delete
+        if fate not in (Fate.DELETE, Fate.RETAIN):
+            raise TypeError(
+                f"on_delete of {self.kind.kind} returned {fate!r:.80}; use kr.DELETE or kr.RETAIN"
+            )
+        return fate is Fate.RETAIN
 
 
 class Read(Struct, frozen=True):
@@ -114,6 +124,8 @@ class Wanted(Struct, frozen=True):
     template: str
     #: The fields that its manifest sets (`fields.shape`).
     shape: bytes
+    #: Whether it stays when its owner is deleted, so it has no owner reference.
+    outlives: bool = False
 
     def __str__(self) -> str:
         """Return its kind and name, such as `Pod msg-hello`."""
@@ -215,6 +227,8 @@ class Child(Struct, frozen=True):
     outdated: bool = False
     #: A digest of the fields that the operator owns, if it is altered; empty otherwise.
     fields: bytes = b""
+    #: Whether only its marks say whose it is: it may outlive its owner, and has no reference to it.
+    retained: bool = False
 
     @property
     def watched(self) -> bool:

@@ -63,7 +63,8 @@ class Controller:
         self, kind: Kind, type_: type[Object] | None = None, *, update: Update = Update.APPLY,
         project: Callable[[Any], Any] | None = None, ended: Callable[[Any], str] | None = None,
         unready: Callable[[Any], str] | None = None, after: Sequence[Kind] = (),
-        optional: bool = False, on_surplus: Fate = Fate.DELETE, on_delete: Fate = Fate.DELETE,
+        optional: bool = False, on_surplus: Fate = Fate.DELETE,
+        on_delete: Fate | Callable[[Any], Fate] = Fate.DELETE,
         on_immutable: Fate | Update = Fate.REFUSE,
     ) -> None:  # fmt: skip
         """Declare a kind of children.
@@ -76,8 +77,9 @@ class Controller:
 
         A child is created or changed only once the children of the kinds `after` are ready. With
         `optional`, it is left out while the API server does not know the kind. `kr.RETAIN` keeps it
-        when it is no longer wanted (`on_surplus`) or when its owner is deleted (`on_delete`); then
-        the next owner of that name adopts it. If it cannot be changed in place as wanted,
+        when it is no longer wanted (`on_surplus`) or when its owner is deleted (`on_delete`, also a
+        function that returns this for an object); then the next owner of that name adopts it. If it
+        cannot be changed in place as wanted,
         `on_immutable` has it deleted and made again: with `kr.RECREATE`, or with `kr.ORPHAN`, which
         keeps its own children. Raise `TypeError` or `ValueError` if this cannot be meant.
         """
@@ -88,13 +90,14 @@ class Controller:
             raise ValueError(f"{kind.kind} is created once: leave out ended=, which replaces it")
         fates = {"on_surplus": on_surplus, "on_delete": on_delete}
         for name, fate in fates.items():
-            if fate not in (Fate.DELETE, Fate.RETAIN):
+            chosen = name == "on_delete" and callable(fate)
+            if not chosen and fate not in (Fate.DELETE, Fate.RETAIN):
                 raise TypeError(f"{name}={fate!r}: use kr.DELETE or kr.RETAIN")
         if on_immutable not in (Fate.REFUSE, Fate.ORPHAN, Update.RECREATE):
             raise TypeError(f"on_immutable={on_immutable!r}: use kr.REFUSE, kr.RECREATE, kr.ORPHAN")
         if on_immutable is not Fate.REFUSE and update is not Update.APPLY:
             raise ValueError(f"{kind.kind} is not changed in place: leave out on_immutable=")
-        if on_delete is Fate.RETAIN and update is Update.RECREATE:
+        if on_delete is not Fate.DELETE and update is Update.RECREATE:
             raise ValueError(f"{kind.kind} is deleted at each change: it cannot be retained")
         if isinstance(after, Kind) or not all(isinstance(one, Kind) for one in after):
             raise TypeError(f"after={after!r}: use a tuple of kinds that are declared by owns()")

@@ -128,6 +128,7 @@ class Engine(Controller):
             client,
             self.owners,
             observer,
+            recorder,
             marks.finalizer,
             self._sync,
             self._finalize,

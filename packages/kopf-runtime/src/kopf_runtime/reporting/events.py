@@ -21,6 +21,8 @@ from kopf_runtime.cluster.client import MERGE_PATCH, Client
 from kopf_runtime.cluster.fence import condition, only_while
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError
+from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.records import Owner
 from kopf_runtime.reporting import logs
 
 V = TypeVar("V")
@@ -167,6 +169,14 @@ class Recorder:
         self._posted[event.identity] = posted
         now = time.monotonic()
         _expire(self._posted, lambda former: now - former.at > SAME)
+
+
+def about(kind: Kind, owner: Owner) -> dict[str, Any]:
+    """Return the reference to an object for its Events."""
+    return {
+        "apiVersion": kind.api_version, "kind": kind.kind, "namespace": owner.key[0],
+        "name": owner.key[1], "uid": owner.uid, "resourceVersion": str(owner.version),
+    }  # fmt: skip
 
 
 def _expire(known: OrderedDict[Any, V], is_over: Callable[[V], bool]) -> None:

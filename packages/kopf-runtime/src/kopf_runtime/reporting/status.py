@@ -26,13 +26,13 @@ from kopf_runtime.declaring.conditions import (
     condition,
     difference,
 )
-from kopf_runtime.declaring.context import Context, unknown
+from kopf_runtime.declaring.context import Context, Tell, unknown
 from kopf_runtime.declaring.errors import ApiError, RetryError
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import UnreadableError, parse
 from kopf_runtime.declaring.records import Child, Owner, Plan, Unreadable, Wanted
 from kopf_runtime.reporting import troubles
-from kopf_runtime.reporting.events import Recorder
+from kopf_runtime.reporting.events import Recorder, about
 from kopf_runtime.reporting.troubles import Trouble
 from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.source import Source
@@ -60,6 +60,7 @@ class Observed(Context[Any]):
     serves: Callable[[Kind], bool] = field(default_factory=lambda: lambda _: True)
     leads: Callable[[], bool] = field(init=False, default_factory=unknown)
     record: Callable[..., Awaitable[None]] = field(init=False, default_factory=unknown)
+    event: Tell = field(init=False, default_factory=unknown)
     #: Why the runtime cannot take the next step, or None.
     trouble: Trouble | None = None
     #: Which children are not ready, and why, such as `Job load: it has not completed yet`.
@@ -237,15 +238,7 @@ class StatusReporter:
         self._record(owner, step.reason, f"Changed {wanted}: {step.why}.")
 
     def _record(self, owner: Owner, reason: str, message: str) -> None:
-        self._recorder.normal(self._reference(owner), reason, message)
-
-    def _reference(self, owner: Owner) -> dict[str, Any]:
-        """Return the reference to an object for its Events."""
-        kind = self._owners.kind
-        return {
-            "apiVersion": kind.api_version, "kind": kind.kind, "namespace": owner.key[0],
-            "name": owner.key[1], "uid": owner.uid, "resourceVersion": str(owner.version),
-        }  # fmt: skip
+        self._recorder.normal(about(self._owners.kind, owner), reason, message)
 
     # --- how it fares -------------------------------------------------------------------------
 
@@ -341,7 +334,7 @@ class StatusReporter:
         if wait is None:  # the status was written, or is as it should be
             self._refused.discard(key)
         if news and event and trouble is not None:
-            self._recorder.warning(self._reference(owner), event, trouble.message)
+            self._recorder.warning(about(self._owners.kind, owner), event, trouble.message)
         if failed is not None:
             raise failed
         again = None if now.requeue_after is None else max(troubles.SOONEST, now.requeue_after)
@@ -353,7 +346,7 @@ class StatusReporter:
             self._refused.add(owner.key)
             logger.warning("The status cannot be written: %s", error)
             text = f"The status cannot be written, and may be outdated: {error.message}"
-            self._recorder.warning(self._reference(owner), "StatusRefused", text)
+            self._recorder.warning(about(self._owners.kind, owner), "StatusRefused", text)
 
     def _state(
         self, owner: Owner, seen: Observed | None

@@ -100,7 +100,22 @@ class Applier:
             raw = await self._apply(wanted, self._marks.only(body), force=True, role="-owner")
         else:
             raw = await self._apply(wanted, body, force=True)
-        return self._made(owner, wanted, raw, "applied")
+        child = self._made(owner, wanted, raw, "applied")
+        return await self._release(child) if wanted.outlives and not child.retained else child
+
+    async def _release(self, child: Child) -> Child:
+        """Take the owner reference of a child away, which an apply leaves if others have set it."""
+        children = self._children[child.kind]
+        meta = (await self._client.ask("GET", child.kind.at(child.key)))["metadata"]
+        kept = [o for o in meta.get("ownerReferences") or () if o["uid"] != child.controller_uid]
+        try:
+            if meta["uid"] == child.uid:
+                changes = {"metadata": {"ownerReferences": kept}}
+                return await children.patch(child.key, meta["resourceVersion"], changes)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+        raise RetryError(f"{child.kind.kind} {child.key[1]} changed meanwhile")
 
     async def _apply(self, wanted: Wanted, body: bytes, *, force: bool, role: str = "") -> bytes:
         query = f"{self._query}{role}&force={'true' if force else 'false'}"

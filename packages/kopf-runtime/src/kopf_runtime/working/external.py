@@ -11,6 +11,7 @@ import dataclasses
 import inspect
 import logging
 import random
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
@@ -31,6 +32,7 @@ from kopf_runtime.declaring.errors import ApiError, Backoff, RetryError, Wait, d
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.records import Outcome, Owner
+from kopf_runtime.reporting.events import Recorder, about
 from kopf_runtime.reporting.troubles import (
     StopError,
     author_waits,
@@ -55,6 +57,7 @@ ENDING = 2.0
 ATTEMPTS = 5
 
 
+_REASON = re.compile("[A-Z][A-Za-z0-9]{0,127}")
 #: Seconds between two calls because of a child's change.
 SOONEST = 1.0
 #: The names of the calls' spans, by the field of an owner that has their results.
@@ -124,13 +127,14 @@ class External:
     """Calls external APIs for the objects of one kind."""
 
     def __init__(
-        self, client: Client, owners: Source[Owner], observer: Observer, finalizer: str,
-        sync: Call | None, finalize: Call | None, check: Call | None,
+        self, client: Client, owners: Source[Owner], observer: Observer, recorder: Recorder,
+        finalizer: str, sync: Call | None, finalize: Call | None, check: Call | None,
         outside: Callable[[Key], AbstractContextManager[None]],
         arguments: Callable[[], dict[str, Any]],
     ) -> None:  # fmt: skip
         self._outside, self._arguments = outside, arguments
         self._client, self._owners, self._observer = client, owners, observer
+        self._events = recorder
         self._finalizer, self._finalize = finalizer, finalize
         # The calls by the field of an owner that has their results.
         calls = {"outcome": sync, "checked": check}
@@ -291,7 +295,7 @@ class External:
         given = self._observer.given(owner, self._observer.children(owner)) | {
             "stored": thing.status, "leads": self._client.may_write,
             "record": self._recorder(owner, thing), "unseen": self._observer.unseen(owner),
-            "unread": unread,
+            "unread": unread, "event": partial(self._tell, owner),
         }  # fmt: skip
         try:
             given["session"] = await self._open()
@@ -318,6 +322,13 @@ class External:
         self._failed.pop((owner.key, call.reason), None)
         self._stale.pop((owner.key, call.reason), None)
         return value, every
+
+    def _tell(self, owner: Owner, reason: str, message: str, *, warning: bool = False) -> None:
+        """Record an Event of the author's."""
+        if not _REASON.fullmatch(reason):
+            raise ValueError(f"{reason!r:.80} is no reason of an Event; use one CamelCase word")
+        record = self._events.warning if warning else self._events.normal
+        record(about(self._owners.kind, owner), reason, message)
 
     def _recorder(
         self, owner: Owner, thing: Resource

@@ -30,11 +30,12 @@ def plan(
     # What is changed in place may hold data: whatever happened to its marks, it is never deleted.
     change = Step.APPLY if in_place else Step.DELETE
     if child.controller_uid != owner.uid:
-        return _of_another(owner, child, owned, lives, change)
+        return _of_another(owner, wanted, child, lives, change)
     if child.deleting:
         return WAIT
-    if in_place and (why := _lost(owner, child, owned)):
-        return Plan(change, "Healed", why)
+    if in_place and (why := _lost(owner, wanted, child, owned)):
+        edited = 0 < child.generation < owner.generation
+        return Plan(change, "Healed", why, edited=edited, verify=True)
     if owned.update is Update.CREATE:
         return KEEP
     if ended := owned.ended(child.view):
@@ -50,10 +51,12 @@ def plan(
     return KEEP
 
 
-def _lost(owner: Owner, child: Child, owned: Owned) -> str:
+def _lost(owner: Owner, wanted: Wanted, child: Child, owned: Owned) -> str:
     """Return why it cannot be told that a child is its owner's, whatever its other fields are."""
-    if owned.outlives and child.parent != owner.key[1]:
+    if wanted.outlives and child.parent != owner.key[1]:
         return "it had lost its owner's name"
+    if child.retained is not wanted.outlives:
+        return "its owner reference was to go" if wanted.outlives else "it had no owner reference"
     if child.outdated:
         return "its owner reference named another version of the API"
     lost = owned.update is Update.CREATE and stripped(owner, child)
@@ -77,27 +80,27 @@ def _admitted(*, in_place: bool) -> Plan:
 
 
 def _of_another(
-    owner: Owner, child: Child, owned: Owned, lives: Callable[[str], bool], change: Step
+    owner: Owner, wanted: Wanted, child: Child, lives: Callable[[str], bool], change: Step
 ) -> Plan:
     """Return the step for an object of the child's name that the owner does not control.
 
     `change` is what makes it right if it was created for the owner or for nobody who lives.
     """
-    retained = owned.outlives and child.controller_uid in ("", child.made_for)
+    named = child.parent == owner.key[1]
+    retained = child.retained or (wanted.outlives and child.controller_uid == child.made_for)
     if child.controller_uid and not retained:
         # It is somebody else's, unless its owner is a deleted object of the owner's name.
-        former = child.parent == owner.key[1] and not lives(child.controller_uid)
-        return WAIT if former else CONFLICT
+        return WAIT if named and not lives(child.controller_uid) else CONFLICT
     if child.deleting and child.made_for:
         return WAIT
-    if retained and child.template and not child.made_for and child.parent == owner.key[1]:
+    if retained and child.template and not child.made_for and named:
         return Plan(change, "Healed", "it had lost its owner's uid", verify=True)
     if not (child.made_for and child.template):
         return CONFLICT
     if child.made_for == owner.uid:
         why = "the operator had not made it" if retained else "its owner reference was taken away"
         return Plan(change, "Healed", why, verify=True)
-    if lives(child.made_for) or (retained and child.parent != owner.key[1]):
+    if lives(child.made_for) or ((wanted.outlives or child.parent) and not named):
         return CONFLICT  # the data of an object of another name are nobody else's
     # Restored from a backup, or orphaned by a deletion that did not cascade: the garbage collector
     # does not delete it, and its owner does not come back.

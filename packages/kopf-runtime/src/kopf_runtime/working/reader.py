@@ -85,7 +85,7 @@ class Reader:
             labels, annotations = meta.labels or {}, meta.annotations or {}
             made_for = labels.get(self._marks.uid, "")
             uid = owner.uid[:_LONGEST_UID] if owner is not None else ""
-            if owner is None and owned.outlives:
+            if retained := owner is None and owned.may_outlive:
                 # Its marks alone are no proof: somebody's copy of a child has them, too.
                 uid = made_for if self._ownership.any(meta.managed_fields) else ""
                 parent = _name(annotations.get(self._marks.name, ""))
@@ -114,6 +114,7 @@ class Reader:
                 editors=self._ownership.others(meta.managed_fields),
                 view=view,
                 unready=owned.unready(view),
+                retained=retained,
             )
 
         return read

@@ -127,6 +127,7 @@ class Templates:
         try:
             if isinstance(thing, Resource):  # a change of its status does not plan again
                 thing = replace(thing, status={})
+            outlives = {kind: owned.outlives(thing) for kind, owned in self._owned.items()}
             desired = self._desired(thing, context)  # may be endless
             manifests = list(islice(_whole(desired), MAX_CHILDREN + 1))
         except (PlanError, Wait):
@@ -141,7 +142,7 @@ class Templates:
         wanted: dict[tuple[Kind, Key], Wanted] = {}
         last: tuple[Wanted, bytes] | None = None
         for manifest in manifests:
-            child, body = self._child(meta, manifest)
+            child, body = self._child(meta, manifest, outlives)
             if (child.kind, child.key) in wanted:
                 raise PlanError(f"the plan has two children {child.kind.kind} {child.key[1]}")
             wanted[child.kind, child.key] = child
@@ -167,7 +168,9 @@ class Templates:
         while self._size > KEPT and len(self._kept) > 1:
             self._size -= len(self._kept.popitem(last=False)[1])
 
-    def _child(self, meta: ObjectMeta, manifest: Any) -> tuple[Wanted, bytes]:
+    def _child(
+        self, meta: ObjectMeta, manifest: Any, outlives: dict[Kind, bool]
+    ) -> tuple[Wanted, bytes]:
         kind, key = self._check(meta, manifest)
         marks = self._marks
         if kind == SECRET:
@@ -178,7 +181,7 @@ class Templates:
         labels = {MANAGED_BY: marks.manager, marks.uid: meta.uid}
         annotations = given.get("annotations") or {}
         metadata = {**given, "labels": {**(given.get("labels") or {}), **labels}}
-        if self._owned[kind].outlives:
+        if outlives[kind]:
             metadata.pop("ownerReferences", None)
             metadata["annotations"] = annotations = {**annotations, marks.name: meta.name}
         else:
@@ -204,7 +207,7 @@ class Templates:
             marks.generation: str(meta.generation), marks.template: template,
         }  # fmt: skip
         shape = fields.shape(whole, applied=self._owned[kind].update is Update.APPLY)
-        return Wanted(kind, key, template, shape), msgspec.json.encode(whole)
+        return Wanted(kind, key, template, shape, outlives[kind]), msgspec.json.encode(whole)
 
     def _passing_on(self, meta: ObjectMeta, manifest: dict[str, Any]) -> dict[str, Any]:
         """Return a manifest whose `spec.template`, if it has one, has the marks."""
