@@ -314,3 +314,15 @@ def test_all_that_nobody_describes_is_named(
 
     with pytest.raises(HackError, match=re.escape(sentence)):
         list(generate.problems())
+
+
+def test_a_field_without_a_description_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    definitions = service_version.crds(release("1.2.3"))
+    (version,) = definitions[0]["spec"]["versions"]
+    del version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["text"][
+        "description"
+    ]
+    monkeypatch.setattr(service_version, "crds", lambda _: definitions)
+
+    with pytest.raises(HackError, match=r"csv\.yaml: Message: spec: describe text in the code"):
+        service_version.csv(release("1.2.3"))

@@ -12,7 +12,14 @@ CHECKOUT = Path(__file__).parents[2]
 #: Those that people write or read: not what tools keep beside them.
 DOCUMENTS = sorted(
     file
-    for pattern in ("*.md", "docs/**/*.md", "charts/*/*.md", "examples/*/*.md", ".github/*.md")
+    for pattern in (
+        "*.md",
+        "docs/**/*.md",
+        "charts/*/*.md",
+        "examples/*/*.md",
+        "examples/*/docs/*.md",
+        ".github/*.md",
+    )
     for file in CHECKOUT.glob(pattern)
 )
 KOREAN = [file for file in DOCUMENTS if file.name.endswith(".ko.md")]

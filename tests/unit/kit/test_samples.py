@@ -41,7 +41,9 @@ def test_what_people_apply_is_the_sample_without_the_comments_before_it(file: Pa
     assert samples.first() == SAMPLE.partition("---\n")[2]
 
 
-def test_a_kind_without_samples_is_not_shown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_without_samples_is_shown_only_where_all_later_ones_are(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown = samples.first()
     kinds = tuple(
         Kind(domain="example.com", kind=kind, plural=f"{kind.lower()}s", version="v1")
@@ -52,6 +54,13 @@ def test_a_kind_without_samples_is_not_shown(file: Path, monkeypatch: pytest.Mon
 
     assert samples.first() == shown
     assert len(samples.manifests()) == 1
+
+    later = file.with_name("later.yaml")
+    later.write_text(SAMPLE.replace("Note", "Undo"))
+    monkeypatch.setattr(samples, "PROJECT", msgspec.structs.replace(both, later_samples=(later,)))
+
+    assert samples.first() == shown
+    assert [one["kind"] for one in samples.manifests()] == ["Note", "Undo"]
 
 
 def test_helm_renders_the_sample_as_it_is(file: Path) -> None:

@@ -102,6 +102,7 @@ class Panel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Plugin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     package: _Module
     samples: dict[_KindName, str | tuple[str, ...]]
+    later_samples: tuple[str, ...] = ()
     manager: _Values = ""
     images: tuple[Image, ...] = ()
     panels: tuple[Panel, ...] = ()
@@ -141,6 +142,8 @@ class Project(msgspec.Struct, frozen=True):
     #: Manifests of each kind, by the kind's name; the first is to try the operator with. A kind
     #: with which nobody should begin, such as one that replaces data, may have none.
     samples: dict[str, tuple[Path, ...]]
+    #: Manifests of these kinds that only catalogs show, since they need what is there later.
+    later_samples: tuple[Path, ...]
     #: The module that declares the operator, as `manager`.
     manager: str
     panels: tuple[Panel, ...] = ()
@@ -274,6 +277,7 @@ def load(root: Path) -> Project:
             kind: tuple(root / name for name in ([named] if isinstance(named, str) else named))
             for kind, named in plugin.samples.items()
         },
+        later_samples=tuple(root / name for name in plugin.later_samples),
         manager=plugin.manager or plugin.package,
         panels=plugin.panels,
         extension=plugin.extension,
@@ -297,7 +301,7 @@ def _check(project: Project, path: Path) -> None:
         )
     if not project.samples[first := project.kinds[0].kind]:
         raise HackError(f"{path}: `samples` names no file of {first}, the first kind; name one")
-    for sample in itertools.chain(*project.samples.values()):
+    for sample in itertools.chain(*project.samples.values(), project.later_samples):
         if not sample.is_file():
             raise HackError(f"{path}: the sample {sample} does not exist; `samples` names files")
 

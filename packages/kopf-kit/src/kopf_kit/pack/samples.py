@@ -1,8 +1,8 @@
 """Generates what users are shown to try the operator with, from the samples that PROJECT lists.
 
 The notes of the chart have users apply the first sample of each kind; Artifact Hub and OLM show all
-samples. Used by `kopf_kit.pack.declared`, `kopf_kit.pack.numbered` and
-`kopf_kit.pack.service_version`.
+samples, and then those that PROJECT lists as `laterSamples`. Used by `kopf_kit.pack.declared`,
+`kopf_kit.pack.numbered` and `kopf_kit.pack.service_version`.
 """
 
 import textwrap
@@ -34,7 +34,7 @@ def template() -> str:
 def first() -> str:
     """Return the first sample of each kind that has one, for people who apply it."""
     firsts = ((kind.kind, PROJECT.samples[kind.kind][:1]) for kind in PROJECT.kinds)
-    return "---\n".join(_text(kind, file) for kind, files in firsts for file in files)
+    return "---\n".join(_text(file, kind) for kind, files in firsts for file in files)
 
 
 def listed() -> str:
@@ -48,13 +48,15 @@ def manifests() -> list[dict[str, Any]]:
 
 
 def _texts() -> list[str]:
-    return [_text(kind.kind, file) for kind in PROJECT.kinds for file in PROJECT.samples[kind.kind]]
+    kinds = [kind.kind for kind in PROJECT.kinds]
+    listed = [_text(file, kind) for kind in kinds for file in PROJECT.samples[kind]]
+    return [*listed, *(_text(file, *kinds) for file in PROJECT.later_samples)]
 
 
-def _text(kind: str, file: Path) -> str:
+def _text(file: Path, *kinds: str) -> str:
     """Return a manifest as it is written, without the comments before it.
 
-    Raise HackError if it is not one object of the kind.
+    Raise HackError if it is not one object of one of the kinds.
     """
     text = file.read_text()
     try:
@@ -62,8 +64,9 @@ def _text(kind: str, file: Path) -> str:
     except yaml.YAMLError as error:
         raise HackError(f"{file} must be one object in YAML: {error}") from error
     written = manifest.get("kind") if isinstance(manifest, dict) else None
-    if written != kind:
-        raise HackError(f"{file} must be one {kind}, as PROJECT says; its kind is {written}")
+    if written not in kinds:
+        wanted = " or ".join(kinds)
+        raise HackError(f"{file} must be one {wanted}, as PROJECT says; its kind is {written}")
     lines = text.rstrip().split("\n")
     while not lines[0].strip() or lines[0].startswith(("#", "---")):
         del lines[0]

@@ -55,7 +55,7 @@ def _deployment(release: Release) -> Manifest:
     template = found["spec"]["template"]
     template["metadata"]["labels"] = _labels(template["metadata"]["labels"], release)
     (container,) = template["spec"]["containers"]
-    container["image"] = release.image
+    built, container["image"] = container["image"], release.image
     del container["args"]
     container["env"] += [
         {
@@ -68,7 +68,7 @@ def _deployment(release: Release) -> Manifest:
             {"name": image.related_variable, "value": release.pod_images[image.name]}
             for image in PROJECT.images
         ),
-        *_settings(),
+        *_settings({built: release.image}),
     ]
     return {
         "name": found["metadata"]["name"],
@@ -77,14 +77,18 @@ def _deployment(release: Release) -> Manifest:
     }
 
 
-def _settings() -> Iterable[dict[str, str]]:
-    """Yield the environment variables that replace the chart's flags."""
+def _settings(released: Mapping[str, str]) -> Iterable[dict[str, str]]:
+    """Yield the environment variables that replace the chart's flags.
+
+    `released` has the image to write for the operator's own, which it may give to Pods of its own.
+    """
     # OLM sets the namespaces.
     flags = arguments()
     del flags["all-namespaces"]
     flags |= {image.flag: f"$({image.related_variable})" for image in PROJECT.images}
     for name, value in flags.items():
-        yield {"name": PROJECT.variables + name.replace("-", "_").upper(), "value": value}
+        variable = PROJECT.variables + name.replace("-", "_").upper()
+        yield {"name": variable, "value": released.get(value, value)}
 
 
 def _permissions() -> list[Manifest]:
@@ -162,11 +166,16 @@ def _mistakes(kinds: Mapping[str, Manifest], definition: Manifest) -> Iterator[s
     for part in ("spec", "status"):
         if (descriptors := written.get(f"{part}Descriptors")) is None:
             continue
-        fields = schema["properties"][part]["properties"].keys()
+        fields = schema["properties"][part]["properties"]
         paths = {descriptor["path"] for descriptor in descriptors}
+        if silent := sorted(name for name in fields if "description" not in fields[name]):
+            yield (
+                f"{kind}: {part}: describe {', '.join(silent)} in the code, with "
+                "`Meta(description=…)` or a docstring"
+            )
         changes = {
-            "add {}, which the CRD has": fields - paths,
-            "remove {}, which the CRD does not have": paths - fields,
+            "add {}, which the CRD has": fields.keys() - paths,
+            "remove {}, which the CRD does not have": paths - fields.keys(),
         }
         if todo := [text.format(", ".join(sorted(odd))) for text, odd in changes.items() if odd]:
             yield f"{kind}: {part}Descriptors: {'; '.join(todo)}"
