@@ -63,7 +63,9 @@ class Spec(kr.Fields, frozen=True, kw_only=True):
     timeout: Annotated[
         int, Meta(ge=60, le=86_400, description="Seconds for a backup with all its retries.")
     ] = 1800
-    retries: Annotated[int, Meta(ge=0, le=20)] = 4
+    retries: Annotated[
+        int, Meta(ge=0, le=20, description="How often one that fails is tried again.")
+    ] = 4
     keep: Keep = Keep()
 
 
@@ -91,7 +93,7 @@ class Status(Shown, frozen=True):
     ] = []
     failures: Annotated[int, Meta(ge=0, description="Backups in a row that have failed.")] = 0
     error: Annotated[Text, Meta(description="Why the last one has failed.")] = ""
-    warning: Text = ""
+    warning: Annotated[Text, Meta(description="What went wrong beside the last one.")] = ""
 
 
 @kr.custom_resource(

@@ -168,11 +168,23 @@ class Status(Shown, frozen=True):
 
     cluster_id: Annotated[ID, Meta(description="The cluster's ID, once it was formed.")] = ""
     last_member: Annotated[int, Meta(description="The number of the newest member's name.")] = 0
-    members: Annotated[list[Entry], Meta(max_length=20, extra_json_schema=_by("name"))] = []
+    members: Annotated[
+        list[Entry],
+        Meta(
+            max_length=20,
+            description="The members that there are, or are to be.",
+            extra_json_schema=_by("name"),
+        ),
+    ] = []
     failed_joins: Annotated[int, Meta(description="New members in a row that never started.")] = 0
     failed_at: Annotated[float, Meta(description="When the last one was given up.")] = 0.0
     defragmented: Annotated[
-        list[Defragmented], Meta(max_length=20, extra_json_schema=_by("id"))
+        list[Defragmented],
+        Meta(
+            max_length=20,
+            description="The members that were defragmented to gain space.",
+            extra_json_schema=_by("id"),
+        ),
     ] = []
     recovery: Recovery | None = None
     revision: Annotated[

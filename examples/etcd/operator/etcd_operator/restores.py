@@ -83,7 +83,7 @@ Phase = Literal["Checking", "Waiting", "Restoring", "Complete", "Refused"]
 class Shown(kr.Fields, frozen=True):
     """The fields that are only for users."""
 
-    phase: Phase = "Checking"
+    phase: Annotated[Phase, Meta(description="How far it is.")] = "Checking"
 
 
 class Status(Shown, frozen=True):
@@ -98,7 +98,7 @@ class Status(Shown, frozen=True):
         int, Meta(description="Of a survivor: how many revisions are lost, as far as is known.")
     ] = 0
     refused: Annotated[Text, Meta(description="Why it is not carried out.")] = ""
-    complete: bool = False
+    complete: Annotated[bool, Meta(description="Whether it was carried out.")] = False
 
 
 @kr.custom_resource(
