@@ -202,11 +202,6 @@ MISTAKES: list[tuple[str, str, Change, str]] = [
         "dependencies",
     ),
     (
-        "olmv1_takes_no_webhooks_nor_apis", CSV,
-        lambda csv: csv["spec"].update(webhookdefinitions=[{"type": "ValidatingAdmissionWebhook"}]),
-        f"{CSV}: spec.webhookdefinitions: must not be there",
-    ),
-    (
         "olmv1_has_no_operator_conditions", CSV,
         lambda csv: rules_of(csv)[0]["resources"].append("operatorconditions"),
         f"{CSV}: spec.install.spec.permissions[0].rules[0].resources: OLM v1 has no "

@@ -298,18 +298,6 @@ def olmv1_takes_no_dependencies(package: Package) -> Iterator[str]:
 
 
 @rule
-def olmv1_takes_no_webhooks_nor_apis(package: Package) -> Iterator[str]:
-    """Find webhooks, which OLM v1 accepts only with a certificate provider, and API services.
-
-    https://github.com/operator-framework/operator-controller/blob/v1.11.0/internal/operator-controller/rukpak/bundle/README.md
-    """
-    if package.csv.get("spec", "webhookdefinitions"):
-        yield package.csv.wrong("spec", "webhookdefinitions", what="must not be there")
-    if package.csv.get("spec", "apiservicedefinitions", "owned"):
-        yield package.csv.wrong("spec", "apiservicedefinitions", "owned", what="must not be there")
-
-
-@rule
 def olmv1_has_no_operator_conditions(package: Package) -> Iterator[str]:
     """Find a use of OLM's OperatorConditions, which OLM v1 does not have.
 
