@@ -19,7 +19,7 @@ _EVERYTHING = (
 _USERS = PROJECT.kinds[0].crd
 #: Titles of the sections, and who has the role where, by the roles' names.
 _ROLES = {
-    NAME: (
+    f"{NAME}.{NAME}": (
         Text("The operator, where it serves Messages", "Message를 처리하는 오퍼레이터"),
         Text(
             "A ClusterRole; with `watchNamespaces`, a Role with the same rules in each listed "

@@ -157,7 +157,8 @@ def test_in_the_watched_namespaces_it_may_do_what_the_chart_lets_it_do() -> None
 
 
 def test_it_asks_for_nothing_in_the_cluster() -> None:
-    chart = helm.find(helm.render({"fullnameOverride": NAME}), "ClusterRole", NAME)
+    name = f"{helm.NAMESPACE}.{NAME}"
+    chart = helm.find(helm.render({"fullnameOverride": NAME}), "ClusterRole", name)
 
     assert "clusterPermissions" not in INSTALL
     rules = INSTALL["permissions"][0]["rules"]

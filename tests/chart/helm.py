@@ -22,6 +22,8 @@ CRDS_CHART = PROJECT.crds_chart
 RELEASE = "demo"
 NAMESPACE = "operators"
 FULLNAME = f"{RELEASE}-{PROJECT.name}"
+#: What the objects outside of namespaces are called.
+CLUSTER_NAME = f"{NAMESPACE}.{FULLNAME}"
 
 #: The Kubernetes versions that are supported. The oldest is Chart.yaml's kubeVersion, the newest
 #: is the last that kubernetes-validate knows.

@@ -57,6 +57,30 @@ def test_it_needs_no_other_image_no_shell_and_no_rights() -> None:
     assert "serviceAccountName" not in spec
 
 
+def test_p12_it_is_admitted_and_scheduled_where_the_operator_is() -> None:
+    nodes = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
+    values = {
+        "priorityClassName": "high",
+        "runtimeClassName": "gvisor",
+        "nodeSelector": {"pool": "a"},
+        "affinity": {"nodeAffinity": nodes, "podAntiAffinity": {}},
+        "podLabels": {"sidecar.istio.io/inject": "false", "app.kubernetes.io/name": "lost"},
+        "podAnnotations": {"policy": "b", "helm.sh/hook": "lost"},
+    }
+
+    test = test_pod(**values)
+
+    spec, metadata = test["spec"], test["metadata"]
+    for field in ("priorityClassName", "runtimeClassName", "nodeSelector"):
+        assert spec[field] == pod(values)["spec"][field]
+    # Beside the operator it would not even run if it had to avoid the operator.
+    assert spec["affinity"] == {"nodeAffinity": nodes}
+    assert metadata["labels"]["sidecar.istio.io/inject"] == "false"
+    assert metadata["labels"]["app.kubernetes.io/name"].endswith("-test")
+    assert metadata["annotations"]["policy"] == "b"
+    assert metadata["annotations"]["helm.sh/hook"] == "test"
+
+
 def test_the_operator_s_service_does_not_lead_to_it() -> None:
     labels = test_pod()["metadata"]["labels"]
     service = find(render(), "Service", f"{FULLNAME}-metrics")

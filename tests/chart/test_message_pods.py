@@ -27,7 +27,7 @@ def message_pod(values: Values) -> Manifest:
         ({"registry": "", "repository": "localhost:5001/sh"}, "localhost:5001/sh:1.37"),
         ({"tag": "latest"}, "docker.io/library/busybox:latest"),
         ({"tag": ""}, "docker.io/library/busybox"),
-        ({"digest": DIGEST}, f"docker.io/library/busybox@{DIGEST}"),
+        ({"digest": DIGEST}, f"docker.io/library/busybox:1.37@{DIGEST}"),
     ],
 )
 def test_the_message_pods_image(image: Values, expected: str) -> None:

@@ -1,4 +1,7 @@
-"""Argo CD prunes neither the kind nor the roles of its users, whichever chart had them."""
+"""Argo CD and Flux prune neither the kind nor its users' roles, whichever chart had them.
+
+`tests/faults/test_crds_chart.py` has Helm and kubectl do it for real.
+"""
 
 import re
 
@@ -10,6 +13,7 @@ from tests.chart.helm import CHECKOUT, CRDS_CHART, Manifest, Values, find, names
 
 KIND = PROJECT.kinds[0].crd
 OPTIONS = "argocd.argoproj.io/sync-options"
+FLUX = {"kustomize.toolkit.fluxcd.io/prune": "disabled"}
 GUIDES = ("docs/gitops.md", "docs/gitops.ko.md")
 
 
@@ -20,12 +24,32 @@ def pruned(live: list[Manifest], desired: list[Manifest]) -> set[str]:
     Helm's do not count (argo-cd #17819).
     https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/#no-prune-resources
     """
-    gone = set(names(live)) - set(names(desired))
     return {
-        manifest["metadata"]["name"]
-        for manifest, key in zip(live, names(live), strict=True)
-        if key in gone and "Prune=false" not in options(manifest)
+        name for name, manifest in gone(live, desired) if "Prune=false" not in options(manifest)
     }
+
+
+def pruned_by_flux(live: list[Manifest], desired: list[Manifest]) -> set[str]:
+    """Return the names of the objects that a Kustomization of Flux with `prune: true` deletes.
+
+    It spares what has its own annotation, or the label of the same name.
+    https://fluxcd.io/flux/components/kustomize/kustomizations/#prune
+    """
+    return {
+        name
+        for name, manifest in gone(live, desired)
+        if not FLUX.items() <= (manifest["metadata"].get("annotations") or {}).items()
+    }
+
+
+def gone(live: list[Manifest], desired: list[Manifest]) -> list[tuple[str, Manifest]]:
+    """Return the objects that are no longer desired, each with its name."""
+    left = set(names(desired))
+    return [
+        (manifest["metadata"]["name"], manifest)
+        for manifest, key in zip(live, names(live), strict=True)
+        if key not in left
+    ]
 
 
 def options(manifest: Manifest) -> list[str]:
@@ -52,7 +76,9 @@ def test_p1_leaving_the_kind_out_of_the_guide_s_application_deletes_no_message(g
     assert spec["syncPolicy"]["automated"]["prune"]
     assert pruned(render(values), without) == set()
     # What the rule does to an object that may go.
-    assert KIND in pruned(render(values | {"crds": {"keep": False}}), without)
+    may_go = render(values | {"crds": {"keep": False}})
+    assert KIND in pruned(may_go, without)
+    assert KIND in pruned_by_flux(may_go, without)
 
 
 @pytest.mark.parametrize("first", ["the operator's Application", "the kind's Application"])
@@ -63,8 +89,9 @@ def test_p1_moving_the_kind_to_the_other_chart_and_back_deletes_no_message(first
     # Whichever syncs last finds what the other has applied.
     there, back = (whole, kind) if first.startswith("the operator") else (kind, whole)
 
-    assert pruned(of_the_kind(there) + operator, operator) == set()
-    assert pruned(of_the_kind(back), []) == set()
+    for tool in (pruned, pruned_by_flux):
+        assert tool(of_the_kind(there) + operator, operator) == set()
+        assert tool(of_the_kind(back), []) == set()
 
 
 @pytest.mark.parametrize(
@@ -83,7 +110,7 @@ def test_p1_moving_the_kind_to_the_other_chart_and_back_deletes_no_message(first
 )
 def test_p1_the_user_s_own_sync_options_are_joined(theirs: str, expected: str) -> None:
     annotations = {OPTIONS: theirs, "a": "b"}
-    kept = {"helm.sh/resource-policy": "keep", OPTIONS: expected, "a": "b"}
+    kept = {"helm.sh/resource-policy": "keep", OPTIONS: expected, "a": "b", **FLUX}
 
     for manifests in (
         render({"crds": {"annotations": annotations}, "commonAnnotations": {OPTIONS: "Lost=true"}}),
@@ -114,4 +141,4 @@ def test_p1_plain_manifests_say_it_too(file: str) -> None:
     manifests = list(yaml.safe_load_all((CHECKOUT / "deploy" / file).read_text()))
 
     crd = find(manifests, "CustomResourceDefinition", KIND)
-    assert crd["metadata"]["annotations"] == {OPTIONS: "Prune=false"}
+    assert crd["metadata"]["annotations"] == {OPTIONS: "Prune=false", **FLUX}

@@ -2,7 +2,17 @@
 
 import pytest
 
-from tests.chart.helm import FULLNAME, NAMESPACE, PROGRAMS, Manifest, Values, find, names, render
+from tests.chart.helm import (
+    CLUSTER_NAME,
+    FULLNAME,
+    NAMESPACE,
+    PROGRAMS,
+    Manifest,
+    Values,
+    find,
+    names,
+    render,
+)
 
 #: (group, resource): verbs, in each namespace that is watched.
 NEEDED = {
@@ -11,6 +21,7 @@ NEEDED = {
     ("", "pods"): {"get", "list", "watch", "create", "delete"},
     ("", "events"): {"create", "patch"},
 }
+CERTIFIED = {"enabled": True, "secretName": "a"}
 SUBJECTS = [{"kind": "ServiceAccount", "name": FULLNAME, "namespace": NAMESPACE}]
 
 
@@ -27,10 +38,10 @@ def granted(role: Manifest) -> dict[tuple[str, str], set[str]]:
 def test_all_namespaces_are_watched_by_one_cluster_role() -> None:
     manifests = render()
 
-    assert granted(find(manifests, "ClusterRole")) == NEEDED
-    binding = find(manifests, "ClusterRoleBinding")
+    assert granted(find(manifests, "ClusterRole", CLUSTER_NAME)) == NEEDED
+    binding = find(manifests, "ClusterRoleBinding", CLUSTER_NAME)
     assert binding["roleRef"]["kind"] == "ClusterRole"
-    assert binding["roleRef"]["name"] == FULLNAME
+    assert binding["roleRef"]["name"] == CLUSTER_NAME
     assert binding["subjects"] == SUBJECTS
 
 
@@ -43,16 +54,29 @@ def test_listed_namespaces_get_a_role_each_and_nothing_is_bound_cluster_wide() -
         assert granted(roles[namespace]) == NEEDED
         assert bindings[namespace]["roleRef"]["name"] == roles[namespace]["metadata"]["name"]
         assert bindings[namespace]["subjects"] == SUBJECTS
-    assert ("ClusterRole", "", FULLNAME) not in names(manifests)
+    assert ("ClusterRole", "", CLUSTER_NAME) not in names(manifests)
     assert "ClusterRoleBinding" not in {m["kind"] for m in manifests}
 
 
 def test_selected_namespaces_take_the_cluster_role_and_the_right_to_list_namespaces() -> None:
     manifests = render({"watchNamespaceSelector": "team=a"})
 
-    role = find(manifests, "ClusterRole", FULLNAME)
+    role = find(manifests, "ClusterRole", CLUSTER_NAME)
     assert granted(role) == NEEDED | {("", "namespaces"): {"list", "watch"}}
-    assert find(manifests, "ClusterRoleBinding", FULLNAME)["subjects"] == SUBJECTS
+    assert find(manifests, "ClusterRoleBinding", CLUSTER_NAME)["subjects"] == SUBJECTS
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"watchNamespaceSelector": "team=a"}, {"metrics": {"secure": CERTIFIED}}],
+    ids=["selected", "secure"],
+)
+def test_p4_releases_of_one_name_in_two_namespaces_share_no_object(values: Values) -> None:
+    without = {"crds": {"install": False}, **values}
+    one, other = (names(render(without, namespace=namespace)) for namespace in ("one", "other"))
+
+    assert {kind for kind, namespace, _ in one if not namespace} >= {"ClusterRoleBinding"}
+    assert not {*one} & {*other}
 
 
 def test_a_namespace_s_administrator_can_install_it_beside_another_release() -> None:
@@ -128,7 +152,7 @@ def aggregated_to(role: Manifest) -> set[str]:
 def test_users_roles_come_with_the_kind() -> None:
     roles = [m for m in render({"crds": {"install": False}}) if m["kind"] == "ClusterRole"]
 
-    assert [role["metadata"]["name"] for role in roles] == [FULLNAME]
+    assert [role["metadata"]["name"] for role in roles] == [CLUSTER_NAME]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -88,8 +88,3 @@ def test_what_is_disabled_is_not_rendered() -> None:
     assert "helm.sh/resource-policy" not in RENDERED
     assert '"hostUsers": false' in RENDERED
     assert '"automountServiceAccountToken": true' not in RENDERED
-
-
-def test_templates_in_extra_objects_are_evaluated() -> None:
-    assert '"name": "u-extra-text-demo"' in RENDERED
-    assert '"release": "demo"' in RENDERED

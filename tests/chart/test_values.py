@@ -18,6 +18,7 @@ from tests.chart.helm import (
     PROGRAMS,
     Manifest,
     container,
+    find,
     refusal,
     render,
 )
@@ -43,7 +44,8 @@ REFUSED = """
 {watchNamespaces: [a, a]}
     at '/watchNamespaces': items at 0 and 1 are equal
 {watchNamespaceSelector: "team=a b"}
-    at '/watchNamespaceSelector': 'team=a b' does not match pattern
+    watchNamespaceSelector is "team=a b", which is no label selector.
+    Write one as for `kubectl get namespaces -l`, such as team=a or tier in (a, b).
 {watchNamespaces: [a], watchNamespaceSelector: "team=a"}
     watchNamespaces and watchNamespaceSelector are both set
 {image: {digest: latest}}
@@ -241,8 +243,23 @@ def test_every_repository_that_nodes_pull_from_is_accepted(registry: str, reposi
     assert image.startswith(f"{registry}/{repository}".replace("//", "/").lstrip("/"))
 
 
-def test_a_parent_chart_may_share_any_global_value() -> None:
-    render({"global": {"storageClass": "fast"}})
+@pytest.mark.parametrize(
+    "shared",
+    [{"storageClass": "fast"}, {"imageRegistry": None, "imagePullSecrets": None}, None],
+    ids=["more", "p5-nulls", "nothing"],
+)
+def test_a_parent_chart_may_share_any_global_value(shared: object) -> None:
+    assert render({"global": shared}) == render()
+
+
+def test_p8_null_leaves_out_a_registry_and_the_links_to_the_runbooks() -> None:
+    rule = {"enabled": True, "runbookUrl": None}
+    images = {"image": {"registry": None}, "messagePod": {"image": {"registry": None}}}
+
+    manifests = render({**images, "metrics": {"prometheusRule": rule}})
+
+    (group,) = find(manifests, "PrometheusRule")["spec"]["groups"]
+    assert all("runbook_url" not in rule["annotations"] for rule in group["rules"])
 
 
 @pytest.mark.parametrize("variable", container()["env"], ids=lambda variable: variable["name"])

@@ -190,7 +190,7 @@ UNUSUAL: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": "u-extra-map"},
-            "data": {"release": "{{ .Release.Name }}"},
+            "data": {"release": "u-extra-release"},
         },
         "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: u-extra-text-{{ .Release.Name }}\n",
     ],

@@ -11,7 +11,16 @@ import pytest
 from kopf_kit.rig import tools
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane
 from kopf_kit.testing.kubectl import kubectl
-from tests.chart.helm import CHART, CRDS_CHART, PROGRAMS, HelmError, Manifest, helm
+from tests.chart.helm import (
+    CHART,
+    CRDS_CHART,
+    NAMESPACE,
+    PROGRAMS,
+    HelmError,
+    Manifest,
+    helm,
+    render,
+)
 from tests.support import control_plane
 from tests.support.plugin import Plugin
 
@@ -135,6 +144,26 @@ def test_the_kind_moves_to_a_release_of_its_own_and_back(kind: Release, operator
 
     operator.uninstall()
     assert uid(kind.plane) == message
+
+
+def test_kubectl_prunes_no_kind_that_is_no_longer_applied(plane: ControlPlane) -> None:
+    manifests = [m for m in render() if m["kind"] != "Pod"]  # without that of `helm test`
+    ours = f"--selector=app.kubernetes.io/name={CHART.name}"
+    home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    kubectl(plane, "apply", "--filename=-", stdin=[home, *manifests])
+    message = declare(plane)
+    rest = [m for m in manifests if not m["metadata"]["name"].startswith(CRD)]
+    rest = [m for m in rest if m["kind"] != "Service"]
+
+    said = kubectl(plane, "apply", "--prune", ours, "--filename=-", stdin=rest)
+
+    assert "service/demo-message-operator-metrics pruned" in said
+    assert uid(plane) == message
+    # It deletes what one names to it, whatever annotations there are: docs/gitops.md says so.
+    crds = "--prune-allowlist=apiextensions.k8s.io/v1/CustomResourceDefinition"
+    command = ("apply", "--prune", crds, ours, "--dry-run=server", "--filename=-")
+    assert f"{CRD} pruned (server dry run)" in kubectl(plane, *command, stdin=rest)
+    kubectl(plane, "delete", "--ignore-not-found", "--filename=-", stdin=manifests)
 
 
 def test_an_operator_beside_it_does_not_take_the_kind_unless_it_is_told(

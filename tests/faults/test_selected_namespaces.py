@@ -26,7 +26,7 @@ async def allow(here: World) -> None:
         if manifest["kind"] in ("ClusterRole", "ClusterRoleBinding")
     ]
     for manifest in rights:
-        if manifest["metadata"]["name"] == helm.FULLNAME:
+        if manifest["metadata"]["name"] == helm.CLUSTER_NAME:
             manifest["metadata"]["name"] = NAME
             if "roleRef" in manifest:
                 manifest["roleRef"]["name"] = NAME

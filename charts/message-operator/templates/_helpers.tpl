@@ -34,10 +34,10 @@ longer. A name that is changed for that gets a hash, so that it is no other rele
 {{- default (printf "%s-tls" (include "message-operator.serviceName" .)) .Values.metrics.secure.secretName }}
 {{- end }}
 
-{{/* The beginning of the names of the cluster's objects that each release has for its metrics, in
-whatever namespace it is. */}}
-{{- define "message-operator.metricsRole" -}}
-{{- include "message-operator.namespace" . }}.{{ include "message-operator.fullname" . }}-metrics
+{{/* The name of the cluster's objects of a release. It begins with the namespace, because releases in
+other namespaces may have the same name. No namespace has a dot in its name. */}}
+{{- define "message-operator.clusterName" -}}
+{{- include "message-operator.namespace" . }}.{{ include "message-operator.fullname" . }}
 {{- end }}
 
 {{- define "message-operator.namespace" -}}
@@ -48,13 +48,17 @@ whatever namespace it is. */}}
 {{- default (include "message-operator.fullname" .) .Values.serviceAccount.name }}
 {{- end }}
 
-{{/* The reference of an image, from (dict "image" <values> "tag" <default tag> "root" $). */}}
+{{/* The reference of an image, from (dict "image" <values> "tag" <default tag> "root" $). The default tag of
+a published chart is "@sha256:…": so a user's tag replaces the digest, too. */}}
 {{- define "message-operator.image" -}}
-{{- $registry := default .image.registry (default dict .root.Values.global).imageRegistry | trimSuffix "/" }}
-{{- with $registry }}{{ . }}/{{ end }}{{ .image.repository }}
-{{- if .image.digest }}@{{ .image.digest }}
-{{- else }}{{ with default .tag .image.tag }}:{{ . }}{{ end }}
+{{- $registry := default .image.registry (default dict .root.Values.global).imageRegistry | default "" | trimSuffix "/" }}
+{{- $tag := default "" .image.tag }}
+{{- if .image.digest }}
+{{- $tag = printf "%s@%s" (regexReplaceAll "@.*" $tag "") .image.digest }}
 {{- end }}
+{{- $tag = default .tag $tag }}
+{{- with $registry }}{{ . }}/{{ end }}{{ .image.repository }}
+{{- with $tag }}{{ hasPrefix "@" . | ternary "" ":" }}{{ . }}{{ end }}
 {{- end }}
 
 {{- define "message-operator.operatorImage" -}}

@@ -18,6 +18,7 @@ Each stops the installation with one sentence that says what is wrong and what t
 {{- if and .Values.watchNamespaces .Values.watchNamespaceSelector }}
 {{- fail "watchNamespaces and watchNamespaceSelector are both set: one lists the namespaces, the other finds them by their labels. Leave one of them empty." }}
 {{- end }}
+{{- include "message-operator.validateSelector" (default "" .Values.watchNamespaceSelector) }}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
 {{- fail "serviceAccount.create is false, so serviceAccount.name must say which existing ServiceAccount the operator uses." }}
 {{- end }}
@@ -37,6 +38,19 @@ Each stops the installation with one sentence that says what is wrong and what t
 {{- include "message-operator.validateImage" (dict "value" "image" "image" .Values.image "root" .) }}
 {{- include "message-operator.validateImages" . }}
 {{- include "message-operator.validateOwn" . }}
+{{- end }}
+
+{{/* As the operator reads a label selector (kopf_runtime/declaring/parsers.py). A pattern in the schema would be
+all that Helm says. */}}
+{{- define "message-operator.validateSelector" -}}
+{{- $label := "[a-z0-9]([-a-z0-9]*[a-z0-9])?" }}
+{{- $word := "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?" }}
+{{- $key := printf "(%s(\\.%s)*/)?%s" $label $label $word }}
+{{- $oneOf := printf " +(in|notin) *\\( *(%s)?( *, *(%s)?)* *\\)" $word $word }}
+{{- $requirement := printf "(! *%s|%s( *(=|==|!=) *(%s)?|%s)?)" $key $key $word $oneOf }}
+{{- if or (not (regexMatch (printf "^( *%s( *, *%s)* *)?$" $requirement $requirement) .)) (regexMatch "[-a-z0-9.]{254}/" .) }}
+{{- fail (printf "watchNamespaceSelector is %q, which is no label selector. Write one as for `kubectl get namespaces -l`, such as team=a or tier in (a, b)." .) }}
+{{- end }}
 {{- end }}
 
 {{/* From (dict "value" <which value> "image" <values> "root" $). The global registry goes before the

@@ -15,6 +15,7 @@ from kopf_kit.rig.run import HackError
 from kopf_offline import entry
 from message_operator import __version__
 from tests.bundle.package import DIGEST, release, write_both
+from tests.chart.helm import render
 
 CHART = Path(__file__).parents[3] / "charts" / "message-operator"
 STALE = f"sha256:{'0' * 64}"
@@ -291,8 +292,24 @@ def test_both_charts_are_pushed_and_name_the_registry_that_they_are_in(tmp_path:
         assert f"oci://registry.example.com/you/charts/{chart.name}" in readme
         for file in ("README.md", "templates/NOTES.txt"):
             assert "oci://ghcr.io" not in (chart / file).read_text()
-    values = yaml.safe_load((operator / "values.yaml").read_text())
-    assert image_parts(images.image).items() <= values["image"].items()
+
+
+def test_p6_whoever_installs_a_pushed_chart_may_choose_another_tag(tmp_path: Path) -> None:
+    images = release(__version__)
+
+    _, chart = chart_package.write(tmp_path, images, "registry.example.com/you/charts")
+
+    def rendered(**values: object) -> tuple[str, str]:
+        """Return the operator's image and that of its Pods."""
+        (deployment,) = (m for m in render(values, chart=chart) if m["kind"] == "Deployment")
+        (operator,) = deployment["spec"]["template"]["spec"]["containers"]
+        (flag,) = (one for one in operator["args"] if one.startswith("--message-image="))
+        return operator["image"], flag.partition("=")[2]
+
+    ours = rendered()
+    assert ours == (images.image, images.pod_images["message"])
+    tagged = tuple(f"{ref.partition('@')[0]}:mine" for ref in ours)
+    assert rendered(image={"tag": "mine"}, messagePod={"image": {"tag": "mine"}}) == tagged
 
 
 def test_a_value_that_the_chart_has_not_is_no_silent_loss() -> None:

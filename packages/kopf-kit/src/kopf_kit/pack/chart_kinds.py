@@ -16,12 +16,6 @@ _COUNT: Schema = {"type": ["integer", "null"], "minimum": 1}
 _WAY: Schema = {"type": ["object", "null"]}
 _PORT: Schema = {"type": "integer", "minimum": 1, "maximum": 65535}
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-#: Label selectors as the operator accepts them (kopf_runtime/declaring/parsers.py).
-_WORD = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-_SELECTED = rf"({_LABEL}(\.{_LABEL})*/)?{_WORD}"
-_LONG_PREFIX = "[-a-z0-9.]{254}/"
-_ONE_OF = rf" +(in|notin) *\( *({_WORD})?( *, *({_WORD})?)* *\)"
-_REQUIREMENT = f"(! *{_SELECTED}|{_SELECTED}( *(=|==|!=) *({_WORD})?|{_ONE_OF})?)"
 _COUNT_OR_PERCENTAGE: Schema = {
     "type": ["integer", "string"],
     "minimum": 0,
@@ -112,11 +106,11 @@ KINDS: dict[str, Schema] = {
         "type": ["object", "null"],
         "properties": {
             "imageRegistry": {
-                "type": "string",
+                "type": ["string", "null"],
                 "description": "Registry that goes before those of all images",
             },
             "imagePullSecrets": {
-                "type": "array",
+                "type": ["array", "null"],
                 "items": {"type": ["object", "string"]},
                 "description": "Secrets to pull the images with, as `[{name: …}]` or as names; "
                 "added to the chart's own",
@@ -145,11 +139,6 @@ KINDS: dict[str, Schema] = {
         "type": "array",
         "uniqueItems": True,
         "items": {"type": "string", "maxLength": 63, "pattern": f"^{_LABEL}$"},
-    },
-    "selector": {
-        "type": "string",
-        "pattern": f"^( *{_REQUIREMENT}( *, *{_REQUIREMENT})* *)?$",
-        "not": {"pattern": _LONG_PREFIX},
     },
     "objects": _OBJECTS,
     # The API server checks the fields of an operator's Pods only once there is one, so they are
@@ -191,7 +180,7 @@ KINDS: dict[str, Schema] = {
     ),
     "subdomain": {"type": "string", "maxLength": 253, "pattern": f"^({_LABEL}(\\.{_LABEL})*)?$"},
     "serviceMonitorTLS": closed(**_TLS, caFile=TEXT, certFile=TEXT, keyFile=TEXT),
-    "tag": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{0,128}$"},
+    "tag": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{0,128}(@sha256:[0-9a-f]{64})?$"},
     "texts": {"type": "object", "additionalProperties": TEXT},
     "tolerations": {
         "type": "array",

@@ -68,7 +68,7 @@ def _name_images(chart: Path, release: Release) -> None:
             {
                 f"{where}.{part}": text
                 for where, ref in images.items()
-                for part, text in image_parts(ref).items()
+                for part, text in _defaults(ref).items()
             },
         )
     )
@@ -78,6 +78,16 @@ def _name_images(chart: Path, release: Release) -> None:
     for name, ref in ours.pod_images.items():
         text = text.replace(f"image: {ref}\n", f"image: {release.pod_images[name]}\n")
     metadata.write_text(text)
+
+
+def _defaults(ref: str) -> dict[str, str]:
+    """Return the values that name an image by default.
+
+    The digest is a part of the tag, so that a user's `image.tag` replaces it, too.
+    """
+    parts = image_parts(ref)
+    digest = f"@{parts['digest']}" if parts["digest"] else ""
+    return parts | {"tag": parts["tag"] + digest, "digest": ""}
 
 
 def with_values(text: str, values: Mapping[str, str]) -> str:

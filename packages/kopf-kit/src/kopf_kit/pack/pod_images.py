@@ -31,7 +31,7 @@ _VALUES = """\
 {indent}# -- Tag of the {name} image
 {indent}# @schema tag
 {indent}tag: "{tag}"
-{indent}# -- Digest of the {name} image (sha256:…); takes precedence over the tag
+{indent}# -- Digest of the {name} image (sha256:…), which is pulled whatever the tag is
 {indent}# @schema digest
 {indent}digest: "{digest}"
 """

@@ -33,10 +33,10 @@ longer. A name that is changed for that gets a hash, so that it is no other rele
 {{- default (printf "%s-tls" (include "widget-operator.serviceName" .)) .Values.metrics.secure.secretName }}
 {{- end }}
 
-{{/* The beginning of the names of the cluster's objects that each release has for its metrics, in
-whatever namespace it is. */}}
-{{- define "widget-operator.metricsRole" -}}
-{{- include "widget-operator.namespace" . }}.{{ include "widget-operator.fullname" . }}-metrics
+{{/* The name of the cluster's objects of a release. It begins with the namespace, because releases in
+other namespaces may have the same name. No namespace has a dot in its name. */}}
+{{- define "widget-operator.clusterName" -}}
+{{- include "widget-operator.namespace" . }}.{{ include "widget-operator.fullname" . }}
 {{- end }}
 
 {{- define "widget-operator.namespace" -}}
@@ -47,13 +47,17 @@ whatever namespace it is. */}}
 {{- default (include "widget-operator.fullname" .) .Values.serviceAccount.name }}
 {{- end }}
 
-{{/* The reference of an image, from (dict "image" <values> "tag" <default tag> "root" $). */}}
+{{/* The reference of an image, from (dict "image" <values> "tag" <default tag> "root" $). The default tag of
+a published chart is "@sha256:…": so a user's tag replaces the digest, too. */}}
 {{- define "widget-operator.image" -}}
-{{- $registry := default .image.registry (default dict .root.Values.global).imageRegistry | trimSuffix "/" }}
-{{- with $registry }}{{ . }}/{{ end }}{{ .image.repository }}
-{{- if .image.digest }}@{{ .image.digest }}
-{{- else }}{{ with default .tag .image.tag }}:{{ . }}{{ end }}
+{{- $registry := default .image.registry (default dict .root.Values.global).imageRegistry | default "" | trimSuffix "/" }}
+{{- $tag := default "" .image.tag }}
+{{- if .image.digest }}
+{{- $tag = printf "%s@%s" (regexReplaceAll "@.*" $tag "") .image.digest }}
 {{- end }}
+{{- $tag = default .tag $tag }}
+{{- with $registry }}{{ . }}/{{ end }}{{ .image.repository }}
+{{- with $tag }}{{ hasPrefix "@" . | ternary "" ":" }}{{ . }}{{ end }}
 {{- end }}
 
 {{- define "widget-operator.operatorImage" -}}

@@ -36,7 +36,8 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 not delete it with the release, nor on an upgrade that leaves it out. Argo CD would still prune it (argo-cd
 #17819), so Prune=false joins the user's own sync options. It replaces another Prune, because Argo CD waits
 for the confirmation that Prune=confirm asks for even if there is a Prune=false beside it. When Argo CD
-deletes an Application, it spares CustomResourceDefinitions, and what Helm is told to keep, by itself. */}}
+deletes an Application, it spares CustomResourceDefinitions, and what Helm is told to keep, by itself.
+A Kustomization of Flux knows neither of them. */}}
 {{- define "widget-operator.keptAnnotations" -}}
 {{- $own := dict }}
 {{- if .root.Values.crds.keep }}
@@ -49,6 +50,7 @@ deletes an Application, it spares CustomResourceDefinitions, and what Helm is to
 {{- end }}
 {{- $_ := set $own "helm.sh/resource-policy" "keep" }}
 {{- $_ := set $own "argocd.argoproj.io/sync-options" ($options | uniq | compact | join ",") }}
+{{- $_ := set $own "kustomize.toolkit.fluxcd.io/prune" "disabled" }}
 {{- end }}
 {{- include "widget-operator.annotations" (dict "root" .root "annotations" .annotations "own" $own) }}
 {{- end }}
