@@ -214,6 +214,27 @@ async def test_what_comes_and_goes_in_an_unselected_namespace_takes_no_memory(
     assert calls == []
 
 
+async def test_gone_is_not_told_of_what_vanished_while_another_replica_led(
+    server: ApiServer,
+) -> None:
+    calls: list[tuple[str, str]] = []
+    one = widgets.controller()
+    one.gone(calls.append)
+    server.put(WIDGET, widget())
+    server.put(WIDGET, widget("other"))
+    async with operating(server, one, working=False):
+        await until(lambda: len(one.owners.cache) == 2)
+        server.remove(WIDGET, KEY)
+        await until(lambda: len(one.owners.cache) == 1)
+        leading = asyncio.create_task(one.work())
+        await until(lambda: one.queue.running)
+        server.remove(WIDGET, ("ns", "other"))
+        await until(lambda: calls)
+        leading.cancel()
+        await asyncio.wait((leading,))
+    assert calls == [("ns", "other")]
+
+
 async def test_gone_is_told_again_after_it_failed(server: ApiServer) -> None:
     calls: list[tuple[str, str]] = []
     one = widgets.controller()

@@ -247,7 +247,6 @@ class Engine(Controller):
     async def work(self) -> None:
         """Reconcile until cancelled, while this replica leads."""
         self._external.invalidate()
-        self._vanished.clear()
         if self._plans_late:
             # What the former leader did or went by may be newer than what our watches have brought.
             for kinds in (self.children, self.grandchildren, self._reads.sources):
