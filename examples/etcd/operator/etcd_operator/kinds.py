@@ -228,8 +228,8 @@ PATCH = "int({}.spec.version.split('.')[2])"
         kr.Rule(
             f"{MINOR.format('self')} > {FLOOR[1]} || ({MINOR.format('self')} == {FLOOR[1]} && "
             f"{PATCH.format('self')} >= {FLOOR[2]})",
-            f"use etcd {FLOOR[0]}.{FLOOR[1]}.{FLOOR[2]} or later; earlier ones may corrupt data, "
-            "or lack what the operator needs",
+            f"use etcd {FLOOR[0]}.{FLOOR[1]}.{FLOOR[2]} or later: 3.5.0 to 3.5.2 may corrupt data, "
+            "and other earlier versions lack what the operator needs",
             ".spec.version",
         ),
         kr.Rule(

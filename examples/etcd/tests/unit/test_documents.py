@@ -1,7 +1,16 @@
-"""The documents: each test that they name exists."""
+"""The documents: the tests and the fields that they name exist."""
 
 import re
 from pathlib import Path
+from typing import Any
+
+import pytest
+from kopf_kit.pack import crds
+from kopf_runtime.declaring.declaration import declared
+
+from etcd_operator.backups import EtcdBackup
+from etcd_operator.kinds import EtcdCluster
+from etcd_operator.restores import EtcdRestore
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,3 +26,28 @@ def test_each_point_of_the_level_has_a_test_that_exists() -> None:
         named = re.findall(r"`(test_\w+)`", row)
         assert named, row
         assert set(named) <= there, row
+
+
+@pytest.mark.parametrize("page", ["classic.md", "classic.ko.md"])
+@pytest.mark.parametrize("kind", [EtcdCluster, EtcdBackup, EtcdRestore])
+def test_what_replaces_a_classic_field_is_a_field_of_the_kind(page: str, kind: Any) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    (section,) = re.findall(
+        rf"^## {kind.__name__}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE
+    )
+    replacements = [line.split(" | ")[1] for line in section.splitlines() if line.startswith("| ")]
+    named = re.findall(r"`((?:spec|status)\.[\w.]+)`", " ".join(replacements))
+
+    assert named
+    assert [path for path in named if not is_field(kind, path)] == []
+
+
+def is_field(kind: Any, path: str) -> bool:
+    """Tell whether a kind has a field."""
+    (version,) = crds.definition(declared(kind))["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]
+    for name in path.split("."):
+        if name not in schema.get("properties", {}):
+            return False
+        schema = schema["properties"][name]
+    return True
