@@ -58,8 +58,8 @@ def test_it_needs_no_other_image_no_shell_and_no_rights() -> None:
 
 
 def test_p12_it_is_admitted_and_scheduled_where_the_operator_is() -> None:
-    nodes = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
-    values = {
+    nodes: Manifest = {"requiredDuringSchedulingIgnoredDuringExecution": {}}
+    values: Manifest = {
         "priorityClassName": "high",
         "runtimeClassName": "gvisor",
         "nodeSelector": {"pool": "a"},
