@@ -18,7 +18,7 @@ from kopf_kit.pack.release import (
     default_channel,
 )
 from kopf_kit.pack.rendered import Manifest
-from kopf_kit.pack.service_version import WRITTEN, crds, csv
+from kopf_kit.pack.service_version import WRITTEN, crds, csv, objects
 from kopf_kit.rig import versions
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "dockerfile",
     "dump",
     "files",
+    "leftovers",
 ]
 
 BUNDLE = PROJECT.built / "bundle"
@@ -104,6 +105,10 @@ def bundle(release: Release) -> dict[str, str]:
             f"manifests/{group}_{plural}.yaml": dump(definition)
             for (plural, _, group), definition in definitions.items()
         },
+        **{
+            f"manifests/{each['metadata']['name']}.{each['kind'].lower()}.yaml": dump(each)
+            for each in objects(release)
+        },
         "metadata/annotations.yaml": dump({"annotations": annotations(release)}),
         "tests/scorecard/config.yaml": dump(_scorecard()),
     }
@@ -128,6 +133,11 @@ def files() -> dict[Path, str]:
     release = current()
     made = {BUNDLE / path: text for path, text in bundle(release).items()}
     return {**made, DOCKERFILE: dockerfile(release)}
+
+
+def leftovers() -> list[Path]:
+    """Return the manifests in bundle/ that nothing generates any more; OLM would install them."""
+    return sorted({*BUNDLE.glob("manifests/*")} - files().keys())
 
 
 def dump(

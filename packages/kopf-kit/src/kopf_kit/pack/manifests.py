@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kopf_kit.pack import bundle, documents
+from kopf_kit.pack import bundle, documents, publishable
 from kopf_kit.pack.project import PROJECT, Kind
-from kopf_kit.pack.rendered import Manifest, template
+from kopf_kit.pack.rendered import Manifest, rendered_again, template
 
 NAME = PROJECT.name
 DEPLOY = PROJECT.built / "deploy"
@@ -28,6 +28,7 @@ SCHEMAS = DEPLOY / "schemas"
 
 def files() -> dict[Path, str]:
     """Return the contents of the files in deploy/, by path."""
+    publishable.check(template("--skip-tests"), rendered_again("--skip-tests"))
     crds = [manifest for manifest in rendered() if manifest["kind"] == "CustomResourceDefinition"]
     made = {
         DEPLOY / "install.yaml": _dump([namespace(), *rendered()]),

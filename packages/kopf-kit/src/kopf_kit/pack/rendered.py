@@ -20,6 +20,11 @@ Manifest = dict[str, Any]
 @functools.cache
 def template(*options: str | Path) -> tuple[Manifest, ...]:
     """Return the objects that Helm installs with these options; do not change them."""
+    return rendered_again(*options)
+
+
+def rendered_again(*options: str | Path) -> tuple[Manifest, ...]:
+    """Return the objects that Helm makes of the chart this time."""
     objects = yaml.load_all(text(*options), yaml.CSafeLoader)
     return tuple(manifest for manifest in objects if manifest)
 
@@ -35,7 +40,10 @@ def text(*options: str | Path) -> str:
 def for_olm(*namespaces: str) -> tuple[Manifest, ...]:
     """Return the objects that Helm installs with OLM's values and these watched namespaces."""
     watched = f"watchNamespaces={json.dumps(namespaces)}"
-    return template("--values", PROJECT.olm / "values.yaml", "--set-json", watched)
+    # What an author sets otherwise for OLM, such as to have no certificate of Helm's.
+    own = PROJECT.root / "olm" / "values.own.yaml"
+    files = [PROJECT.olm / "values.yaml", *([own] if own.is_file() else [])]
+    return template(*(f"--values={file}" for file in files), "--set-json", watched)
 
 
 def find(kind: str, name: str, *namespaces: str) -> Manifest:

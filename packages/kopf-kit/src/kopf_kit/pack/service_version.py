@@ -8,19 +8,21 @@ It differs from the chart only where OLM works differently:
   (`spec.config.env`).
 - The operator's rights in the watched namespaces are `permissions`, and only its other rights are
   `clusterPermissions`. OLM itself creates the ServiceAccount.
+- What an author's templates add is here or beside it: `kopf_kit.pack.further_objects`.
 """
 
 import base64
+import copy
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import yaml
 
-from kopf_kit.pack import chart_metadata, samples
+from kopf_kit.pack import chart_metadata, further_objects, samples
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.release import Release
-from kopf_kit.pack.rendered import Manifest, arguments, find
+from kopf_kit.pack.rendered import Manifest, arguments, find, for_olm
 from kopf_kit.rig.run import HackError
 
 NAME = PROJECT.name
@@ -91,10 +93,34 @@ def _settings(released: Mapping[str, str]) -> Iterable[dict[str, str]]:
         yield {"name": variable, "value": released.get(value, value)}
 
 
-def _permissions() -> list[Manifest]:
-    """Return the rules for the watched namespaces; the operator needs no cluster-wide ones."""
+def further() -> further_objects.Further:
+    """Return what the author's own templates add."""
+    return further_objects.of(for_olm(NAME))
+
+
+def objects(release: Release) -> list[Manifest]:
+    """Return the objects beside the CSV and the CRDs, which an author's templates add."""
+    found = copy.deepcopy(further().objects)
+    for manifest in found:
+        metadata = manifest["metadata"]
+        metadata.pop("namespace", None)
+        metadata["labels"] = _labels(metadata.get("labels", {}), release)
+        noted = metadata.pop("annotations", {})
+        if kept := {key: text for key, text in noted.items() if not key.startswith("helm.sh/")}:
+            metadata["annotations"] = kept
+    return found
+
+
+def _rights() -> Manifest:
+    """Return the operator's rights in the watched namespaces, and in the cluster if it has any."""
+    more = further()
     here = find("Role", f"{NAME}-leader-election", NAME)["rules"]
-    return [*find("Role", NAME, NAME)["rules"], *here]
+    rules = [*find("Role", NAME, NAME)["rules"], *here, *more.permissions]
+    wide = more.cluster_permissions
+    return {
+        "permissions": [{"serviceAccountName": NAME, "rules": rules}],
+        **({"clusterPermissions": [{"serviceAccountName": NAME, "rules": wide}]} if wide else {}),
+    }
 
 
 def _platforms() -> dict[str, str]:
@@ -244,10 +270,11 @@ def csv(release: Release) -> Manifest:
             "install": {
                 "strategy": "deployment",
                 "spec": {
-                    "permissions": [{"serviceAccountName": NAME, "rules": _permissions()}],
+                    **_rights(),
                     "deployments": [_deployment(release)],
                 },
             },
+            **({"webhookdefinitions": webhooks} if (webhooks := further().webhooks) else {}),
             "relatedImages": [
                 {"name": NAME, "image": release.image},
                 *({"name": name, "image": ref} for name, ref in release.pod_images.items()),

@@ -4,17 +4,11 @@ import base64
 import re
 from collections.abc import Iterator
 
-from kopf_kit.pack import catalog
+from kopf_kit.pack import catalog, further_objects
 from kopf_kit.pack.rules.package import Document, Package, rule
 
-#: The kinds that OLM installs besides the CSV and the CRDs.
-#: https://olm.operatorframework.io/docs/tasks/creating-operator-manifests/#packaging-additional-objects-alongside-an-operator
-SUPPORTED_KINDS = {
-    *("ClusterServiceVersion", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"),
-    *("ConfigMap", "ConsoleCLIDownload", "ConsoleLink", "ConsoleQuickStart", "ConsoleYamlSample"),
-    *("PodDisruptionBudget", "PriorityClass", "PrometheusRule", "Role", "RoleBinding", "Secret"),
-    *("Service", "ServiceAccount", "ServiceMonitor", "VerticalPodAutoscaler"),
-}
+#: The kinds that OLM installs.
+SUPPORTED_KINDS = {"ClusterServiceVersion", "CustomResourceDefinition", *further_objects.SUPPORTED}
 
 #: https://docs.redhat.com/en/documentation/openshift_container_platform/4.16/html/operators/developing-operators#osdk-csv-annotations-infra_osdk-generating-csvs
 FEATURES = (

@@ -1,0 +1,226 @@
+"""What an author's templates add to the chart is in the bundle, or is refused in a sentence."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kopf_kit.pack import bundle, manifests, rendered
+from kopf_kit.pack.bundle import NAME
+from kopf_kit.pack.project import PROJECT
+from kopf_kit.pack.rules import findings
+from kopf_kit.rig import tools
+from kopf_kit.rig.run import HackError, output
+from tests.bundle.package import release, write
+from tests.support import registry_v1
+
+Manifest = dict[str, Any]
+
+#: As an author writes it: rights of the operator and of people, a webhook, and what both need.
+TEMPLATE = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: nodes-of-message-operator}
+rules: [{apiGroups: [""], resources: [nodes], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: nodes-of-message-operator}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodes-of-message-operator}
+subjects: [{kind: ServiceAccount, name: message-operator, namespace: message-operator}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: auditors}
+rules: [{apiGroups: [myorg.dev], resources: [messages], verbs: [list]}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: phrases
+  namespace: {{ .Release.Namespace }}
+  labels: {helm.sh/chart: message-operator-1}
+  annotations: {helm.sh/resource-policy: keep, a: b}
+data: {hello: world}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: filled-later}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: webhook}
+spec:
+  selector: {app.kubernetes.io/name: message-operator}
+  ports: [{port: 443, targetPort: 9443}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: messages}
+webhooks:
+  - name: messages.myorg.dev
+    clientConfig: {service: {name: webhook, namespace: message-operator, path: /validate}}
+    rules:
+      - {apiGroups: [myorg.dev], apiVersions: [v1], operations: [CREATE], resources: [messages]}
+    failurePolicy: Fail
+    sideEffects: None
+    admissionReviewVersions: [v1]
+"""
+
+
+@pytest.fixture
+def templates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """Return a function that adds a template to the chart."""
+
+    def add(text: str) -> None:
+        chart = shutil.copytree(PROJECT.chart, tmp_path / "chart", dirs_exist_ok=True)
+        (chart / "templates" / "own.yaml").write_text(text)
+
+        def template(*options: str | Path) -> tuple[Manifest, ...]:
+            command = [tools.path("helm"), "template", NAME, chart, f"--namespace={NAME}", *options]
+            return tuple(filter(None, yaml.safe_load_all(output(command, timeout=60))))
+
+        monkeypatch.setattr(rendered, "template", template)
+        monkeypatch.setattr(manifests, "template", template)
+        monkeypatch.setattr(manifests, "rendered_again", template)
+
+    return add
+
+
+def test_it_is_carried(templates: Callable[[str], None], tmp_path: Path) -> None:
+    templates(TEMPLATE)
+
+    files = bundle.bundle(release("1.2.3"))
+
+    carried = {path: yaml.safe_load(text) for path, text in files.items()}
+    ours = {"manifests/message-operator.clusterserviceversion.yaml"}
+    ours |= {"manifests/myorg.dev_messages.yaml"}
+    there = {path for path in carried if path.startswith("manifests/")} - ours
+    assert there == {
+        "manifests/auditors.clusterrole.yaml",
+        "manifests/filled-later.secret.yaml",
+        "manifests/phrases.configmap.yaml",
+        "manifests/webhook.service.yaml",
+    }
+    phrases = carried["manifests/phrases.configmap.yaml"]
+    assert phrases["metadata"] == {
+        "name": "phrases",
+        "labels": {"app.kubernetes.io/version": "1.2.3"},
+        "annotations": {"a": "b"},
+    }
+    spec = carried["manifests/message-operator.clusterserviceversion.yaml"]["spec"]
+    (wide,) = spec["install"]["spec"]["clusterPermissions"]
+    assert wide["serviceAccountName"] == NAME
+    assert wide["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]
+    (webhook,) = spec["webhookdefinitions"]
+    assert webhook.pop("rules")[0]["resources"] == ["messages"]
+    assert webhook == {
+        "type": "ValidatingAdmissionWebhook",
+        "generateName": "messages.myorg.dev",
+        "deploymentName": NAME,
+        "containerPort": 443,
+        "targetPort": 9443,
+        "webhookPath": "/validate",
+        "admissionReviewVersions": ["v1"],
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+    }
+    # OLM's own programs take it.
+    assert findings(write(files, tmp_path / "bundle")) == []
+
+
+def test_olm_v1_installs_it(templates: Callable[[str], None]) -> None:
+    templates(TEMPLATE.rpartition("---")[0])  # the renderer here has no provider of certificates
+
+    made = registry_v1.rendered(bundle.bundle(release("1.2.3")), NAME)
+
+    names = {(one["kind"], one["metadata"]["name"]) for one in made}
+    expected = {("ClusterRole", "auditors"), ("ConfigMap", "phrases"), ("Service", "webhook")}
+    assert expected < names
+    rules = [rule for one in made if one["kind"] == "ClusterRole" for rule in one["rules"]]
+    assert {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]} in rules
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: own}", "OLM installs no such kind"),
+        (
+            "apiVersion: v1\nkind: Secret\nmetadata: {name: own}\ndata: {a: Yg==}",
+            "everybody can read its values there",
+        ),
+        (
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: own, namespace: kube-system}",
+            "it is in the namespace kube-system, but OLM chooses one",
+        ),
+        (
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: own\n"
+            "  annotations: {helm.sh/hook: post-install}",
+            "it is a hook of Helm",
+        ),
+        (
+            TEMPLATE.partition("---")[2].partition("---")[0].replace("nodes-of-message-", "own"),
+            "OLM grants rules, and the chart has no ClusterRole ownoperator",
+        ),
+        (
+            TEMPLATE.rpartition("---")[2] + "    matchConditions: [{}]",
+            "OLM knows no matchConditions, which messages.myorg.dev has",
+        ),
+        (TEMPLATE.rpartition("---")[2], "calls port 443 of the Service webhook; add it"),
+        (
+            TEMPLATE.rpartition("---")[2].replace(
+                "{service: {name: webhook, namespace: message-operator, path: /validate}}",
+                "{url: 'https://a'}",
+            ),
+            "messages.myorg.dev has a URL",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_bundle_cannot_carry_is_refused_in_a_sentence(
+    text: str, sentence: str, templates: Callable[[str], None]
+) -> None:
+    templates(text)
+
+    with pytest.raises(HackError) as error:
+        bundle.bundle(release("1.2.3"))
+
+    assert str(error.value).startswith("message-operator: a bundle for OLM cannot carry ")
+    assert sentence in str(error.value)
+    assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (
+            '{tls.key: {{ (genCA "a" 1).Key | b64enc }}}',
+            "message-operator: Secret own contains a private key",
+        ),
+        (
+            "{password: {{ randAlphaNum 16 | b64enc }}}",
+            "message-operator: Secret own is rendered differently each time",
+        ),
+    ],
+    ids=["private-key", "random"],
+)
+def test_no_secret_is_written_into_a_generated_file(
+    data: str, sentence: str, templates: Callable[[str], None]
+) -> None:
+    templates(f"apiVersion: v1\nkind: Secret\nmetadata: {{name: own}}\ndata: {data}")
+
+    with pytest.raises(HackError, match=sentence):
+        manifests.files()
+
+
+def test_a_manifest_that_is_no_longer_generated_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(bundle.BUNDLE, tmp_path / "bundle")
+    former = folder / "manifests" / "former.configmap.yaml"
+    former.write_text("kind: ConfigMap")
+    monkeypatch.setattr(bundle, "BUNDLE", folder)
+
+    assert bundle.leftovers() == [former]
