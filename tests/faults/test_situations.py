@@ -147,12 +147,16 @@ class Case:
         now = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         await self.cluster.attempt("DELETE", self.path(kind), {**now, **options})
 
-    @asynccontextmanager
-    async def operator(self) -> AsyncIterator[Engine]:
+    def engine(self) -> Engine:
         one = Engine(HOLDER, Holder, lambda _: None)
         for kind in KINDS:
             one.owns(kind, **MODES[self.mode], unready=lambda _: "")
         one.desired(self.desired)
+        return one
+
+    @asynccontextmanager
+    async def operator(self) -> AsyncIterator[Engine]:
+        one = self.engine()
         client = PastClient(NAME, "1", 10.0, Metrics(NAME))
         client.past, client.caught_up, client.methods = self.past, asyncio.Event(), set()
         self.client = client
@@ -197,6 +201,11 @@ async def marks_changed(case: Case) -> None:
 
 async def owner_removed(case: Case) -> None:
     await case.patch_all({"metadata": {"ownerReferences": None}})
+
+
+async def is_to_keep(case: Case) -> None:
+    """Edit the object so that its children outlive it from now on, if it may choose."""
+    await case.cluster.patch(case.path(HOLDER), {"spec": {"text": "keep"}})
 
 
 async def reference_outdated(case: Case) -> None:
@@ -424,7 +433,7 @@ async def test_children_that_outlive_their_owner_are_the_next_one_s(case: Case) 
 @pytest.mark.parametrize("mode", ["chosen", "chosen-once"])
 async def test_each_object_says_whether_its_children_outlive_it(case: Case) -> None:
     before = await case.children()
-    await case.cluster.patch(case.path(HOLDER), {"spec": {"text": "keep"}})
+    await is_to_keep(case)
     async with case.operator() as one:
         await settled(case, one)
         kept_now = await case.children()

@@ -20,12 +20,12 @@ from kopf_runtime.declaring.declaration import (
     custom_resource,
     rules,
 )
-from kopf_runtime.declaring.errors import ApiError, RetryError, Wait, describe_error
+from kopf_runtime.declaring.errors import ApiError, PlanError, RetryError, Wait, describe_error
 from kopf_runtime.declaring.given import Child, Client, Owner
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import Conditioned, Object, ObjectMeta, Resource
 from kopf_runtime.declaring.parsers import at_least, boolean, image, object_name, one_of
-from kopf_runtime.declaring.records import Fate, PlanError, Update
+from kopf_runtime.declaring.records import Fate, Update
 from kopf_runtime.declaring.rights import Right
 from kopf_runtime.declaring.settings import Settings, flag
 from kopf_runtime.process.controller import Controller

@@ -113,18 +113,37 @@ async def test_what_fails_is_told_and_does_not_look_like_no_difference(
     assert "the operator has no right to it" in capsys.readouterr().err
 
 
-async def test_what_sync_would_decide_is_not_called_no_difference(
-    server: ApiServer, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("call", ["sync", "check"])
+async def test_what_is_not_called_is_a_difference_only_where_a_plan_depends_on_it(
+    server: ApiServer, capsys: pytest.CaptureFixture[str], call: str
 ) -> None:
     manager = operator()
+    (one,) = manager.controllers
 
-    @manager.controllers[0].sync()
-    async def sync(*_: Any) -> None:
-        raise AssertionError
+    async def ask(*_: Any) -> str:
+        return "answer"
 
+    getattr(one, call)(every=3600)(ask)
     server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: server.get(CONFIG_MAP, CHILD))
+    server.requests.clear()
+    assert await compared(manager) == 0
+    server.edit(WIDGET, KEY, edit("changed"))
     assert await compared(manager) == 1
-    assert capsys.readouterr().out == "# Widget ns/one: would sync the Widget\n"
+    assert "+  text: changed" in capsys.readouterr().out
+
+    @one.desired
+    def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        if context.outcome or context.checked:
+            yield from widgets.config_map(thing)
+
+    assert await compared(manager) == 2
+    told = capsys.readouterr()
+    why = "it depends on what ask returns, which a dry run does not call"
+    assert told.err == f"{NAME}: Widget ns/one: {why}\n"
+    assert told.out == ""
+    assert only_read(server)
 
 
 async def test_an_object_that_waits_has_no_difference(

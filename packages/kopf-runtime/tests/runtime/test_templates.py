@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import kopf_runtime as kr
+from kopf_runtime.declaring.errors import PlanError
 from kopf_runtime.declaring.kinds import CONFIG_MAP, Kind
 from kopf_runtime.declaring.objects import ObjectMeta
-from kopf_runtime.declaring.records import Owned, PlanError, Update, Wanted
+from kopf_runtime.declaring.records import Owned, Update, Wanted
 from kopf_runtime.working.templates import KEPT, Marks, Templates, _encoded
 from runtime import widgets
 from runtime.widgets import WIDGET, Raw, Widget, widget

@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
-from kopf_runtime.declaring.errors import Wait
+from kopf_runtime.declaring.errors import PlanError, Wait
 from kopf_runtime.declaring.given import Child
 from kopf_runtime.declaring.indexes import Index
 from kopf_runtime.declaring.kinds import Key, Kind
@@ -164,6 +164,17 @@ class Context(Generic[S]):
         """Return the keys of the objects that have a value, the oldest first."""
         held = self.held.get(index)
         return index.holders(value) if held is None else tuple(held.get(value, ()))
+
+
+class Dry(Context[Any]):
+    """The context of a dry run: it raises the error that stands for what is not known."""
+
+    def __getattribute__(self, name: str) -> Any:
+        """Return an attribute, or raise it."""
+        value = super().__getattribute__(name)
+        if isinstance(value, PlanError):
+            raise value
+        return value
 
 
 def _word(kind: Kind, key: Key) -> str:

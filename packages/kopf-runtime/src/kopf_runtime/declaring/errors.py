@@ -89,6 +89,10 @@ class RetryError(Exception):
         self.told = False
 
 
+class PlanError(Exception):
+    """An author's `desired` returned invalid manifests; a condition says so, nothing is written."""
+
+
 class Wait(Exception):  # noqa: N818 (it is no error: an author raises it to wait)
     """Leave the children as they are, and say why in the condition; raise it from your functions.
 

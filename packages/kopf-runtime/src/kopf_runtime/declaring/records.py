@@ -280,10 +280,6 @@ class Seen(Struct, frozen=True):
     watched: bool = True
 
 
-class PlanError(Exception):
-    """An author's `desired` returned invalid manifests; a condition says so, nothing is written."""
-
-
 class Step(Enum):
     """The next step for a child."""
 

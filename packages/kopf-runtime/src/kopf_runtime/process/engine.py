@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.fence import only_while
 from kopf_runtime.cluster.metrics import Metrics
-from kopf_runtime.declaring.context import Context
+from kopf_runtime.declaring.context import Context, Dry
 from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import UnreadableError
@@ -272,7 +272,9 @@ class Engine(Controller):
         for kind, why in seen.unseen(owner).items() if self._stepwise else ():
             raise troubles.missing(kind, why)
         given = seen.given(owner, seen.children(owner)) if self._stepwise else seen.results(owner)
-        wanted, problem = self._templates.plan(owner.thing, Context(**given), needed)
+        dry = self.settings.dry_run
+        context = Dry(**given | self._external.untold()) if dry else Context(**given)
+        wanted, problem = self._templates.plan(owner.thing, context, needed)
         owner = replace(owner, wanted=wanted, problem=problem)
         self.owners.cache.put(owner)
         return owner

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
-from kopf_runtime.declaring.errors import ApiError, Wait
+from kopf_runtime.declaring.errors import ApiError, PlanError, Wait
 from kopf_runtime.declaring.indexes import Index
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, Resource, UnreadableError, decode
@@ -25,7 +25,6 @@ from kopf_runtime.declaring.records import (
     Labels,
     Name,
     Owner,
-    PlanError,
     Read,
     Seen,
     Unreadable,

@@ -19,6 +19,7 @@ from kopf_runtime.declaring.objects import UnreadableError
 from kopf_runtime.declaring.records import Child, Owner, Plan, Step, Update, Wanted
 from kopf_runtime.reporting.troubles import changed_by_admission, contradicted, invalid_plan
 from kopf_runtime.watching.source import Source
+from kopf_runtime.working.fields import OWNER
 from kopf_runtime.working.pace import Pace
 from kopf_runtime.working.plan import stripped
 from kopf_runtime.working.templates import Marks, Templates
@@ -82,12 +83,12 @@ class Applier:
 
     async def manifest(
         self, owner: Owner, wanted: Wanted, update: Update, child: Child | None
-    ) -> dict[str, Any]:  # fmt: skip
-        """Return what would be sent for a child."""
-        body = await self._body(owner, wanted, update, child)
-        whole = child is None or update is not Update.CREATE
-        made: dict[str, Any] = msgspec.json.decode(body if whole else self._marks.only(body))
-        return made
+    ) -> tuple[dict[str, Any], str]:  # fmt: skip
+        """Return what would be sent for a child, and by which field manager."""
+        body, manager = await self._body(owner, wanted, update, child), self._client.manager
+        if child is not None and update is Update.CREATE:
+            body, manager = self._marks.only(body), f"{manager}{OWNER}"
+        return msgspec.json.decode(body), manager
 
     async def apply(self, owner: Owner, wanted: Wanted, child: Child, update: Update) -> Child:
         """Change exactly this child in place by server-side apply.
@@ -96,8 +97,7 @@ class Applier:
         """
         body = await self._body(owner, wanted, update, child, uid=child.uid)
         if update is Update.CREATE:
-            # By a manager of its own: what ours applied before, and omits now, would be removed.
-            raw = await self._apply(wanted, self._marks.only(body), force=True, role="-owner")
+            raw = await self._apply(wanted, self._marks.only(body), force=True, role=OWNER)
         else:
             raw = await self._apply(wanted, body, force=True)
         child = self._made(owner, wanted, raw, "applied")

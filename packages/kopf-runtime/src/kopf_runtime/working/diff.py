@@ -92,7 +92,8 @@ def _left(value: Any, owned: Raw | None) -> Any:
     """Return what is left of a part that the manifest omits; None if nothing is."""
     if owned is None:  # others have set it
         return value
-    return (_merge(value, {}, owned) or None) if isinstance(value, dict) and owned else None
+    parts = isinstance(value, dict | list) and owned
+    return (_merge(value, type(value)(), owned) or None) if parts else None
 
 
 def _items(left: list[Raw], wanted: list[Raw], owned: Raw) -> Iterator[Raw]:

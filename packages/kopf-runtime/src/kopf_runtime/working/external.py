@@ -28,7 +28,14 @@ from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.fence import Request
 from kopf_runtime.declaring.conditions import difference, merged, stated
 from kopf_runtime.declaring.context import Context
-from kopf_runtime.declaring.errors import ApiError, Backoff, RetryError, Wait, describe_error
+from kopf_runtime.declaring.errors import (
+    ApiError,
+    Backoff,
+    PlanError,
+    RetryError,
+    Wait,
+    describe_error,
+)
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.records import Outcome, Owner
@@ -213,12 +220,25 @@ class External:
         due = min(result.due, result.at + SOONEST) if news else result.due
         return max(0.0, due - _now()) if due >= since else None
 
-    def pending(self, owner: Owner) -> list[str]:
-        """Return what would be done next for an object outside of its children."""
+    def untold(self) -> dict[str, PlanError]:
+        """Return the results that a dry run has not, with the error for a plan that asks for one.
+
+        What would be changed in the cluster cannot be told then.
+        """
+        return {
+            field: PlanError(f"it depends on what {call} returns, which a dry run does not call")
+            for field, call in self._calls.items()
+        }
+
+    def pending(self, owner: Owner, *, dry: bool = False) -> list[str]:
+        """Return what would be done next for an object outside of its children.
+
+        In a dry run, return what would change in the cluster because of that.
+        """
         if owner.deleting:
             return ["finalize"] if self.needs_cleanup(owner) else []
         lacks = self._finalize is not None and self._finalizer not in owner.finalizers
-        syncs = "outcome" in self._calls and not self._due(owner.key, "outcome")
+        syncs = not dry and "outcome" in self._calls and not self._due(owner.key, "outcome")
         return ["put the finalizer on"] * lacks + ["sync"] * syncs
 
     # --- steps --------------------------------------------------------------------------------

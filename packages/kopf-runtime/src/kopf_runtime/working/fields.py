@@ -28,6 +28,9 @@ _LARGEST = 16384
 _MERGED = "ancient-changes"
 #: The end of the name of the manager of what `context.record` stores.
 RECORD = "-record"
+#: The same for the owner and the marks of what is created once, which are set on their own: by one
+#: manager, an apply would remove what the other has created.
+OWNER = "-owner"
 #: The fields that identify the items of Kubernetes' lists (`x-kubernetes-list-map-keys`).
 KEYS = frozenset({
     "name", "type", "key", "ip", "uid", "port", "protocol", "containerPort", "mountPath",
@@ -187,8 +190,7 @@ class Ownership:
 
     def any(self, entries: list[ManagedFields] | None) -> bool:
         """Return whether the operator owns a field: a copy that somebody made has none of ours."""
-        # An owner that was set on its own has a manager of its own (see `apply`).
-        names = {self._manager, f"{self._manager}-owner", _MERGED}
+        names = {self._manager, f"{self._manager}{OWNER}", _MERGED}
         return any(entry.manager in names for entry in entries or ())
 
     def recorded(self, entries: list[ManagedFields] | None) -> tuple[str, ...]:

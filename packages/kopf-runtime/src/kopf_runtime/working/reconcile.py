@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.fence import only_while
-from kopf_runtime.declaring.errors import MAX_RETRY_SECONDS, ApiError, RetryError, Wait
+from kopf_runtime.declaring.errors import MAX_RETRY_SECONDS, ApiError, PlanError, RetryError, Wait
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import UnreadableError
 from kopf_runtime.declaring.records import (
@@ -25,7 +25,6 @@ from kopf_runtime.declaring.records import (
     Owned,
     Owner,
     Plan,
-    PlanError,
     Step,
     Update,
     Wanted,
@@ -286,17 +285,20 @@ class Reconciler:
             for child in surplus(self._children[kind].owned(owner), owner.wanted, owned)
         ]
 
-    async def preview(self, owner: Owner) -> list[Intent]:
+    async def preview(self, owner: Owner, *, dry: bool = False) -> list[Intent]:
         """Return what a reconcile would do for an object first; write nothing.
 
+        In a dry run, return what would change in the cluster: `sync` and `check` are not called.
         Raise `StopError` if its children cannot be planned.
         """
-        intents = [Intent(f"{what} the {self._word}") for what in self._external.pending(owner)]
-        if owner.deleting or not self._external.may_plan(owner):
+        steps = self._external.pending(owner, dry=dry)
+        intents = [Intent(f"{what} the {self._word}") for what in steps]
+        if owner.deleting or not (dry or self._external.may_plan(owner)):
             return intents
         await self._read(owner)
         owner = await self._with_plan(owner)
-        if held := self._external.unchecked(owner) and self._has_children(owner):
+        held = not dry and self._external.unchecked(owner) and self._has_children(owner)
+        if held:
             intents.append(Intent(f"check the {self._word}"))
         for wanted in self._wishes(owner):
             if not self._missing(wanted):
@@ -320,19 +322,19 @@ class Reconciler:
     async def differences(self, owner: Owner) -> list[str]:
         """Return what `--dry-run` prints of an object; raise as `preview` does."""
         texts = []
-        for intent in await self.preview(owner):
+        for intent in await self.preview(owner, dry=True):
             wanted, child = intent.wanted, intent.child
             said = f"# {self._word} {'/'.join(filter(None, owner.key))}: would {intent}\n"
             if (wanted is None and child is None) or intent.waits:
                 texts.append(said)
                 continue
-            live = manifest = None
+            live, manifest, manager = None, None, self._client.manager
             if child is not None:
                 live = await self._client.ask("GET", child.kind.at(child.key))
             if wanted is not None:
                 update = self._owned[wanted.kind].update
-                manifest = await self._applier.manifest(owner, wanted, update, child)
-            texts.append(said + diff(live, manifest, self._client.manager))
+                manifest, manager = await self._applier.manifest(owner, wanted, update, child)
+            texts.append(said + diff(live, manifest, manager))
         return texts
 
     def _plan(self, owner: Owner, wanted: Wanted, child: Child, *, held: bool) -> Plan:

@@ -17,11 +17,11 @@ import msgspec
 from msgspec.structs import replace
 
 from kopf_runtime.declaring.context import Context
-from kopf_runtime.declaring.errors import Wait
+from kopf_runtime.declaring.errors import PlanError, Wait
 from kopf_runtime.declaring.kinds import SECRET, Key, Kind
 from kopf_runtime.declaring.objects import Object, ObjectMeta, Resource
 from kopf_runtime.declaring.parsers import DNS_LABEL
-from kopf_runtime.declaring.records import MANAGED_BY, Owned, PlanError, Update, Wanted
+from kopf_runtime.declaring.records import MANAGED_BY, Owned, Update, Wanted
 from kopf_runtime.working import fields
 
 T = TypeVar("T")
