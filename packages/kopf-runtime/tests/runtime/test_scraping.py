@@ -425,7 +425,7 @@ async def test_half_a_renewal_changes_nothing(
         key.unlink()
         async with scraping(url) as scraper:
             assert await scraper.status("good") == 200
-        assert caplog.text.count("Still serving /metrics with the former certificate") == 2
+        assert caplog.text.count("Still serving with the former one of") == 2
 
         key.symlink_to("..data/tls.key")
         write_certificate(folder, renewed)

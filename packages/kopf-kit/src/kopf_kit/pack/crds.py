@@ -6,8 +6,17 @@ from typing import Any
 import msgspec
 
 from kopf_kit.pack.structural import DeclarationError, Schema, structural
+from kopf_runtime.declaring import declaration
 from kopf_runtime.declaring.conditions import CONDITIONS
-from kopf_runtime.declaring.declaration import AGE, READY, REASON, Column, CustomResource, rules
+from kopf_runtime.declaring.declaration import (
+    AGE,
+    READY,
+    REASON,
+    Column,
+    CustomResource,
+    rules,
+)
+from kopf_runtime.process.controller import Controller
 
 Manifest = dict[str, Any]
 
@@ -59,15 +68,25 @@ _CONDITION: Schema = {
 }
 
 
-def definition(declared: CustomResource) -> Manifest:
-    """Return the CustomResourceDefinition of a kind; raise `DeclarationError`."""
-    kind = declared.kind
-    schema = _schema(declared)
+def of(controller: Controller) -> Manifest:
+    """Return the CustomResourceDefinition of a controller's kind; raise `DeclarationError`."""
+    versions = controller.versions
+    return definition(
+        *(versions.all.values() if versions else [declaration.declared(controller.type)])
+    )
+
+
+def definition(own: CustomResource, *others: CustomResource) -> Manifest:
+    """Return the CustomResourceDefinition of a kind and its versions; raise `DeclarationError`.
+
+    The names are those that the first one declares.
+    """
+    kind = own.kind
     names: Manifest = {
         "kind": kind.kind, "listKind": f"{kind.kind}List",
         "plural": kind.plural, "singular": kind.kind.lower(),
     }  # fmt: skip
-    lists = {"shortNames": declared.short_names, "categories": declared.categories}
+    lists = {"shortNames": own.short_names, "categories": own.categories}
     names |= {name: list(words) for name, words in lists.items() if words}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -77,18 +96,23 @@ def definition(declared: CustomResource) -> Manifest:
             "group": kind.group,
             "scope": "Namespaced" if kind.namespaced else "Cluster",
             "names": names,
-            "versions": [
-                {
-                    "name": kind.version, "served": True, "storage": True,
-                    "subresources": {"status": {}, **_scale(declared, schema)},
-                    "additionalPrinterColumns": [
-                        _column(column, declared, schema) for column in declared.columns
-                    ],
-                    "schema": {"openAPIV3Schema": schema},
-                }
-            ],
+            "versions": [_version(own, bool(others)), *(_version(one, True) for one in others)],
         },
     }  # fmt: skip
+
+
+def _version(declared: CustomResource, several: bool) -> Manifest:
+    schema = _schema(declared)
+    return {
+        "name": declared.kind.version,
+        "served": declared.served,
+        "storage": declared.storage or not several,
+        "subresources": {"status": {}, **_scale(declared, schema)},
+        "additionalPrinterColumns": [
+            _column(column, declared, schema) for column in declared.columns
+        ],
+        "schema": {"openAPIV3Schema": schema},
+    }
 
 
 # --- the schema ---------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from kopf_kit.pack import crds, documents, pod_images, rights, samples
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig.run import HackError
 from kopf_runtime import Manager
-from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.process.manager import refuse_duplicates
 
@@ -56,7 +55,7 @@ def plain(operator: Manager[Any]) -> str:
 
 def definitions(operator: Manager[Any]) -> list[crds.Manifest]:
     """Return the CustomResourceDefinitions of the kinds that an operator serves."""
-    return [crds.definition(declared(one.type)) for one in operator.controllers]
+    return [crds.of(controller) for controller in operator.controllers]
 
 
 def scaled() -> set[str]:
@@ -102,6 +101,7 @@ def of_the_project() -> Manager[Any]:
         )
     try:
         refuse_duplicates(manager.controllers)
+        definitions(manager)
     except DeclarationError as error:
         raise HackError(f"{PROJECT.manager}: {error}") from error
     served = {str(controller.kind) for controller in manager.controllers}

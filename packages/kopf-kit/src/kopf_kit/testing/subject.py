@@ -19,7 +19,6 @@ from kopf_kit.testing.cluster import Cluster, Raw
 from kopf_kit.testing.rights import declared_rules, granted
 from kopf_runtime import Context, Manager, Settings
 from kopf_runtime.declaring import settings
-from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.process.engine import Engine
 from kopf_runtime.reporting import readiness
@@ -77,7 +76,7 @@ class Subject(ABC):
 
     def install(self) -> list[Raw]:
         """Return the objects that a cluster needs first: the CRDs."""
-        return [crds.definition(declared(one.type)) for one in self.manager.controllers]
+        return [crds.of(controller) for controller in self.manager.controllers]
 
     def flags(
         self, port: int, namespace: str, *further: str, everywhere: bool = False

@@ -80,7 +80,7 @@ def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any
 def merged(former: dict[str, Any], fields: Struct | dict[str, Any]) -> dict[str, Any]:
     """Return a status with these fields of the author's; None removes one."""
     given = msgspec.to_builtins(fields, str_keys=True, order="deterministic")
-    return {**{name: part for name, part in former.items() if name not in given}, **_stored(given)}
+    return {**{name: part for name, part in former.items() if name not in given}, **stored(given)}
 
 
 def stated(fields: Struct) -> dict[str, Any]:
@@ -107,14 +107,14 @@ def _default(one: msgspec.structs.FieldInfo) -> Any:
     return one.default if made is msgspec.NODEFAULT else made()
 
 
-def _stored(value: Any) -> Any:
+def stored(value: Any) -> Any:
     """Return a value as the API server stores it: without fields that are null."""
     match value:
         case dict():
-            stored = {name: _stored(part) for name, part in value.items()}
-            return {name: part for name, part in stored.items() if part is not None}
+            parts = {name: stored(part) for name, part in value.items()}
+            return {name: part for name, part in parts.items() if part is not None}
         case list() | tuple():
-            return [_stored(item) for item in value]
+            return [stored(item) for item in value]
         case float() if not math.isfinite(value):
             return None
     return value

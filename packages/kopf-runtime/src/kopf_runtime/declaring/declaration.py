@@ -108,6 +108,9 @@ class CustomResource:
     scale: Scale | None
     #: Describes `metadata.name`.
     naming: str
+    #: Whether this version can be read and written, and whether objects are stored in it.
+    served: bool = True
+    storage: bool = False
 
 
 T = TypeVar("T", bound=Resource)
@@ -118,24 +121,26 @@ def custom_resource(
     status: type[Struct] | None = None, ready: str = "all of its objects are there",
     short_names: Sequence[str] = (), categories: Sequence[str] = (),
     columns: Sequence[Column] = (READY, AGE), rules: Sequence[Rule] = (),
-    scale: Scale | None = None, naming: str = "",
+    scale: Scale | None = None, naming: str = "", kind: str = "", served: bool = True,
+    storage: bool = False,
 ) -> Callable[[type[T]], type[T]]:  # fmt: skip
     """Declare a class as the kind of the same name; its docstring describes the kind.
 
     `ready` says when the condition Ready is true ("The condition Ready is True while …"), `naming`
-    describes `metadata.name`, and `rules` apply to the whole object. Raise `ValueError` if the name
-    of the class is too long.
+    describes `metadata.name`, and `rules` apply to the whole object. A kind of several versions has
+    a class for each, between which `Controller.convert` leads: `kind` is then the name of the kind
+    where the class has another, `served=False` takes a version out of use, and `storage=True` says
+    in which one objects are stored. Raise `ValueError` if the name is too long.
     """
 
     def declare(type_: type[T]) -> type[T]:
-        if len(type_.__name__) > MAX_KIND_LENGTH:
-            raise ValueError(
-                f"{type_.__name__} is too long a name; use at most {MAX_KIND_LENGTH} letters"
-            )
-        kind = Kind(group, version, plural, type_.__name__, namespaced)
+        name = kind or type_.__name__
+        if len(name) > MAX_KIND_LENGTH:
+            raise ValueError(f"{name} is too long a name; use at most {MAX_KIND_LENGTH} letters")
         declared = CustomResource(
-            kind, type_, status, ready, short_names, categories, columns, rules, scale, naming
-        )
+            Kind(group, version, plural, name, namespaced), type_, status, ready, short_names,
+            categories, columns, rules, scale, naming, served, storage,
+        )  # fmt: skip
         setattr(type_, _ATTRIBUTE, declared)
         return type_
 

@@ -8,7 +8,7 @@ owned kind from `Object`.
 import re
 import sys
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -168,9 +168,17 @@ class UnreadableError(Exception):
 
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
-def parse(decoder: msgspec.json.Decoder[T], payload: bytes | Raw) -> T:
+class Decoder(Protocol[T_co]):
+    """What decodes JSON; raises `MsgspecError`."""
+
+    def decode(self, payload: bytes | Raw, /) -> T_co:
+        """Return what it holds."""
+
+
+def parse(decoder: Decoder[T], payload: bytes | Raw) -> T:
     """Decode JSON of any depth; levels that are too deep are read as null.
 
     The API server accepts 10,000 levels, Python a thousand; one object must not make its page
@@ -196,7 +204,7 @@ def _shallow(payload: bytes) -> bytes:
     return b"".join((*parts, payload[start:]))
 
 
-def decode(decoder: msgspec.json.Decoder[T], raw: bytes | Raw) -> T:
+def decode(decoder: Decoder[T], raw: bytes | Raw) -> T:
     """Decode an object; raise `UnreadableError` if its fields do not match its kind."""
     try:
         return parse(decoder, raw)

@@ -81,6 +81,13 @@ class Settings:
         ":8081", "where /healthz and /readyz are served; 0 turns them off", parsers.address,
         "[HOST]:PORT",
     )  # fmt: skip
+    webhook_bind_address: Address | None = flag(
+        ":9443", "where webhooks are served over HTTPS, if the operator has some; 0 turns them off",
+        parsers.address, "[HOST]:PORT",
+    )  # fmt: skip
+    webhook_cert_path: str = flag(
+        "", "folder with tls.crt and tls.key for the webhooks", metavar="FOLDER"
+    )
     log_level: str = flag(
         "info", "debug, info, warning or error", one_of("debug", "info", "warning", "error"),
         "LEVEL",

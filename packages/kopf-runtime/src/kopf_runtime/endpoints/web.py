@@ -1,4 +1,4 @@
-"""Serves /metrics, /healthz and /readyz.
+"""Serves /metrics, /healthz and /readyz, and the webhooks.
 
 `manager` starts it and passes it the checks for healthy and ready. With a certificate, /metrics
 uses HTTPS and requires a right; without one it is plain HTTP and open to all who can reach it.
@@ -10,7 +10,7 @@ import socket
 import ssl
 import weakref
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,17 @@ from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.parsers import Address
 from kopf_runtime.declaring.settings import Settings
+from kopf_runtime.endpoints.reviews import MOST
 from kopf_runtime.endpoints.scrapers import Scrapers
 
 logger = logging.getLogger(__name__)
 
 #: Open connections per socket; as many again may wait to be accepted.
 MAX_CONNECTIONS = 32
+#: The same for webhooks: an API server opens one for each review that it waits for.
+MAX_REVIEWS = 128
+#: Seconds for which a connection stays open between two reviews: an API server closes it before.
+_KEEP_ALIVE = 600.0
 #: Returns what is wrong, or an empty text.
 Check = Callable[[], str]
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -38,8 +43,9 @@ class Listener(socket.socket):
     most connections loses its oldest one, so scrapes and probes get through a flood.
     """
 
-    def __init__(self, fileno: int) -> None:
+    def __init__(self, fileno: int, most: int) -> None:
         super().__init__(fileno=fileno)
+        self._most = most
         self._accepted: list[tuple[weakref.ref[socket.socket], str]] = []
 
     def accept(self) -> tuple[socket.socket, Any]:
@@ -47,7 +53,7 @@ class Listener(socket.socket):
         connection, address = super().accept()
         found = [(one, host) for reference, host in self._accepted if (one := reference())]
         alive = [(one, host) for one, host in found if one.fileno() >= 0]
-        if len(alive) >= MAX_CONNECTIONS:
+        if len(alive) >= self._most:
             most = Counter(host for _, host in alive).most_common(1)[0][0]
             oldest = next(one for one in alive if one[1] == most)
             alive.remove(oldest)
@@ -58,21 +64,21 @@ class Listener(socket.socket):
         return connection, address
 
 
-def listen(host: str, port: int) -> Listener:
+def listen(host: str, port: int, most: int = MAX_CONNECTIONS) -> Listener:
     """Listen on an address, or on all if the host is empty; raise `OSError`."""
     both = not host and socket.has_dualstack_ipv6()
     server = socket.create_server(
         (host, port), family=socket.AF_INET6 if both or ":" in host else socket.AF_INET,
-        dualstack_ipv6=both, backlog=MAX_CONNECTIONS,
+        dualstack_ipv6=both, backlog=most,
     )  # fmt: skip
-    return Listener(server.detach())
+    return Listener(server.detach(), most)
 
 
 class CertificateError(Exception):
     """The certificate cannot be used; the message says which one, and what to do."""
 
 
-def renewing(folder: Path) -> ssl.SSLContext:
+def renewing(flag: str, folder: Path) -> ssl.SSLContext:
     """Return a TLS context whose handshakes use the newest `tls.crt` and `tls.key` of a folder.
 
     A renewal (by cert-manager, through the kubelet) swaps a symbolic link, so both files change at
@@ -96,8 +102,8 @@ def renewing(folder: Path) -> ssl.SSLContext:
         newest = first = load()
     except OSError as error:  # an SSLError is one, too
         raise CertificateError(
-            f"{folder} has no usable tls.crt and tls.key ({error}): put a certificate and its key "
-            "there, both as PEM"
+            f"{flag}: {folder} has no usable tls.crt and tls.key ({error}): put a certificate and "
+            "its key there, both as PEM"
         ) from error
 
     def choose(connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:
@@ -106,9 +112,9 @@ def renewing(folder: Path) -> ssl.SSLContext:
             seen = files  # unusable files are tried and logged only once
             try:
                 newest = load()
-                logger.info("Serving /metrics with the new certificate %s", certificate)
+                logger.info("Serving with the new certificate %s", certificate)
             except OSError as error:
-                logger.warning("Still serving /metrics with the former certificate: %s", error)
+                logger.warning("Still serving with the former one of %s: %s", certificate, error)
         connection.context = newest
 
     first.sni_callback = choose
@@ -131,15 +137,26 @@ class Server:
         self._scrapers: Scrapers | None = None
         self._runners: list[web.AppRunner] = []
 
-    async def start(self, settings: Settings, client: Client, healthy: Check, ready: Check) -> None:
+    async def start(
+        self, settings: Settings, client: Client, healthy: Check, ready: Check,
+        webhooks: Sequence[web.RouteDef] = (),
+    ) -> None:  # fmt: skip
         """Start serving; raise `CertificateError`, or `OSError` if an address cannot be used."""
         tls = None
         if settings.metrics_bind_address and settings.metrics_cert_path:
-            tls = renewing(Path(settings.metrics_cert_path))
+            tls = renewing("--metrics-cert-path", Path(settings.metrics_cert_path))
             self._scrapers = Scrapers(client)
         await self._serve(settings.metrics_bind_address, [web.get("/metrics", self._answer)], tls)
         probes = [web.get("/healthz", _probe(healthy)), web.get("/readyz", _probe(ready))]
         await self._serve(settings.health_probe_bind_address, probes)
+        if settings.webhook_bind_address and webhooks:
+            if not settings.webhook_cert_path:
+                raise CertificateError(
+                    "--webhook-cert-path: name a folder with tls.crt and tls.key, for the API "
+                    "server asks over HTTPS alone, or set --webhook-bind-address=0"
+                )
+            tls = renewing("--webhook-cert-path", Path(settings.webhook_cert_path))
+            await self._serve(settings.webhook_bind_address, webhooks, tls, MAX_REVIEWS)
 
     async def _answer(self, request: web.Request) -> web.Response:
         if self._scrapers is not None:
@@ -153,17 +170,20 @@ class Server:
         return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
 
     async def _serve(
-        self, address: Address | None, routes: list[web.RouteDef], tls: ssl.SSLContext | None = None
-    ) -> None:
+        self, address: Address | None, routes: Sequence[web.RouteDef],
+        tls: ssl.SSLContext | None = None, most: int = MAX_CONNECTIONS,
+    ) -> None:  # fmt: skip
         if address is None:
             return
-        application = web.Application()
+        application = web.Application(client_max_size=MOST)
         application.add_routes(routes)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5)
+        runner = web.AppRunner(
+            application, access_log=None, shutdown_timeout=0.5, keepalive_timeout=_KEEP_ALIVE
+        )
         await runner.setup()
         self._runners.append(runner)
-        listener = listen(*address)
-        await web.SockSite(runner, listener, ssl_context=tls, backlog=MAX_CONNECTIONS).start()
+        listener = listen(*address, most)
+        await web.SockSite(runner, listener, ssl_context=tls, backlog=most).start()
 
     async def stop(self) -> None:
         """Stop serving."""

@@ -11,15 +11,19 @@ from typing import Any, TypeVar, overload
 
 from kopf_runtime.declaring import given
 from kopf_runtime.declaring.conditions import Status
+from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.indexes import Index
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, Resource
 from kopf_runtime.declaring.records import Fate, Owned, Read, Update
+from kopf_runtime.declaring.versions import Versions
 from kopf_runtime.reporting import readiness
 from kopf_runtime.reporting import status as statuses
 from kopf_runtime.reporting.status import Observed
 from kopf_runtime.working.external import Call, Every
 
+A = TypeVar("A", bound=Resource)
+B = TypeVar("B", bound=Resource)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -58,6 +62,12 @@ class Controller:
         self._checking: Call | None = None
         self._stepwise = False
         self._session: Callable[[Any], dict[str, Any]] = lambda _: {}
+        self._steps: dict[tuple[type[Resource], type[Resource]], Callable[[Any], Any]] = {}
+
+    @property
+    def versions(self) -> Versions | None:
+        """The versions of the kind, or None if it has one; raise `DeclarationError`."""
+        return Versions(self.type, self._steps) if self._steps else None
 
     def owns(
         self, kind: Kind, type_: type[Object] | None = None, *, update: Update = Update.APPLY,
@@ -199,6 +209,28 @@ class Controller:
         """Register the function that computes an object's status (`Observed` -> `Status`)."""
         self._status = function
         return function
+
+    def convert(self, old: type[A], new: type[B]) -> Callable[[Callable[[A], B]], Callable[[A], B]]:
+        """Register the function that converts an object from one version of the kind to another.
+
+        Each version needs a function to a neighbour, and one back. It must be pure; it passes the
+        metadata on, and, if it returns no status, the runtime passes that on. What the other
+        version cannot hold is kept in an annotation, and restored on the way back. Raise
+        `TypeError` or `ValueError` as `owns` does.
+        """
+        for type_ in (old, new):
+            declared(type_)
+        if old is new or (old, new) in self._steps:
+            raise ValueError(f"convert({old.__name__}, {new.__name__}) is registered already")
+
+        def register(function: Callable[[A], B]) -> Callable[[A], B]:
+            if inspect.iscoroutinefunction(function):
+                name = function.__name__
+                raise TypeError(f"{name} must not be a coroutine function: write `def {name}`")
+            self._steps[old, new] = function
+            return function
+
+        return register
 
     def gone(self, function: F) -> F:
         """Register the function that the leader calls with the key of an object that is gone.

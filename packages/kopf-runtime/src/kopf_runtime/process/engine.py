@@ -96,6 +96,7 @@ class Engine(Controller):
         self.owners: Source[Owner] = Source(
             client, self.kind, self.type, reader.owner, self._owner_changed,
             lambda left_out: self._add(left_out.key), metrics, selected=self._selection.has,
+            decoder=self.versions,
         )  # fmt: skip
         self.children: dict[Kind, Source[Child]] = {
             owned.kind: Source(

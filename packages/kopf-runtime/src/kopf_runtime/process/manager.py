@@ -30,6 +30,7 @@ from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.parsers import DNS_LABEL
 from kopf_runtime.declaring.rights import Right
 from kopf_runtime.declaring.settings import Program, Settings, parse, warn_of_unknown
+from kopf_runtime.endpoints.reviews import Reviews
 from kopf_runtime.endpoints.web import CertificateError, Server
 from kopf_runtime.process.controller import Controller
 from kopf_runtime.process.engine import Engine
@@ -228,19 +229,23 @@ class Manager(Generic[S]):
             refuse_duplicates(self.controllers)
             for controller in self.controllers:
                 controller.set_up(self.client, configured, self.metrics, self._recorder)
+            reviews = Reviews(filter(None, (one.versions for one in self.controllers)))
         except errors.DeclarationError as error:
             sys.exit(f"{self.program.name}: {error}.")
         self.metrics.last_resync.set_function(
             lambda: min(filter(None, (one.last_resync() for one in self.controllers)), default=0.0)
         )
         try:
-            await self._server.start(configured, self.client, self._healthy, self._ready)
+            await self._server.start(
+                configured, self.client, self._healthy, self._ready, reviews.routes
+            )
         except CertificateError as error:
-            sys.exit(f"{self.program.name}: --metrics-cert-path: {error}.")
+            sys.exit(f"{self.program.name}: {error}.")
         except OSError as error:  # kopf would retry forever; leave that to the supervisor
             sys.exit(
-                f"{self.program.name}: {error.strerror}. Choose another --metrics-bind-address or "
-                "--health-probe-bind-address, or end the process that uses it."
+                f"{self.program.name}: {error.strerror}. Choose another --metrics-bind-address, "
+                "--health-probe-bind-address or --webhook-bind-address, or end the process that "
+                "uses it."
             )
         # Only now: what ends the process above leaves no open session.
         self.client.open(opened)

@@ -18,7 +18,14 @@ from kopf_runtime.cluster.client import MERGE_PATCH, Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.declaring.kinds import Key, Kind
-from kopf_runtime.declaring.objects import Identity, Object, UnreadableError, decode, number
+from kopf_runtime.declaring.objects import (
+    Decoder,
+    Identity,
+    Object,
+    UnreadableError,
+    decode,
+    number,
+)
 from kopf_runtime.declaring.records import Child, Owner, Seen, Selected, Unreadable
 from kopf_runtime.watching.cache import Cache
 from kopf_runtime.watching.listing import Lister
@@ -39,11 +46,12 @@ class Source(Generic[R]):
         unreadable: Callable[[Unreadable], object],
         metrics: Metrics, selector: str = "", selected: Callable[[str], bool] = lambda _: True,
         *, optional: bool = False, needed: Callable[[Unreadable], bool] | None = None,
+        decoder: Decoder[Any] | None = None,
     ) -> None:  # fmt: skip
         self._client = client
         self.kind = kind
         self.cache: Cache[R] = Cache()
-        self._decoder = msgspec.json.Decoder(type_)
+        self._decoder = decoder or msgspec.json.Decoder(type_)
         self._read: Callable[[Any, R | None], R] = read
         self._changed: Callable[[R | None, R | None], object] = changed
         self._left_out = unreadable

@@ -1,0 +1,372 @@
+"""The versions of a kind, and the conversion of objects between them by an author's functions.
+
+`Controller.convert` registers the functions, each between two neighbours; `Versions` checks them,
+goes from any version to any other, and keeps in an annotation what a version cannot hold. Nothing
+here asks the cluster: `endpoints.reviews` calls it for each object of a ConversionReview.
+"""
+
+import contextlib
+import functools
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from kopf_runtime.declaring.conditions import stored
+from kopf_runtime.declaring.declaration import CustomResource, declared
+from kopf_runtime.declaring.errors import DeclarationError
+from kopf_runtime.declaring.objects import Resource
+
+Raw = dict[str, Any]
+Convert = Callable[[Any], Any]
+#: One on the way, with its versions; it gets the object, as raw, too, and whether it is valid.
+Step = Callable[[Any, Raw, bool], Resource]
+Steps = Mapping[tuple[type[Resource], type[Resource]], Convert]
+
+#: Characters of what an author's exception says.
+_LONGEST = 500
+#: What an annotation may raise that somebody else wrote: it may bring nothing that is invalid.
+_FORGED = (msgspec.MsgspecError, TypeError, ValueError, LookupError, AttributeError, RecursionError)
+
+
+class ConversionError(Exception):
+    """An object cannot be converted; the message says which one, and why."""
+
+
+class Versions:
+    """The versions of one kind; raise `DeclarationError` if they do not belong together."""
+
+    def __init__(self, own: type[Resource], steps: Steps) -> None:
+        self.kind = declared(own).kind
+        self._steps = {(_version(old), _version(new)): step for (old, new), step in steps.items()}
+        self.all: dict[str, CustomResource] = {}
+        for type_ in (own, *(one for pair in steps for one in pair)):
+            self._add(declared(type_))
+        self._paths = {one: dict(self._reached(one)) for one in self.all}
+        self._check()
+        marked = [one.kind.version for one in self.all.values() if one.storage]
+        self.stored = self._only(marked) if len(self.all) > 1 else _version(own)
+        #: The annotation with what the version that an object has cannot hold.
+        self.annotation = f"{self.kind.group}/conversion"
+        self._decoder = msgspec.json.Decoder(own)
+        self._loose_decoder: msgspec.json.Decoder[Resource] = msgspec.json.Decoder(_loose(own))
+
+    # --- what is declared -------------------------------------------------------------------------
+
+    def _add(self, one: CustomResource) -> None:
+        version = one.kind.version
+        if (known := self.all.setdefault(version, one)).resource is not one.resource:
+            first, second = known.resource, one.resource
+            raise DeclarationError(
+                f"{first.__module__}.{first.__qualname__} and {second.__module__}."
+                f"{second.__qualname__} are both {one.kind.api_version}; give one another version"
+            )
+        if one.kind._replace(version=self.kind.version) != self.kind:
+            raise DeclarationError(
+                f"{one.kind.api_version} {one.kind.kind} ({one.kind}) is no version of "
+                f"{self.kind.kind} ({self.kind}); group, plural, scope and kind= must be the same"
+            )
+
+    def _reached(self, start: str) -> Iterator[tuple[str, list[Step]]]:
+        """Yield each version that can be reached, with the functions that lead there."""
+        queue, seen = [(start, list[Step]())], {start}
+        for version, path in queue:
+            yield version, path
+            for (old, new), step in self._steps.items():
+                if old == version and new not in seen:
+                    seen.add(new)
+                    queue.append((new, [*path, functools.partial(self._step, step, old, new)]))
+
+    def _check(self) -> None:
+        kind = self.kind
+        for old, new in self._steps:
+            if (new, old) not in self._steps:
+                raise DeclarationError(
+                    f"nothing converts {kind.kind} from {new} back to {old}; register that "
+                    "function with @controller.convert, too"
+                )
+        if away := self.all.keys() - self._paths[kind.version].keys():
+            raise DeclarationError(
+                f"no functions lead from {kind.version} of {kind.kind} to {min(away)}; register "
+                "them with @controller.convert"
+            )
+        if len(self._steps) > 2 * (len(self.all) - 1):
+            raise DeclarationError(
+                f"the converters of {kind.kind} are a circle ({', '.join(self.all)}); leave out "
+                "those between two of them, so that one way leads from each version to each other"
+            )
+        if not self.all[kind.version].served:
+            raise DeclarationError(
+                f"{kind.version} of {kind.kind} is not served, but its controller reads it; leave "
+                "out served=False, or make the controller for another version"
+            )
+
+    def _only(self, marked: list[str]) -> str:
+        kind = self.kind.kind
+        if len(marked) != 1:
+            raise DeclarationError(
+                f"{len(marked)} of the versions {', '.join(self.all)} of {kind} are stored; put "
+                "storage=True on one of them"
+            )
+        if not self.all[marked[0]].served:
+            raise DeclarationError(
+                f"{marked[0]} of {kind} is stored, but not served, so nobody could rewrite what is "
+                "stored; leave out served=False until another version is stored"
+            )
+        return marked[0]
+
+    # --- one object -------------------------------------------------------------------------------
+
+    def convert(self, raw: Raw, api_version: str) -> Raw:
+        """Return an object in another version; raise `ConversionError`.
+
+        If it cannot be converted from the stored version, it is shown as far as possible: it must
+        not make the list of all others fail. Its annotation then says why, and holds it.
+        """
+        here, there = self._of(raw.get("apiVersion")), self._of(api_version)
+        metadata = raw.get("metadata")
+        if not isinstance(metadata, dict):
+            raise ConversionError(f"an object of {raw['apiVersion']} has no metadata")
+        if here == there:
+            return raw
+        kept = self._kept(metadata)
+        try:
+            fields = self._converted(raw, here, there, kept)
+        except Exception as error:
+            name = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
+            said = f"{raw.get('kind')} {name} cannot be converted from {here} to {there}"
+            why = f"{said}: {_said(error)[:_LONGEST]}"
+            if here != self.stored:
+                raise ConversionError(why) from error
+            fields = self._shown(raw, there)
+            kept = {here: {"why": why, "whole": _fields_of(raw)}}
+        metadata = {**metadata, "annotations": {**(metadata.get("annotations") or {})}}
+        metadata["annotations"].pop(self.annotation, None)
+        if kept:
+            metadata["annotations"][self.annotation] = msgspec.json.encode(kept).decode()
+        elif not metadata["annotations"]:
+            del metadata["annotations"]
+        return {"apiVersion": api_version, "kind": raw.get("kind"), "metadata": metadata, **fields}
+
+    def decode(self, payload: bytes | msgspec.Raw) -> Resource:
+        """Decode an object of the controller's version; raise `MsgspecError`, also if it is shown.
+
+        The caches decode with it, so that nothing acts on an object that could not be converted.
+        """
+        try:
+            thing, error = self._decoder.decode(payload), None
+        except msgspec.ValidationError as caught:
+            thing, error = self._loose_decoder.decode(payload), caught
+        for part in self._kept({"annotations": thing.metadata.annotations}).values():
+            if "whole" in part:
+                raise msgspec.ValidationError(str(part.get("why")))
+        if error is not None:
+            raise error
+        return thing
+
+    def _of(self, api_version: Any) -> str:
+        group, _, version = str(api_version).rpartition("/")
+        if version not in self.all or group != self.all[version].kind.group:
+            raise ConversionError(f"{api_version!r:.100} is none of {', '.join(self.all)}")
+        return version
+
+    def _kept(self, metadata: Raw) -> dict[str, Raw]:
+        """Return what the annotation holds, by version; others may write into it."""
+        try:
+            text = (metadata.get("annotations") or {}).get(self.annotation, "{}")
+            return {
+                version: part
+                for version, part in msgspec.json.decode(text, type=dict[str, Raw]).items()
+                if version in self.all
+            }
+        except _FORGED:
+            return {}
+
+    def _converted(self, raw: Raw, here: str, there: str, kept: dict[str, Raw]) -> Raw:
+        """Return the fields of an object in another version, and change what is kept."""
+        for version, part in kept.items():
+            if isinstance(whole := part.get("whole"), dict):
+                del kept[version]
+                raw = self._unchanged(raw, here, version, whole)
+                return _fields_of(raw) if version == there else self._converted(
+                    raw, version, there, kept
+                )  # fmt: skip
+        mine, valid = self._read(here, raw)
+        result = self._along(here, there, mine, raw, valid)
+        if (lost := kept.pop(there, {}).get("lost")) is not None:
+            with contextlib.suppress(*_FORGED):
+                whole = _body(_restored(result, lost), raw)
+                result = _fields(self._read(there, whole, valid=True)[0])
+        theirs, valid = self._read(there, _body(result, raw))
+        again, before = self._along(there, here, theirs, raw, valid), _fields(mine)
+        kept.pop(here, None)
+        if lost := _lost(before, again):
+            kept[here] = {"lost": lost}
+        lean = stored(result)  # without what is null and may be left out
+        same = lean == result or _fields(self._read(there, _body(lean, raw))[0]) == result
+        return lean if same else result
+
+    def _along(self, here: str, there: str, thing: Resource, raw: Raw, valid: bool) -> Raw:
+        """Return the fields of an object after each function on the way to another version."""
+        for step in self._paths[here][there]:
+            thing = step(thing, raw, valid)
+        return _fields(thing)
+
+    def _step(
+        self, convert: Convert, old: str, new: str, thing: Resource, raw: Raw, valid: bool
+    ) -> Resource:
+        made, name = convert(thing), getattr(convert, "__name__", "the function")
+        if not isinstance(made, wanted := self._type(new)):
+            raise TypeError(f"{name} returned {type(made).__name__}, not {wanted.__name__} ({new})")
+        if made.metadata != thing.metadata:
+            raise ValueError(f"{name} changed the metadata; pass it on as it is")
+        fields = _fields(made)
+        if not fields.get("status"):  # most kinds have one status in all versions
+            fields["status"] = thing.status
+        try:
+            result: Resource = self._read(new, _body(fields, raw), valid)[0]
+        except msgspec.MsgspecError as error:
+            raise ValueError(f"{name} returned what is invalid in {new}: {error}") from error
+        return result
+
+    def _type(self, version: str) -> type[Resource]:
+        return self.all[version].resource
+
+    def _read(self, version: str, raw: Raw, valid: bool = False) -> tuple[Any, bool]:
+        """Return an object of the version's class, and whether it is valid, as `valid` demands.
+
+        Server-side apply converts objects without required fields, and bounds may have been wider
+        when an object was stored. What is missing is then `msgspec.UNSET`, and stays missing.
+        """
+        try:
+            return msgspec.convert(_body(raw, raw), _strict(self._type(version))), True
+        except msgspec.MsgspecError:
+            if valid:
+                raise
+            return msgspec.convert(_body(raw, raw), _loose(self._type(version))), False
+
+    def _shown(self, raw: Raw, version: str) -> Raw:
+        """Return those fields of an object that fit another version as they are."""
+        for fields in (_fields_of(raw), {"status": raw.get("status")}, {}):
+            try:
+                return _fields(self._read(version, _body(fields, raw))[0])
+            except msgspec.MsgspecError:
+                continue
+        return {}
+
+    def _unchanged(self, raw: Raw, here: str, version: str, whole: Raw) -> Raw:
+        """Return what an object is shown for, with its present status; raise `ValueError`."""
+        shown = self._shown({**raw, **whole}, here)
+        now = _fields(self._read(here, raw)[0])
+        if shown | {"status": None} != now | {"status": None}:
+            raise ConversionError(f"it is shown in part; change it as {version}")
+        original = _body({**whole, "status": raw.get("status") or {}}, raw)
+        self._read(version, original, valid=True)
+        return original
+
+
+def _version(type_: type[Resource]) -> str:
+    return declared(type_).kind.version
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, msgspec.MsgspecError | ConversionError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
+
+
+def _fields_of(raw: Raw) -> Raw:
+    return {k: part for k, part in raw.items() if k not in ("apiVersion", "kind", "metadata")}
+
+
+def _fields(thing: Struct) -> Raw:
+    """Return the fields of an object except its metadata."""
+    parts = {
+        one.encode_name: getattr(thing, one.name)
+        for one in msgspec.structs.fields(type(thing)) if one.name != "metadata"
+    }  # fmt: skip
+    parts = {name: part for name, part in parts.items() if part is not UNSET}
+    whole: Raw = msgspec.to_builtins(parts, str_keys=True, order="deterministic")
+    return whole
+
+
+def _body(fields: Raw, raw: Raw) -> Raw:
+    """Return fields with an object's metadata, but without what tells whose they are."""
+    return {**fields, "metadata": {**raw["metadata"], "managedFields": None}}
+
+
+def _lost(before: Raw, again: Raw) -> Raw:
+    """Return what differs between an object and what came back of it: both, for each field."""
+    lost: Raw = {}
+    for name in sorted(before.keys() | again.keys()):
+        mine, theirs = before.get(name), again.get(name)
+        if isinstance(mine, dict) and isinstance(theirs, dict):
+            if part := _lost(mine, theirs):
+                lost[name] = part
+        elif _field(again, name) != _field(before, name):
+            lost[name] = [_field(again, name), _field(before, name)]
+    return lost
+
+
+def _restored(now: Raw, lost: Raw) -> Raw:
+    """Return fields with those that were lost, except where somebody has changed them since."""
+    result = dict(now)
+    for name, part in lost.items():
+        if isinstance(part, dict):
+            if isinstance(now.get(name), dict):
+                result[name] = _restored(now[name], part)
+            continue
+        came_back, was = part
+        if _field(now, name) == came_back:
+            result.pop(name, None)
+            if was:
+                result[name] = was[0]
+    return result
+
+
+def _field(fields: Raw, name: str) -> list[Any]:
+    """Return a field's value, or nothing."""
+    return [fields[name]] if name in fields else []
+
+
+# --- classes that read what a version's class refuses -------------------------------------------
+
+
+@functools.cache
+def _strict(type_: type[Resource]) -> type[Resource]:
+    """Return the class with metadata of which nothing is required: a new object has no uid."""
+    metadata = next(one.type for one in msgspec.structs.fields(type_) if one.name == "metadata")
+    fields = [("metadata", _loose(metadata))]
+    made: Any = msgspec.defstruct(type_.__name__, fields, bases=(type_,), kw_only=True)
+    return made  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _loose(type_: Any) -> Any:
+    """Return a subclass in which no field is required, and no bound applies."""
+    fields: list[tuple[str, Any, Any]] = []
+    for one in msgspec.structs.fields(type_):
+        wanted = _loosened(one.type)
+        options: dict[str, Any] = {"default": one.default}
+        if one.default_factory is not msgspec.NODEFAULT:
+            options = {"default_factory": one.default_factory}
+        elif one.required:
+            wanted, options = Union[wanted, UnsetType], {"default": UNSET}  # noqa: UP007
+        fields.append((one.name, wanted, msgspec.field(name=one.encode_name, **options)))
+    return msgspec.defstruct(type_.__name__, fields, bases=(type_,), kw_only=True)
+
+
+def _loosened(hint: Any) -> Any:
+    """Return a type with the classes in it loosened, and without its bounds."""
+    if isinstance(hint, type) and not get_args(hint) and issubclass(hint, Struct):
+        return _loose(hint)
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _loosened(parts[0])
+    if origin in (Union, types.UnionType):
+        return Union[tuple(map(_loosened, parts))]  # noqa: UP007
+    if origin in (list, dict, set, frozenset, tuple):
+        return origin[tuple(map(_loosened, parts))]
+    return hint

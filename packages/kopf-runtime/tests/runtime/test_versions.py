@@ -1,0 +1,298 @@
+"""Several versions of a kind: what is declared, and what conversions keep."""
+
+import copy
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+from hypothesis.errors import HypothesisException
+from msgspec.structs import replace
+
+import kopf_runtime as kr
+from kopf_kit.pack import crds
+from kopf_kit.testing.versions import assert_lossless
+from kopf_runtime.declaring.errors import DeclarationError
+from kopf_runtime.declaring.versions import ConversionError, Steps, Versions
+from kopf_runtime.endpoints.reviews import Reviews
+from runtime import festivals
+from runtime.festivals import Alpha, AlphaSpec, Beta, Festival
+
+Raw = dict[str, Any]
+
+ALPHA, BETA, NEWEST = "example.dev/v1alpha1", "example.dev/v1beta1", "example.dev/v1"
+ANNOTATION = "example.dev/conversion"
+
+
+def versions() -> Versions:
+    found = festivals.controller.versions
+    assert found is not None
+    return found
+
+
+def alpha(**spec: Any) -> Raw:
+    metadata = {"name": "one", "namespace": "ns", "labels": {"a": "b"}}
+    return {"apiVersion": ALPHA, "kind": "Festival", "metadata": metadata, "spec": spec}
+
+
+def newest(**spec: Any) -> Raw:
+    return {**alpha(**spec), "apiVersion": NEWEST}
+
+
+LARGE = newest(
+    stages=[{"name": "main", "seats": 9000}, {"name": "tent"}], hours={"opens": "9", "closes": "5"}
+)
+
+
+# --- objects ------------------------------------------------------------------------------------
+
+
+def test_no_version_loses_anything_on_the_way_through_another() -> None:
+    assert_lossless(festivals.controller, examples=50)
+
+
+def test_what_authors_check_fails_where_something_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kopf_runtime.declaring.versions._restored", lambda now, _: now)
+    with pytest.raises((AssertionError, ExceptionGroup, HypothesisException)):
+        assert_lossless(festivals.controller, examples=50)
+
+
+def test_metadata_and_status_pass_through_and_what_is_lost_is_kept_aside() -> None:
+    old = versions().convert({**LARGE, "status": {"crowd": 5}}, ALPHA)
+    assert old["spec"] == {"stageName": "main", "opensAt": "9"}
+    assert old["status"] == {"crowd": 5}
+    assert old["metadata"]["labels"] == {"a": "b"}
+    assert ANNOTATION in old["metadata"]["annotations"]
+    back = versions().convert(old, NEWEST)
+    assert back["spec"]["stages"][0]["seats"] == 9000
+    assert back["metadata"] == LARGE["metadata"]  # without the annotation
+
+
+def test_an_edit_in_the_older_version_wins_over_what_was_kept() -> None:
+    old = versions().convert(LARGE, ALPHA)
+    old["spec"]["stageName"] = "open air"
+    back = versions().convert(old, NEWEST)["spec"]
+    assert back["stages"] == [{"name": "open air", "seats": 100}]
+    assert back["hours"]["closes"] == "5"  # which the edit had nothing to do with
+
+
+def test_an_object_without_a_required_field_keeps_lacking_it() -> None:
+    """Server-side apply converts such ones between the versions of two managers."""
+    partial = alpha(opensAt="7")
+    del partial["metadata"]["namespace"]
+    assert versions().convert(partial, NEWEST)["spec"]["hours"] == {"opens": "7"}
+    no_seats = newest(hours={"opens": "8"})
+    assert versions().convert(no_seats, BETA)["spec"] == {"opensAt": "8"}
+
+
+def test_an_object_that_was_stored_under_wider_bounds_is_converted() -> None:
+    assert (
+        versions().convert(alpha(stageName="x" * 30), BETA)["spec"]["stages"][0]["name"] == "x" * 30
+    )
+
+
+def test_an_object_that_cannot_be_converted_is_shown_and_told_and_is_not_lost() -> None:
+    poisoned = alpha(stageName="poison")
+    shown = versions().convert(poisoned, NEWEST)
+    why = json.loads(shown["metadata"]["annotations"][ANNOTATION])["v1alpha1"]["why"]
+    assert why == (
+        "Festival ns/one cannot be converted from v1alpha1 to v1: RuntimeError: no stage may be "
+        "poisoned"
+    )
+    shown["status"] = {"crowd": 1}
+    shown["metadata"]["finalizers"] = ["x"]
+    back = versions().convert(shown, ALPHA)
+    assert back["spec"] == {"stageName": "poison"}
+    assert back["status"] == {"crowd": 1}
+    assert back["metadata"] == {**poisoned["metadata"], "finalizers": ["x"]}
+
+    shown["spec"] = {"stages": [{"name": "good"}]}
+    with pytest.raises(ConversionError, match="it is shown in part; change it as v1alpha1"):
+        versions().convert(shown, ALPHA)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"v1": {"lost": {"spec": {"stages": [[[{"name": "main", "seats": 100}]], [[]]]}}}},
+        {"v1": {"lost": {"spec": {"stages": [[[{"name": "main", "seats": 100}]], []]}}}},
+        {"v1": {"lost": {"spec": 1}}},
+        {"v1": {"lost": {"spec": {"stages": "ab"}}}},
+        {"v1": {"lost": []}},
+        {"v1": 1},
+        {"v7": {"whole": {}}},
+        [],
+    ],
+)
+def test_an_annotation_that_somebody_else_wrote_brings_nothing_invalid(kept: Any) -> None:
+    raw = alpha(stageName="main")
+    raw["metadata"]["annotations"] = {ANNOTATION: json.dumps(kept)}
+    made = versions().convert(raw, NEWEST)
+    assert made["spec"]["stages"] == [{"name": "main", "seats": 100}]
+
+
+def test_an_annotation_that_claims_a_whole_object_brings_nothing_invalid() -> None:
+    raw = newest(stages=[{"name": "main"}])
+    whole = {"whole": {"spec": {"stageName": ""}}}
+    raw["metadata"]["annotations"] = {ANNOTATION: json.dumps({"v1alpha1": whole})}
+    with pytest.raises(ConversionError):
+        versions().convert(raw, ALPHA)
+
+
+def _returns(made: Callable[[Beta], Any]) -> Steps:
+    steps = dict(festivals.controller._steps)
+    steps[Beta, Alpha] = made
+    return steps
+
+
+@pytest.mark.parametrize(
+    ("convert", "told"),
+    [
+        (lambda new: None, "returned NoneType, not Alpha"),
+        (lambda new: new, "returned Beta, not Alpha"),
+        (lambda new: Alpha(metadata=new.metadata, spec=AlphaSpec("")), "invalid in v1alpha1: Exp"),
+        (lambda new: Alpha(metadata=new.metadata, spec=new.spec), "invalid in v1alpha1: Object"),
+        (
+            lambda new: Alpha(metadata=replace(new.metadata, name="other"), spec=AlphaSpec("a")),
+            "changed the metadata; pass it on as it is",
+        ),
+        (lambda new: new.spec.nothing, "AttributeError: 'BetaSpec"),
+    ],
+)
+def test_a_converter_that_returns_nonsense_is_told(
+    convert: Callable[[Beta], Any], told: str
+) -> None:
+    with pytest.raises(ConversionError, match=f"Festival ns/one cannot be converted.*{told}"):
+        Versions(Festival, _returns(convert)).convert(LARGE, ALPHA)
+
+
+def test_an_object_of_no_version_is_refused() -> None:
+    for odd in ("example.dev/v9", "v1", "other.dev/v1"):
+        with pytest.raises(ConversionError, match=f"'{odd}' is none of v1, v1alpha1, v1beta1"):
+            versions().convert({**LARGE, "apiVersion": odd}, ALPHA)
+
+
+# --- declarations -------------------------------------------------------------------------------
+
+
+def test_the_crd_has_each_version_with_its_schema() -> None:
+    crd = crds.of(festivals.controller)
+    served = {one["name"]: (one["served"], one["storage"]) for one in crd["spec"]["versions"]}
+    assert served == {"v1": (True, False), "v1alpha1": (True, True), "v1beta1": (True, False)}
+    by_name = {one["name"]: one["schema"]["openAPIV3Schema"] for one in crd["spec"]["versions"]}
+    assert "stageName" in by_name["v1alpha1"]["properties"]["spec"]["properties"]
+    assert "hours" in by_name["v1"]["properties"]["spec"]["properties"]
+
+
+def a_version(name: str, kind: str = "Festival", **options: Any) -> type[kr.Resource]:
+    @kr.custom_resource("example.dev", name, "festivals", kind=kind, **options)
+    class Version(kr.Resource):
+        """A version."""
+
+    return Version
+
+
+def both(first: type[kr.Resource], *others: type[kr.Resource]) -> Steps:
+    return {pair: copy.copy for other in others for pair in ((first, other), (other, first))}
+
+
+OLD, NEW, NEWER = a_version("v1"), a_version("v2"), a_version("v3")
+STORED = a_version("v4", storage=True)
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        ({(OLD, STORED): copy.copy}, "nothing converts Festival from v4 back to v1; register that"),
+        (both(OLD, NEW), "0 of the versions v1, v2 of Festival are stored; put storage=True on"),
+        (
+            both(OLD, STORED, a_version("v5", storage=True)),
+            "2 of the versions v1, v4, v5 of Festival are stored",
+        ),
+        (
+            both(OLD, a_version("v5", storage=True, served=False)),
+            "v5 of Festival is stored, but not served, so nobody could rewrite",
+        ),
+        (
+            {**both(OLD, NEW, STORED), **both(NEW, STORED)},
+            r"the converters of Festival are a circle \(v1, v2, v4\); leave out those",
+        ),
+        (both(NEW, STORED), "no functions lead from v1 of Festival to v2; register them"),
+        (both(OLD, a_version("v1", storage=True)), "are both example.dev/v1; give one another"),
+        (both(OLD, a_version("v6", kind="Fair")), "Fair .* is no version of Festival"),
+    ],
+)
+def test_versions_that_do_not_belong_together_are_refused(steps: Steps, told: str) -> None:
+    with pytest.raises(DeclarationError, match=told):
+        Versions(OLD, steps)
+
+
+def test_the_version_that_a_controller_reads_is_served() -> None:
+    gone = a_version("v0", served=False)
+    with pytest.raises(DeclarationError, match="v0 of Festival is not served, but its controller"):
+        Versions(gone, both(gone, STORED))
+
+
+def test_a_converter_is_registered_once_and_is_no_coroutine() -> None:
+    controller = kr.Manager("fair-operator", kr.Settings).controller_for(Festival)
+    assert controller.versions is None
+
+    async def up(_: Alpha) -> Beta: ...  # type: ignore[empty-body]
+
+    with pytest.raises(TypeError, match="up must not be a coroutine function: write `def up`"):
+        controller.convert(Alpha, Beta)(up)  # type: ignore[arg-type]
+    controller.convert(Alpha, Beta)(festivals.several)
+    with pytest.raises(ValueError, match=r"convert\(Alpha, Beta\) is registered already"):
+        controller.convert(Alpha, Beta)
+    with pytest.raises(TypeError, match="Resource is not declared as a kind"):
+        controller.convert(Alpha, kr.Resource)
+
+
+# --- reviews ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[TestClient[Any, Any]]:
+    application = web.Application()
+    application.add_routes(Reviews([versions()]).routes)
+    async with TestClient(TestServer(application)) as one:
+        yield one
+
+
+async def asked(client: TestClient[Any, Any], *objects: Raw, desired: str = NEWEST) -> Raw:
+    request = {"uid": "u", "desiredAPIVersion": desired, "objects": [*objects]}
+    review = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview"}
+    async with client.post("/convert", json={**review, "request": request}) as answer:
+        found: Raw = await answer.json(content_type="application/json")
+    assert {**found, "response": None} == {**review, "response": None}
+    assert found["response"]["uid"] == "u"
+    response: Raw = found["response"]
+    return response
+
+
+async def test_a_review_is_answered_in_its_order(client: TestClient[Any, Any]) -> None:
+    names = [f"stage {number}" for number in range(20)]
+    response = await asked(client, *(alpha(stageName=name) for name in names))
+    made = response["convertedObjects"]
+    assert [one["spec"]["stages"][0]["name"] for one in made] == names
+    assert response["result"] == {"status": "Success"}
+
+
+async def test_what_cannot_be_converted_is_answered_in_words(client: TestClient[Any, Any]) -> None:
+    response = await asked(client, newest(stages=7), desired=ALPHA)
+    assert response["result"]["status"] == "Failure"
+    assert (
+        "Festival ns/one cannot be converted from v1 to v1alpha1" in response["result"]["message"]
+    )
+    assert "convertedObjects" not in response
+    response = await asked(client, {"apiVersion": "v1", "kind": "Pod"})
+    assert response["result"]["message"] == "v1 Pod is no kind that this operator converts"
+
+
+async def test_what_is_no_review_is_refused(client: TestClient[Any, Any]) -> None:
+    for body in (b"{", b"[]", b"[" * 5000, b'{"apiVersion": "v1", "request": {}}'):
+        async with client.post("/convert", data=body) as answer:
+            assert answer.status == 400
+            assert "This is no ConversionReview" in await answer.text()
