@@ -412,7 +412,7 @@ async def test_each_object_says_whether_its_child_outlives_it(
 
         for generation, text in enumerate(("keep", "drop", "keep"), 2):
             server.edit(WIDGET, KEY, edit(text))
-            await until(lambda now=generation: told(server).get("observedGeneration") == now)
+            await until(lambda: told(server).get("observedGeneration") == generation)  # noqa: B023
             owners = references(stored(server, PVC, CLAIM))
             assert (owner in owners) is (text == "drop")
             if generation == 2:
