@@ -9,11 +9,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kopf_kit.pack import bundle, catalog
+from kopf_kit.pack import bundle, catalog, olm_images
 from kopf_kit.pack.catalog import CATALOG
 from kopf_kit.rig.run import HackError
 from message_operator import __version__
-from tests.bundle.package import opm_render, release, write, write_both
+from tests.bundle.package import opm, opm_render, release, write, write_both
 
 Manifest = dict[str, Any]
 
@@ -137,6 +137,27 @@ def test_a_bundle_in_it_is_what_opm_makes_of_the_bundle(tmp_path: Path) -> None:
     for blob in (ours, theirs):
         blob["relatedImages"].sort(key=lambda image: image["name"])
     assert ours == theirs
+
+
+def test_p14_a_release_can_be_deprecated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, folder = write_both(tmp_path, "0.1.0", "0.2.0")
+    written = tmp_path / "deprecations.yaml"
+    monkeypatch.setattr(catalog, "CATALOG", folder)
+    monkeypatch.setattr(catalog, "DEPRECATIONS", written)
+    bad = {"schema": "olm.bundle", "name": "message-operator.v0.1.0"}
+    told = {"reference": bad, "message": "It loses Messages: upgrade to 0.2.0."}
+    blob = {"schema": "olm.deprecations", "package": "message-operator", "entries": [told]}
+    written.write_text(yaml.safe_dump(blob))
+
+    pushed = write(olm_images.catalog_with(release("0.3.0")), tmp_path / "pushed")
+
+    assert opm("validate", pushed) == ""
+    assert blob in opm_render(pushed)
+    # What it names has to be there.
+    bad["name"] = "message-operator.v9.9.9"
+    written.write_text(yaml.safe_dump(blob))
+    wrong = write(olm_images.catalog_with(release("0.3.0")), tmp_path / "wrong")
+    assert "message-operator.v9.9.9" in opm("validate", wrong)
 
 
 def test_releases_stay_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -223,4 +223,4 @@ def test_a_manifest_that_is_no_longer_generated_is_found(
     former.write_text("kind: ConfigMap")
     monkeypatch.setattr(bundle, "BUNDLE", folder)
 
-    assert bundle.leftovers() == [former]
+    assert bundle.leftovers(bundle.files()) == [former]

@@ -1,4 +1,4 @@
-"""What is handed in to community-operators keeps to the rules of its pipeline."""
+"""What is handed in to the two hubs of operators keeps to the rules of their pipelines."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +10,12 @@ import yaml
 from kopf_kit.commands import release_bundle
 from kopf_kit.pack import bundle, catalog, references
 from kopf_kit.pack.bundle import Release
-from kopf_kit.pack.release_folder import lay_out
+from kopf_kit.pack.release_folder import HUBS, lay_out
 from kopf_kit.pack.rules import submission
-from kopf_kit.rig import engine
+from kopf_kit.rig import engine, versions
 from kopf_kit.rig.run import HackError
 from message_operator import __version__
-from tests.bundle.package import DIGEST, copy_both, edit, opm, release, write_both
+from tests.bundle.package import DIGEST, copy_both, edit, release, write_both
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def command(git: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calla
         for variable in ("IMG", "MESSAGE_IMG", "BUNDLE_IMG", "REGISTRY"):
             monkeypatch.setenv(variable, images.get(variable, ""))
         release_bundle.lay_out_release(version)
-        return tmp_path / "release" / "operators" / "message-operator"
+        return tmp_path / "release"
 
     return run
 
@@ -48,44 +48,54 @@ IMAGES = {
 }
 
 
-def test_the_folder_is_as_community_operators_has_it(command: Callable[..., Path]) -> None:
-    operator = command(__version__, **IMAGES)
+#: The operator's folder in the repository of each hub.
+PLAIN, PROD = (f"{hub}/operators/message-operator" for hub in HUBS)
 
-    assert sorted(str(x.relative_to(operator)) for x in operator.rglob("*") if x.is_file()) == [
+
+def test_p2_each_hub_gets_what_it_takes(command: Callable[..., Path]) -> None:
+    folder = command(__version__, **IMAGES)
+
+    common = [
         f"{__version__}/manifests/message-operator.clusterserviceversion.yaml",
         f"{__version__}/manifests/myorg.dev_messages.yaml",
         f"{__version__}/metadata/annotations.yaml",
-        f"{__version__}/release-config.yaml",
         f"{__version__}/tests/scorecard/config.yaml",
-        "catalog-templates/basic.yaml",
         "ci.yaml",
     ]
+    for hub, expected in (
+        (PLAIN, common),
+        # The pipeline itself creates catalog-templates/ with the first bundle.
+        (PROD, [*common, f"{__version__}/release-config.yaml"]),
+    ):
+        found = (x.relative_to(folder / hub) for x in (folder / hub).rglob("*") if x.is_file())
+        assert sorted(map(str, found)) == sorted(expected)
 
 
-def test_opm_takes_its_catalog_template(command: Callable[..., Path], git: Path) -> None:
-    for former in (git / "bundles").iterdir():
-        former.unlink()  # opm would pull it
+def test_p15_pull_requests_of_the_reviewers_are_merged_by_the_pipelines(
+    command: Callable[..., Path],
+) -> None:
+    folder = command(__version__, **IMAGES)
 
-    operator = command(__version__, **IMAGES)
-
-    template = operator / "catalog-templates" / "basic.yaml"
-    rendered = opm("alpha", "render-template", template, "--output", "yaml")
-
-    assert yaml.safe_load(rendered)["schema"] == "olm.package"
+    plain, prod = (yaml.safe_load((folder / hub / "ci.yaml").read_text()) for hub in (PLAIN, PROD))
+    assert plain == {"updateGraph": "replaces-mode", "reviewers": ["myorg"]}
+    (mapping,) = prod.pop("fbc")["catalog_mapping"]
+    assert prod == {"reviewers": ["myorg"]}
+    # One catalog for each OpenShift that has the oldest Kubernetes or a newer one.
+    oldest = int(versions.OLDEST.split(".")[1]) - 13
+    assert mapping["catalog_names"][0] == f"v4.{oldest}"
 
 
 def test_its_images_are_those_that_are_given(command: Callable[..., Path]) -> None:
-    operator = command(__version__, **IMAGES)
+    folder = command(__version__, **IMAGES)
 
-    (csv,) = (operator / __version__ / "manifests").glob("*.clusterserviceversion.yaml")
-    related = yaml.safe_load(csv.read_text())["spec"]["relatedImages"]
-    assert [image["image"] for image in related] == list(IMAGES.values())
+    for hub in (PLAIN, PROD):
+        related = yaml.safe_load((folder / hub / CSV).read_text())["spec"]["relatedImages"]
+        assert [image["image"] for image in related] == list(IMAGES.values())
 
 
 def test_the_bundle_s_image_is_built_of_it(command: Callable[..., Path]) -> None:
-    operator = command(__version__, **IMAGES)
+    folder = command(__version__, **IMAGES)
 
-    folder = operator.parents[1]
     copied = [
         line.split()[1]
         for line in (folder / "bundle.Dockerfile").read_text().splitlines()
@@ -133,27 +143,70 @@ def test_what_was_pushed_to_a_registry_is_recorded_by_the_digests_that_it_has_th
     }
 
 
+def graph(folders: list[Path], channel: str) -> dict[str, set[str]]:
+    """Return the releases of a channel of bundles, and what each replaces or skips.
+
+    https://olm.operatorframework.io/docs/concepts/olm-architecture/operator-catalog/creating-an-update-graph/
+    """
+    found = {}
+    for folder in folders:
+        (file,) = folder.glob("manifests/*.clusterserviceversion.yaml")
+        csv = yaml.safe_load(file.read_text())
+        notes = yaml.safe_load((folder / "metadata" / "annotations.yaml").read_text())
+        key = "operators.operatorframework.io.bundle.channels.v1"
+        if channel in notes["annotations"][key].split(","):
+            spec = csv["spec"]
+            before = {spec["replaces"]} if "replaces" in spec else set()
+            found[csv["metadata"]["name"]] = before | {*spec.get("skips", [])}
+    return found
+
+
+def test_p2_releases_in_a_row_are_an_upgrade_path_where_there_are_bundles_alone(
+    git: Path, tmp_path: Path
+) -> None:
+    folders = []
+    for version in ("1.0.0", "1.1.0-rc.1", "1.1.0", "1.0.1", "1.2.0"):
+        given = release(version)
+        plain, _ = lay_out(given, tmp_path / version)
+        folders.append(plain / version)
+        (git / catalog.file(version)).write_text(catalog.with_release(given)[catalog.file(version)])
+
+    name = "message-operator.v"
+    stable, candidate = (graph(folders, channel) for channel in ("stable", "candidate"))
+    assert stable == {
+        f"{name}1.0.0": set(),
+        f"{name}1.1.0": {f"{name}1.0.0", f"{name}1.1.0-rc.1"},
+        f"{name}1.2.0": {f"{name}1.1.0"},
+    }
+    assert candidate == stable | {f"{name}1.1.0-rc.1": {f"{name}1.0.0"}}
+    assert graph(folders, "stable-v1.0") == {
+        f"{name}1.0.0": set(),
+        f"{name}1.0.1": {f"{name}1.0.0"},
+    }
+    for found in (stable, candidate):  # the pipelines refuse a channel with two heads
+        assert found.keys() - set().union(*found.values()) == {f"{name}1.2.0"}
+    csv = next(folders[-1].glob("manifests/*.clusterserviceversion.yaml")).read_text()
+    assert yaml.safe_load(csv)["metadata"]["annotations"]["olm.skipRange"] == ">=1.0.0 <1.2.0"
+
+
 def test_the_next_release_replaces_those_before_it(
     git: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, before = write_both(tmp_path, "0.1.0", "0.2.0")
     monkeypatch.setattr(catalog, "CATALOG", before)
 
-    operator = lay_out(release("0.3.0"), tmp_path / "release")
+    _, prod = lay_out(release("0.3.0"), tmp_path / "release")
 
-    config = yaml.safe_load((operator / "0.3.0" / "release-config.yaml").read_text())
+    config = yaml.safe_load((prod / "0.3.0" / "release-config.yaml").read_text())
     assert config["catalog_templates"] == [
         {
             "template_name": "basic.yaml",
             "channels": [channel],
+            "defaultChannel": "stable",
             "replaces": "message-operator.v0.2.0",
             "skipRange": ">=0.1.0 <0.3.0",
         }
         for channel in ("candidate", "stable", "stable-v0.3")
-    ]
-    template = yaml.safe_load((operator / "catalog-templates" / "basic.yaml").read_text())
-    assert [entry["schema"] for entry in template["entries"]] == [
-        *("olm.package", *4 * ["olm.channel"], *2 * ["olm.bundle"])
     ]
 
 
@@ -163,13 +216,14 @@ def test_a_fix_of_an_older_minor_goes_into_the_channel_of_its_minor_alone(
     _, before = write_both(tmp_path, "0.1.0", "0.2.0")
     monkeypatch.setattr(catalog, "CATALOG", before)
 
-    operator = lay_out(release("0.1.1"), tmp_path / "release")
+    _, prod = lay_out(release("0.1.1"), tmp_path / "release")
 
-    config = yaml.safe_load((operator / "0.1.1" / "release-config.yaml").read_text())
+    config = yaml.safe_load((prod / "0.1.1" / "release-config.yaml").read_text())
     assert config["catalog_templates"] == [
         {
             "template_name": "basic.yaml",
             "channels": ["stable-v0.1"],
+            "defaultChannel": "stable",
             "replaces": "message-operator.v0.1.0",
             "skipRange": ">=0.1.0 <0.1.1",
         }
@@ -265,11 +319,11 @@ CSV = f"{__version__}/manifests/message-operator.clusterserviceversion.yaml"
         (
             "check_catalog_usage_ci_config", CI,
             lambda ci: ci["fbc"]["catalog_mapping"].append(dict(ci["fbc"]["catalog_mapping"][0])),
-            "fbc.catalog_mapping[1].catalog_names: latest is made of another template already",
+            "fbc.catalog_mapping[1].catalog_names: v4.22 is made of another template already",
         ),
         (
-            "check_ci_upgrade_graph", CI, lambda ci: ci.update(updateGraph="any"),
-            "updateGraph: any is neither replaces-mode nor semver-mode",
+            "check_ci_upgrade_graph", CI, lambda ci: ci.update(updateGraph="replaces-mode"),
+            "updateGraph: has no effect beside fbc",
         ),
         (
             "check_schema_bundle_release_config", CONFIG,
@@ -282,11 +336,20 @@ CSV = f"{__version__}/manifests/message-operator.clusterserviceversion.yaml"
 def test_a_mistake_in_what_is_handed_in_is_told(
     rule: str, file: str, change: Callable[[Any], object], sentence: str, git: Path, tmp_path: Path
 ) -> None:
-    operator = lay_out(release(__version__), tmp_path / "release")
-    assert list(submission.problems(operator)) == []
+    plain, prod = lay_out(release(__version__), tmp_path / "release")
+    assert [*submission.problems(plain), *submission.problems(prod)] == []
 
-    edit(operator / file, change)
+    edit(prod / file, change)
 
-    assert list(submission.problems(operator)) == [
-        f"operators/message-operator/{file}: {sentence} ({rule})"
+    assert list(submission.problems(prod)) == [f"{PROD}/{file}: {sentence} ({rule})"]
+
+
+def test_an_update_graph_that_the_pipeline_does_not_know_is_told(git: Path, tmp_path: Path) -> None:
+    plain, _ = lay_out(release(__version__), tmp_path / "release")
+
+    edit(plain / CI, lambda ci: ci.update(updateGraph="any"))
+
+    assert list(submission.problems(plain)) == [
+        f"{PLAIN}/{CI}: updateGraph: any is neither replaces-mode nor semver-mode "
+        "(check_ci_upgrade_graph)"
     ]

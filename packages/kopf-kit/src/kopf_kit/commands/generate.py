@@ -22,7 +22,7 @@ def generate(*, unless_current: bool) -> None:  # noqa: D103 (the program has it
 
 def write(below: Path = Path("/")) -> None:
     """Write missing and stale files in a folder, remove outdated ones, and print their names."""
-    for file in (*catalog.unreleased(), *_leftovers()):
+    for file in catalog.unreleased():
         file.unlink()
         print(f"{_name(file)} removed")
     for dropped in numbered.dropped():
@@ -36,7 +36,7 @@ def write(below: Path = Path("/")) -> None:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text)
                 print(f"{_name(file)} written")
-    for file in nested.leftovers(kept):
+    for file in {*nested.leftovers(kept), *bundle.leftovers(kept)}:
         file.unlink()
         print(f"{_name(file)} removed")
 
@@ -57,14 +57,11 @@ def problems() -> Iterator[str]:
         yield from rules.problems(bundle.BUNDLE, catalog.CATALOG)
     for file in catalog.unreleased():
         yield f"{_name(file)} is of a version that was never released: run `kopf-kit generate`"
-    for file in _leftovers():
+    texts = generated.files()
+    for file in bundle.leftovers(texts):
         yield f"{_name(file)} is no longer generated: run `kopf-kit generate`"
-    for file in generated.stale(generated.files()):
+    for file in generated.stale(texts):
         yield f"{_name(file)} differs from what it is generated from: run `kopf-kit generate`"
-
-
-def _leftovers() -> list[Path]:
-    return bundle.leftovers() if PROJECT.has_olm else []
 
 
 def _name(file: Path) -> Path:

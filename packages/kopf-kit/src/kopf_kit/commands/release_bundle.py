@@ -1,11 +1,11 @@
-"""`kopf-kit release bundle`: lays out the submission to community-operators in build/release/.
+"""`kopf-kit release bundle`: lays out what the two hubs of operators take, in build/release/.
 
     IMG=…@sha256:… WIDGET_IMG=…@sha256:… kopf-kit release bundle 0.1.0
 
-writes operators/widget-operator/ in that repository's layout, with the images by digest, and
-checks the pipeline's rules. The Dockerfile of the bundle's image is written beside it. After you
-push that image, the same command with BUNDLE_IMG=…@sha256:… records the release in catalog/, where
-it stays.
+writes operators/widget-operator/ in the layout of each hub's repository, with the images by
+digest, and checks the pipelines' rules. The Dockerfile of the bundle's image is written beside
+them. After you push that image, the same command with BUNDLE_IMG=…@sha256:… records the release in
+catalog/, where it stays.
 
     REGISTRY=registry.example.com/you kopf-kit release bundle 0.1.0
 
@@ -20,7 +20,7 @@ import click
 from kopf_kit.pack import catalog, references
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.release import Release, current, in_registry
-from kopf_kit.pack.release_folder import lay_out, problems
+from kopf_kit.pack.release_folder import HUBS, lay_out, problems
 from kopf_kit.rig import engine, paths
 from kopf_kit.rig.run import HackError
 from kopf_kit.rig.steps import say
@@ -31,23 +31,24 @@ FOLDER = paths.BUILD / "release"
 @click.command()
 @click.argument("version")
 def command(version: str) -> None:
-    """Lay out what community-operators gets, and record the release in catalog/."""
+    """Lay out what the hubs of operators take, and record the release in catalog/."""
     lay_out_release(version)
 
 
 def lay_out_release(version: str) -> None:
     """Run `kopf-kit release bundle`; raise HackError with everything that is wrong."""
     release = _release(version)
-    operator = lay_out(release, FOLDER)
-    if found := problems(release, operator):
+    if found := problems(release, lay_out(release, FOLDER)):
         raise HackError("\n".join(["the bundle cannot be released:", *found]))
     say(f"Laid out in {FOLDER.relative_to(paths.CHECKOUT)}, and no rule is broken. Next:")
     if "@" in release.bundle_image:
         file = catalog.record(release)
         say(f"  commit {file.relative_to(paths.CHECKOUT)}: the release is recorded there")
-        say("and, to offer it on OperatorHub.io:")
-        say("  copy operators/ into a fork of k8s-operatorhub/community-operators")
-        say("  open a pull request there")
+        say("and, to offer it on OperatorHub.io and on OpenShift:")
+        for hub, repository in HUBS.items():
+            say(
+                f"  copy {hub}/operators into a fork of {repository}, and open a pull request there"
+            )
     else:
         say(f"  cd {FOLDER.relative_to(paths.CHECKOUT)}")
         say(f"  docker build -f bundle.Dockerfile -t {release.bundle_image} .")

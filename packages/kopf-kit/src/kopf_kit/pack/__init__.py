@@ -28,11 +28,13 @@ structural, crds    the schema of a class, and the CRD of a kind
 rights              the rights that a controller needs
 documents           how YAML is written
 rendered            the chart as Helm renders it
+publishable         whether all may read what it renders
+further_objects     what an author's templates add, for the bundle
 release             a version, its images and its channels
 service_version     the ClusterServiceVersion
 bundle, catalog     what OLM installs, from the chart
 extension           what a repository's own module adds to these files
 rules               the rules for bundle and catalog
-release_folder      the files for community-operators
+release_folder      the files for the hubs of operators
 publication         the other files of a release, and their signatures
 """

@@ -9,6 +9,7 @@ https://olm.operatorframework.io/docs/reference/file-based-catalogs/
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,13 @@ import yaml
 from kopf_kit.pack import bundle, history
 from kopf_kit.pack.bundle import NAME, Manifest, Release
 from kopf_kit.pack.project import PROJECT
+from kopf_kit.pack.release import Place
 from kopf_kit.rig import versions
 from kopf_kit.rig.run import HackError
 
 CATALOG = PROJECT.built / "catalog"
+#: The file in which people tell that a release, a channel or the package should no longer be used.
+DEPRECATIONS = PROJECT.root / "catalog" / "deprecations.yaml"
 DOCKERFILE = PROJECT.built / "catalog.Dockerfile"
 
 #: The image that serves a catalog.
@@ -84,6 +88,39 @@ def channels(versions: Iterable[str]) -> list[Manifest]:
         }
         for channel in sorted(offered)
     ]
+
+
+def headed(version: str) -> list[Manifest]:
+    """Return the channels that a version would be the newest of, beside the recorded releases."""
+    return [
+        channel
+        for channel in channels({*known(), version})
+        if channel["entries"][-1]["name"] == f"{NAME}.v{version}"
+    ]
+
+
+def placed(release: Release) -> Release:
+    """Return a release whose bundle says what it replaces in the narrowest of its channels.
+
+    A bundle replaces one release for all of its channels. So the candidates since that release are
+    skipped: in the channel that has them, too, only this one is then the newest.
+    """
+    versions = {*known(), release.version}
+    (own,) = (
+        found
+        for found in channels(versions)
+        if found["name"] == bundle.channels(release.version)[-1]
+    )
+    (entry,) = (found for found in own["entries"] if found["name"] == release.name)
+    before = entry.get("replaces", "")
+    since = order(before.partition(".v")[2]) if before else order(release.version)
+    between = [
+        f"{NAME}.v{version}"
+        for version in sorted(versions, key=order)
+        if since < order(version) < order(release.version)
+    ]
+    heads = tuple(channel["name"] for channel in headed(release.version))
+    return replace(release, place=Place(heads, before, tuple(between), entry.get("skipRange", "")))
 
 
 def _entry(version: str, line: Sequence[str]) -> Manifest:
@@ -238,7 +275,16 @@ def with_release(release: Release) -> dict[str, str]:
     return {
         **_graph({*known(), release.version}),
         file(release.version): _dump(entry(release)),
+        **deprecations(),
     }
+
+
+def deprecations() -> dict[str, str]:
+    """Return what people write in catalog/deprecations.yaml, which every catalog carries.
+
+    https://olm.operatorframework.io/docs/reference/file-based-catalogs/#olmdeprecations
+    """
+    return {DEPRECATIONS.name: DEPRECATIONS.read_text()} if DEPRECATIONS.is_file() else {}
 
 
 def record(release: Release, root: Path | None = None) -> Path:

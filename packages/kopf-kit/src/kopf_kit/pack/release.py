@@ -26,11 +26,25 @@ class Release:
     pod_images: Mapping[str, str] = field(hash=False)
     #: The bundle's own image.
     bundle_image: str
+    #: What the bundle says of its place among the releases; `catalog.placed` fills it in.
+    place: "Place | None" = None
 
     @property
     def name(self) -> str:
         """Its name in OLM."""
         return f"{NAME}.v{self.version}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which releases a bundle replaces, for catalogs that are made of bundles alone."""
+
+    #: The channels whose newest release it is.
+    channels: tuple[str, ...]
+    #: The names of the release that it replaces, if any, and of those between the two.
+    replaces: str = ""
+    skips: tuple[str, ...] = ()
+    skip_range: str = ""
 
 
 def channels(version: str) -> tuple[str, ...]:

@@ -1,42 +1,92 @@
-"""The folder to submit to community-operators, in that repository's layout.
+"""The folders to submit to the two hubs that share community operators, in each one's layout.
 
-`release bundle` writes it: operators/<name>/ with the images by digest, and beside it the
-Dockerfile of the bundle's image.
+`release bundle` writes them:
+
+- community-operators (OperatorHub.io) has bundles alone: what each replaces and skips is in its
+  ClusterServiceVersion. It takes no file-based catalogs (its pull request 8737 was closed).
+- community-operators-prod (OpenShift) has file-based catalogs: its pipeline adds the bundle to the
+  channels that release-config.yaml names, and creates the catalog's template with the first one.
+
+Both pipelines build the bundle's image themselves. That of a registry of one's own is built of
+`bundle/`, beside them; catalogs of file-based channels need not know what it replaces.
+
+https://redhat-openshift-ecosystem.github.io/operator-pipelines/users/operator-ci-yaml/
+https://redhat-openshift-ecosystem.github.io/operator-pipelines/users/fbc_autorelease/
 """
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
 
-from kopf_kit.pack import bundle, catalog, rules
+from kopf_kit.pack import bundle, catalog, chart_metadata, rules
 from kopf_kit.pack.bundle import NAME, Manifest, Release
 from kopf_kit.pack.rules import findings, submission
 
 TEMPLATE = "basic.yaml"
+#: The hubs' repositories on GitHub, by their folders.
+HUBS = {
+    "community-operators": "k8s-operatorhub/community-operators",
+    "community-operators-prod": "redhat-openshift-ecosystem/community-operators-prod",
+}
+#: The newest version of OpenShift that has a catalog there.
+_NEWEST = 22
 
 
-def lay_out(release: Release, folder: Path) -> Path:
-    """Write everything into a folder, whose contents are replaced; return the operator's folder."""
+def lay_out(release: Release, folder: Path) -> list[Path]:
+    """Write everything into a folder, which is emptied before; return the operator's folders."""
     shutil.rmtree(folder, ignore_errors=True)
-    operator = folder / "operators" / NAME
-    files = {
-        **{f"{release.version}/{path}": text for path, text in bundle.bundle(release).items()},
-        f"{release.version}/release-config.yaml": bundle.dump(_release_config(release)),
-        f"catalog-templates/{TEMPLATE}": bundle.dump(_template(release)),
-        "ci.yaml": (bundle.WRITTEN / "ci.yaml").read_text(),
+    for path, text in bundle.bundle(release).items():
+        (folder / "bundle" / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "bundle" / path).write_text(text)
+    (folder / "bundle.Dockerfile").write_text(bundle.dockerfile(release))
+    made = []
+    for hub, files in _files(catalog.placed(release)).items():
+        operator = folder / hub / "operators" / NAME
+        for path, text in files.items():
+            (operator / path).parent.mkdir(parents=True, exist_ok=True)
+            (operator / path).write_text(text)
+        made.append(operator)
+    return made
+
+
+def _files(release: Release) -> dict[str, dict[str, str]]:
+    """Return the texts of the files below operators/<name>/, for each hub."""
+    common = {f"{release.version}/{path}": text for path, text in bundle.bundle(release).items()}
+    written = yaml.safe_load((bundle.WRITTEN / "csv.yaml").read_text())
+    reviewers = {"reviewers": written["reviewers"]} if written.get("reviewers") else {}
+    plain, prod = HUBS
+    return {
+        plain: {**common, "ci.yaml": _dump({"updateGraph": "replaces-mode", **reviewers})},
+        prod: {
+            **common,
+            f"{release.version}/release-config.yaml": _dump(_release_config(release)),
+            "ci.yaml": _dump({"fbc": _fbc(), **reviewers}),
+        },
     }
-    for path, text in files.items():
-        (operator / path).parent.mkdir(parents=True, exist_ok=True)
-        (operator / path).write_text(text)
-    where = (operator / release.version).relative_to(folder).as_posix()
-    (folder / "bundle.Dockerfile").write_text(bundle.dockerfile(release, where))
-    return operator
 
 
-def _before(release: Release) -> list[str]:
-    """Return the earlier released versions."""
-    return [version for version in catalog.known() if version != release.version]
+def _dump(document: Manifest) -> str:
+    return bundle.dump(document, by="kopf_kit/pack/release_folder.py")
+
+
+def _fbc() -> Manifest:
+    """Return which catalogs offer the operator: those of each OpenShift that has its Kubernetes.
+
+    OpenShift 4.3 had Kubernetes 1.16, and each minor of the one has had one of the other since.
+    """
+    oldest = int(chart_metadata.read()["kubeVersion"].split(".")[1]) - 13
+    return {
+        "enabled": True,
+        "catalog_mapping": [
+            {
+                "template_name": TEMPLATE,
+                "catalog_names": [f"v4.{minor}" for minor in range(oldest, _NEWEST + 1)],
+                "type": "olm.template.basic",
+            }
+        ],
+    }
 
 
 def _release_config(release: Release) -> Manifest:
@@ -45,44 +95,33 @@ def _release_config(release: Release) -> Manifest:
     The pipeline can add entries only at the head. It cannot put a fix of an older minor version
     below the newest release of `stable`, but users of `stable` do not need that fix.
     """
+    versions = {*catalog.known(), release.version}
     entries = [
         {
             "template_name": TEMPLATE,
             "channels": [channel["name"]],
+            "defaultChannel": bundle.default_channel(versions),
             **{key: value for key, value in channel["entries"][-1].items() if key != "name"},
         }
-        for channel in catalog.channels([*_before(release), release.version])
-        if channel["entries"][-1]["name"] == release.name
+        for channel in catalog.headed(release.version)
     ]
     return {"catalog_templates": entries}
 
 
-def _template(release: Release) -> Manifest:
-    """Return the catalog before the release, as a template for `opm alpha render-template`."""
-    before = _before(release)
-    images = [
-        yaml.safe_load((catalog.CATALOG / catalog.file(version)).read_text())["image"]
-        for version in sorted(before, key=catalog.order)
-    ]
-    return {
-        "schema": "olm.template.basic",
-        "entries": [
-            catalog.package([*before, release.version]),
-            *catalog.channels(before),
-            *({"schema": "olm.bundle", "image": image} for image in images),
-        ],
-    }
-
-
-def problems(release: Release, operator: Path) -> list[str]:
-    """Return a sentence for each mistake in the folder."""
-    scratch = operator.parents[1] / "catalog"
+def problems(release: Release, operators: list[Path]) -> list[str]:
+    """Return a sentence for each mistake in the folders."""
+    laid_out = operators[0] / release.version
+    scratch = operators[0].parents[1] / "catalog"
     shutil.copytree(catalog.CATALOG, scratch)
     for path, text in catalog.with_release(release).items():
         (scratch / path).write_text(text)
     try:
-        found = rules.problems(operator / release.version, scratch, released=True)
+        found = rules.problems(laid_out, scratch, released=True)
     finally:
         shutil.rmtree(scratch)
-    found += findings(operator / release.version)
-    return found + list(submission.problems(operator))
+    return [*found, *findings(laid_out), *_submitted(operators)]
+
+
+def _submitted(operators: list[Path]) -> Iterator[str]:
+    for operator in operators:
+        yield from submission.problems(operator)

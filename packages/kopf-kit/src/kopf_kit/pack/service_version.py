@@ -215,7 +215,7 @@ def _description() -> str:
 
 def csv(release: Release) -> Manifest:
     """Return the ClusterServiceVersion."""
-    chart = chart_metadata.read()
+    chart, place = chart_metadata.read(), release.place
     written = yaml.safe_load((WRITTEN / "csv.yaml").read_text())
     definitions = crds(release)
     _check_kinds(written["kinds"], definitions)
@@ -238,11 +238,14 @@ def csv(release: Release) -> Manifest:
                 ),
                 "repository": chart["home"],
                 "support": f"{chart['home']}/issues",
+                **({"olm.skipRange": place.skip_range} if place and place.skip_range else {}),
             },
         },
         "spec": {
             **written["spec"],
             "version": release.version,
+            **({"replaces": place.replaces} if place and place.replaces else {}),
+            **({"skips": [*place.skips]} if place and place.skips else {}),
             "description": _description(),
             "minKubeVersion": chart["kubeVersion"].removeprefix(">=").removesuffix("-0"),
             "keywords": chart["keywords"],

@@ -1,4 +1,4 @@
-"""The pipeline's rules for a submitted folder operators/<name>/ (see kopf_kit/pack/rules)."""
+"""The rules of the hubs' pipelines for a submitted folder operators/<name>/."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ def _rule(function: Rule) -> Rule:
 
 
 def _read(file: Path, operator: Path) -> Document:
-    name = file.relative_to(operator.parents[1]).as_posix()
+    name = file.relative_to(operator.parents[2]).as_posix()
     try:
         content = yaml.safe_load(file.read_text())
     except (OSError, yaml.YAMLError) as error:
@@ -52,6 +52,8 @@ def check_operator_version_directory_name(operator: Path) -> Iterator[str]:
 def check_schema_operator_ci_config(operator: Path) -> Iterator[str]:
     """Find fields of ci.yaml that are missing or have the wrong type."""
     ci = _ci(operator)
+    if ci.get("fbc") is None:
+        return
     if ci.get("fbc", "enabled") is not True:
         yield ci.wrong("fbc", "enabled", what="must be true")
     mapping = ci.get("fbc", "catalog_mapping")
@@ -63,9 +65,6 @@ def check_schema_operator_ci_config(operator: Path) -> Iterator[str]:
             yield ci.wrong(*where, "type", what=f"{found.get('type')} is no template's")
         if not found.get("catalog_names"):
             yield ci.wrong(*where, "catalog_names", what="is missing")
-        if not (operator / "catalog-templates" / str(found.get("template_name"))).is_file():
-            what = f"catalog-templates/ has no {found.get('template_name')}"
-            yield ci.wrong(*where, "template_name", what=what)
 
 
 @_rule
@@ -83,9 +82,15 @@ def check_catalog_usage_ci_config(operator: Path) -> Iterator[str]:
 
 @_rule
 def check_ci_upgrade_graph(operator: Path) -> Iterator[str]:
-    """Find an upgrade mode that the pipeline does not know."""
+    """Find an upgrade mode that the pipeline does not know, or that it ignores beside fbc.
+
+    https://redhat-openshift-ecosystem.github.io/operator-pipelines/users/operator-ci-yaml/#operator-versioning
+    """
     ci = _ci(operator)
-    if ci.get("updateGraph") not in {"replaces-mode", "semver-mode"}:
+    if ci.get("fbc") is not None:
+        if ci.get("updateGraph") is not None:
+            yield ci.wrong("updateGraph", what="has no effect beside fbc")
+    elif ci.get("updateGraph") not in {"replaces-mode", "semver-mode"}:
         what = f"{ci.get('updateGraph')} is neither replaces-mode nor semver-mode"
         yield ci.wrong("updateGraph", what=what)
 
@@ -94,7 +99,7 @@ def check_ci_upgrade_graph(operator: Path) -> Iterator[str]:
 def check_schema_bundle_release_config(operator: Path) -> Iterator[str]:
     """Find fields of release-config.yaml that are missing or unknown."""
     templates = {x.get("template_name") for x in _ci(operator).get("fbc", "catalog_mapping") or []}
-    for folder in _versions(operator):
+    for folder in _versions(operator) if _ci(operator).get("fbc") is not None else ():
         config = _read(folder / "release-config.yaml", operator)
         found = config.get("catalog_templates")
         if not found:
@@ -106,7 +111,14 @@ def check_schema_bundle_release_config(operator: Path) -> Iterator[str]:
                 yield config.wrong(*where, "template_name", what=what)
             if not entry.get("channels"):
                 yield config.wrong(*where, "channels", what="is missing")
-            known = {"template_name", "channels", "replaces", "skips", "skipRange"}
+            known = {
+                "template_name",
+                "channels",
+                "defaultChannel",
+                "replaces",
+                "skips",
+                "skipRange",
+            }
             for key in sorted(set(entry) - known):
                 yield config.wrong(*where, key, what="is unknown")
 
