@@ -224,3 +224,4 @@ def test_a_manifest_that_is_no_longer_generated_is_found(
     monkeypatch.setattr(bundle, "BUNDLE", folder)
 
     assert bundle.leftovers(bundle.files()) == [former]
+    assert bundle.leftovers([]) == []  # where no bundle is generated

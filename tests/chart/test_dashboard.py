@@ -47,7 +47,7 @@ def test_every_release_has_a_dashboard_of_its_own() -> None:
 
 def test_a_dashboard_opens_with_its_release_and_can_show_all() -> None:
     for release, (_, dashboard) in zip(
-        RELEASES, dashboards(serviceMonitor={"enabled": True}), strict=True
+        RELEASES, dashboards(monitor={"enabled": True}), strict=True
     ):
         variables = {v["name"]: v for v in dashboard["templating"]["list"]}
 

@@ -111,7 +111,7 @@ ALL: Values = {
     "networkPolicy": {"enabled": True},
     "metrics": {
         "secure": {"enabled": True, "certManager": {"enabled": True}},
-        **{name: {"enabled": True} for name in ("serviceMonitor", "prometheusRule", "dashboard")},
+        **{name: {"enabled": True} for name in ("monitor", "prometheusRule", "dashboard")},
     },
 }
 

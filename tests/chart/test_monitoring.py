@@ -30,15 +30,15 @@ def test_nothing_of_the_prometheus_operator_is_made_unless_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "endpoints", "scraped"),
+    ("kind", "endpoints", "scraped"),
     [
-        ("serviceMonitor", "ServiceMonitor", "endpoints", "Service"),
-        ("podMonitor", "PodMonitor", "podMetricsEndpoints", "Deployment"),
+        ("ServiceMonitor", "endpoints", "Service"),
+        ("PodMonitor", "podMetricsEndpoints", "Deployment"),
     ],
 )
-def test_a_monitor_finds_the_operator(name: str, kind: str, endpoints: str, scraped: str) -> None:
-    values = {"enabled": True, "namespace": "monitoring", "labels": {"release": "x"}}
-    manifests = render({"metrics": {name: {**values, "interval": "30s"}}})
+def test_a_monitor_finds_the_operator(kind: str, endpoints: str, scraped: str) -> None:
+    values = {"enabled": True, "kind": kind, "namespace": "monitoring", "labels": {"release": "x"}}
+    manifests = render({"metrics": {"monitor": {**values, "interval": "30s"}}})
     monitor = find(manifests, kind, f"{NAMESPACE}.{FULLNAME}")
     target = find(manifests, scraped, f"{FULLNAME}-metrics" if scraped == "Service" else FULLNAME)
 
@@ -53,14 +53,11 @@ def test_a_monitor_finds_the_operator(name: str, kind: str, endpoints: str, scra
     assert endpoint["interval"] == "30s"
 
 
-@pytest.mark.parametrize("name", ["serviceMonitor", "podMonitor"])
-def test_every_sample_says_of_which_operator_it_is(name: str) -> None:
+@pytest.mark.parametrize("kind", ["ServiceMonitor", "PodMonitor"])
+def test_every_sample_says_of_which_operator_it_is(kind: str) -> None:
     own = {"action": "labeldrop", "regex": "container"}
-    (monitor,) = (
-        manifest
-        for manifest in render({"metrics": {name: {"enabled": True, "relabelings": [own]}}})
-        if manifest["kind"].lower() == name.lower()
-    )
+    values = {"enabled": True, "kind": kind, "relabelings": [own]}
+    (monitor,) = (m for m in render({"metrics": {"monitor": values}}) if m["kind"] == kind)
     (endpoint,) = monitor["spec"].get("endpoints") or monitor["spec"]["podMetricsEndpoints"]
 
     operator = {"action": "replace", "targetLabel": "operator", "replacement": FULLNAME}
@@ -70,9 +67,9 @@ def test_every_sample_says_of_which_operator_it_is(name: str) -> None:
 #: What a monitoring stack's own namespace holds of a release.
 SHARED = {
     name: {"enabled": True, "namespace": "monitoring"}
-    for name in ("serviceMonitor", "prometheusRule", "dashboard")
+    for name in ("monitor", "prometheusRule", "dashboard")
 }
-POD_MONITOR = {"podMonitor": {"enabled": True, "namespace": "monitoring"}}
+POD_MONITOR = {"monitor": {"enabled": True, "kind": "PodMonitor", "namespace": "monitoring"}}
 
 
 @pytest.mark.parametrize("metrics", [SHARED, POD_MONITOR], ids=["SHARED", "POD_MONITOR"])

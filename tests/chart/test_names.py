@@ -17,7 +17,7 @@ SERVICE = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 def everything(name: str) -> Values:
     """Return values in which whatever has a name has this one."""
     placed = {"priorityClassName": name, "runtimeClassName": name}
-    monitors = ("serviceMonitor", "prometheusRule", "dashboard")
+    monitors = ("monitor", "prometheusRule", "dashboard")
     return {
         **placed,
         "nameOverride": name,

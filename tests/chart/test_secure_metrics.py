@@ -140,7 +140,7 @@ def test_rights_can_be_left_to_the_administrator() -> None:
 
 
 def test_a_service_monitor_has_prometheus_send_its_own_token_to_whom_it_trusts() -> None:
-    found = endpoint(secured(serviceMonitor={"enabled": True}))
+    found = endpoint(secured(monitor={"enabled": True}))
 
     assert found["scheme"] == "https"
     assert found["tlsConfig"] == {
@@ -149,11 +149,11 @@ def test_a_service_monitor_has_prometheus_send_its_own_token_to_whom_it_trusts()
     assert found["bearerTokenFile"] == "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 
-@pytest.mark.parametrize("monitor", ["serviceMonitor", "podMonitor"])
-def test_a_monitor_can_have_a_token_and_a_trust_of_its_own(monitor: str) -> None:
+@pytest.mark.parametrize("kind", ["ServiceMonitor", "PodMonitor"])
+def test_a_monitor_can_have_a_token_and_a_trust_of_its_own(kind: str) -> None:
     trust = {"serverName": "else"}
     own = {"authorization": TOKEN, "tlsConfig": trust, "namespace": "monitoring"}
-    found = endpoint(secured(**{monitor: {"enabled": True, **own}}))
+    found = endpoint(secured(monitor={"enabled": True, "kind": kind, **own}))
 
     assert found["scheme"] == "https"
     assert found["tlsConfig"] == trust
@@ -162,13 +162,13 @@ def test_a_monitor_can_have_a_token_and_a_trust_of_its_own(monitor: str) -> None
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-@pytest.mark.parametrize("monitor", ["serviceMonitor", "podMonitor"])
+@pytest.mark.parametrize("kind", ["ServiceMonitor", "PodMonitor"])
 def test_a_trust_of_one_s_own_still_expects_the_name_in_the_certificate(
-    monitor: str, program: str
+    kind: str, program: str
 ) -> None:
     ca = {"configMap": {"name": "my-ca", "key": "ca.crt"}}
     own = {"enabled": True, "authorization": TOKEN, "tlsConfig": {"ca": ca}}
-    found = endpoint(secured(**{monitor: {**own, "namespace": "monitoring"}}), program)
+    found = endpoint(secured(monitor={**own, "kind": kind, "namespace": "monitoring"}), program)
 
     # Prometheus asks the Pods by their addresses, which no certificate has.
     assert found["tlsConfig"] == {"ca": ca, "serverName": HOST}
@@ -212,20 +212,20 @@ def test_the_readme_s_way_on_openshift_reads_no_file_and_has_a_token_that_is_let
     assert role["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
 
 
-@pytest.mark.parametrize("monitor", ["serviceMonitor", "podMonitor"])
-def test_a_monitor_of_plain_metrics_sends_no_token_and_can_be_tuned(monitor: str) -> None:
+@pytest.mark.parametrize("kind", ["ServiceMonitor", "PodMonitor"])
+def test_a_monitor_of_plain_metrics_sends_no_token_and_can_be_tuned(kind: str) -> None:
     def tuned(**values: object) -> Manifest:
-        return endpoint({"metrics": {monitor: {"enabled": True, **values}}})
+        return endpoint({"metrics": {"monitor": {"enabled": True, "kind": kind, **values}}})
 
     assert not {"scheme", "tlsConfig", "bearerTokenFile", "honorLabels"} & tuned().keys()
     assert tuned(honorLabels=True)["honorLabels"] is True
     assert tuned(scheme="https")["scheme"] == "https"  # a proxy of the mesh may ask for it
 
 
-@pytest.mark.parametrize("monitor", ["serviceMonitor", "podMonitor"])
+@pytest.mark.parametrize("kind", ["ServiceMonitor", "PodMonitor"])
 @pytest.mark.parametrize("limit", [0, 5000])
-def test_samples_can_be_limited(monitor: str, limit: int) -> None:
-    values = {"metrics": {monitor: {"enabled": True, "sampleLimit": limit}}}
+def test_samples_can_be_limited(kind: str, limit: int) -> None:
+    values = {"metrics": {"monitor": {"enabled": True, "kind": kind, "sampleLimit": limit}}}
     (found,) = (m for m in render(values) if m["kind"].endswith("Monitor"))
 
     assert found["spec"].get("sampleLimit", 0) == limit

@@ -83,7 +83,7 @@ def test_operators_of_one_parent_are_told_apart_where_they_are_monitored(
     other = "  - {name: message-operator, version: '*', alias: more}\n"
     (tmp_path / "Chart.yaml").write_text(PARENT + other)
     on = {"enabled": True}
-    metrics = {"metrics": {"serviceMonitor": on, "prometheusRule": on, "dashboard": on}}
+    metrics = {"metrics": {"monitor": on, "prometheusRule": on, "dashboard": on}}
     values = {"messages": metrics, "more": {**metrics, "crds": {"install": False}}}
 
     manifests = rendered(tmp_path, values, program)

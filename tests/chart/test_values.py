@@ -94,10 +94,10 @@ REFUSED = """
     extraContainers and initContainers has one twice
 {extraVolumes: [{name: a}, {name: a}]}
     extraVolumes has a twice: Kubernetes
-{metrics: {serviceMonitor: {interval: "1m30s", scrapeTimeout: "91s"}}}
-    metrics.serviceMonitor.scrapeTimeout is 91s, which is more than its interval of 1m30s
-{metrics: {podMonitor: {interval: "500ms", scrapeTimeout: "1s"}}}
-    metrics.podMonitor.scrapeTimeout is 1s, which is more than its interval of 500ms
+{metrics: {monitor: {enabled: true, interval: "1m30s", scrapeTimeout: "91s"}}}
+    metrics.monitor.scrapeTimeout is 91s, which is more than its interval of 1m30s
+{metrics: {monitor: {enabled: true, interval: "500ms", scrapeTimeout: "1s"}}}
+    metrics.monitor.scrapeTimeout is 1s, which is more than its interval of 500ms
 {leaderElection: {renewDeadlineSeconds: 20}}
     renewDeadlineSeconds (20), and that less than leaseDurationSeconds (15).
 {controller: {workers: 0}}
@@ -114,12 +114,14 @@ REFUSED = """
     at '/podLabels/x': 'y z' does not match pattern
 {messagePod: {resources: {limits: {cpu: abc}}}}
     at '/messagePod/resources/limits/cpu': 'abc' does not match pattern
-{metrics: {serviceMonitor: {authorization: {name: a}}}}
-    at '/metrics/serviceMonitor/authorization': additional properties 'name' not allowed
-{metrics: {serviceMonitor: {tlsConfig: {ca: {secret: {name: a}}}}}}
-    at '/metrics/serviceMonitor/tlsConfig/ca/secret': missing property 'key'
-{metrics: {podMonitor: {tlsConfig: {caFile: "/ca.crt"}}}}
-    at '/metrics/podMonitor/tlsConfig': additional properties 'caFile' not allowed
+{metrics: {monitor: {authorization: {name: a}}}}
+    at '/metrics/monitor/authorization': additional properties 'name' not allowed
+{metrics: {monitor: {tlsConfig: {ca: {secret: {name: a}}}}}}
+    at '/metrics/monitor/tlsConfig/ca/secret': missing property 'key'
+{metrics: {monitor: {enabled: true, kind: PodMonitor, tlsConfig: {caFile: "/ca.crt"}}}}
+    metrics.monitor.tlsConfig.caFile is set, but a PodMonitor cannot name files
+{metrics: {monitor: {kind: Monitor}}}
+    at '/metrics/monitor/kind': value must be one of
 {messagePod: {tolerations: [{keys: a}]}}
     at '/messagePod/tolerations/0': additional properties 'keys' not allowed
 {messagePod: {podSecurityContext: {runAsUser: 7}}}
@@ -144,12 +146,10 @@ REFUSED = """
     podDisruptionBudget.minAvailable is 51%, which is all of the 2 replicas
 {replicaCount: 2, podDisruptionBudget: {maxUnavailable: 0}}
     podDisruptionBudget.maxUnavailable is 0: no node
-{metrics: {enabled: false, podMonitor: {enabled: true}}}
-    metrics.podMonitor.enabled is true, but metrics.enabled is false
-{metrics: {podMonitor: {enabled: true}, serviceMonitor: {enabled: true}}}
-    every operator would be scraped twice
-{metrics: {service: {enabled: false}, serviceMonitor: {enabled: true}}}
-    metrics.serviceMonitor.enabled is true, but metrics.service.enabled is false
+{metrics: {enabled: false, monitor: {enabled: true}}}
+    metrics.monitor.enabled is true, but metrics.enabled is false
+{metrics: {service: {enabled: false}, monitor: {enabled: true}}}
+    metrics.monitor.kind is ServiceMonitor, but metrics.service.enabled is false
 {metrics: {service: {healthPort: 8080}}}
     metrics.service.port and metrics.service.healthPort are both 8080
 {metrics: {prometheusRule: {disabledAlerts: [Down]}}}
@@ -197,12 +197,12 @@ REFUSED = """
     names a certificate, but metrics.secure.enabled is false
 {metrics: {secure: {enabled: true, certManager: {enabled: true}}, enabled: false}}
     metrics.secure.enabled is true, but metrics.enabled is false
-{metrics: {secure: {enabled: true, secretName: a}, serviceMonitor: {enabled: true, scheme: http}}}
-    metrics.serviceMonitor.scheme is http, but metrics.secure.enabled is true
-{metrics: {secure: {enabled: true, secretName: a}, serviceMonitor: {enabled: true, namespace: b}}}
+{metrics: {secure: {enabled: true, secretName: a}, monitor: {enabled: true, scheme: http}}}
+    metrics.monitor.scheme is http, but metrics.secure.enabled is true
+{metrics: {secure: {enabled: true, secretName: a}, monitor: {enabled: true, namespace: b}}}
     the Secret that it would name is not in the monitor's namespace, b
-{metrics: {secure: {enabled: true, secretName: a}, podMonitor: {enabled: true}}}
-    metrics.podMonitor.authorization is empty, but metrics.secure.enabled is true
+{metrics: {secure: {enabled: true, secretName: a}, monitor: {enabled: true, kind: PodMonitor}}}
+    metrics.monitor.authorization is empty, but metrics.secure.enabled is true
 {metrics: {secure: {enabled: true, secretName: A_b}}}
     at '/metrics/secure/secretName': 'A_b' does not match pattern
 {metrics: {secure: {enabled: true, certManager: {issuerRef: {kind: ClusterIssuer}}}}}
@@ -273,7 +273,7 @@ def test_no_variable_of_the_chart_s_own_is_set_twice(variable: Manifest) -> None
 def test_a_scrape_may_take_as_long_as_its_interval(timeout: str) -> None:
     monitor = {"enabled": True, "interval": "1m30s", "scrapeTimeout": timeout}
 
-    render({"metrics": {"serviceMonitor": monitor}})
+    render({"metrics": {"monitor": monitor}})
 
 
 def test_a_map_or_list_can_be_emptied_by_null() -> None:

@@ -8,24 +8,6 @@ from typing import Any
 _SECRET = {"name": "u-pull-secret"}
 
 
-def _monitor(kind: str, *, enabled: bool) -> dict[str, Any]:
-    return {
-        "enabled": enabled,
-        "namespace": f"u-{kind}-namespace",
-        "labels": {f"u-{kind}-label": "u"},
-        "annotations": {f"u-{kind}-annotation": "u"},
-        "interval": "71s" if enabled else "72s",
-        "scrapeTimeout": "61s" if enabled else "62s",
-        "scheme": "https",
-        "tlsConfig": {"serverName": f"u-{kind}-tls-config"},
-        "authorization": {"credentials": {"name": f"u-{kind}-authorization", "key": "u"}},
-        "honorLabels": True,
-        "sampleLimit": 1073 if enabled else 1074,
-        "relabelings": [{"action": "replace", "targetLabel": f"u-{kind}-relabeling"}],
-        "metricRelabelings": [{"action": "drop", "regex": f"u-{kind}-metric-relabeling"}],
-    }
-
-
 def _container(name: str) -> dict[str, Any]:
     return {
         "name": name,
@@ -165,8 +147,22 @@ UNUSUAL: dict[str, Any] = {
             "labels": {"u-service-label": "u"},
             "annotations": {"u-service-annotation": "u"},
         },
-        "serviceMonitor": _monitor("service-monitor", enabled=True),
-        "podMonitor": _monitor("pod-monitor", enabled=False),
+        "monitor": {
+            "enabled": True,
+            "kind": "PodMonitor",
+            "namespace": "u-monitor-namespace",
+            "labels": {"u-monitor-label": "u"},
+            "annotations": {"u-monitor-annotation": "u"},
+            "interval": "71s",
+            "scrapeTimeout": "61s",
+            "scheme": "https",
+            "tlsConfig": {"serverName": "u-monitor-tls-config"},
+            "authorization": {"credentials": {"name": "u-monitor-authorization", "key": "u"}},
+            "honorLabels": True,
+            "sampleLimit": 1073,
+            "relabelings": [{"action": "replace", "targetLabel": "u-monitor-relabeling"}],
+            "metricRelabelings": [{"action": "drop", "regex": "u-monitor-metric-relabeling"}],
+        },
         "prometheusRule": {
             "enabled": True,
             "namespace": "u-rule-namespace",

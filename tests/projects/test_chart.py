@@ -38,7 +38,7 @@ VALUES: dict[str, Values] = {
         "replicaCount": 2,
         "networkPolicy": {"enabled": True},
         "metrics": {
-            "serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True},
+            "monitor": {"enabled": True}, "prometheusRule": {"enabled": True},
             "dashboard": {"enabled": True},
         },
     },

@@ -137,7 +137,9 @@ def files() -> dict[Path, str]:
 
 def leftovers(generated: Collection[Path]) -> list[Path]:
     """Return the manifests in bundle/ that nothing generates any more; OLM would install them."""
-    return sorted({*BUNDLE.glob("manifests/*")} - {*generated})
+    folder = BUNDLE / "manifests"
+    ours = {file for file in generated if file.parent == folder}
+    return sorted({*folder.glob("*")} - ours) if ours else []
 
 
 def dump(

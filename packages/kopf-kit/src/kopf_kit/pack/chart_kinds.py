@@ -65,7 +65,7 @@ _SECRETS: Schema = {
 _KEY = _needs(closed(name=TEXT, key=TEXT, optional={"type": "boolean"}), "name", "key")
 _KEY_OF_EITHER = closed(secret=_KEY, configMap=_KEY)
 _TLS_VERSION: Schema = {"enum": ["TLS10", "TLS11", "TLS12", "TLS13"]}
-#: A PodMonitor's TLS settings; a ServiceMonitor also has files.
+#: A monitor's TLS settings; a ServiceMonitor also has files.
 _TLS: dict[str, Schema] = {
     "ca": _KEY_OF_EITHER,
     "cert": _KEY_OF_EITHER,
@@ -156,7 +156,6 @@ KINDS: dict[str, Schema] = {
         supplementalGroupsPolicy=TEXT,
         sysctls=_OBJECTS,
     ),
-    "podMonitorTLS": closed(**_TLS),
     "port": _PORT,
     "ports": {"type": "array", "uniqueItems": True, "items": _PORT},
     "pullSecrets": _SECRETS,
@@ -179,7 +178,7 @@ KINDS: dict[str, Schema] = {
         rollingUpdate=closed(maxSurge=_COUNT_OR_PERCENTAGE, maxUnavailable=_COUNT_OR_PERCENTAGE),
     ),
     "subdomain": {"type": "string", "maxLength": 253, "pattern": f"^({_LABEL}(\\.{_LABEL})*)?$"},
-    "serviceMonitorTLS": closed(**_TLS, caFile=TEXT, certFile=TEXT, keyFile=TEXT),
+    "monitorTLS": closed(**_TLS, caFile=TEXT, certFile=TEXT, keyFile=TEXT),
     "tag": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{0,128}(@sha256:[0-9a-f]{64})?$"},
     "texts": {"type": "object", "additionalProperties": TEXT},
     "tolerations": {

@@ -167,23 +167,25 @@ From (dict "value" <which value> "items" <tolerations>). */}}
 {{- include "widget-operator.validateSecureMetrics" . }}
 {{- $metrics := .Values.metrics }}
 {{- if not $metrics.enabled }}
-{{- range list "secure" "serviceMonitor" "podMonitor" "prometheusRule" "dashboard" }}
+{{- range list "secure" "monitor" "prometheusRule" "dashboard" }}
 {{- if (get $metrics .).enabled }}
 {{- fail (printf "metrics.%s.enabled is true, but metrics.enabled is false: there is nothing to be scraped. Enable the metrics, or disable metrics.%s." . .) }}
 {{- end }}
 {{- end }}
 {{- end }}
-{{- if and $metrics.serviceMonitor.enabled $metrics.podMonitor.enabled }}
-{{- fail "metrics.serviceMonitor.enabled and metrics.podMonitor.enabled are both true: every operator would be scraped twice. Disable one of them." }}
+{{- $monitor := $metrics.monitor }}
+{{- if $monitor.enabled }}
+{{- if and (eq $monitor.kind "ServiceMonitor") (not $metrics.service.enabled) }}
+{{- fail "metrics.monitor.kind is ServiceMonitor, but metrics.service.enabled is false: there is no Service to be scraped. Enable it, or set the kind to PodMonitor." }}
 {{- end }}
-{{- if and $metrics.serviceMonitor.enabled (not $metrics.service.enabled) }}
-{{- fail "metrics.serviceMonitor.enabled is true, but metrics.service.enabled is false: there is no Service to be scraped. Enable it, or use metrics.podMonitor." }}
+{{- range list "caFile" "certFile" "keyFile" }}
+{{- if and (eq $monitor.kind "PodMonitor") (hasKey (default dict $monitor.tlsConfig) .) }}
+{{- fail (printf "metrics.monitor.tlsConfig.%s is set, but a PodMonitor cannot name files. Name a Secret in its place, or set metrics.monitor.kind to ServiceMonitor." .) }}
 {{- end }}
-{{- range $name := list "serviceMonitor" "podMonitor" }}
-{{- $monitor := get $metrics $name }}
+{{- end }}
 {{- $interval := include "widget-operator.milliseconds" $monitor.interval | int64 }}
 {{- if and $interval (gt (include "widget-operator.milliseconds" $monitor.scrapeTimeout | int64) $interval) }}
-{{- fail (printf "metrics.%s.scrapeTimeout is %s, which is more than its interval of %s: Prometheus refuses that. Lower it." $name $monitor.scrapeTimeout $monitor.interval) }}
+{{- fail (printf "metrics.monitor.scrapeTimeout is %s, which is more than its interval of %s: Prometheus refuses that. Lower it." $monitor.scrapeTimeout $monitor.interval) }}
 {{- end }}
 {{- end }}
 {{- if eq (int $metrics.service.port) (int $metrics.service.healthPort) }}
@@ -201,20 +203,18 @@ From (dict "value" <which value> "items" <tolerations>). */}}
 {{- if and $secure.enabled (not $certificate) }}
 {{- fail "metrics.secure.enabled is true, but there is no certificate. Name a Secret that has one in metrics.secure.secretName, or enable metrics.secure.certManager." }}
 {{- end }}
-{{- range $name := list "serviceMonitor" "podMonitor" }}
-{{- $monitor := get $metrics $name }}
+{{- $monitor := $metrics.monitor }}
 {{- if and $secure.enabled $monitor.enabled }}
 {{- if eq (default "" $monitor.scheme) "http" }}
-{{- fail (printf "metrics.%s.scheme is http, but metrics.secure.enabled is true: nothing answers there. Leave the scheme empty." $name) }}
+{{- fail "metrics.monitor.scheme is http, but metrics.secure.enabled is true: nothing answers there. Leave the scheme empty." }}
 {{- end }}
 {{- $home := include "widget-operator.namespace" $ }}
 {{- if and (not $monitor.tlsConfig) (ne $home (default $home $monitor.namespace)) }}
-{{- fail (printf "metrics.%s.tlsConfig is empty, and the Secret that it would name is not in the monitor's namespace, %s. Say there how Prometheus trusts the certificate, or leave metrics.%s.namespace empty." $name $monitor.namespace $name) }}
+{{- fail (printf "metrics.monitor.tlsConfig is empty, and the Secret that it would name is not in the monitor's namespace, %s. Say there how Prometheus trusts the certificate, or leave metrics.monitor.namespace empty." $monitor.namespace) }}
 {{- end }}
+{{- if and (eq $monitor.kind "PodMonitor") (not $monitor.authorization) }}
+{{- fail "metrics.monitor.authorization is empty, but metrics.secure.enabled is true: a PodMonitor cannot tell Prometheus to send its own token. Name a Secret with a token there, or set metrics.monitor.kind to ServiceMonitor." }}
 {{- end }}
-{{- end }}
-{{- if and $secure.enabled $metrics.podMonitor.enabled (not $metrics.podMonitor.authorization) }}
-{{- fail "metrics.podMonitor.authorization is empty, but metrics.secure.enabled is true: a PodMonitor cannot tell Prometheus to send its own token. Name a Secret with a token there, or use metrics.serviceMonitor." }}
 {{- end }}
 {{- end }}
 
