@@ -11,7 +11,7 @@ from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.kubelet import Trouble
 from kopf_kit.testing.world import World
 
-from tests.faults.history import Clients, wrong
+from tests.faults.history import Clients, unexplained, wrong
 from tests.faults.nodes import NAME, Container, Nodes
 
 
@@ -20,7 +20,7 @@ class Cluster:
 
     def __init__(self, here: World, nodes: Nodes) -> None:
         self.here, self.nodes = here, nodes
-        self.clients = Clients(nodes.session, self._choose)
+        self.clients = Clients(nodes.session, self.url_of_any)
         self._turn = 0
 
     def ready(self) -> list[str]:
@@ -35,7 +35,7 @@ class Cluster:
         scheme = "https" if self.clients.options else "http"
         return f"{scheme}://{self.nodes.address(member)}:2379"
 
-    def _choose(self) -> str | None:
+    def url_of_any(self) -> str | None:
         self._turn += 1
         names = self.ready()
         return self.url(names[self._turn % len(names)]) if names else None
@@ -84,6 +84,7 @@ class Cluster:
         histories = [await self.clients.history(self.url(member)) for member in self.ready()]
         assert all(one == histories[0] for one in histories)
         assert wrong(self.clients.operations, histories[0]) == []
+        assert await unexplained(self.clients.operations) == ""
 
     def container(self, member: str) -> Container:
         return self.nodes.running(member)

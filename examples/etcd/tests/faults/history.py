@@ -1,7 +1,8 @@
-"""Clients that write and read without pause, and the check of what etcd acknowledged.
+"""Clients that write and read without pause, and the checks of what etcd acknowledged.
 
 Each value is written once, and etcd says at which revision it answered. So the order of all
-operations is known: whether they were strictly serializable is checked without any search.
+operations is known: whether they were strictly serializable is checked without any search. A second
+opinion that does not believe these revisions is porcupine's, of the calls of each key alone.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
+from kopf_kit.rig import tools
 
 Write = tuple[int, str, str]  # a revision, a key and a value
 
@@ -121,6 +123,9 @@ def wrong(operations: list[Operation], history: list[Write]) -> list[str]:
     by_value = {value: revision for revision, _, value in history}
     at = {revision: (key, value) for revision, key, value in history}
     issued = {one.value for one in operations}
+    writes: dict[str, list[tuple[int, str]]] = {}
+    for revision, key, value in history:
+        writes.setdefault(key, []).append((revision, value))
     found = [f"nobody wrote {value}" for value in by_value if value not in issued]
     if len(by_value) != len(history):
         found.append("a value took effect twice")
@@ -129,9 +134,9 @@ def wrong(operations: list[Operation], history: list[Write]) -> list[str]:
         if one.value is not None and one.revision and at.get(one.revision) != (one.key, one.value):
             found.append(f"lost: {one}")
         if one.value is None and one.revision:
-            writes = [(r, value) for r, key, value in history if key == one.key]
-            place = bisect.bisect_right(writes, one.revision, key=lambda write: write[0])
-            if one.seen != (writes[place - 1] if place else (0, "")):
+            theirs = writes.get(one.key, [])
+            place = bisect.bisect_right(theirs, one.revision, key=lambda write: write[0])
+            if one.seen != (theirs[place - 1] if place else (0, "")):
                 found.append(f"stale: {one}")
         if revision := one.revision or by_value.get(one.value or "", 0):
             timed.append((one, revision))
@@ -144,6 +149,22 @@ def wrong(operations: list[Operation], history: list[Write]) -> list[str]:
         if revision < highest or (one.value is not None and revision == highest):
             found.append(f"{one} is older than {highest}, which had ended before")
     return found
+
+
+async def unexplained(operations: list[Operation]) -> str:
+    """Return the keys whose calls have no order that explains every answer."""
+    [program] = tools.built("linearizable")
+    calls = [
+        {"key": one.key, "value": one.value, "seen": one.seen[1], "start": one.start,
+         "end": one.end if one.end < float("inf") else None}
+        for one in operations
+    ]  # fmt: skip
+    process = await asyncio.create_subprocess_exec(
+        program, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    told, _ = await process.communicate("\n".join(map(json.dumps, calls)).encode())
+    assert (process.returncode == 0) == (not told), process.returncode
+    return told.decode()
 
 
 def _b64(text: str) -> str:

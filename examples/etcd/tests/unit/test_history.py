@@ -1,10 +1,10 @@
-"""What the check of a history finds, and that it finds nothing in a right one."""
+"""What the checks of a history find, and that they find nothing in a right one."""
 
 from collections.abc import Callable
 
 import pytest
 
-from tests.faults.history import Operation, Write, wrong
+from tests.faults.history import Operation, Write, unexplained, wrong
 
 HISTORY: list[Write] = [(2, "k", "a"), (3, "k", "b"), (4, "j", "c")]
 
@@ -19,8 +19,9 @@ def right() -> list[Operation]:
     ]
 
 
-def test_a_right_history_is_right() -> None:
+async def test_a_right_history_is_right() -> None:
     assert wrong(right(), HISTORY) == []
+    assert await unexplained(right()) == ""
 
 
 def stale(operations: list[Operation], _: list[Write]) -> None:
@@ -49,3 +50,20 @@ def test_what_is_wrong_is_found(harm: Callable[[list[Operation], list[Write]], N
     harm(operations, history)
 
     assert wrong(operations, history)
+
+
+@pytest.mark.parametrize("harm", [stale, backward])
+async def test_a_wrong_answer_is_found_without_revisions(
+    harm: Callable[[list[Operation], list[Write]], None],
+) -> None:
+    operations = right()
+    harm(operations, list(HISTORY))
+
+    assert await unexplained(operations) == "k Illegal\n"
+
+
+async def test_what_nobody_knows_may_have_taken_effect_later_but_not_before_it_began() -> None:
+    operations = [Operation("k", "a", 0), Operation("k", None, 1, 2, 2, (2, "a"))]
+    assert await unexplained(operations) == ""
+    operations[1].start, operations[1].end = -2, -1
+    assert await unexplained(operations) == "k Illegal\n"

@@ -7,8 +7,8 @@ PATH, or, if that is missing or too old, from a Python package that contains it.
 Kubernetes, which only tests run, has a module of its own below kopf_offline/kubernetes/, and each
 etcd one below kopf_offline/etcd/, because its minor versions need other libraries. So have programs
 whose libraries no other needs, so that nothing else is compiled again when they change: those that
-sign releases, kopf_offline/signing/, kubeconform, kopf_offline/kubeconform/, and versitygw, an S3
-server for tests, kopf_offline/versitygw/.
+sign releases, kopf_offline/signing/, kubeconform, kopf_offline/kubeconform/, versitygw, an S3
+server for tests, kopf_offline/versitygw/, and what checks histories, kopf_offline/porcupine/.
 """
 
 import functools
@@ -34,6 +34,7 @@ _ETCD = RECIPES / "etcd"
 _SIGNING = RECIPES / "signing"
 _KUBECONFORM = RECIPES / "kubeconform"
 _VERSITYGW = RECIPES / "versitygw"
+_PORCUPINE = RECIPES / "porcupine"
 _OPERATORS = "github.com/operator-framework"
 _OLM = f"{_OPERATORS}/operator-lifecycle-manager"
 
@@ -88,6 +89,7 @@ PROGRAMS = {
     "pgp-key": Program("./pgp-key", _SIGNING),
     "kubeconform": Program("github.com/yannh/kubeconform/cmd/kubeconform", _KUBECONFORM),
     "versitygw": Program("github.com/versity/versitygw/cmd/versitygw", _VERSITYGW),
+    "linearizable": Program("./linearizable", _PORCUPINE),
     "etcdutl": Program("go.etcd.io/etcd/etcdutl/v3", _ETCD / versions.NEWEST_ETCD),
     **{
         f"{name}-{minor}": Program(

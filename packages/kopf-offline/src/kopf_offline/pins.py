@@ -26,6 +26,7 @@ _MODULES = {
         "sigs.k8s.io/kwok",
     ),
     "kubeconform": ("github.com/yannh/kubeconform",),
+    "porcupine": ("github.com/anishathalye/porcupine",),
     "signing": ("github.com/google/go-containerregistry", "github.com/sigstore/cosign/v3"),
     "versitygw": ("github.com/versity/versitygw",),
 }

@@ -16,6 +16,7 @@ MODULES = {
     "sigs.k8s.io/kind": "v0.33.0",
     "sigs.k8s.io/kwok": "v0.8.0",
     "github.com/yannh/kubeconform": "v0.8.0",
+    "github.com/anishathalye/porcupine": "v1.3.1",
     "github.com/google/go-containerregistry": "v0.22.1",
     "github.com/sigstore/cosign/v3": "v3.1.3",
     "github.com/versity/versitygw": "v1.8.0",

@@ -75,6 +75,7 @@ PROGRAMS = {
     "crane": MODULES["github.com/google/go-containerregistry"],
     "pgp-key": "v1",
     "kubeconform": MODULES["github.com/yannh/kubeconform"],
+    "linearizable": MODULES["github.com/anishathalye/porcupine"],
     "versitygw": MODULES["github.com/versity/versitygw"],
 }
 
