@@ -206,7 +206,8 @@ class Target:
     recovery: Recovery | None
     #: The member whose volume gets the backup, once there is one.
     seed: Entry | None
-    serves: bool
+    #: The status of its condition Available.
+    available: str
 
 
 def target(restore: EtcdRestore, cluster: EtcdCluster) -> Target:
@@ -214,28 +215,34 @@ def target(restore: EtcdRestore, cluster: EtcdCluster) -> Target:
     told = {key: value for key, value in cluster.status.items() if key != "conditions"}
     latched = msgspec.convert(told, kinds.Status)
     conditions = cluster.status.get("conditions", ())
-    serves = any((c["type"], c["status"]) == ("Available", "True") for c in conditions)
+    available = next((one["status"] for one in conditions if one["type"] == "Available"), "")
     now = latched.recovery
     if now is None or now.uid != restore.metadata.uid:
-        return Target(None, None, serves)
+        return Target(None, None, available)
     seeds = [one for one in latched.members if one.volume and not one.leaving]
-    return Target(now, seeds[0] if seeds and not now.survivor else None, serves)
+    return Target(now, seeds[0] if seeds and not now.survivor else None, available)
 
 
 def news(
-    spec: Spec, status: Status, to: Target, check: Course, fill: Course
+    spec: Spec, status: Status, to: Target, check: Course, fill: Course, rival: str = ""
 ) -> dict[str, Any] | None:
-    """Return the fields to record now; None if nothing has changed."""
+    """Return the fields to record now; None if nothing has changed.
+
+    `rival` is another EtcdRestore that is being carried out for the cluster.
+    """
     if to.recovery is not None and to.recovery.ended:
         return {"complete": True, "lost": to.recovery.lost}
+    if rival and not status.accepted:
+        return {"refused": f"EtcdRestore {rival} is being carried out"}
+    if spec.source.survivor is not None:
+        if to.available == "True" and to.recovery is None:
+            # Even if it was accepted: what was asked for is not to happen at the next loss.
+            return {"refused": "the cluster has a quorum, so nothing is lost"}
+        return {"accepted": True} if to.available == "False" and not status.accepted else None
     if status.accepted:
         if to.seed is None or fill.ended != "" or status.filled == to.seed.name:
             return None
         return {"filled": to.seed.name}
-    if spec.source.survivor is not None:
-        if to.serves:
-            return {"refused": "the cluster has a quorum, so nothing is lost"}
-        return {"accepted": True}
     if check.ended:
         return {"refused": (check.failure or check.ended)[:1024]}
     if check.ended == "" and check.report is not None and check.report.taken is not None:
@@ -264,7 +271,10 @@ async def follow(restore: EtcdRestore, context: kr.Context[Settings]) -> Look:
     status = context.last(Status)
     to = target(restore, context.read(CLUSTER, restore.spec.cluster))
     check, fill = (jobs.course(context, name) for name in _names(restore, to.seed))
-    found = news(restore.spec, status, to, check, fill)
+    first = order(restore.metadata.namespace, restore.spec.cluster, "")
+    rivals = first is not None and first.accepted and first.uid != restore.metadata.uid
+    rival = first.name if first is not None and rivals else ""
+    found = news(restore.spec, status, to, check, fill, rival)
     if found is not None and not (status.complete or status.refused):
         await context.record(found)
     return Look(to, check, fill)
@@ -309,6 +319,8 @@ def verdict(spec: Spec, status: Status, look: Look) -> tuple[Phase, str]:
     if status.refused:
         return "Refused", f"Nothing was changed: {status.refused}"
     if not status.accepted:
+        if spec.source.survivor is not None:
+            return "Checking", "It is not known yet whether the quorum is lost."
         failed = f" The last attempt: {look.check.failure}" if look.check.failure else ""
         return "Checking", f"The backup is read and verified.{failed}"
     if look.to.recovery is None:

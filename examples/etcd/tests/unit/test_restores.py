@@ -17,8 +17,8 @@ STORE = stored.Store(volume=stored.Claim(claim="backups"))
 TAKEN = Taken(name="ns/c/one.db", time="2026-01-02T03:00:00Z", revision=7, version="3.6.16",
               size=9, sha256="0" * 64)  # fmt: skip
 SEED = Entry(name="c-4", version="3.6.16", volume="u4")
-WELL = Target(None, None, serves=True)
-FILLS = Target(Recovery(uid="r1"), SEED, serves=False)
+WELL = Target(None, None, available="True")
+FILLS = Target(Recovery(uid="r1"), SEED, available="False")
 NONE, RUNS = Course(), Course(True)
 READ = Course(True, "", Report(taken=TAKEN))
 FAILED = Course(True, "BackoffLimitExceeded", failures=3, failure="it is not what was backed up")
@@ -51,17 +51,30 @@ FROM_BACKUP, SURVIVOR = restore(backup={"name": "daily"}), restore(survivor={})
         (FROM_BACKUP, Status(accepted=True), FILLS, NONE, READ, {"filled": "c-4"}),
         (FROM_BACKUP, Status(accepted=True, filled="c-4"), FILLS, NONE, READ, None),
         (FROM_BACKUP, Status(accepted=True, filled="c-4"),
-         Target(Recovery(uid="r1", ended=True), SEED, serves=True), NONE, READ,
+         Target(Recovery(uid="r1", ended=True), SEED, available="True"), NONE, READ,
          {"complete": True, "lost": 0}),
         (SURVIVOR, Status(), WELL, NONE, NONE,
          {"refused": "the cluster has a quorum, so nothing is lost"}),
-        (SURVIVOR, Status(), Target(None, None, serves=False), NONE, NONE, {"accepted": True}),
+        (SURVIVOR, Status(), Target(None, None, available="False"), NONE, NONE, {"accepted": True}),
+        (SURVIVOR, Status(), Target(None, None, available="Unknown"), NONE, NONE, None),
+        (SURVIVOR, Status(accepted=True), WELL, NONE, NONE,
+         {"refused": "the cluster has a quorum, so nothing is lost"}),
+        (SURVIVOR, Status(accepted=True), Target(Recovery(uid="r1", survivor="c-1"), None,
+         available="True"), NONE, NONE, None),
     ],
 )  # fmt: skip
 def test_what_is_remembered(
     it: EtcdRestore, status: Status, to: Target, check: Course, fill: Course, news: Any
 ) -> None:
     assert restores.news(it.spec, status, to, check, fill) == news
+
+
+def test_of_two_restores_only_one_is_carried_out() -> None:
+    for it in (FROM_BACKUP, SURVIVOR):
+        refused = restores.news(it.spec, Status(), WELL, READ, NONE, "other")
+        assert refused == {"refused": "EtcdRestore other is being carried out"}
+    going = restores.news(FROM_BACKUP.spec, Status(accepted=True), FILLS, NONE, READ, "other")
+    assert going == {"filled": "c-4"}
 
 
 @pytest.mark.parametrize(
