@@ -13,7 +13,7 @@
 # UNTESTED=yes         release what `make test-all` has not passed
 # PROJECT=examples/memcached  another operator of this repository; generate, verify and its tests are limited to it
 # PLATFORMS=…          build images for these: linux/amd64,linux/arm64; default: this machine's
-# MINUTES=10           the time of the tier `soak`, instead of an hour
+# MINUTES=10           the time of the tier `soak`, and of the one of etcd in `examples-long`, instead of an hour
 # NUMBER=300           how many Messages the tier `faults-long` makes, instead of ten thousand
 # PORT=8000            the port of `make docs ARGS=serve`
 CLUSTER ?= kind

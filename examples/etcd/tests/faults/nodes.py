@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,9 +20,9 @@ import aiohttp
 from aiohttp import web
 from kopf_kit.testing.cluster import NODE, Cluster, Raw, RefusedError
 
-#: The name of the EtcdCluster whose members the nodes know.
+#: The name of a test's EtcdCluster, and the members of it that there may be.
 NAME = "c"
-MOST = 99  # members ever
+MEMBERS = tuple(f"{NAME}-{number}" for number in range(1, 99))
 _UNSHARE = [
     *("setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--propagation=private"),
     *(["--map-root-user"] if os.getuid() else []),
@@ -74,18 +74,22 @@ class Container:
 
 
 class Nodes:
-    """Runs the Pods of a namespace; `etcd` has the program of each minor version."""
+    """Runs the Pods of a namespace; `etcd` has the program of each minor version.
+
+    `members` are those that there may ever be.
+    """
 
     def __init__(
-        self, cluster: Cluster, namespace: str, folder: Path, etcd: dict[str, Path]
+        self, cluster: Cluster, namespace: str, folder: Path, etcd: dict[str, Path],
+        members: Sequence[str] = MEMBERS,
     ) -> None:  # fmt: skip
         self.cluster, self.namespace, self.folder, self.etcd = cluster, namespace, folder, etcd
         self.block = f"127.{random.randrange(1, 250)}.{random.randrange(1, 250)}"  # noqa: S311
         self.containers: dict[str, Container] = {}  # by the Pods' uids
         self.session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=1.0))
         self.hosts = folder / "hosts"
-        names = (f"{NAME}-{n}" for n in range(1, MOST))
-        lines = [f"{self.address(m)} {m}.{NAME}.{namespace}.svc" for m in names]
+        self._numbers = {member: number for number, member in enumerate(members, 1)}
+        lines = [f"{self.address(m)} {m}.{m.rpartition('-')[0]}.{namespace}.svc" for m in members]
         self.hosts.write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
         #: The calls that the operator made to change etcd, in their order.
         self.calls: list[tuple[str, int]] = []
@@ -93,6 +97,8 @@ class Nodes:
         self.after_call: Callable[[str], Awaitable[None]] | None = None
         #: Whether to stand between the operator and the members.
         self.between = True
+        #: Seconds between two looks at the Pods.
+        self.pause = 0.1
         self._proxies: dict[str, web.AppRunner] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -100,7 +106,7 @@ class Nodes:
         return f"/api/v1/namespaces/{self.namespace}/{plural}" + (f"/{name}" if name else "")
 
     def address(self, member: str, first: int = 0) -> str:
-        return f"{self.block}.{first + int(member.rpartition('-')[2])}"
+        return f"{self.block}.{first + self._numbers[member]}"
 
     def data(self, claim: Raw) -> Path:
         return self.folder / str(claim["metadata"]["uid"])
@@ -138,7 +144,7 @@ class Nodes:
                 listed = {pod["metadata"]["uid"] for pod in pods}
                 for uid in self.containers.keys() - listed:
                     self.containers.pop(uid).send(signal.SIGKILL)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(self.pause)
 
     async def _free(self, claims: dict[str, Raw], pods: list[Raw]) -> None:
         """Release claims that are to be deleted once no Pod uses them, as a controller does."""
