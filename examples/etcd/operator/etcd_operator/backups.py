@@ -14,7 +14,7 @@ from msgspec import Meta
 from etcd_operator import agent, jobs, stored
 from etcd_operator.cron import Schedule
 from etcd_operator.jobs import JOB, POD, Course
-from etcd_operator.kinds import CLUSTER, EtcdCluster, Text, known
+from etcd_operator.kinds import BACKUP, CLUSTER, EtcdCluster, Text, known
 from etcd_operator.manifests import Manifest
 from etcd_operator.settings import Settings, manager
 from etcd_operator.stored import Taken
@@ -238,6 +238,31 @@ def desired(backup: EtcdBackup, context: kr.Context[Settings]) -> list[Manifest]
         days=spec.keep.days,
     )
     return [jobs.backup(cluster, run.job, request, spec.timeout, spec.retries, context.settings)]
+
+
+def before_upgrade(cluster: EtcdCluster, context: kr.Context[Settings]) -> Manifest:
+    """Return the EtcdBackup that is taken once before the minor version of a cluster changes.
+
+    Once it is there, it stays as it is, even if the one that it is made of is deleted.
+    """
+    read = context.find if context.children_of(BACKUP) else context.read
+    spec: Spec | None = read(BACKUP, cluster.spec.maintenance.backup_before_upgrade or "")
+    changes: dict[str, Any] = {"cluster": cluster.metadata.name, "schedule": None}
+    once: Any = msgspec.structs.replace(spec, **changes) if spec is not None else {}
+    return {
+        "apiVersion": BACKUP.api_version,
+        "kind": BACKUP.kind,
+        "metadata": {"name": f"upgrade-{kr.short_hash(cluster.metadata.uid)}"},
+        "spec": _without_none(msgspec.to_builtins(once)),
+    }
+
+
+def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: _without_none(value) if isinstance(value, dict) else value
+        for name, value in fields.items()
+        if value is not None
+    }
 
 
 @controller.status

@@ -18,8 +18,8 @@ from msgspec import Struct
 
 T = TypeVar("T")
 
-#: Seconds for an answer of a member about itself, about the cluster, and for a change.
-STATUS, LIST, CHANGE, DEFRAGMENT = 1.5, 2.0, 5.0, 60.0
+#: Seconds for an answer of a member about itself, about the cluster, and for what takes longer.
+STATUS, LIST, CHANGE, DEFRAGMENT, HASH = 1.5, 2.0, 5.0, 60.0, 30.0
 
 
 class EtcdError(Exception):
@@ -125,6 +125,11 @@ class _Alarms(Struct, frozen=True):
     alarms: list[_Alarm] = []
 
 
+class _Hash(Struct, frozen=True):
+    hash: int = 0
+    compact_revision: int = 0
+
+
 class _Error(Struct, frozen=True):
     code: int | None = None
     message: str = ""
@@ -195,6 +200,16 @@ class Member:
         """Return the alarms; without a quorum there is no answer."""
         said = await self.call("maintenance/alarm", {"action": "GET"}, _Alarms, LIST)
         return tuple(Alarm(_hex(one.member_id), one.alarm) for one in said.alarms)
+
+    async def hash(self, revision: int) -> tuple[int, int]:
+        """Return the hash of the data up to a revision, and from which revision they are kept."""
+        said = await self.call("maintenance/hashkv", {"revision": str(revision)}, _Hash, HASH)
+        return said.hash, said.compact_revision
+
+    async def change_password(self, password: str) -> None:
+        """Change root's password."""
+        body = {"name": "root", "password": password}
+        await self.call("auth/user/changepw", body, dict[str, Any])
 
     async def authenticate(self, password: str) -> str:
         """Return a token of root that every member accepts; empty while auth is off."""

@@ -16,10 +16,12 @@ import kopf_runtime as kr
 import msgspec
 from msgspec import Struct
 
-from etcd_operator import client, manifests, restores, versions
+from etcd_operator import backups, client, manifests, restores, versions
+from etcd_operator.backups import EtcdBackup
 from etcd_operator.client import Alarm, Certificate, EtcdError, Listed, Voice
 from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide
-from etcd_operator.kinds import EtcdCluster, Shown, Spec, Status
+from etcd_operator.jobs import PodObject
+from etcd_operator.kinds import BACKUP, Compared, EtcdCluster, Shown, Spec, Status
 from etcd_operator.manifests import Make
 from etcd_operator.recovery import note, recover
 from etcd_operator.settings import Settings, manager
@@ -27,13 +29,16 @@ from etcd_operator.settings import Settings, manager
 POD, VOLUME, SECRET = kr.kinds.POD, kr.kinds.PERSISTENT_VOLUME_CLAIM, kr.kinds.SECRET
 #: Seconds between two looks: while something is under way, without a quorum, and otherwise.
 SOON, LATER, SELDOM = 1.0, 3.0, 10.0
+#: Seconds until a refused growth is tried again, and until data that differ are compared again.
+GROWTH, DIFFERING = 60.0, 60.0
+HOUR = 3600.0
 #: Seconds after which one call of `sync` takes no further step; restarts that make a crash loop.
 ENOUGH, RESTARTS = 20.0, 3
 #: The token of each cluster, by its key, with the time at which a new one is asked for.
 TOKENS: dict[tuple[str, str], tuple[str, float]] = {}
 #: Seconds for which a token is used.
 TOKEN_LASTS = 120.0
-UNAUTHENTICATED = 16
+INVALID_ARGUMENT, UNAUTHENTICATED = 3, 16
 #: Seconds by which a Pod may overrun its grace period until its node is taken for lost.
 OVERDUE = 30.0
 #: The types of the conditions beside Ready.
@@ -45,30 +50,18 @@ STALE = 30.0
 # --- what is read of objects --------------------------------------------------------------------
 
 
-class _Waiting(Struct, frozen=True):
-    reason: str = ""
+class _Resources(Struct, frozen=True):
+    requests: dict[str, str] = {}
 
 
-class _State(Struct, frozen=True):
-    waiting: _Waiting | None = None
+class _VolumeSpec(Struct, frozen=True):
+    resources: _Resources = _Resources()
 
 
-class _ContainerStatus(Struct, rename="camel", frozen=True):
-    restart_count: int = 0
-    state: _State = _State()
+class VolumeObject(kr.Object):
+    """The claim of a member's volume."""
 
-
-class _PodStatus(Struct, rename="camel", frozen=True):
-    phase: str = ""
-    pod_ip: str = msgspec.field(name="podIP", default="")
-    conditions: list[dict[str, Any]] = []
-    container_statuses: list[_ContainerStatus] = []
-
-
-class PodObject(kr.Object):
-    """The Pod of a member."""
-
-    status: _PodStatus = _PodStatus()
+    spec: _VolumeSpec = _VolumeSpec()
 
 
 class SecretObject(kr.Object):
@@ -80,7 +73,7 @@ class SecretObject(kr.Object):
 def pod(thing: PodObject) -> Pod:
     """Return the parts of a Pod that `decide` needs."""
     told, status = thing.metadata.annotations or {}, thing.status
-    ready = any((c.get("type"), c.get("status")) == ("Ready", "True") for c in status.conditions)
+    ready = any((one.type, one.status) == ("Ready", "True") for one in status.conditions)
     crashes = any(
         one.restart_count >= RESTARTS
         and one.state.waiting is not None
@@ -114,9 +107,18 @@ def secrets(cluster: EtcdCluster) -> list[str]:
 controller = manager.controller_for(EtcdCluster, project=lambda cluster: cluster.spec)
 controller.owns(kr.kinds.SERVICE)
 controller.owns(kr.kinds.POD_DISRUPTION_BUDGET)
-controller.owns(VOLUME, kr.Object, update=kr.CREATE)
+controller.owns(
+    VOLUME, VolumeObject, project=lambda one: one.spec.resources.requests.get("storage", "")
+)
+controller.owns(BACKUP, EtcdBackup, update=kr.CREATE, project=lambda one: one.status)
 controller.owns(POD, PodObject, update=kr.CREATE, project=pod)
 controller.reads(SECRET, SecretObject, keys=secrets, project=secret, every=60)
+controller.reads(
+    BACKUP,
+    EtcdBackup,
+    keys=lambda one: filter(None, [one.spec.maintenance.backup_before_upgrade]),
+    project=lambda backup: backup.spec,
+)
 controller.session(
     lambda _: {
         "trust_env": False,  # no proxy stands between the operator and the members
@@ -138,10 +140,14 @@ class Look:
     step: Step
     repository: str = ""
     authority: str = ""
+    #: Why etcd does not accept root's password.
+    refused: str = ""
 
     @property
     def again(self) -> float:
         """Seconds until the next look."""
+        if self.step.do is Do.GROW_VOLUME:
+            return GROWTH
         if self.step.do in (Do.NOTHING, Do.REFUSE):
             return SELDOM
         return LATER if self.seen.latched.cluster_id and self.seen.members is None else SOON
@@ -153,7 +159,7 @@ def pace(_: EtcdCluster, context: kr.Context[Settings]) -> float:
     return SOON if look is None else look.again
 
 
-@controller.sync(every=pace, on=(POD, VOLUME), timeout=120)
+@controller.sync(every=pace, on=(POD, VOLUME, BACKUP), timeout=120)
 async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
     """Take the steps that can be taken now; return the last look, with the step that is left."""
     eye = Eye(cluster, context)
@@ -167,8 +173,8 @@ async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
         begun = latched.recovery.uid if latched.recovery is not None else ""
         order = restores.order(eye.cluster.metadata.namespace, seen.name, begun)
         step = recover(seen, order) or decide(seen)
-        if step.do is Do.NOTHING:
-            step = note(seen) or step
+        if step.do in (Do.NOTHING, Do.REFUSE):
+            step = await eye.compare(seen) or note(seen) or step
         if step.latched is not None:
             await context.record(_recorded(step.latched))
             latched = step.latched
@@ -183,7 +189,7 @@ async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
             break
         if clock() > until:
             break
-    return Look(seen, step, context.settings.etcd_repository, eye.authority)
+    return Look(seen, step, context.settings.etcd_repository, eye.authority, eye.refused)
 
 
 def _recorded(latched: Status) -> dict[str, Any]:
@@ -201,6 +207,7 @@ class Eye:
     context: kr.Context[Settings]
     #: A token of root's, empty while no user is asked for.
     token: str = ""
+    refused: str = ""
 
     @functools.cached_property
     def authority(self) -> str:
@@ -247,14 +254,57 @@ class Eye:
         self.token, until = TOKENS.get(key, ("", 0.0))
         if now < until:
             return
-        password, self.token = self._secret(auth.root_secret, "password"), ""
+        self.token = self.refused = ""
         for name, address in addresses.items():
             try:
-                self.token = await self.member(name, address).authenticate(password)
-            except EtcdError:
+                self.token = await self._token(auth.root_secret, self.member(name, address))
+            except EtcdError as error:
+                if error.code == INVALID_ARGUMENT:
+                    self.refused = f"etcd does not accept the password in Secret {auth.root_secret}"
                 continue
             TOKENS[key] = self.token, now + (TOKEN_LASTS if self.token else 0)
             return
+
+    async def _token(self, name: str, member: client.Member) -> str:
+        """Return a token; change the password if etcd knows only the previous one."""
+        password = self._secret(name, "password")
+        previous: str | None = self.context.read(SECRET, name).get("previousPassword")
+        try:
+            return await member.authenticate(password)
+        except EtcdError as error:
+            if previous is None or error.code != INVALID_ARGUMENT:
+                raise
+        token = await member.authenticate(previous)
+        await replace(member, token=token).change_password(password)
+        return await member.authenticate(password)
+
+    async def compare(self, seen: Seen) -> Step | None:
+        """Compare the members' data if it is time; what is found is to be recorded.
+
+        At the revision of a compaction, members answer with the hash that they had at that time.
+        """
+        latched, revision = seen.latched, min((v.revision for v in seen.voices.values()), default=0)
+        former = latched.compared or Compared(0.0)
+        hours = self.cluster.spec.maintenance.compare_hours
+        period = DIFFERING if former.differ else hours * HOUR
+        voters = [one.name for one in seen.voters]
+        if not period or seen.now - former.at < period or not set(voters) <= seen.voices.keys():
+            return None
+        members = [self.member(name, seen.pods[name].address) for name in voters]
+        differ = ""
+        try:
+            for pause in (2.0, 0.0):  # a compaction that is under way may make them differ
+                hashes = await asyncio.gather(*(one.hash(revision) for one in members))
+                if len(set(hashes)) == 1 or len({since for _, since in hashes}) > 1:
+                    break
+                await asyncio.sleep(pause)
+            else:
+                told = (f"{n} {hash_:08x}" for n, (hash_, _) in zip(voters, hashes, strict=True))
+                differ = f"their hashes at revision {revision} are {', '.join(told)}"
+        except EtcdError:
+            differ = former.differ  # such as because that revision was compacted
+        found = msgspec.structs.replace(latched, compared=Compared(seen.now, differ))
+        return Step(Do.LATCH, why="the members' data were compared", latched=found)
 
     async def look(self, latched: Status) -> Seen:
         """Return what is there now."""
@@ -277,11 +327,23 @@ class Eye:
             and latched.cluster_id in ("", voice.cluster_id)
             and ids.get(name, "") in ("", voice.id)
         }
+        small = {
+            manifests.member_of(child.key[1])
+            for child in self.context.children_of(VOLUME)
+            if manifests.in_bytes(child.view) < manifests.in_bytes(spec.storage.size)
+        }
         members, alarms = await self._membership(latched, pods, voices)
+        tasks = spec.maintenance
         template = manifests.template(self.cluster, settings.etcd_repository, self.authority)
         return Seen(
             self.cluster.metadata.name,
-            Wanted(spec.size, spec.version, template),
+            Wanted(
+                spec.size,
+                spec.version,
+                template,
+                tasks.defragment_hours * HOUR,
+                tasks.backup_before_upgrade is not None,
+            ),
             latched,
             pods,
             volumes,
@@ -289,7 +351,20 @@ class Eye:
             voices,
             alarms,
             self.context.now,
+            frozenset(small),
+            self._backup(),
         )
+
+    def _backup(self) -> str | None:
+        """Return how the backup before an upgrade has ended; None before that."""
+        for child in self.context.children_of(BACKUP):
+            conditions: list[dict[str, str]] = child.view.get("conditions", [])
+            ready = next((one for one in conditions if one["type"] == "Ready"), {})
+            if ready.get("status") == "True":
+                return ""
+            if ready.get("reason") == "BackupFailed":
+                return ready["message"].rstrip(".")
+        return None
 
     def _pod(self, child: Any) -> Pod:
         lost = child.deleting and self.context.now > child.deadline + OVERDUE
@@ -364,9 +439,13 @@ def desired(
         if child.deleting or (step.do, step.uid) == (Do.DELETE_VOLUME, child.uid):
             continue
         uids[member := manifests.member_of(child.key[1])] = child.uid
-        yield manifests.volume(cluster, member)
+        grows = (step.do, step.uid) == (Do.GROW_VOLUME, child.uid)
+        yield manifests.volume(cluster, member, "" if grows else child.view)
     if step.do is Do.CREATE_VOLUME and step.member not in uids:
         yield manifests.volume(cluster, step.member)
+    begun = bool(context.children_of(BACKUP)) and look.seen.upgrades
+    if cluster.spec.maintenance.backup_before_upgrade and (begun or step.do is Do.BACK_UP):
+        yield backups.before_upgrade(cluster, context)
     pods = {child.key[1]: child for child in context.children_of(POD)}
     makes = [
         Make(name, entries[name].version if name in entries else cluster.spec.version)
@@ -388,10 +467,14 @@ Reason = Literal["NotFormed", "QuorumLost", "Unreachable", "Serving"]
 def status(seen: kr.Observed) -> kr.Status:
     """Return the status of a cluster."""
     name, look = seen.object.key[1], seen.outcome
-    told = shown(name, look.seen) if look is not None else None
+    told: Any = shown(name, look.seen) if look is not None else {}
     conditions = [available(look.seen), healthy(look.seen)] if look is not None else []
-    if (trouble := seen.trouble) is not None:
-        if look is None or seen.now - look.seen.now > STALE:
+    trouble = seen.trouble
+    if trouble is None and look is not None and look.refused:
+        text = f"{look.refused}; put the one that it knows there as `previousPassword`."
+        trouble = kr.Trouble("PasswordRefused", text)
+    if trouble is not None:
+        if look is None or look.refused or seen.now - look.seen.now > STALE:
             text = "The members cannot be looked at."
             conditions = [kr.Condition(one, None, "Unknown", text) for one in CONDITIONS]
         return kr.Status(
@@ -430,6 +513,8 @@ def healthy(seen: Seen) -> kr.Condition:
     names = {one.id: one.name for one in seen.latched.members}
     if seen.members is None:
         return kr.Condition("Healthy", None, "Unknown", "Without a quorum, no alarm is known.")
+    if seen.latched.compared is not None and (differ := seen.latched.compared.differ):
+        return kr.Condition("Healthy", False, "DataDiffer", f"The members' data differ: {differ}.")
     if not seen.alarms:
         return kr.Condition("Healthy", True, "NoAlarm")
     told = ", ".join(sorted(f"{one.kind} of {names.get(one.id, one.id)}" for one in seen.alarms))
@@ -449,7 +534,10 @@ def verdict(spec: Spec, look: Look) -> tuple[bool, str, str]:
         return False, "Progressing", f"{step.why or step.do.name.lower()}."
     if seen.refusal:
         return False, "VersionRefused", f"{seen.refusal}."
-    return True, "Healthy", f"{well} of {spec.size} members are healthy."
+    text = f"{well} of {spec.size} members are healthy."
+    if spec.size % 2 == 0:
+        text += f" They bear no more losses than {spec.size - 1} would."
+    return True, "Healthy", text
 
 
 __all__ = ["Status", "controller"]

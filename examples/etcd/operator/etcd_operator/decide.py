@@ -33,6 +33,8 @@ FAILURES, PATIENCE = 3, 600.0
 REST, SHORT_REST = 600.0, 20.0
 #: The parts of the quota from which a file is worth defragmenting, and above which it stays full.
 LARGE, FULL = 0.8, 0.9
+#: The part of a file that is in use, above which it is not worth defragmenting.
+DENSE = 0.9
 
 
 #: Why a member leaves that is healthy, and so may stay after all.
@@ -55,6 +57,10 @@ class Wanted:
     version: str
     #: A hash of all else that a Pod is made of.
     template: str = ""
+    #: Seconds after which a member is defragmented; 0 for never.
+    defragment: float = 0.0
+    #: Whether a backup is taken before the minor version changes.
+    backup: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,10 @@ class Seen:
     voices: Mapping[str, Voice] = field(default_factory=dict)
     alarms: tuple[Alarm, ...] = ()
     now: float = 0.0
+    #: Members whose volumes are smaller than is wanted.
+    small: frozenset[str] = frozenset()
+    #: Why the backup before an upgrade has failed; empty if it is complete, None before it ends.
+    backup: str | None = None
 
     @property
     def staying(self) -> list[Entry]:
@@ -151,6 +161,12 @@ class Seen:
         )
 
     @property
+    def upgrades(self) -> bool:
+        """Whether a member runs another minor version than is wanted, as far as is known."""
+        voices = self.voices.values()
+        return not voices or any(minor(v.version) != minor(self.wanted.version) for v in voices)
+
+    @property
     def may_change(self) -> bool:
         """Whether a member may run the wanted version now, before its turn in a roll."""
         wanted, running = minor(self.wanted.version), [v.version for v in self.voices.values()]
@@ -158,6 +174,12 @@ class Seen:
         unflushed = wanted == 7 and 7 not in minors and not self.latched.flushed
         announced = not running or wanted >= min(minors) or self.downgrade == f"3.{wanted}"
         return announced and not unflushed and not self.refusal
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether the backup is missing without which no member takes another minor version."""
+        first = all(minor(v.version) != minor(self.wanted.version) for v in self.voices.values())
+        return self.wanted.backup and first and self.backup != ""
 
     def as_wanted(self, one: Entry) -> bool:
         """Return whether a member's entry has the wanted version and template."""
@@ -178,6 +200,8 @@ class Do(Enum):
     CREATE_POD = auto()
     DELETE_POD = auto()
     DELETE_VOLUME = auto()
+    GROW_VOLUME = auto()
+    BACK_UP = auto()
     ADD = "cluster/member/add"
     REMOVE = "cluster/member/remove"
     PROMOTE = "cluster/member/promote"
@@ -433,7 +457,7 @@ def _learner(s: Seen) -> Step | None:
             return _let_go(s, one, "its volume is gone")
         if one.name in s.voices:
             return Step(Do.PROMOTE, one.name, body={"ID": listed.id})
-        if not s.as_wanted(one) and s.may_change:
+        if not s.as_wanted(one) and s.may_change and not s.unsaved:
             return _set(s, one, "as is wanted by now", **_wanted(s))
         if pod is not None and not pod.deleting:
             if (pod.version, pod.template) != (one.version, one.template):
@@ -486,6 +510,9 @@ def _anonymous(s: Seen) -> Step | None:
         why = "the members' data differ, and etcd cannot tell whose is corrupt: compare their "
         why += "hashes (etcdctl endpoint hashkv), delete the volume of the one that differs"
         return Step(Do.REFUSE, why=f"{why}, and disarm the alarm")
+    if s.latched.compared is not None and s.latched.compared.differ:
+        why = f"the members' data differ: {s.latched.compared.differ}; find out which is right, "
+        return Step(Do.REFUSE, why=f"{why}and delete the volumes of the others, one at a time")
     return None
 
 
@@ -583,10 +610,7 @@ def _space(s: Seen) -> Step | None:
         large = not voice.quota or voice.size > LARGE * voice.quota
         rest = SHORT_REST if used < LARGE * voice.size else REST
         if large and s.now - done.get(one.id, 0.0) > rest:
-            times = [Defragmented(id_, at) for id_, at in (done | {one.id: s.now}).items()]
-            known = {e.id for e in s.voters}
-            latched = replace(s.latched, defragmented=[t for t in times if t.id in known])
-            return Step(Do.DEFRAGMENT, one.name, "no space", latched=latched, ask=one.name)
+            return _defragment(s, one, "no space")
     if any(v.quota and v.size > FULL * v.quota for v in s.voices.values()):
         if any(one.template != s.wanted.template for one in s.voters):
             return None  # the quota may be raised by that
@@ -594,6 +618,13 @@ def _space(s: Seen) -> Step | None:
             Do.REFUSE, why="the data fills the quota; delete keys and compact, or raise the quota"
         )
     return _disarm(alarms[0], "there is space again")
+
+
+def _defragment(s: Seen, one: Entry, why: str) -> Step:
+    done = {t.id: t for t in s.latched.defragmented} | {one.id: Defragmented(one.id, s.now)}
+    known = [done[e.id] for e in s.voters if e.id in done]
+    latched = replace(s.latched, defragmented=known)
+    return Step(Do.DEFRAGMENT, one.name, why, latched=latched, ask=one.name)
 
 
 def _version(s: Seen) -> Step | None:
@@ -607,6 +638,11 @@ def _version(s: Seen) -> Step | None:
     cancel = Step(Do.DOWNGRADE, why=f"{target} is not wanted", body={"action": "CANCEL"})
     if s.refusal:
         return cancel if target else None  # it is told; all else goes on
+    if s.unsaved:
+        if s.backup is None:
+            return Step(Do.BACK_UP, why=f"a backup is taken before {s.wanted.version}")
+        why = f"the backup before {s.wanted.version} has failed: {s.backup}; once the cause is "
+        return Step(Do.REFUSE, why=f"{why}removed, delete the EtcdBackup to try again")
     if minors == {6} and wanted == 7 and not s.latched.flushed:  # where 3.7 runs, all was read
         return _flush(s)
     if wanted == 5 and s.latched.flushed:
@@ -653,6 +689,28 @@ def _size(s: Seen) -> Step | None:
     return None
 
 
+def _grow(s: Seen) -> Step | None:
+    """Have a volume grow that is smaller than is wanted."""
+    for one in s.staying:
+        if one.name in s.small:
+            return Step(Do.GROW_VOLUME, one.name, "its volume grows", uid=one.volume)
+    return None
+
+
+def _tidy(s: Seen) -> Step | None:
+    """Defragment members from time to time, the leader last, once it leads no more."""
+    done = {one.id: one.at for one in s.latched.defragmented}
+    for one in sorted(s.voters, key=s.leads) if s.wanted.defragment else ():
+        voice = s.voices[one.name]
+        recent = s.now - done.get(one.id, 0.0) < s.wanted.defragment
+        if recent or voice.used > DENSE * voice.size:
+            continue
+        if s.leads(one) and s.count > 1:
+            return _move_leader(s, one)
+        return _defragment(s, one, "it is time")
+    return None
+
+
 def _number(one: Entry) -> int:
     return int(one.name.rpartition("-")[2])
 
@@ -680,4 +738,6 @@ RULES: tuple[Callable[[Seen], Step | None], ...] = (
     _space,
     _version,
     _size,
+    _grow,
+    _tidy,
 )

@@ -51,17 +51,21 @@ class _State(Struct, frozen=True):
     waiting: _Condition | None = None
 
 
-class _Container(Struct, frozen=True):
+class _Container(Struct, rename="camel", frozen=True):
     state: _State = _State()
+    restart_count: int = 0
 
 
 class _PodStatus(Struct, rename="camel", frozen=True):
+    phase: str = ""
+    pod_ip: str = msgspec.field(name="podIP", default="")
+    conditions: list[_Condition] = []
     init_container_statuses: list[_Container] = []
     container_statuses: list[_Container] = []
 
 
 class PodObject(kr.Object):
-    """A Pod of such a Job."""
+    """The Pod of such a Job, or of a member."""
 
     status: _PodStatus = _PodStatus()
 

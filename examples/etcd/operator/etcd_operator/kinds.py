@@ -13,7 +13,6 @@ Text = Annotated[str, Meta(max_length=1024)]
 #: An ID of etcd's, in the hexadecimal form that etcdctl and the members' logs use.
 ID = Annotated[str, Meta(max_length=16, pattern="^[0-9a-f]*$")]
 Version = Annotated[str, Meta(max_length=16, pattern=r"^3\.[0-9]{1,2}\.[0-9]{1,3}$")]
-Duration = Annotated[str, Meta(max_length=20, pattern="^([0-9]+(h|m|s))+$")]
 Quantity = Annotated[str, Meta(max_length=20, pattern="^[0-9]+(Ki|Mi|Gi|Ti|k|M|G|T)?$")]
 
 
@@ -27,9 +26,9 @@ class Storage(kr.Fields, frozen=True):
     size: Annotated[
         Quantity,
         Meta(
-            description="How large it is.",
+            description="How large it is. It can grow if the storage class allows that.",
             extra_json_schema=kr.rules(
-                kr.Rule("self == oldSelf", "the size of a cluster's volumes cannot be changed yet")
+                kr.Rule("!quantity(self).isLessThan(quantity(oldSelf))", "volumes cannot shrink")
             ),
         ),
     ] = "8Gi"
@@ -73,11 +72,35 @@ class Tls(kr.Fields, frozen=True, kw_only=True):
 
 
 class Auth(kr.Fields, frozen=True, kw_only=True):
-    """Authentication by users and roles; root's password cannot be changed here later."""
+    """Authentication by users and roles."""
 
     root_secret: Annotated[
-        kr.ObjectName, Meta(description="A Secret whose `password` is that of etcd's root.")
+        kr.ObjectName,
+        Meta(
+            description="A Secret whose `password` is that of etcd's root. To change it, put the "
+            "present one there as `previousPassword`, and the next one as `password`."
+        ),
     ]
+
+
+class Maintenance(kr.Fields, frozen=True):
+    """What is done while all members are healthy."""
+
+    defragment_hours: Annotated[
+        int,
+        Meta(ge=0, le=8760, description="After how many hours a member is defragmented; 0: never."),
+    ] = 0
+    compare_hours: Annotated[
+        int,
+        Meta(ge=0, le=8760, description="After how many hours the data are compared; 0: never."),
+    ] = 24
+    backup_before_upgrade: Annotated[
+        kr.ObjectName | None,
+        Meta(
+            description="An EtcdBackup of this cluster: before the minor version changes, another "
+            "backup is taken as it says."
+        ),
+    ] = None
 
 
 class PodOptions(kr.Fields, frozen=True):
@@ -112,6 +135,7 @@ class Spec(kr.Fields, frozen=True, kw_only=True):
     tls: Tls | None = None
     auth: Auth | None = None
     pod: PodOptions = PodOptions()
+    maintenance: Maintenance = Maintenance()
     node_lost_after: Annotated[
         int,
         Meta(
@@ -137,10 +161,17 @@ class Entry(kr.Fields, frozen=True, kw_only=True):
 
 
 class Defragmented(kr.Fields, frozen=True):
-    """When a member was defragmented because it had no space."""
+    """When a member was defragmented."""
 
     id: ID
     at: float
+
+
+class Compared(kr.Fields, frozen=True):
+    """When the members' data were compared."""
+
+    at: float
+    differ: Annotated[Text, Meta(description="How they differ; empty if they do not.")] = ""
 
 
 class Recovery(kr.Fields, frozen=True, kw_only=True):
@@ -186,6 +217,7 @@ class Status(Shown, frozen=True):
             extra_json_schema=_by("id"),
         ),
     ] = []
+    compared: Compared | None = None
     recovery: Recovery | None = None
     revision: Annotated[
         int, Meta(description="The highest revision that was noted, which is done now and then.")

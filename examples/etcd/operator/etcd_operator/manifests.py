@@ -1,5 +1,6 @@
 """The manifests of a cluster's Pods, volumes, Services and its disruption budget."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,8 +96,17 @@ def _service(
     }
 
 
-def volume(cluster: EtcdCluster, member: str) -> Manifest:
-    """Return the volume of a member."""
+def in_bytes(quantity: str) -> float:
+    """Return a size in bytes; infinity for a form that no cluster's spec has."""
+    found = re.fullmatch("([0-9]+)([kKMGTPE]?)(i?)", quantity)
+    if found is None:
+        return float("inf")
+    base = 1024 if found[3] else 1000
+    return float(int(found[1]) * base ** " KMGTPE".index(found[2].upper() or " "))
+
+
+def volume(cluster: EtcdCluster, member: str, size: str = "") -> Manifest:
+    """Return the volume of a member, in the size that it has or in the wanted one."""
     storage = cluster.spec.storage
     class_ = {"storageClassName": storage.class_name} if storage.class_name else {}
     return {
@@ -108,7 +118,7 @@ def volume(cluster: EtcdCluster, member: str) -> Manifest:
         },
         "spec": {
             "accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": {"storage": storage.size}},
+            "resources": {"requests": {"storage": size or storage.size}},
             **class_,
         },
     }

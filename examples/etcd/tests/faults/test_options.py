@@ -1,13 +1,16 @@
 """What a user can ask of an EtcdCluster beyond its size: other versions, TLS, users, a quota."""
 
+import asyncio
 import contextlib
 import ssl
 from base64 import b64encode
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 from kopf_kit.rig import tools, versions
+from kopf_kit.testing.cluster import RefusedError
 from kopf_kit.testing.world import World
 
 from tests.faults import certificates
@@ -26,26 +29,102 @@ async def keep(here: World, name: str, **texts: str) -> None:
     await here.cluster.ask("POST", f"/api/v1/namespaces/{here.namespace}/secrets", body)
 
 
-async def test_tls_is_asked_of_all(here: World, cluster: Cluster) -> None:
-    nodes, host = cluster.nodes, f"{NAME}.{here.namespace}.svc"
-    nodes.between = False  # a proxy would need a certificate of its own
-    certificates.authority(nodes.folder / "ca")
-    for secret in ("peers", "clients"):
-        folder = nodes.folder / secret
-        texts = certificates.certificate(nodes.folder / "ca", folder, f"DNS:*.{host}")
-        await keep(here, secret, **texts)
-    context = ssl.create_default_context(cafile=str(nodes.folder / "ca" / "ca.crt"))
-    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
-    cluster.clients.options = {"ssl": context, "server_hostname": f"any.{host}"}
+async def edit_secret(here: World, name: str, **texts: str) -> None:
+    path = f"/api/v1/namespaces/{here.namespace}/secrets/{name}"
+    await here.cluster.patch(path, {"stringData": texts})
+
+
+class Certificates:
+    """The Secrets of a cluster with TLS; its members see them as a kubelet shows them."""
+
+    def __init__(self, here: World, cluster: Cluster) -> None:
+        cluster.nodes.between = False  # a proxy would need a certificate of its own
+        self.here, self.folder, self._count = here, cluster.nodes.folder, 0
+        self.host = f"{NAME}.{here.namespace}.svc"
+        for name in ("old", "new"):
+            certificates.authority(self.folder / name)
+        self.texts = [(self.folder / name / "ca.crt").read_text() for name in ("old", "new")]
+
+    async def present(self, signer: str, trusted: str, *, create: bool = False) -> None:
+        """Give both Secrets new leaves, and these authorities."""
+        self._count += 1
+        for secret in ("peers", "clients"):
+            made = self.folder / f"{secret}-{self._count}"
+            texts = certificates.certificate(self.folder / signer, made, f"DNS:*.{self.host}")
+            (made / "ca.crt").write_text(trusted)
+            link = self.folder / "link"
+            link.symlink_to(made)
+            link.replace(self.folder / secret)  # both files at once
+            texts["ca.crt"] = trusted
+            await (keep if create else edit_secret)(self.here, secret, **texts)
+
+    def context(self) -> ssl.SSLContext:
+        """Return what a client needs that trusts both authorities, with the present leaf."""
+        context = ssl.create_default_context(cadata="".join(self.texts))
+        leaf = self.folder / "clients"
+        context.load_cert_chain(leaf / "tls.crt", leaf / "tls.key")
+        return context
+
+    async def shown(self, url: str) -> bytes:
+        """Return the certificate that a member shows."""
+        host, _, port = url.removeprefix("https://").partition(":")
+        _, writer = await asyncio.open_connection(
+            host, int(port), ssl=self.context(), server_hostname=f"any.{self.host}"
+        )
+        shown: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        return shown
+
+
+@pytest.fixture
+async def certified(here: World, cluster: Cluster) -> Certificates:
+    """A cluster with one member and TLS."""
+    secrets = Certificates(here, cluster)
+    await secrets.present("old", secrets.texts[0], create=True)
+    cluster.clients.options = {"ssl": secrets.context(), "server_hostname": f"any.{secrets.host}"}
     await here.start()
     await cluster.create(1, tls={"peerSecret": "peers", "clientSecret": "clients"})
     await cluster.settles(1)
     await cluster.edit(size=3)
-
     await cluster.settles(3)
+    return secrets
 
+
+async def test_tls_is_asked_of_all(cluster: Cluster, certified: Certificates) -> None:
+    del certified
+    url = f"{cluster.url(f'{NAME}-1')}/v3/kv/range"
     with pytest.raises(aiohttp.ClientError):
-        await nodes.session.post(f"{cluster.url(f'{NAME}-1')}/v3/kv/range", json={}, ssl=False)
+        await cluster.nodes.session.post(url, json={}, ssl=False)
+    await cluster.is_right()
+
+
+async def test_leaves_and_their_authority_are_renewed_while_clients_write(
+    here: World, cluster: Cluster, certified: Certificates
+) -> None:
+    old, new = certified.texts
+    pods = [one.name for one in cluster.nodes.containers.values()]
+    first = {name: await certified.shown(cluster.url(name)) for name in pods}
+
+    await certified.present("old", old)
+    await here.quiet(5)
+    for name in pods:
+        assert await certified.shown(cluster.url(name)) != first[name], "without a restart"
+    assert [one.name for one in cluster.nodes.containers.values()] == pods
+
+    for signer, trusted, rolls in (
+        ("old", old + new, True),
+        ("new", old + new, False),
+        ("new", new, True),
+    ):
+        before = set(cluster.nodes.containers)
+        await certified.present(signer, trusted)
+        async with here.within(300, "all members trust the others"):
+            while rolls and before & set(cluster.nodes.containers):  # noqa: ASYNC110
+                await asyncio.sleep(0.2)
+        await cluster.settles(3, patience=120)
+        cluster.clients.options["ssl"] = certified.context()
+
+    assert cluster.clients.longest < 10
     await cluster.is_right()
 
 
@@ -63,6 +142,24 @@ async def test_users_are_asked_for_and_the_operator_is_root(here: World, cluster
     await here.restart()
     await cluster.edit(size=1)
     await cluster.settles(1)
+
+
+async def test_roots_password_is_changed(here: World, cluster: Cluster) -> None:
+    await cluster.clients.stop()
+    await keep(here, "root", password="secret")  # noqa: S106
+    await here.start()
+    await cluster.create(1, auth={"rootSecret": "root"})
+    await cluster.settles(1)
+
+    await edit_secret(here, "root", password="next")  # noqa: S106
+    await cluster.until("Ready", "False", "PasswordRefused", patience=240)
+    await edit_secret(here, "root", previousPassword="secret")
+    await cluster.until("Ready", "True", "Healthy", patience=240)
+
+    url = f"{cluster.url(f'{NAME}-1')}/v3/auth/authenticate"
+    await cluster.clients.ask(url, {"name": "root", "password": "next"})
+    with pytest.raises(aiohttp.ClientResponseError, match="400"):
+        await cluster.clients.ask(url, {"name": "root", "password": "secret"})
 
 
 async def test_a_full_quota_is_told_and_cured_once_there_is_space(
@@ -86,6 +183,83 @@ async def test_a_full_quota_is_told_and_cured_once_there_is_space(
     await cluster.until("Healthy", "True", "NoAlarm", patience=120)
     await cluster.settles(3)
     await cluster.clients.ask(f"{url}/v3/kv/put", {"key": KEY, "value": KEY})
+
+
+async def test_files_are_defragmented_and_data_that_differ_are_told(
+    here: World, cluster: Cluster
+) -> None:
+    await cluster.clients.stop()
+    await here.start()
+    await cluster.create(3, maintenance={"compareHours": 0})
+    before = await cluster.settles(3)
+    url, value = cluster.url(cluster.ready()[0]), b"unmistakable" * 2**15
+    for _ in range(30):
+        pair = {"key": KEY, "value": b64encode(value).decode()}
+        revision = (await cluster.clients.ask(f"{url}/v3/kv/put", pair))["header"]["revision"]
+    await cluster.clients.ask(f"{url}/v3/kv/compaction", {"revision": revision, "physical": True})
+    files = [await _file(cluster, one["name"]) for one in before["members"]]
+
+    await cluster.edit(maintenance={"defragmentHours": 1, "compareHours": 0})
+    async with here.within(120, "all files are small"):
+        while any(file.stat().st_size > 5 * 2**20 for file in files):  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
+    status = await cluster.settles(3)
+    assert len(status["defragmented"]) == 3
+    assert [one["id"] for one in status["members"]] == [one["id"] for one in before["members"]]
+
+    with files[2].open("r+b") as file:  # as a bad disk, or a bug of etcd
+        place = file.read().index(b"unmistakable")
+        file.seek(place)
+        file.write(b"U")
+    # At the revision of a compaction, etcd answers with the hash of that time.
+    await cluster.clients.ask(f"{url}/v3/kv/put", {"key": "YQ==", "value": "YQ=="})
+    await cluster.edit(maintenance={"defragmentHours": 1, "compareHours": 1})
+    told = await cluster.until("Healthy", "False", "DataDiffer", patience=120)
+
+    assert all(f"{one['name']} " in told["message"] for one in before["members"])
+    await here.quiet(3)
+    assert (await cluster.status())["members"] == before["members"], "nothing is deleted"
+    claim = await cluster.claim(before["members"][2]["name"])
+    path = cluster.nodes.path
+    await here.cluster.remove(path("persistentvolumeclaims", claim["metadata"]["name"]))
+    await here.cluster.remove(path("pods", before["members"][2]["name"]))
+    await cluster.until("Healthy", "True", "NoAlarm", patience=180)
+    await cluster.settles(3)
+
+
+async def _file(cluster: Cluster, member: str) -> Path:
+    return cluster.nodes.data(await cluster.claim(member)) / "data" / "member" / "snap" / "db"
+
+
+async def test_volumes_grow_where_the_class_allows_it(here: World, cluster: Cluster) -> None:
+    await cluster.clients.stop()
+    classes = "/apis/storage.k8s.io/v1/storageclasses"
+    body = {"metadata": {"name": "grows"}, "provisioner": "none", "allowVolumeExpansion": True}
+    await here.cluster.ask("POST", classes, body)
+    await here.start()
+    try:
+        await cluster.create(3, storage={"size": "1Gi", "className": "grows"})
+        status = await cluster.settles(3)
+        names = [one["name"] for one in status["members"]]
+        for name in names:
+            claim = (await cluster.claim(name))["metadata"]["name"]
+            path = cluster.nodes.path("persistentvolumeclaims", claim)
+            await here.cluster.patch(f"{path}/status", {"status": {"phase": "Bound"}})
+        pods = set(cluster.nodes.containers)
+
+        with pytest.raises(RefusedError, match="volumes cannot shrink"):
+            await cluster.edit(storage={"size": "512Mi"})
+        await cluster.edit(storage={"size": "2048Mi"})
+
+        await cluster.settles(3, patience=180)
+        sizes = {
+            (await cluster.claim(n))["spec"]["resources"]["requests"]["storage"] for n in names
+        }
+        assert sizes == {"2Gi"}
+        assert set(cluster.nodes.containers) == pods
+        await here.quiet(3)
+    finally:
+        await here.cluster.remove(f"{classes}/grows")
 
 
 async def test_versions_go_up_and_down_one_at_a_time_under_load(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kopf_kit.rig import tools
+from kopf_kit.rig import tools, versions
 from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.kubelet import Trouble
 from kopf_kit.testing.world import World
@@ -20,7 +20,7 @@ from etcd_operator.manifests import DATA
 from tests.faults.conftest import Cluster
 from tests.faults.nodes import _MOUNT, _UNSHARE, NAME, Nodes
 from tests.faults.test_members import disk_emptied
-from tests.faults.test_operator import SUBJECTS, kill_after_each_write
+from tests.faults.test_operator import SUBJECTS, VERSION, kill_after_each_write
 
 __all__ = ["SUBJECTS"]
 GROUP = "/apis/etcd.example.com/v1alpha1"
@@ -118,6 +118,15 @@ async def until(here: World, path: str, reason: str, patience: float = 300) -> R
             await asyncio.sleep(0.2)
 
 
+async def create_claim(here: World, cluster: Cluster) -> Raw:
+    """Create the claim of a volume for backups; return the store."""
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "backups"},
+             "spec": {"accessModes": ["ReadWriteOnce"],
+                      "resources": {"requests": {"storage": "1Gi"}}}}  # fmt: skip
+    await here.cluster.ask("POST", cluster.nodes.path("persistentvolumeclaims"), claim)
+    return {"volume": {"claim": "backups"}}
+
+
 @pytest.mark.parametrize("each", [0, pytest.param(1, marks=pytest.mark.long)])
 async def test_a_backup_replaces_the_data_of_the_cluster(
     here: World, cluster: Cluster, each: int
@@ -127,13 +136,9 @@ async def test_a_backup_replaces_the_data_of_the_cluster(
         kill_after_each_write(here, cluster, each)
     await cluster.create(1)
     first = await cluster.settles(1)
-    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "backups"},
-             "spec": {"accessModes": ["ReadWriteOnce"],
-                      "resources": {"requests": {"storage": "1Gi"}}}}  # fmt: skip
-    await here.cluster.ask("POST", cluster.nodes.path("persistentvolumeclaims"), claim)
+    store = await create_claim(here, cluster)
     await cluster.clients.ask(f"{cluster.url('c-1')}/v3/kv/put", {"key": "YQ==", "value": "YQ=="})
 
-    store = {"volume": {"claim": "backups"}}
     backup = await create(here, "EtcdBackup", "once", cluster=NAME, store=store)
     taken = (await until(here, backup, "Complete"))["backups"][0]
     await cluster.clients.ask(f"{cluster.url('c-1')}/v3/kv/put", {"key": "Yg==", "value": "YQ=="})
@@ -172,3 +177,30 @@ async def test_what_one_member_has_outlives_a_lost_quorum(here: World, cluster: 
     body = {"key": "AA==", "range_end": "AA=="}
     found = await cluster.clients.ask(f"{cluster.url('c-5')}/v3/kv/range", body)
     assert [one["key"] for one in found["kvs"]] == ["YQ=="]
+
+
+@pytest.mark.long
+async def test_before_an_upgrade_a_backup_is_taken(here: World, cluster: Cluster) -> None:
+    [older] = [one.removeprefix("v") for one in versions.OLDER_ETCD.values() if "v3.6" in one]
+    cluster.nodes.etcd |= {"3.6": tools.etcd("3.6", "etcd")[0]}
+    await here.start()
+    await cluster.create(1, version=older, maintenance={"backupBeforeUpgrade": "yearly"})
+    await cluster.settles(1)
+    await cluster.edit(version=VERSION)
+    await cluster.until("Ready", "False", "ReferenceMissing")
+    assert (await cluster.status())["version"] == older
+
+    store = await create_claim(here, cluster)
+    await create(here, "EtcdBackup", "yearly", cluster=NAME, store=store, schedule="0 0 1 1 *")
+    status = await cluster.settles(1, patience=240)
+
+    assert status["version"] == VERSION
+    [backups] = [
+        cluster.nodes.data(one)
+        for one in await here.cluster.items(cluster.nodes.path("persistentvolumeclaims"))
+        if one["metadata"]["name"] == "backups"
+    ]
+    assert list(backups.rglob("*.json"))
+    await here.quiet(3)
+    kept = await here.cluster.items(f"{GROUP}/namespaces/{here.namespace}/etcdbackups")
+    assert [one["metadata"]["name"] for one in kept] == ["yearly"]

@@ -116,6 +116,9 @@ async def test_a_backup_is_restored_into_a_new_cluster_and_no_revision_comes_bac
     member = await etcd.start(session)
     for number in range(20):
         await put(member, f"k{number}")
+    user = {"name": "someone", "password": "secret"}
+    await member.call("auth/user/add", user, msgspec.Raw)
+    await member.call("lease/grant", {"ID": "7", "TTL": "1000"}, msgspec.Raw)
     before = await member.status()
 
     report = await agent.act(request(etcd, cluster_id=before.cluster_id))
@@ -150,6 +153,9 @@ async def test_a_backup_is_restored_into_a_new_cluster_and_no_revision_comes_bac
         assert after.revision >= before.revision + 1000
         assert after.cluster_id != before.cluster_id
         assert after.version.startswith(f"{new}.")
+        users = await member.call("auth/user/list", {}, dict[str, Any])
+        lease = await member.call("lease/timetolive", {"ID": "7"}, dict[str, Any])
+        assert (users["users"], lease["grantedTTL"]) == (["someone"], "1000")
     finally:
         restored.stop()
     assert [file.name for file in Path(agent.DATA).iterdir()] == [agent.BOOTED]

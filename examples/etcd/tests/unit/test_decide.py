@@ -8,7 +8,7 @@ from msgspec import structs
 
 from etcd_operator.client import Alarm, Listed, Voice
 from etcd_operator.decide import Do, Pod, Seen, Step, Wanted, decide, quorum
-from etcd_operator.kinds import Defragmented, Entry, Status
+from etcd_operator.kinds import Compared, Defragmented, Entry, Status
 
 OLD, NEW = "3.6.16", "3.6.17"
 
@@ -409,6 +409,68 @@ def test_a_larger_quota_is_rolled_out_though_the_data_fills_the_old_one() -> Non
     assert decide(s).do is Do.REFUSE
 
     assert member(decide(wanting(s, template="larger")), 2).template == "larger"
+
+
+# --- maintenance -------------------------------------------------------------------------------
+
+
+def sparse(s: Seen) -> Seen:
+    """Have half of each file free, and members defragmented each 100 s."""
+    voices = {name: replace(one, size=100, used=50) for name, one in s.voices.items()}
+    return wanting(replace(s, voices=voices), defragment=100.0)
+
+
+def test_members_are_defragmented_one_at_a_time_and_the_leader_last() -> None:
+    s, order = sparse(healthy(3)), []
+    while (step := decide(s)).do is not Do.NOTHING:
+        order.append((step.do, step.member))
+        s = replace(s, latched=step.latched or s.latched)
+        if step.do is Do.MOVE_LEADER:
+            led = {n: replace(v, leader=step.body["targetID"]) for n, v in s.voices.items()}
+            s = replace(s, voices=led)
+    assert order == [
+        (Do.DEFRAGMENT, "c-2"), (Do.DEFRAGMENT, "c-3"),
+        (Do.MOVE_LEADER, "c-1"), (Do.DEFRAGMENT, "c-1"),
+    ]  # fmt: skip
+    assert decide(replace(s, now=1099.0)).do is Do.NOTHING
+    assert decide(replace(s, now=1101.0)).do is Do.DEFRAGMENT
+
+
+def test_no_member_is_defragmented_without_need_or_while_another_is_not_healthy() -> None:
+    assert decide(silent(sparse(healthy(3)), 2)).do is Do.WAIT
+    assert decide(wanting(sparse(healthy(3)), defragment=0.0)).do is Do.NOTHING
+    s = sparse(healthy(1))
+    full = {name: replace(one, used=95) for name, one in s.voices.items()}
+    assert decide(replace(s, voices=full)).do is Do.NOTHING
+    assert decide(s).do is Do.DEFRAGMENT, "the only member is"
+
+
+def test_while_data_differ_nothing_is_changed_but_what_is_dead() -> None:
+    s = latching(healthy(3, size=5), compared=Compared(0.0, "c-1 1, c-2 2, c-3 1"))
+    step = decide(s)
+    assert (step.do, "c-1 1, c-2 2, c-3 1" in step.why) == (Do.REFUSE, True)
+    assert member(decide(alone(silent(s, 2), 2)), 2).leaving
+
+
+def test_before_the_minor_version_changes_a_backup_is_taken() -> None:
+    s = wanting(healthy(3), version="3.7.3", backup=True)
+    assert decide(s).do is Do.BACK_UP
+    step = decide(replace(s, backup="the store: full"))
+    assert (step.do, "has failed: the store: full" in step.why) == (Do.REFUSE, True)
+    assert silent(s, 1, 2, 3).upgrades, "while nobody answers, it is not taken again"
+    done = decide(replace(s, backup=""))
+    assert done.body == {"action": "ENABLE", "version": "3.5"}, "each member takes a snapshot"
+    assert member(decide(wanting(s, version=NEW)), 2).version == NEW, "a patch needs none"
+    joins = wanting(learner(healthy(3, version="3.5.35"), 3), version=OLD)
+    assert member(decide(joins), 3).version == OLD
+    assert decide(wanting(joins, backup=True)).do is Do.WAIT
+
+
+def test_volumes_grow_one_at_a_time_once_all_else_is_done() -> None:
+    s = replace(healthy(3), small=frozenset({"c-2", "c-3"}))
+    step = decide(s)
+    assert (step.do, step.member, step.uid) == (Do.GROW_VOLUME, "c-2", "v2")
+    assert decide(silent(s, 3)).do is Do.WAIT
 
 
 # --- versions -----------------------------------------------------------------------------------

@@ -8,10 +8,10 @@ import kopf_runtime as kr
 import msgspec
 import pytest
 
-from etcd_operator import clusters, manifests
+from etcd_operator import backups, clusters, jobs, manifests, stored
 from etcd_operator.clusters import POD, VOLUME, Look
 from etcd_operator.decide import Do, Pod, Seen, Step, Wanted
-from etcd_operator.kinds import Entry, EtcdCluster, Status
+from etcd_operator.kinds import BACKUP, Compared, Entry, EtcdCluster, Status
 from etcd_operator.manifests import Make
 from etcd_operator.operator import Settings
 from tests.unit.test_decide import alarmed, healthy, silent
@@ -65,8 +65,19 @@ def test_the_pods_of_another_chart_are_behind_no_service_of_a_cluster() -> None:
     assert all(one["spec"]["selector"][f"{manifests.GROUP}/cluster"] == "c" for one in services)
 
 
-def test_volumes_are_not_changed_once_they_are_there() -> None:
-    assert clusters.controller.owned[VOLUME].update is kr.CREATE
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("8Gi", 8 * 2**30),
+        ("8Ki", 2**13),
+        ("8G", 8e9),
+        ("1500", 1500),
+        ("1k", 1000),
+        ("1.5Gi", float("inf")),
+    ],
+)
+def test_sizes_are_compared_in_bytes(text: str, size: float) -> None:
+    assert manifests.in_bytes(text) == size
 
 
 def test_options_are_given_only_if_they_are_set() -> None:
@@ -116,7 +127,7 @@ def test_a_pod_is_stuck_only_in_a_crash_loop(restarts: int, reason: str, stuck: 
     container = {"restartCount": restarts, "state": {"waiting": {"reason": reason}}}
     status = {"podIP": "10.0.0.1", "containerStatuses": [container]}
     metadata = {"name": "c-1", "uid": "1", "resourceVersion": "1"}
-    thing = msgspec.convert({"metadata": metadata, "status": status}, clusters.PodObject)
+    thing = msgspec.convert({"metadata": metadata, "status": status}, jobs.PodObject)
 
     assert bool(clusters.pod(thing).stuck) == stuck
 
@@ -124,24 +135,26 @@ def test_a_pod_is_stuck_only_in_a_crash_loop(restarts: int, reason: str, stuck: 
 # --- desired: what is there, and one step -------------------------------------------------------
 
 
-def planned(step: Step, **there: Any) -> list[str]:
-    """Return the Pods and volumes that are wanted with a step; c-1 is there, and its volume."""
+def there(step: Step, volume: str = "", **more: Any) -> Any:
+    """Return the context of `desired` with a step; c-1 is there, and its volume."""
+    uids = {"c-1": "v1"} | ({"c-2": volume} if volume else {})
     children: list[Any] = [
-        SimpleNamespace(kind=VOLUME, key=("ns", "data-c-1-abcde"), uid="v1", deleting=False),
-        SimpleNamespace(kind=POD, key=("ns", "c-1"), uid="p1", deleting=False),
-    ]
+        SimpleNamespace(kind=VOLUME, key=("ns", f"data-{name}-abcde"), uid=uid, deleting=False,
+                        view="8Gi")
+        for name, uid in uids.items()
+    ]  # fmt: skip
+    children.append(SimpleNamespace(kind=POD, key=("ns", "c-1"), uid="p1", deleting=False))
     entries = [Entry(name="c-1", version="3.6.16"), Entry(name="c-2", version="3.6.16")]
     seen = Seen("c", Wanted(3, "3.6.16"), Status(members=entries))
-    if volume := there.get("volume"):
-        children.append(
-            SimpleNamespace(kind=VOLUME, key=("ns", "data-c-2-abcde"), uid=volume, deleting=False)
-        )
-    context = kr.Context(
-        Settings(), outcome=Look(seen, step, "etcd"), children=children, now=0.0
-    )  # fmt: skip
-    found = clusters.desired(cluster(), context)
+    return kr.Context(
+        Settings(), outcome=Look(seen, step, "etcd"), children=children, now=0.0, **more
+    )
+
+
+def planned(step: Step, volume: str = "") -> list[str]:
+    """Return the Pods and volumes that are wanted with a step."""
     return [
-        one["metadata"]["name"] for one in found
+        one["metadata"]["name"] for one in clusters.desired(cluster(), there(step, volume))
         if one["kind"] in ("Pod", "PersistentVolumeClaim")
     ]  # fmt: skip
 
@@ -164,6 +177,28 @@ def test_only_the_very_object_that_was_seen_is_deleted() -> None:
     assert "data-c-1-abcde" in planned(Step(Do.DELETE_VOLUME, "c-1", uid="v0"))
 
 
+def test_a_volume_has_the_size_that_it_has_until_its_step_comes() -> None:
+    sizes = []
+    for step in (Step(Do.WAIT), Step(Do.GROW_VOLUME, "c-1", uid="v1")):
+        wants = list(clusters.desired(cluster(storage={"size": "9Gi"}), there(step)))
+        [claim] = [one for one in wants if one["kind"] == "PersistentVolumeClaim"]
+        sizes.append(claim["spec"]["resources"]["requests"]["storage"])
+
+    assert sizes == ["8Gi", "9Gi"]
+
+
+def test_the_backup_before_an_upgrade_is_made_as_another_one_says() -> None:
+    store = stored.Store(s3=stored.S3(bucket="backups"))
+    spec = backups.Spec(cluster="other", store=store, schedule="0 3 * * *", suspended=True)
+    wants = cluster(maintenance={"backupBeforeUpgrade": "daily"})
+    context = there(Step(Do.BACK_UP), reads={BACKUP: {("ns", "daily"): spec}}, namespace="ns")
+    [made] = [one for one in clusters.desired(wants, context) if one["kind"] == "EtcdBackup"]
+
+    once = msgspec.convert(made["spec"], backups.Spec)
+    assert once == msgspec.structs.replace(spec, cluster="c", schedule=None)
+    assert "schedule" not in made["spec"], "the API server takes no null"
+
+
 # --- how it fares -------------------------------------------------------------------------------
 
 
@@ -178,6 +213,12 @@ def test_all_healthy_members_are_ready_and_available() -> None:
 
     assert (found.ready, found.reason) == (True, "Healthy")
     assert [one.status for one in found.conditions] == [True, True]
+
+
+def test_an_even_number_of_members_is_served_and_its_disadvantage_told() -> None:
+    assert told(healthy(3)).message == "3 of 3 members are healthy."
+    found = told(healthy(4))
+    assert (found.ready, "no more losses than 3 would" in found.message) == (True, True)
 
 
 @pytest.mark.parametrize(("answering", "reason"), [(1, "QuorumLost"), (0, "Unreachable")])
@@ -202,6 +243,26 @@ def test_alarms_are_told_by_the_names_of_members() -> None:
     found = told(alarmed(healthy(3), 2, "NOSPACE"), Step(Do.REFUSE, why="the data fills it"))
 
     assert found.conditions[1].message == "Alarms: NOSPACE of c-2."
+
+
+def test_data_that_differ_are_told() -> None:
+    compared = Compared(0.0, "their hashes at revision 7 are c-1 00000001, c-2 00000002")
+    seen = healthy(2)
+    latched = msgspec.structs.replace(seen.latched, compared=compared)
+    found = told(replace(seen, latched=latched), Step(Do.NOTHING))
+
+    assert (found.conditions[1].status, found.conditions[1].reason) == (False, "DataDiffer")
+    assert "c-1 00000001, c-2 00000002" in found.conditions[1].message
+
+
+def test_a_password_that_etcd_does_not_accept_is_told_and_nothing_else_is_known() -> None:
+    one: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
+    refused = "etcd does not accept the password in Secret root"
+    look = Look(replace(healthy(3), members=None, voices={}), Step(Do.WAIT), refused=refused)
+    found = clusters.status(kr.Observed(None, object=one, outcome=look, now=look.seen.now))
+
+    assert (found.reason, refused in found.message) == ("PasswordRefused", True)
+    assert [one.status for one in found.conditions] == [None, None]
 
 
 def test_a_version_that_cannot_follow_is_told() -> None:
