@@ -144,6 +144,33 @@ async def test_a_child_comes_after_those_that_are_ready(server: ApiServer) -> No
         await until(lambda: told(server).get("reason") == "NotReady")
 
 
+async def test_a_check_is_called_on_time_while_a_child_waits_or_is_refused(
+    server: ApiServer,
+) -> None:
+    server.admission = lambda kind, raw: (
+        raw.setdefault("status", condition("Ready", "False")) if kind == MONITOR else None
+    )
+    one, calls = owning(both, config_maps={"after": (MONITOR,)}, monitors={}), list[float]()
+
+    @one.check(every=0.05)
+    async def check(_: Widget, context: kr.Context[Any]) -> int:
+        calls.append(context.now)
+        return len(calls) // 4  # the children are planned again because of it
+
+    server.put(WIDGET, widget(text="a"))
+    async with operating(server, one):
+        await until(lambda: told(server).get("reason") == "Waiting")
+        enough = len(calls) + 5
+        await until(lambda: len(calls) > enough)
+        assert told(server)["reason"] == "Waiting"
+
+        server.refuse("PATCH", "/configmaps/", RefusedError(403, "Forbidden"), float("inf"))
+        say(server, "True")
+        await until(lambda: told(server).get("reason") == "Forbidden")
+        enough = len(calls) + 5
+        await until(lambda: len(calls) > enough)
+
+
 @pytest.mark.parametrize(
     ("owned", "message"),
     [

@@ -53,11 +53,7 @@ class StopError(Exception):
         self.paused = paused
 
 
-class UnplannedError(StopError):
-    """It cannot be said which children are wanted: nothing is done for them."""
-
-
-class WaitingError(UnplannedError):
+class WaitingError(StopError):
     """An author's function waits."""
 
 
@@ -75,8 +71,7 @@ def _stop(reason: str, message: str, again: float, *, final: bool = False) -> St
 
 def invalid_plan(problem: str) -> StopError:
     """Return the error for an invalid plan of the author's."""
-    stop = _stop("InvalidPlan", problem, INVALID, final=True)
-    return UnplannedError(stop.trouble, stop.retry, event=stop.event)
+    return _stop("InvalidPlan", problem, INVALID, final=True)
 
 
 def conflict(wanted: Wanted, word: str) -> StopError:

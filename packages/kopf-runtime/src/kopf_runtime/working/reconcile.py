@@ -137,32 +137,32 @@ class Reconciler:
         """Reconcile an object: first its external resources, then its children, then its check."""
         await self._external.ensure_finalizer(owner)
         await self._read(owner)
-        failed: Exception | None = None
+        stops, late = list[StopError](), list[StopError]()
         try:
             await self._external.sync(owner)
         except troubles.WaitingError:
             raise
         except StopError as error:
-            failed = error  # the previous result, if any, still determines the children
+            late.append(error)  # the previous result, if any, still determines the children
         unchecked = await self._check_first(owner)
-        try:
-            await self._take_steps(owner, held=unchecked is not None)
-        except troubles.UnplannedError as error:
-            # It may depend on what `check` says of the children that are there.
-            stops = [error, *(one for one in (failed, unchecked) if isinstance(one, StopError))]
-            changed = False
+        if unchecked is not None:
+            late.append(troubles.of(unchecked))
+        for _ in range(2):  # the children are planned again because of what `check` returns
             try:
-                if unchecked is None and self._has_children(owner):
-                    changed = await self._external.check(owner)
-            except StopError as stop:
-                stops.append(stop)
-            if not changed:
-                raise troubles.foremost(stops) from None
-            await self._take_steps(owner)
-        if (stopped := failed or unchecked) is not None:
-            raise stopped
-        if await self._external.check(owner):
-            await self._take_steps(owner)
+                stops = []
+                await self._take_steps(owner, held=unchecked is not None)
+            except StopError as error:
+                stops = [error]
+            try:
+                if unchecked is not None or (stops and not self._has_children(owner)):
+                    break
+                if not await self._external.check(owner):
+                    break
+            except StopError as error:
+                stops.append(error)
+                break
+        if stops or late:
+            raise troubles.foremost([*stops, *late])
 
     async def _read(self, owner: Owner) -> None:
         """Read what the object names; raise `StopError` or `ApiError` if that is not possible."""
