@@ -236,3 +236,13 @@ def test_a_manager_of_another_name_than_the_project_is_refused(
 
     with pytest.raises(HackError, match=r"manager message-operator, and .* project another-opera"):
         declared.of_the_project()
+
+
+def test_a_kind_is_shown_in_the_version_that_project_names() -> None:
+    crd = {"spec": {"versions": [{"name": "v1", "served": True}, {"name": "v1beta1"}]}}
+    kind = project.Kind("example.com", "Widget", "widgets", "v1")
+    assert kind.shown(crd) == {"name": "v1", "served": True}
+    kind = project.Kind("example.com", "Widget", "widgets", "v2")
+    told = "PROJECT: Widget has the version v2, and the operator's code declares v1, v1beta1; name"
+    with pytest.raises(HackError, match=told):
+        kind.shown(crd)

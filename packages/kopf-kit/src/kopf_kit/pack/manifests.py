@@ -126,7 +126,7 @@ _METADATA: Manifest = {
 def schema(kind: Kind) -> str:
     """Return the JSON schema of a kind, in which unknown fields are mistakes."""
     (crd,) = (manifest for manifest in rendered() if manifest["metadata"]["name"] == kind.crd)
-    (version,) = crd["spec"]["versions"]
+    version = kind.shown(crd)
     found = _closed(version["schema"]["openAPIV3Schema"])
     properties = found["properties"]
     properties["apiVersion"]["enum"] = [f"{crd['spec']['group']}/{version['name']}"]

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -49,6 +49,17 @@ class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def crd(self) -> str:
         """The name of the CustomResourceDefinition."""
         return f"{self.plural}.{self.qualified_group}"
+
+    def shown(self, crd: dict[str, Any]) -> dict[str, Any]:
+        """Return the version of a CRD that PROJECT names; raise HackError if it has none."""
+        versions = {version["name"]: version for version in crd["spec"]["versions"]}
+        if self.version not in versions:
+            raise HackError(
+                f"PROJECT: {self.kind} has the version {self.version}, and the operator's code "
+                f"declares {', '.join(versions)}; name one of those"
+            )
+        found: dict[str, Any] = versions[self.version]
+        return found
 
     @property
     def many(self) -> str:

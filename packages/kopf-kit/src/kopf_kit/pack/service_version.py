@@ -143,9 +143,15 @@ def _examples(kinds: Mapping[str, Manifest]) -> list[Manifest]:
     return examples
 
 
+def _shown(definition: Manifest) -> Manifest:
+    """Return the version of a CRD that PROJECT names; the CSV describes that one."""
+    crd = definition["metadata"]["name"]
+    return next(kind for kind in PROJECT.kinds if kind.crd == crd).shown(definition)
+
+
 def _owned(definition: Manifest, written: Manifest, display_name: str) -> Manifest:
     """Return the description of an owned kind."""
-    (version,) = definition["spec"]["versions"]
+    version = _shown(definition)
     kind, schema = definition["spec"]["names"]["kind"], version["schema"]["openAPIV3Schema"]
     return {
         "name": definition["metadata"]["name"],
@@ -184,7 +190,7 @@ def _check_kinds(written: Mapping[str, Manifest], definitions: list[Manifest]) -
 
 def _mistakes(kinds: Mapping[str, Manifest], definition: Manifest) -> Iterator[str]:
     """Yield what is wrong with the texts about a kind."""
-    (version,) = definition["spec"]["versions"]
+    version = _shown(definition)
     kind, schema = definition["spec"]["names"]["kind"], version["schema"]["openAPIV3Schema"]
     written = kinds.get(kind) or {}
     if missing := {"resources", "status", "specDescriptors", "statusDescriptors"} - written.keys():
