@@ -178,6 +178,9 @@ class Recovery(kr.Fields, frozen=True, kw_only=True):
     """The EtcdRestore that is being carried out, or the last one."""
 
     uid: Annotated[Text, Meta(description="Its uid: it acts once.")]
+    revision: Annotated[
+        int, Meta(description="The highest revision of the former data, as far as is known.")
+    ] = 0
     survivor: Annotated[Text, Meta(description="The member that survives, if one does.")] = ""
     lost: Annotated[int, Meta(description="Revisions that the survivor lacks.")] = 0
     ended: bool = False

@@ -47,10 +47,14 @@ def recover(s: Seen, order: Order | None) -> Step | None:
 
 def note(s: Seen) -> Step | None:
     """Note the revision now and then; if the quorum is lost, it shows how much is lost."""
-    highest = max((voice.revision for voice in s.voices.values()), default=0)
+    highest = _highest(s)
     if highest <= s.latched.revision or s.now - s.latched.revision_at < NOTED:
         return None
     return _latch(s, "the revision", revision=highest, revision_at=s.now)
+
+
+def _highest(s: Seen) -> int:
+    return max((s.latched.revision, *(voice.revision for voice in s.voices.values())))
 
 
 def _begin(s: Seen, order: Order) -> Step | None:
@@ -61,7 +65,8 @@ def _begin(s: Seen, order: Order) -> Step | None:
     why = f"EtcdRestore {order.name} replaces the data"
     if not order.survivor:
         gone = [replace(one, leaving=one.leaving or why) for one in s.latched.members]
-        return _latch(s, why, recovery=Recovery(uid=order.uid), members=gone)
+        recovery = Recovery(uid=order.uid, revision=_highest(s))
+        return _latch(s, why, recovery=recovery, members=gone)
     if s.members is not None:
         return None  # there is a quorum again
     named = [one for one in s.staying if order.member in ("", one.name) and s.intact(one)]

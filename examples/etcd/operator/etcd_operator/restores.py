@@ -71,8 +71,8 @@ class Spec(kr.Fields, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=10**15,
-            description="By how much revisions are raised, so that none comes back that a client "
-            "may have seen: more than were written since the backup.",
+            description="By how much revisions are raised above all that are known, so that none "
+            "comes back that a client may have seen: more than were written in five minutes.",
         ),
     ] = 10**9
 
@@ -294,11 +294,12 @@ def desired(restore: EtcdRestore, context: kr.Context[Settings]) -> list[Manifes
     if look.to.seed is None:
         return []
     asked = request(restore, context, look.to.seed.version)
+    # The data that is replaced may itself have been restored, and its revisions raised.
+    ahead = look.to.recovery.revision if look.to.recovery is not None else 0
+    bump = restore.spec.revision_bump
+    bump += max(0, ahead - (status.backup.revision if status.backup is not None else 0))
     token = f"{cluster.metadata.uid}-{restore.metadata.uid[:8]}"
-    return [
-        jobs.restore(cluster, fill, look.to.seed.name, token, asked,
-                     restore.spec.revision_bump, context.settings)
-    ]  # fmt: skip
+    return [jobs.restore(cluster, fill, look.to.seed.name, token, asked, bump, context.settings)]
 
 
 @controller.status

@@ -92,8 +92,16 @@ def test_a_backup_replaces_all_members_by_one_that_has_it() -> None:
     assert world.run(dataclasses.replace(BACKUP, filled="c-4")) is None
     assert world.pods["c-4"].boot == "member"
     assert world.latched.cluster_id == "1d7a"
-    assert world.latched.recovery == Recovery(uid="r1", ended=True)
+    assert world.latched.recovery == Recovery(uid="r1", revision=120, ended=True)
     assert [one.name for one in world.latched.members] == ["c-4"]
+
+
+def test_the_highest_revision_is_remembered_before_the_data_goes() -> None:
+    world = World(revisions=dict.fromkeys(NAMES, 700))
+
+    world.run(BACKUP)
+
+    assert world.latched.recovery == Recovery(uid="r1", revision=700)
 
 
 def test_it_acts_once_and_another_one_acts_again() -> None:

@@ -1,5 +1,6 @@
 """etcd_operator.restores: how far a restore is, and the Jobs that it needs."""
 
+import dataclasses
 from typing import Any
 
 import kopf_runtime as kr
@@ -141,6 +142,17 @@ def test_the_volume_is_filled_by_the_tools_of_the_member_s_version() -> None:
     assert {"--mark-compacted", "--bump-revision=1000000000", "--name=c-4"} < {*etcdutl["command"]}
     assert {"persistentVolumeClaim": {"claimName": "data-c-4-c1"}, "name": "data"} in pod["volumes"]
     assert isinstance(requests(job)[-1], agent.Finish)
+
+
+def test_revisions_continue_above_those_that_a_former_restore_has_raised() -> None:
+    to = dataclasses.replace(FILLS, recovery=Recovery(uid="r1", revision=1_000_000_500))
+    backup = msgspec.to_builtins(msgspec.structs.replace(TAKEN, revision=400))
+    seen = context(Look(to, NONE, NONE), TAKEN, accepted=True, backup=backup)
+
+    (job,) = restores.desired(FROM_BACKUP, seen)
+
+    etcdutl = job["spec"]["template"]["spec"]["initContainers"][1]
+    assert f"--bump-revision={10**9 + 1_000_000_500 - 400}" in etcdutl["command"]
 
 
 def test_what_was_chosen_stays_when_a_newer_backup_is_taken() -> None:
