@@ -1,27 +1,203 @@
-"""The operator on a cluster: three members serve, and leave nothing behind."""
+"""The life of an EtcdCluster on real nodes, under clients that write and read without pause.
 
+The tests are its chapters, in their order.
+"""
+
+import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
-from kopf_kit.testing.installed import Kubectl
+import yaml
+from kopf_kit.testing import Kubectl
+from kopf_kit.testing.waiting import wait_until
 
-OBJECT = f"--filename={Path(__file__).parents[2] / 'examples' / 'sample.yaml'}"
+from tests.e2e.conftest import VERSIONS, WAIT, Clients, apply
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = yaml.safe_load((ROOT / "examples" / "sample.yaml").read_text())
+CLUSTER = "etcdcluster/sample"
+
+
+def settled(kubectl: Kubectl) -> dict[str, Any]:
+    """Wait until the cluster is as its spec wants it; return it."""
+
+    def is_settled(found: dict[str, Any]) -> bool:
+        ready = condition(found, "Ready")
+        generation = found["metadata"]["generation"]
+        return (ready["status"], ready.get("observedGeneration")) == ("True", generation)
+
+    def look() -> dict[str, Any]:
+        seen: dict[str, Any] = kubectl.get(CLUSTER)
+        return seen
+
+    found = wait_until("the cluster to be ready", look, is_settled)
+    assert found["status"]["ready"] == found["spec"]["size"] == len(pods(kubectl))
+    return found
+
+
+def condition(found: dict[str, Any], type_: str) -> dict[str, Any]:
+    told = (found.get("status") or {}).get("conditions") or ()
+    return next((one for one in told if one["type"] == type_), {"status": "Unknown"})
+
+
+def edit(kubectl: Kubectl, **spec: Any) -> None:
+    kubectl("patch", CLUSTER, "--type=merge", f"--patch={json.dumps({'spec': spec})}")
+
+
+def pods(kubectl: Kubectl) -> dict[str, Any]:
+    """Return the members' Pods by name."""
+    found = kubectl.get("pods", "--selector=app.kubernetes.io/name=etcd")["items"]
+    return {pod["metadata"]["name"]: pod for pod in found}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def declared(kubectl: Kubectl) -> None:
-    kubectl("apply", OBJECT)
-    kubectl("wait", "--for=condition=Ready", OBJECT, "--timeout=300s")
+    apply(kubectl, {**SAMPLE, "spec": {"size": 1, "version": VERSIONS[0]}})
 
 
-def test_three_members_serve(kubectl: Kubectl) -> None:
-    found = kubectl("get", OBJECT, "--output=jsonpath={.status.ready}")
+def test_one_member_serves_and_two_join_it_under_load(kubectl: Kubectl, clients: Clients) -> None:
+    settled(kubectl)
 
-    assert found.strip() == "3"
+    kubectl("scale", CLUSTER, "--replicas=3")
+
+    found = settled(kubectl)
+    heading, row = kubectl("get", "etcd").splitlines()
+    columns = ["NAME", "SIZE", "HEALTHY", "VERSION", "AVAILABLE", "READY", "AGE"]
+    assert heading.split() == columns
+    assert row.split()[:6] == ["sample", "3", "3", VERSIONS[0], "True", "True"]
+    assert [one["name"] for one in found["status"]["members"]] == list(pods(kubectl))
 
 
-def test_the_deletion_of_a_cluster_leaves_nothing(kubectl: Kubectl) -> None:
-    kubectl("delete", OBJECT, "--timeout=120s")
+def test_a_pod_that_is_killed_comes_back_with_its_data(kubectl: Kubectl) -> None:
+    before = settled(kubectl)["status"]
+    leader = before["leader"]
+    former = pods(kubectl)
 
-    kubectl("wait", "--for=delete", "pods,pvc", "--selector=app.kubernetes.io/name=etcd",
-            "--timeout=150s")  # fmt: skip
+    kubectl("delete", "pod", leader, "--force", "--grace-period=0")
+
+    after = healed(kubectl, former, leader)["status"]
+    assert [(one["id"], one["volume"]) for one in after["members"]] == [
+        (one["id"], one["volume"]) for one in before["members"]
+    ]
+
+
+def healed(kubectl: Kubectl, former: dict[str, Any], name: str) -> dict[str, Any]:
+    """Wait until another Pod has taken the place of a former one, and the cluster is well."""
+    uid = former[name]["metadata"]["uid"]
+    wait_until(
+        "another Pod", lambda: pods(kubectl),
+        lambda now: name in now and now[name]["metadata"]["uid"] != uid,
+    )  # fmt: skip
+    return settled(kubectl)
+
+
+def test_it_is_upgraded_one_minor_version_at_a_time(kubectl: Kubectl) -> None:
+    for version in VERSIONS[1:]:
+        edit(kubectl, version=version)
+
+        found = settled(kubectl)
+
+        assert found["status"]["version"] == version
+        images = [pod["spec"]["containers"][0]["image"] for pod in pods(kubectl).values()]
+        assert {image.rpartition(":")[2] for image in images} == {f"v{version}"}
+
+
+def test_a_drain_keeps_the_quorum(kubectl: Kubectl) -> None:
+    former = pods(kubectl)
+    first, second, _ = former
+    evict(kubectl, first)
+
+    refusal = kubectl.refusal(*_eviction(kubectl, second), stdin=_body(second))
+
+    assert "Cannot evict pod as it would violate the pod's disruption budget" in refusal
+    healed(kubectl, former, first)
+
+
+def _eviction(kubectl: Kubectl, pod: str) -> tuple[str, ...]:
+    path = f"/api/v1/namespaces/{kubectl.namespace}/pods/{pod}/eviction"
+    return ("create", "--raw", path, "-f", "-")
+
+
+def _body(pod: str) -> str:
+    return json.dumps({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}})
+
+
+def evict(kubectl: Kubectl, pod: str) -> None:
+    kubectl(*_eviction(kubectl, pod), stdin=_body(pod))
+
+
+def test_the_clients_lost_nothing(clients: Clients) -> None:
+    seen = clients.stop()
+
+    assert seen["wrong"] == []
+    assert (seen["members"], seen["differ"]) == (3, False)
+    assert seen["acknowledged"] > 100
+    print(f"{seen['acknowledged']} writes, the longest pause {seen['longest']:.1f} s")
+
+
+def test_backups_go_to_a_volume_and_a_bucket(
+    kubectl: Kubectl, clients: Clients, bucket: dict[str, Any]
+) -> None:
+    revision = clients.put("greeting", "kept")
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    apply(
+        kubectl,
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "backups"},
+            "spec": claim,
+        },
+        object_(
+            "EtcdBackup", "in-volume", cluster="sample", store={"volume": {"claim": "backups"}}
+        ),
+        object_("EtcdBackup", "in-bucket", cluster="sample", store=bucket),
+    )
+
+    kubectl("wait", "--for=condition=Ready", "etcdbackups", "--all", WAIT)
+
+    for backup in kubectl.get("etcdbackups")["items"]:
+        (taken,) = backup["status"]["backups"]
+        assert (taken["version"], taken["revision"]) == (VERSIONS[-1], revision)
+
+
+@pytest.mark.parametrize("source", ["in-volume", "in-bucket"])
+def test_a_backup_is_restored_in_place(kubectl: Kubectl, clients: Clients, source: str) -> None:
+    before = settled(kubectl)["status"]["clusterId"]
+    highest = clients.put("greeting", "lost")
+    backup = {"backup": {"name": source}}
+    apply(kubectl, object_("EtcdRestore", source, cluster="sample", confirm="sample",
+                           source=backup))  # fmt: skip
+
+    kubectl("wait", "--for=condition=Ready", f"etcdrestore/{source}", WAIT)
+
+    after = settled(kubectl)["status"]
+    assert after["clusterId"] != before
+    assert clients.get("greeting") == "kept"
+    assert clients.put("more", "") > highest
+
+
+def object_(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    version = SAMPLE["apiVersion"]
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def test_the_members_tell_what_alerts_and_dashboard_ask_for(clients: Clients) -> None:
+    files = (ROOT / "PROJECT", ROOT / "charts" / "etcd-operator" / "templates" / "_operator.tpl")
+    text = "".join(file.read_text() for file in files)
+    asked = set(re.findall(r"\b(?:etcd_(?:server|mvcc|disk)|grpc_server)_\w+", text))
+
+    told = set(re.findall(r"^\w+", clients.call("metrics")["text"], re.MULTILINE))
+
+    assert len(asked) > 5
+    assert asked - told == set()
+
+
+def test_the_deletion_of_a_cluster_leaves_its_backups(kubectl: Kubectl) -> None:
+    kubectl("delete", CLUSTER, "--timeout=120s")
+
+    kubectl("wait", "--for=delete", "pods,pvc,services,poddisruptionbudgets",
+            "--selector=app.kubernetes.io/name=etcd", "--timeout=150s")  # fmt: skip
+    assert kubectl.get("pvc", "backups")["status"]["phase"] == "Bound"

@@ -59,14 +59,14 @@ def up() -> None:
             raise HackError(f"it does not answer; its log ends:\n{tail(log)}")
 
 
-def join(node: str) -> None:
-    """Let a node of the cluster pull from the registry."""
+def join(node: str, host: str = ADDRESS) -> None:
+    """Let a node of the cluster pull from the registry, also instead of another `host`."""
     networks = engine.docker(
         "container", "inspect", "-f", "{{json .NetworkSettings.Networks}}", NAME
     )
     if _NETWORK not in json.loads(networks):
         engine.docker("network", "connect", _NETWORK, NAME)
-    folder = f"/etc/containerd/certs.d/{ADDRESS}"
+    folder = f"/etc/containerd/certs.d/{host}"
     script = f"mkdir -p {folder} && cat >{folder}/hosts.toml"
     engine.docker("exec", "-i", node, "sh", "-c", script, stdin=_HOSTS.encode())
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # a name that is Any cannot be subclassed in strict code
     from kopf_kit.testing.installed import cluster_up as cluster_up
     from kopf_kit.testing.installed import in_node as in_node
     from kopf_kit.testing.installed import push_image as push_image
+    from kopf_kit.testing.installed import stand_in as stand_in
     from kopf_kit.testing.process import Operator as Operator
     from kopf_kit.testing.proxy import Proxy as Faults  # noqa: F401
     from kopf_kit.testing.subject import Parent as Parent
@@ -44,6 +45,7 @@ _NAMES = {
     "cluster_up": "installed:cluster_up",
     "in_node": "installed:in_node",
     "push_image": "installed:push_image",
+    "stand_in": "installed:stand_in",
 }
 __all__ = list(_NAMES)
 

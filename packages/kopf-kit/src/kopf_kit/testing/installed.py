@@ -12,7 +12,7 @@ from kopf_kit.pack import image, nested
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.references import pinned
 from kopf_kit.rig import cluster as clusters
-from kopf_kit.rig import engine, kind
+from kopf_kit.rig import engine, kind, registry
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.run import CommandError, HackError, output
 
@@ -96,6 +96,17 @@ def push_image(cluster: Cluster, name: str, dockerfile: Path) -> str:
             "registry that it pulls from"
         )
     return pinned(image.push(image.build(f"{cluster.registry}/{name}:dev", dockerfile)))
+
+
+def stand_in(cluster: Cluster, public: str, dockerfile: Path) -> None:
+    """Build an image that the kind cluster pulls instead of a public one, such as `gcr.io/a/b:1`.
+
+    Another cluster pulls the public one.
+    """
+    host, _, name = public.partition("/")
+    if cluster.registry is not None:
+        image.push(image.build(f"{cluster.registry}/{name}", dockerfile))
+        registry.join(kind.node(cluster.name), host)
 
 
 def in_node(cluster: Cluster, *command: str) -> None:
