@@ -165,13 +165,6 @@ controller = manager.controller_for(EtcdBackup, project=lambda backup: backup.sp
 controller.owns(JOB, jobs.JobObject, update=kr.CREATE, project=jobs.outcome)
 controller.watches(POD, jobs.PodObject, project=jobs.attempt)
 controller.reads(CLUSTER, EtcdCluster, keys=lambda one: [one.spec.cluster], project=known)
-controller.gauge(
-    "backup_last_success_timestamp_seconds",
-    "When the last complete backup was begun.",
-    lambda one: _seconds(one.status["backups"][0]["time"]) if one.status.get("backups") else None,
-)
-controller.gauge("backup_failures", "Backups in a row that have failed.",
-                 lambda one: one.status.get("failures", 0))  # fmt: skip
 
 
 def _seconds(text: str) -> float:

@@ -125,8 +125,6 @@ controller.session(
         "connector": aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
     }
 )
-controller.gauge("members_healthy", "Healthy voters.", lambda one: one.status.get("ready"))
-controller.gauge("members_wanted", "Members that are wanted.", lambda one: one.view.size)
 
 
 # --- sync: look, decide, act --------------------------------------------------------------------

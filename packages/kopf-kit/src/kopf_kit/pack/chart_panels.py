@@ -61,7 +61,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             width=4,
         ),
         *(
-            Panel(own.title, own.description, ((own.legend, own.query),), width=12)
+            Panel(own.title, own.description, ((own.legend, own.query),), unit=own.unit, width=12)
             for own in PROJECT.panels
         ),
     ),

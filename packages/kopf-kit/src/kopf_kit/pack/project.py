@@ -108,6 +108,7 @@ class Panel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     legend: str
     #: As in `kopf_kit.pack.chart_panels`.
     query: str
+    unit: str = "short"
 
 
 class _Plugin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

@@ -1,0 +1,44 @@
+"""What the operator tells Prometheus about each object; the chart's alerts ask for it."""
+
+from datetime import UTC, datetime
+
+import kopf_runtime as kr
+
+from etcd_operator import backups, clusters
+from etcd_operator.cron import Schedule
+
+
+def condition(owner: kr.Owner, type_: str) -> float | None:
+    """Return 1 if a condition is True, 0 if it is False; None while nobody knows."""
+    told = {one["type"]: one["status"] for one in owner.status.get("conditions", ())}
+    return {"True": 1.0, "False": 0.0}.get(told.get(type_, ""))
+
+
+def last_success(owner: kr.Owner) -> float | None:
+    """Return when the newest complete backup was begun."""
+    taken = owner.status.get("backups")
+    return datetime.fromisoformat(taken[0]["time"]).timestamp() if taken else None
+
+
+def due(owner: kr.Owner) -> float | None:
+    """Return for when the newest backup of a schedule was due, once one was begun."""
+    spec: backups.Spec = owner.view
+    if spec.schedule is None or spec.suspended or not owner.status.get("run"):
+        return None
+    try:
+        last = Schedule(spec.schedule, spec.time_zone).before(datetime.now(UTC))
+    except ValueError:
+        return None
+    return last.timestamp() if last is not None else None
+
+
+of_cluster, of_backup = clusters.controller.gauge, backups.controller.gauge
+of_cluster("members_healthy", "Healthy voters.", lambda one: one.status.get("ready"))
+of_cluster("members_wanted", "Members that are wanted.", lambda one: one.view.size)
+of_cluster("available", "1 while a quorum serves.", lambda one: condition(one, "Available"))
+of_cluster("healthy", "1 while no member has an alarm.", lambda one: condition(one, "Healthy"))
+of_backup("backup_failures", "Backups in a row that have failed.",
+          lambda one: one.status.get("failures", 0))  # fmt: skip
+of_backup("backup_last_success_timestamp_seconds", "When the newest backup was begun.",
+          last_success)  # fmt: skip
+of_backup("backup_due_timestamp_seconds", "For when the newest backup was due.", due)
