@@ -1,6 +1,7 @@
 """The operator of a repository in a cluster, and kubectl, as its end-to-end tests use them."""
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from kopf_kit.rig.run import CommandError, HackError, output
 
 #: Seconds that a command may take; kubectl's own waits are shorter.
 TIMEOUT = 400.0
+#: Seconds in which a connection has to come about.
+_CONNECT = 60.0
 #: The namespace of the tests' objects.
 HOME = f"{PROJECT.name}-tests"
 
@@ -30,9 +33,21 @@ class Kubectl:
     namespace: str
 
     def __call__(self, *arguments: str, stdin: str | None = None) -> str:
-        """Run kubectl, and return what it prints; raise `CommandError` with its error."""
+        """Run kubectl, and return what it prints; raise `CommandError` with its error.
+
+        A busy machine may not answer a connection in time; then nothing was done, and it is tried
+        again for a while.
+        """
         given = None if stdin is None else stdin.encode()
-        return output(self.command(*arguments), stdin=given, timeout=TIMEOUT)
+        deadline = time.monotonic() + _CONNECT
+        while True:
+            try:
+                return output(self.command(*arguments), stdin=given, timeout=TIMEOUT)
+            except CommandError as error:
+                if "Unable to connect to the server" not in str(error):
+                    raise
+                if time.monotonic() > deadline:
+                    raise
 
     def get(self, *arguments: str) -> Any:
         """Return what `kubectl get` finds: an object, or a list with `items`."""
