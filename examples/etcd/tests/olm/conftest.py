@@ -1,0 +1,5 @@
+"""The images of etcd and the volumes that the end-to-end tests have, too."""
+
+from tests.e2e.conftest import etcd, volumes
+
+__all__ = ["etcd", "volumes"]
