@@ -143,14 +143,15 @@ def test_the_operator_may_do_what_its_declaration_says_and_no_more(project: Proj
     everywhere, there = rendered(project, {}), rendered(project, VALUES["namespaced"])
     name = f"{RELEASE}-{project.name}"
 
-    (clusters,) = [r for r in of_kind(everywhere, "ClusterRole") if r["metadata"]["name"] == name]
+    wide = f"{helm.NAMESPACE}.{name}"
+    (clusters,) = [r for r in of_kind(everywhere, "ClusterRole") if r["metadata"]["name"] == wide]
     roles = [r for r in of_kind(there, "Role") if r["metadata"]["name"] == name]
     assert clusters["rules"] == declared
     assert {r["metadata"]["namespace"]: r["rules"] for r in roles} == {
         "team-a": declared,
         "team-b": declared,
     }
-    assert name not in [r["metadata"]["name"] for r in of_kind(there, "ClusterRole")]
+    assert wide not in [r["metadata"]["name"] for r in of_kind(there, "ClusterRole")]
 
 
 @every_project
@@ -159,6 +160,7 @@ def test_the_kinds_and_the_roles_of_their_users_come_and_stay(project: Project) 
     keep = {
         "helm.sh/resource-policy": "keep",
         "argocd.argoproj.io/sync-options": "Prune=false",
+        "kustomize.toolkit.fluxcd.io/prune": "disabled",
     }
     kept = {
         manifest["metadata"]["name"]
