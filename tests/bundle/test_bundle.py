@@ -175,7 +175,7 @@ def test_rights_of_an_author_s_own_and_for_what_is_read_are_in_the_csv(
     messages.reads(kr.kinds.CONFIG_MAP, labels=lambda _: {"a": "b"}, project=str)
     manager.rights(kr.Right("storage.k8s.io", ["storageclasses"], ["get"], ["fast"]))
     chart = shutil.copytree(PROJECT.chart, tmp_path / "chart")
-    (chart / "templates/_rules.tpl").write_text(declared.chart_rules(manager, NAME))
+    (chart / "templates/_rules.tpl").write_text(declared.chart_rules(rights.rules(manager), NAME))
 
     def template(*options: str | Path) -> tuple[Manifest, ...]:
         command = [tools.path("helm"), "template", NAME, chart, f"--namespace={NAME}", *options]

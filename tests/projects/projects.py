@@ -1,8 +1,11 @@
 """The operators in this checkout that have a file PROJECT."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from kopf_kit.pack import nested
+from kopf_kit.pack import nested, rights, watched
 from kopf_kit.pack.project import PROJECT, Project, load
 from kopf_kit.rig import paths
 
@@ -15,8 +18,26 @@ def projects() -> list[Project]:
     return [PROJECT, *(nested.ensure(load(example)) for example in examples)]
 
 
-_PROJECTS = projects()
-every_project = pytest.mark.parametrize("project", _PROJECTS, ids=lambda project: project.name)
-every_bundle = pytest.mark.parametrize(
-    "project", [one for one in _PROJECTS if one.has_olm], ids=lambda project: project.name
-)
+PROJECTS = projects()
+
+
+def _each(projects: list[Project]) -> Callable[[Any], Any]:
+    if not projects:
+        return lambda test: None  # with PROJECT, which names one of the other kind
+    return pytest.mark.parametrize("project", projects, ids=lambda project: project.name)
+
+
+#: Those on kopf-runtime have more to test: their flags, their metrics, what their code declares.
+_ON_RUNTIME = [project for project in PROJECTS if project.base == "runtime"]
+every_project = _each(PROJECTS)
+every_bundle = _each([project for project in PROJECTS if project.has_olm])
+every_project_on_runtime = _each(_ON_RUNTIME)
+every_bundle_on_runtime = _each([project for project in _ON_RUNTIME if project.has_olm])
+every_adopted_project = _each([project for project in PROJECTS if project.adopted])
+
+
+def declared_rules(project: Project) -> list[rights.Rule]:
+    """Return the rules that an operator needs in each watched namespace."""
+    if project.adopted:
+        return [rule for _, rule in watched.rules(project)]
+    return [rule for _, rule in rights.rules(project.module(project.manager).manager)]

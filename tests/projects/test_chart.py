@@ -16,30 +16,49 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from kopf import cli as kopf_cli
 
 import kopf_runtime as kr
-from kopf_kit.pack import rights
 from kopf_kit.pack.project import Project
 from kopf_kit.rig import versions
 from kopf_runtime.declaring import settings
 from tests.chart import helm, pod_security
 from tests.chart.helm import Manifest, Values
 from tests.projects import kubeconform
-from tests.projects.projects import every_project
+from tests.projects.projects import (
+    PROJECTS,
+    declared_rules,
+    every_adopted_project,
+    every_project,
+    every_project_on_runtime,
+)
 
 RELEASE = "demo"
 #: What an operator's manifest of one of these kinds is held against.
 CUSTOM = ("CustomResourceDefinition", "ServiceMonitor", "PodMonitor", "PrometheusRule")
-VALUES: dict[str, Values] = {
+_OF_EVERY_PROJECT: dict[str, Values] = {
     "defaults": {},
     "namespaced": {"watchNamespaces": ["team-a", "team-b"]},
-    "selected": {"watchNamespaceSelector": "team in (a, b)"},
-    "all": {
-        "replicaCount": 2,
-        "networkPolicy": {"enabled": True},
-        "metrics": {
-            "monitor": {"enabled": True}, "prometheusRule": {"enabled": True},
-            "dashboard": {"enabled": True},
+}
+VALUES: dict[str, dict[str, Values]] = {
+    "runtime": {
+        **_OF_EVERY_PROJECT,
+        "selected": {"watchNamespaceSelector": "team in (a, b)"},
+        "all": {
+            "replicaCount": 2,
+            "networkPolicy": {"enabled": True},
+            "metrics": {
+                "monitor": {"enabled": True}, "prometheusRule": {"enabled": True},
+                "dashboard": {"enabled": True},
+            },
+        },
+    },
+    "plain": {
+        **_OF_EVERY_PROJECT,
+        "all": {
+            "logging": {"level": "verbose", "format": "full"},
+            "networkPolicy": {"enabled": True},
+            "metrics": {"prometheusRule": {"enabled": True}},
         },
     },
 }  # fmt: skip
@@ -48,7 +67,27 @@ VALUES: dict[str, Values] = {
 #: An object in a text for people: up to the end of its listing or of a shell's here-document.
 _OBJECT = re.compile(r"^apiVersion: .*?(?=^(?:```|[A-Z]+)$)", re.MULTILINE | re.DOTALL)
 
-all_values = pytest.mark.parametrize("values", VALUES.values(), ids=list(VALUES))
+every_project_with_all_values = pytest.mark.parametrize(
+    ("project", "values"),
+    [
+        pytest.param(project, values, id=f"{project.name}-{name}")
+        for project in PROJECTS
+        for name, values in VALUES[project.base].items()
+    ],
+)
+
+
+#: What an operator may do beyond the rights that it needs in each namespace.
+IN_THE_CLUSTER = {
+    "runtime": [],
+    "plain": [
+        {
+            "apiGroups": ["apiextensions.k8s.io"],
+            "resources": ["customresourcedefinitions"],
+            "verbs": ["list", "watch"],
+        }
+    ],
+}
 
 
 def rendered(project: Project, values: Values) -> list[Manifest]:
@@ -90,8 +129,7 @@ def test_helm_lint_finds_nothing(project: Project, tmp_path: Path) -> None:
     assert "0 chart(s) failed" in said
 
 
-@every_project
-@all_values
+@every_project_with_all_values
 def test_every_object_fits_the_schema_of_kubernetes(project: Project, values: Values) -> None:
     manifests = [one for one in rendered(project, values) if one["kind"] not in CUSTOM]
 
@@ -100,8 +138,7 @@ def test_every_object_fits_the_schema_of_kubernetes(project: Project, values: Va
         kubernetes_validate.validate(manifest, versions.NEWEST, strict=True)
 
 
-@every_project
-@all_values
+@every_project_with_all_values
 def test_every_pod_passes_pod_security_restricted(project: Project, values: Values) -> None:
     manifests = rendered(project, values)
     pods = [one["spec"]["template"] for one in of_kind(manifests, "Deployment")]
@@ -110,8 +147,8 @@ def test_every_pod_passes_pod_security_restricted(project: Project, values: Valu
         assert pod_security.violations(pod) == []
 
 
-@every_project
-@all_values
+@every_project_on_runtime
+@pytest.mark.parametrize("values", VALUES["runtime"].values(), ids=list(VALUES["runtime"]))
 def test_the_operator_takes_the_arguments(project: Project, values: Values) -> None:
     module = project.module(project.manager)
     (deployment,) = of_kind(rendered(project, values), "Deployment")
@@ -126,7 +163,7 @@ def test_the_operator_takes_the_arguments(project: Project, values: Values) -> N
         assert getattr(found, image.flag.replace("-", "_")) == named
 
 
-@every_project
+@every_project_on_runtime
 def test_each_image_that_the_operator_names_is_in_its_project(project: Project) -> None:
     declared = dataclasses.fields(project.module(project.manager).Settings)
     flags = {
@@ -139,14 +176,14 @@ def test_each_image_that_the_operator_names_is_in_its_project(project: Project) 
 
 @every_project
 def test_the_operator_may_do_what_its_declaration_says_and_no_more(project: Project) -> None:
-    declared = [rule for _, rule in rights.rules(project.module(project.manager).manager)]
-    everywhere, there = rendered(project, {}), rendered(project, VALUES["namespaced"])
+    declared = declared_rules(project)
+    everywhere, there = rendered(project, {}), rendered(project, _OF_EVERY_PROJECT["namespaced"])
     name = f"{RELEASE}-{project.name}"
 
     wide = f"{helm.NAMESPACE}.{name}"
     (clusters,) = [r for r in of_kind(everywhere, "ClusterRole") if r["metadata"]["name"] == wide]
     roles = [r for r in of_kind(there, "Role") if r["metadata"]["name"] == name]
-    assert clusters["rules"] == declared
+    assert clusters["rules"] == [*declared, *IN_THE_CLUSTER[project.base]]
     assert {r["metadata"]["namespace"]: r["rules"] for r in roles} == {
         "team-a": declared,
         "team-b": declared,
@@ -174,7 +211,7 @@ def test_the_kinds_and_the_roles_of_their_users_come_and_stay(project: Project) 
         (crd,) = [one for one in manifests if one["metadata"]["name"] == kind.crd]
         (version,) = crd["spec"]["versions"]
         assert (crd["spec"]["names"]["kind"], version["name"]) == (kind.kind, kind.version)
-        scale = ["scale"] if "scale" in version["subresources"] else []
+        scale = ["scale"] if "scale" in version.get("subresources", {}) else []
         resources = [kind.plural, *(f"{kind.plural}/{name}" for name in scale)]
         for name in roles[:2]:
             (role,) = [one for one in manifests if one["metadata"]["name"] == name]
@@ -235,9 +272,9 @@ def test_a_value_that_there_is_not_is_refused(project: Project) -> None:
         helm.render({"replicas": 1}, chart=project.chart)
 
 
-@every_project
+@every_project_on_runtime
 def test_alerts_and_dashboard_ask_for_metrics_of_this_operator(project: Project) -> None:
-    manifests = rendered(project, VALUES["all"])
+    manifests = rendered(project, VALUES["runtime"]["all"])
     (rule,) = of_kind(manifests, "PrometheusRule")
     alerts = [alert["alert"] for alert in rule["spec"]["groups"][0]["rules"]]
     (dashboard,) = [
@@ -254,7 +291,7 @@ def test_alerts_and_dashboard_ask_for_metrics_of_this_operator(project: Project)
 def test_the_link_of_each_alert_leads_to_its_runbook(project: Project) -> None:
     page = Path("docs", "runbooks.md")
     text = (project.built / page).read_text()
-    (rule,) = of_kind(rendered(project, VALUES["all"]), "PrometheusRule")
+    (rule,) = of_kind(rendered(project, VALUES[project.base]["all"]), "PrometheusRule")
     for alert in rule["spec"]["groups"][0]["rules"]:
         url = alert["annotations"]["runbook_url"]
         assert url.endswith(
@@ -268,5 +305,57 @@ def test_the_link_of_each_alert_leads_to_its_runbook(project: Project) -> None:
 def test_a_project_has_none_of_the_references_names(project: Project) -> None:
     page = (project.built / "docs" / "runbooks.md").read_text()
     runbooks, _, _ = page.partition("<!-- Generated by")
-    for text in (*map(str, rendered(project, VALUES["all"])), runbooks):
+    for text in (*map(str, rendered(project, VALUES[project.base]["all"])), runbooks):
         assert not re.search("widget|acme", text, re.IGNORECASE)
+
+
+@every_adopted_project
+@pytest.mark.parametrize("values", VALUES["plain"].values(), ids=list(VALUES["plain"]))
+def test_kopf_takes_the_command_and_the_arguments(project: Project, values: Values) -> None:
+    (deployment,) = of_kind(rendered(project, values), "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    python, *kopf, run = container["command"][:4]
+
+    with kopf_cli.run.make_context(run, [*container["command"][4:], *container["args"]]) as context:
+        taken = context.params
+
+    assert (python, kopf) == ("python3", ["-m", "kopf"])
+    assert taken["modules"] == (project.package,)
+    assert taken["standalone"]
+    assert taken["clusterwide"] != bool(taken["namespaces"])
+    assert taken["namespaces"] == tuple(values.get("watchNamespaces", ()))
+    assert taken["log_format"].name == values.get("logging", {"format": "json"})["format"].upper()
+    port = container["ports"][0]["containerPort"]
+    assert taken["liveness_endpoint"].endswith(
+        f":{port}{container['livenessProbe']['httpGet']['path']}"
+    )
+
+
+@every_adopted_project
+@pytest.mark.parametrize("values", [{"replicaCount": 2}, {"strategy": {"type": "RollingUpdate"}}])
+def test_there_is_one_operator_at_a_time_and_the_schema_says_why(
+    project: Project, values: Values
+) -> None:
+    (key,) = values
+    schema = (project.chart / "values.schema.json").read_text()
+    (deployment,) = of_kind(rendered(project, {}), "Deployment")
+
+    with pytest.raises(helm.HelmError, match=f"/{key}"):
+        helm.render(values, chart=project.chart)
+    assert "kopf elects no leader" in json.dumps(json.loads(schema)["properties"][key])
+    assert deployment["spec"]["replicas"] == 1
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+
+
+@every_adopted_project
+def test_no_text_promises_what_kopf_alone_does_not_do(project: Project) -> None:
+    promised = re.compile(
+        r"kopf.runtime|leader.?elect|\blease|resync|reconcil|workqueue|readyz|/metrics|dashboard|"
+        r"serviceMonitor|podMonitor|disruption|watchNamespaceSelector",
+        re.IGNORECASE,
+    )
+    for file in project.built.rglob("*"):
+        # What community-operators is told of the catalog is about no operator.
+        if file.is_file() and file.name != "ci.yaml":
+            found = promised.findall(file.read_text())
+            assert not found, f"{file.relative_to(project.built)}: {found}"

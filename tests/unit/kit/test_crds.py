@@ -217,7 +217,9 @@ def test_braces_in_a_text_are_no_template_of_helm_s() -> None:
     manager = kr.Manager("cup-operator", kr.Settings)
     manager.controller_for(Cup)
 
-    assert 'written as {{ "{{" }}cup}}' in declared.chart_crd(manager, "cup-operator")
+    chart = declared.chart_crd(declared.definitions(manager), "cup-operator")
+
+    assert 'written as {{ "{{" }}cup}}' in chart
 
 
 # --- rights -------------------------------------------------------------------------------------
@@ -286,7 +288,7 @@ def test_a_right_of_the_author_s_own_is_in_the_chart_and_in_the_suite_s_role() -
         {"apiGroups": [""], "resources": ["nodes", "pods/log"], "verbs": ["list"]},
     ]  # fmt: skip
 
-    chart = declared.chart_rules(manager, "box-operator")
+    chart = declared.chart_rules(rights.rules(manager), "box-operator")
 
     assert [rule for rule in declared_rules(manager) if rule in rules] == rules
     assert '# A {{ "{{" }}class}} is read.\n- apiGroups: [storage.k8s.io]\n' in chart

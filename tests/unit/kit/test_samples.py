@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import yaml
 
-from kopf_kit.pack import numbered, samples
+from kopf_kit.pack import adopted, numbered, samples
 from kopf_kit.pack.project import PROJECT, Kind
 from kopf_kit.rig.run import HackError
 
@@ -96,9 +96,8 @@ def test_a_chart_without_a_place_for_the_samples_is_told(file: Path) -> None:
 def test_an_object_that_was_only_in_chart_yaml_does_not_vanish_in_silence(
     shown: str, dropped: list[str], file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chart = file.with_name("Chart.yaml")
-    chart.write_text(f"annotations:\n  artifacthub.io/crdsExamples: |\n    {shown}\n")
-    monkeypatch.setattr(numbered, "_WRITTEN", chart)
+    chart = f"annotations:\n  artifacthub.io/crdsExamples: |\n    {shown}\n"
+    monkeypatch.setattr(adopted, "chart", lambda _: chart)
 
     assert numbered.dropped() == dropped
 

@@ -24,6 +24,8 @@ manifests           deploy/: the chart rendered for users without Helm or of OLM
 changelog           the changes of each release for users, from the commits
 numbered            documents that people write, in which the version is updated
 declared            CRDs and RBAC rules, from the kinds that the code declares
+adopted             what is said of an operator on plain kopf, and its CRDs as they are
+watched, handlers   the rights that kopf needs for it, from its registry of handlers
 structural, crds    the schema of a class, and the CRD of a kind
 rights              the rights that a controller needs
 documents           how YAML is written
@@ -32,6 +34,8 @@ publishable         whether all may read what it renders
 further_objects     what an author's templates add, for the bundle
 release             a version, its images and its channels
 service_version     the ClusterServiceVersion
+further_objects     what an author's own templates add to the bundle
+publishable         what must not be in a file that everybody can read
 bundle, catalog     what OLM installs, from the chart
 extension           what a repository's own module adds to these files
 rules               the rules for bundle and catalog

@@ -6,6 +6,7 @@ the operator.
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from kopf_kit.pack import chart_docs
@@ -42,6 +43,11 @@ def queries(*, interval: str, **selected: str) -> list[str]:
 def complete(expression: str, selector: str = _OURS) -> str:
     """Return a panel's expression with the selector and the metrics' names filled in."""
     return expression.replace("OURS", selector).replace("OWN_", PROJECT.metrics)
+
+
+def files() -> dict[Path, str]:
+    """Return the dashboard by its path; plain kopf serves no metrics to show."""
+    return {FILE: dashboard()} if PROJECT.base == "runtime" else {}
 
 
 def dashboard() -> str:

@@ -80,12 +80,12 @@ _TLS: dict[str, Schema] = {
 def _alerts() -> list[str]:
     """Return the names of the chart's alerts: those that all operators share, and its own."""
     own = PROJECT.written_chart / "templates" / "_operator.tpl"
-    if not own.is_file():
+    if not own.is_file() and not PROJECT.adopted:
         raise HackError(
             f"{own} is missing: it has the flags, the checks and the alerts that only "
             f"{PROJECT.name} has"
         )
-    alerts = shared.text(shared.ALERTS) + own.read_text()
+    alerts = shared.text(shared.ALERTS) + (own.read_text() if own.is_file() else "")
     return re.findall(r"^- alert: (\w+)", alerts, re.MULTILINE)
 
 

@@ -37,7 +37,8 @@ def files() -> dict[Path, str]:
         ours / shared.renamed(str(file.relative_to(theirs)), PROJECT.kinds[0]): _common(file)
         for theirs, ours in ((shared.FOLDER / name, ours) for name, ours in folders.items())
         for file in sorted(theirs.rglob("*"))
-        if file.is_file() and file.suffix != ".in"  # kopf_kit.pack.chart_docs writes those
+        # kopf_kit.pack.chart_docs writes `.in`; a file may be for another kind of operator.
+        if file.is_file() and file.suffix != ".in" and shared.read(file)
     }
     return {**common, PROJECT.built / RUNBOOKS: runbooks()}
 
@@ -46,7 +47,7 @@ def _common(file: Path) -> str:
     """Return a file with the project's names and a line that names its source."""
     generated, text = _generated(file), shared.text(file)
     if file.name in _OF_A_KIND:
-        head, guard, body = file.read_text().partition(_GUARD)
+        head, guard, body = shared.read(file).partition(_GUARD)
         body, end, _ = body.rpartition(_END)
         roles = "---\n".join(_of_kind(body, kind) for kind in PROJECT.kinds)
         text = f"{shared.renamed(head, PROJECT.kinds[0])}{guard}{roles}{end}"

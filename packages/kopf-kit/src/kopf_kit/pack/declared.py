@@ -4,11 +4,12 @@
 examples.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from runpy import run_path
-from typing import Any
+from typing import Any, NamedTuple
 
-from kopf_kit.pack import crds, documents, pod_images, rights, samples
+from kopf_kit.pack import adopted, crds, documents, pod_images, rights, samples, watched
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig.run import HackError
 from kopf_runtime import Manager
@@ -31,12 +32,28 @@ metadata:
 {spec}"""  # noqa: E501
 
 
+class Operator(NamedTuple):
+    """What the pack asks of an operator's code, whichever library it stands on."""
+
+    definitions: list[crds.Manifest]
+    #: The rights in each watched namespace, each with its reason.
+    rules: list[tuple[str, rights.Rule]]
+
+
+def operator() -> Operator:
+    """Return what the code of PROJECT's operator says of it."""
+    if PROJECT.adopted:
+        return Operator(adopted.definitions(PROJECT), [*watched.rules(PROJECT)])
+    manager = of_the_project()
+    return Operator(definitions(manager), rights.rules(manager))
+
+
 def files() -> dict[Path, str]:
     """Return the texts of the generated files, by path."""
-    manager, templates = of_the_project(), PROJECT.chart / "templates"
+    ours, templates = operator(), PROJECT.chart / "templates"
     return {
-        templates / "crd.yaml": chart_crd(manager, PROJECT.name),
-        templates / "_rules.tpl": chart_rules(manager, PROJECT.name),
+        templates / "crd.yaml": chart_crd(ours.definitions, PROJECT.name),
+        templates / "_rules.tpl": chart_rules(ours.rules, PROJECT.name),
         templates / "_images.tpl": pod_images.template(),
         templates / "_sample.tpl": samples.template(),
         **{
@@ -62,13 +79,13 @@ def scaled() -> set[str]:
     """Return the names of PROJECT's CRDs that have a scale subresource."""
     return {
         crd["metadata"]["name"]
-        for crd in definitions(of_the_project())
+        for crd in operator().definitions
         for version in crd["spec"]["versions"]
-        if "scale" in version["subresources"]
+        if "scale" in version.get("subresources", {})
     }
 
 
-def chart_crd(operator: Manager[Any], chart: str) -> str:
+def chart_crd(definitions: Iterable[crds.Manifest], chart: str) -> str:
     """Return the chart's template for the CRDs: only their metadata contains template actions."""
     manifests = "---\n".join(
         _CRD.format(
@@ -76,14 +93,14 @@ def chart_crd(operator: Manager[Any], chart: str) -> str:
             kind=crd["kind"], name=crd["metadata"]["name"],
             spec=documents.literal(documents.text({"spec": crd["spec"]})),
         )
-        for crd in definitions(operator)
+        for crd in definitions
     )  # fmt: skip
     return f"{{{{- if .Values.crds.install }}}}\n{manifests}{{{{- end }}}}\n"
 
 
-def chart_rules(operator: Manager[Any], chart: str) -> str:
+def chart_rules(rules: Iterable[tuple[str, rights.Rule]], chart: str) -> str:
     """Return the chart's template with the rights that the operator needs in watched namespaces."""
-    lines = [f"# {why}\n{documents.text([rule])}" for why, rule in rights.rules(operator)]
+    lines = [f"# {why}\n{documents.text([rule])}" for why, rule in rules]
     head = "What the operator does in every namespace that it watches."
     return (
         f"{{{{- /* {head}\n{documents.header(_BY).strip('# ')}*/}}}}\n"

@@ -7,16 +7,15 @@ runtime in its own workspace. uv installs the first into the folder: here, and n
 has the author's package indexes and credentials.
 """
 
+import json
 import re
 import shutil
 import sys
 import tomllib
 from pathlib import Path
 
-import yaml
-
 import kopf_runtime
-from kopf_kit.pack import documents
+from kopf_kit.pack import adopted, documents, shared
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import locked, paths, platforms, versions
 from kopf_kit.rig.run import HackError, output
@@ -47,22 +46,24 @@ def context() -> Path:
         _install(platforms.architecture(platform))
     (_CONTEXT / "Dockerfile").write_text(text())
     shutil.copy(_BYTECODE, _CONTEXT)
-    _copy(PROJECT.code)
-    if not re.search(r"^kopf-runtime==", requirements, re.MULTILINE):
+    if PROJECT.code.exists():  # an adopted operator may be one of its requirements
+        _copy(PROJECT.code)
+    if not PROJECT.adopted and not re.search(r"^kopf-runtime==", requirements, re.MULTILINE):
         _copy(Path(kopf_runtime.__file__).parent)
     return _CONTEXT
 
 
 def text() -> str:
     """Return the kit's Dockerfile for this operator."""
-    chart = yaml.safe_load((PROJECT.written_chart / "Chart.yaml").read_text())
+    chart = adopted.metadata(PROJECT)
     words = {
         "PACKAGE": PROJECT.package,
         "NAME": PROJECT.name,
         "DESCRIPTION": chart["description"],
         "SOURCE": chart["home"],
+        "COMMAND": json.dumps(PROJECT.command),
     }
-    filled = re.sub(r"@(\w+)@", lambda word: words[word[1]], SHARED.read_text())
+    filled = re.sub(r"@(\w+)@", lambda word: words[word[1]], shared.read(SHARED))
     return f"{documents.header('kopf_kit/pack/dockerfile.py')}{filled}"
 
 
@@ -107,6 +108,8 @@ def _dependencies() -> list[str]:
 
 def _requirements() -> str:
     """Return what the operator needs, with hashes; raise HackError where nothing locks it."""
+    if PROJECT.adopted and PROJECT.adopted.requirements:
+        return _hashed(PROJECT.root / PROJECT.adopted.requirements)
     for folder in (paths.CHECKOUT, *paths.CHECKOUT.parents):
         if (lock := folder / paths.LOCK.name).is_file():
             return locked.part(lock.read_text(), *_dependencies())
@@ -117,3 +120,12 @@ def _requirements() -> str:
         f"{paths.CHECKOUT}: there is no uv.lock, which says what the image installs; `uv lock` "
         "writes it"
     )
+
+
+def _hashed(requirements: Path) -> str:
+    """Return a requirements.txt with the hashes of all that it needs."""
+    if "--hash=" in (text := requirements.read_text()):
+        return text
+    python = ("--python-version", versions.PYTHON, "--python-platform", "linux")
+    options = ("--quiet", "--generate-hashes", *python, requirements)
+    return output([_uv(), "pip", "compile", *options], cwd=paths.CHECKOUT, timeout=300)

@@ -6,6 +6,7 @@ Each names its generator in the first lines, except files in which only the vers
 from pathlib import Path
 
 from kopf_kit.pack import (
+    adopted,
     bundle,
     catalog,
     chart_dashboard,
@@ -21,11 +22,15 @@ from kopf_kit.pack import (
 from kopf_kit.pack.project import PROJECT
 
 
+def _written() -> dict[Path, str]:
+    return {**adopted.files(PROJECT), **nested.copies()}
+
+
 def _of_the_chart_s_sources() -> dict[Path, str]:
     return {
         **declared.files(),
         **chart_docs.files(chart_docs.CHART),
-        chart_dashboard.FILE: chart_dashboard.dashboard(),
+        **chart_dashboard.files(),
     }
 
 
@@ -39,7 +44,7 @@ def _of_the_charts() -> dict[Path, str]:
 
 #: In this order, because a stage reads files of earlier stages: Helm renders with the schema.
 STAGES = (
-    nested.copies,
+    _written,
     chart_templates.files,
     numbered.files,
     _of_the_chart_s_sources,

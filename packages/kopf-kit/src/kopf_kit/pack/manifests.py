@@ -128,11 +128,14 @@ def schema(kind: Kind) -> str:
     (crd,) = (manifest for manifest in rendered() if manifest["metadata"]["name"] == kind.crd)
     version = kind.shown(crd)
     found = _closed(version["schema"]["openAPIV3Schema"])
-    properties = found["properties"]
+    # A CRD that people write may leave these three to the API server.
+    text = {"type": "string"}, {"type": "string"}, {"type": "object", "additionalProperties": False}
+    named = zip(("apiVersion", "kind", "metadata"), text, strict=True)
+    properties = found["properties"] = dict(named) | found["properties"]
     properties["apiVersion"]["enum"] = [f"{crd['spec']['group']}/{version['name']}"]
     properties["kind"]["enum"] = [crd["spec"]["names"]["kind"]]
     metadata = properties["metadata"]
-    metadata["properties"] = _METADATA | metadata["properties"]
+    metadata["properties"] = _METADATA | metadata.get("properties", {})
     metadata["anyOf"] = [{"required": ["name"]}, {"required": ["generateName"]}]
     return (
         documents.as_json(
@@ -156,6 +159,7 @@ def _closed(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     result = {key: _closed(part) for key, part in schema.items() if not key.startswith("x-")}
-    if "properties" in schema and schema.get("type") == "object":
+    open_ended = schema.get("x-kubernetes-preserve-unknown-fields")
+    if "properties" in schema and schema.get("type") == "object" and not open_ended:
         result["additionalProperties"] = False
     return result

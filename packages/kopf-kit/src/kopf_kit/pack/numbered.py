@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from kopf_kit.pack import catalog, changelog, chart_docs, samples
+from kopf_kit.pack import adopted, catalog, changelog, chart_docs, samples
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.release import current
 from kopf_kit.rig.run import HackError
@@ -52,7 +52,7 @@ def files() -> dict[Path, str]:
     """Return the texts of these documents with the current version, by path."""
     version = PROJECT.version
     made = {file: named(file.read_text(), version) for file in _DOCUMENTS}
-    chart = named(_WRITTEN.read_text(), version)
+    chart = named(adopted.chart(PROJECT), version)
     chart = with_changes(chart, version, catalog.known(), changelog.current())
     return {**made, _CHART: _IMAGES.sub(lambda _: _images(), with_samples(chart))}
 
@@ -70,7 +70,7 @@ def with_samples(text: str) -> str:
 
 def dropped() -> list[str]:
     """Return what only Chart.yaml has of examples: `kopf-kit generate` removes it."""
-    annotations = yaml.safe_load(_WRITTEN.read_text()).get("annotations") or {}
+    annotations = adopted.metadata(PROJECT).get("annotations") or {}
     shown = yaml.safe_load(annotations.get(_EXAMPLES, "")) or []
     kept = {_called(manifest) for manifest in samples.manifests()}
     return [called for called in map(_called, shown) if called not in kept]

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from kopf_kit.rig import names, paths
-from kopf_kit.rig.names import PLUGIN, Label
+from kopf_kit.rig.names import PLAIN, PLUGIN, Label
 from kopf_kit.rig.run import HackError
 
 # The API server's limits: a DNS subdomain, the name of a kind, a version of an API.
@@ -27,6 +27,7 @@ _KindName = Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Za-z0-9]{0,62}$")]
 _Version = Annotated[str, msgspec.Meta(pattern=r"^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$")]
 _Module = Annotated[str, msgspec.Meta(pattern=r"^[a-z_][a-z0-9_]*$")]
 _Values = Annotated[str, msgspec.Meta(pattern=r"^\w+(\.\w+)*$")]
+_Home = Annotated[str, msgspec.Meta(pattern=r"^https://[^/\s]+/[^/\s]+/[^/\s]+$")]
 
 
 class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,6 +61,11 @@ class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         found: dict[str, Any] = versions[self.version]
         return found
+
+    @property
+    def namespaced(self) -> bool:
+        """Whether its objects are in namespaces."""
+        return bool(self.api.get("namespaced", True))
 
     @property
     def many(self) -> str:
@@ -125,8 +131,35 @@ class _Plugin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     registry_port: int = 0
 
 
+class Adopted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What PROJECT says of an operator on plain kopf, which is packaged as it is."""
+
+    #: What `kopf run` runs.
+    module: _Values
+    #: The version of the operator and of its chart.
+    version: str
+    #: The day of that version.
+    created: str
+    #: The operator's page, from which the names of its images are, too.
+    home: _Home
+    description: str
+    crds: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    samples: dict[_KindName, str | tuple[str, ...]]
+    #: What the image installs, unless the repository has a Dockerfile or a lock of uv's.
+    requirements: str = ""
+    #: A Role or ClusterRole with what the handlers do beyond what kopf itself does.
+    rights: str = ""
+    registry_port: int = 0
+
+    @property
+    def package(self) -> str:
+        """The Python package, or the one module, that the operator is."""
+        return self.module.partition(".")[0]
+
+
 class _Plugins(msgspec.Struct, frozen=True):
-    own: _Plugin = msgspec.field(name=PLUGIN)
+    own: _Plugin | None = msgspec.field(name=PLUGIN, default=None)
+    adopted: Adopted | None = msgspec.field(name=PLAIN, default=None)
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -163,6 +196,37 @@ class Project(msgspec.Struct, frozen=True):
     extension: str = ""
     #: `.` if git has the generated files.
     generated: str = ""
+    #: Not for an operator on kopf-runtime.
+    adopted: Adopted | None = None
+
+    @property
+    def base(self) -> Literal["runtime", "plain"]:
+        """What it stands on: kopf-runtime or plain kopf. The texts of `reference/` ask for it."""
+        return "plain" if self.adopted else "runtime"
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command that starts it in its image; its flags follow."""
+        if not self.adopted:
+            return "python3", "-m", self.package
+        run = "-m", "kopf", "run", "--standalone", "--liveness=http://0.0.0.0:8081/healthz"
+        return "python3", *run, "-m", self.adopted.module
+
+    @property
+    def watched_variable(self) -> str:
+        """The environment variable that OLM fills with the watched namespaces."""
+        return "KOPF_RUN_NAMESPACES" if self.adopted else "WATCH_NAMESPACE"
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The Roles that the operator has in its own namespace, if it watches that one alone."""
+        return self.name, *(() if self.adopted else (f"{self.name}-leader-election",))
+
+    @property
+    def install_modes(self) -> tuple[str, ...]:
+        """What OLM may write there; kopf takes `a,b` for a pattern, which needs a ClusterRole."""
+        several = () if self.adopted else ("MultiNamespace",)
+        return "OwnNamespace", "SingleNamespace", *several, "AllNamespaces"
 
     @property
     def built(self) -> Path:
@@ -194,7 +258,7 @@ class Project(msgspec.Struct, frozen=True):
     @property
     def has_olm(self) -> bool:
         """Whether it is packed for OLM, too."""
-        return (self.root / "olm" / "csv.yaml").is_file()
+        return self.adopted is not None or (self.root / "olm" / "csv.yaml").is_file()
 
     @property
     def icon(self) -> Path:
@@ -210,6 +274,8 @@ class Project(msgspec.Struct, frozen=True):
     @property
     def version(self) -> str:
         """The current version: `__version__` of the operator's package."""
+        if self.adopted:
+            return self.adopted.version
         version: str = self.module(self.package).__version__
         return version
 
@@ -227,8 +293,7 @@ class Project(msgspec.Struct, frozen=True):
     @property
     def sources(self) -> Path:
         """The folder that the operator's package, or its one module, is in."""
-        folder = self.root / "operator"
-        return folder if folder.is_dir() else self.root
+        return paths.sources(self.root, self.package)
 
     def module(self, name: str) -> ModuleType:
         """Return a module of the operator's."""
@@ -265,7 +330,9 @@ class Project(msgspec.Struct, frozen=True):
 
     @property
     def variables(self) -> str:
-        """What the operator's environment variables begin with; kopf_runtime has the same rule."""
+        """What the operator's environment variables begin with: kopf's or kopf_runtime's rule."""
+        if self.adopted:
+            return "KOPF_RUN_"
         return self.name.upper().replace("-", "_") + "_"
 
     @property
@@ -277,7 +344,14 @@ class Project(msgspec.Struct, frozen=True):
 def load(root: Path) -> Project:
     """Return what the file PROJECT in a folder says; raise HackError with what is wrong in it."""
     file = names.read(root, _File)
-    plugin = file.plugins.own
+    plugin, adopted = file.plugins.own, file.plugins.adopted
+    if adopted:
+        plugin = _Plugin(adopted.package, adopted.samples)
+    if not plugin:
+        raise HackError(
+            f"{root / 'PROJECT'}: `plugins` is missing required field `{PLUGIN}`, or `{PLAIN}` for "
+            "an operator on plain kopf"
+        )
     project = Project(
         root=root,
         name=file.project_name,
@@ -294,6 +368,7 @@ def load(root: Path) -> Project:
         panels=plugin.panels,
         extension=plugin.extension,
         generated=plugin.generated,
+        adopted=adopted,
     )
     _check(project, root / "PROJECT")
     return project
@@ -301,7 +376,7 @@ def load(root: Path) -> Project:
 
 def _check(project: Project, path: Path) -> None:
     """Raise HackError where two fields of the file, or a field and the code, do not fit."""
-    if not project.version_file.is_file():
+    if not project.adopted and not project.version_file.is_file():
         raise HackError(
             f"{path}: package {project.package} is not in {project.sources}; `package` names the "
             "operator's Python package or module there"

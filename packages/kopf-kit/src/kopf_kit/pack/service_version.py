@@ -61,7 +61,7 @@ def _deployment(release: Release) -> Manifest:
     del container["args"]
     container["env"] += [
         {
-            "name": "WATCH_NAMESPACE",
+            "name": PROJECT.watched_variable,
             "valueFrom": {
                 "fieldRef": {"fieldPath": "metadata.annotations['olm.targetNamespaces']"}
             },
@@ -114,8 +114,8 @@ def objects(release: Release) -> list[Manifest]:
 def _rights() -> Manifest:
     """Return the operator's rights in the watched namespaces, and in the cluster if it has any."""
     more = further()
-    here = find("Role", f"{NAME}-leader-election", NAME)["rules"]
-    rules = [*find("Role", NAME, NAME)["rules"], *here, *more.permissions]
+    ours = [rule for name in PROJECT.roles for rule in find("Role", name, NAME)["rules"]]
+    rules = [*ours, *more.permissions]
     wide = more.cluster_permissions
     return {
         "permissions": [{"serviceAccountName": NAME, "rules": rules}],
@@ -158,12 +158,10 @@ def _owned(definition: Manifest, written: Manifest, display_name: str) -> Manife
         "kind": kind,
         "version": version["name"],
         "displayName": display_name,
-        "description": schema["description"],
+        "description": schema.get("description", display_name),
         "resources": written["resources"],
         **{
-            f"{part}Descriptors": _described(
-                written[f"{part}Descriptors"], schema["properties"][part]["properties"]
-            )
+            f"{part}Descriptors": _described(written[f"{part}Descriptors"], _fields(schema, part))
             for part in ("spec", "status")
         },
     }
@@ -172,9 +170,15 @@ def _owned(definition: Manifest, written: Manifest, display_name: str) -> Manife
 def _described(written: list[Manifest], fields: Manifest) -> list[Manifest]:
     """Return descriptors with the descriptions of the fields in the schema."""
     return [
-        descriptor | {"description": fields[descriptor["path"]]["description"]}
-        for descriptor in written
+        shown | {"description": fields[shown["path"]].get("description", shown["displayName"])}
+        for shown in written
     ]
+
+
+def _fields(schema: Manifest, part: str) -> Manifest:
+    """Return the fields of an object's spec or status."""
+    fields: Manifest = schema["properties"].get(part, {}).get("properties", {})
+    return fields
 
 
 def _check_kinds(written: Mapping[str, Manifest], definitions: list[Manifest]) -> None:
@@ -198,7 +202,7 @@ def _mistakes(kinds: Mapping[str, Manifest], definition: Manifest) -> Iterator[s
     for part in ("spec", "status"):
         if (descriptors := written.get(f"{part}Descriptors")) is None:
             continue
-        fields = schema["properties"][part]["properties"]
+        fields = _fields(schema, part)
         paths = {descriptor["path"] for descriptor in descriptors}
         if silent := sorted(name for name in fields if "description" not in fields[name]):
             yield (
@@ -224,7 +228,8 @@ def csv(release: Release) -> Manifest:
     chart, place = chart_metadata.read(), release.place
     written = yaml.safe_load((WRITTEN / "csv.yaml").read_text())
     definitions = crds(release)
-    _check_kinds(written["kinds"], definitions)
+    if not PROJECT.adopted:  # then the CRDs are as they are
+        _check_kinds(written["kinds"], definitions)
     examples = _examples(written["kinds"])
     shown = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
     titles = {listed["name"]: listed["displayName"] for listed in shown}
@@ -262,10 +267,7 @@ def csv(release: Release) -> Manifest:
                     "mediatype": "image/svg+xml",
                 }
             ],
-            "installModes": [
-                {"type": mode, "supported": True}
-                for mode in ("OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces")
-            ],
+            "installModes": [{"type": mode, "supported": True} for mode in PROJECT.install_modes],
             "customresourcedefinitions": {
                 "owned": [
                     _owned(

@@ -4,13 +4,15 @@ The reference is written for an operator that does not exist: widget-operator se
 `Widget`. A project gets these files with its own names in place of these: the templates and the
 values of its charts, its runbooks, OLM's settings, its Dockerfile. `kopf_kit.pack.chart_templates`
 and `kopf_kit.pack.dockerfile` write them.
+
+Some lines are only for operators on kopf-runtime, and some only for those on plain kopf. They are
+between lines with `#@ if runtime` or `#@ if plain`, `#@ else` and `#@ end`.
 """
 
 import re
 from pathlib import Path
 
-import yaml
-
+from kopf_kit.pack import adopted
 from kopf_kit.pack.project import PROJECT, Kind
 
 FOLDER = Path(__file__).parent / "reference"
@@ -22,6 +24,9 @@ _NAMES = ("acme/", "widget-operator", "WIDGET_OPERATOR_", "widget_operator_", "W
 _WORDS = ("widgets.acme.example", "acme.example", "Widgets", "Widget", "widgets", "widget")
 #: Files whose commands concern all kinds, such as those that remove everything.
 _OF_ALL_KINDS = ("NOTES.txt", "README.md.in")
+_MARKED = re.compile(
+    r"^#@ if (runtime|plain)\n(.*?)(?:^#@ else\n(.*?))?^#@ end\n", re.MULTILINE | re.DOTALL
+)
 _COMMAND = re.compile(r"^(?:\$ )?kubectl .*$", re.MULTILINE)
 
 
@@ -36,9 +41,16 @@ def renamed(text: str, kind: Kind) -> str:
     return re.sub("|".join(parts), lambda match: (names | words)[match[0]], text)
 
 
+def read(file: Path) -> str:
+    """Return the lines of a file of the reference that are for the project's kind of operator."""
+    return _MARKED.sub(
+        lambda marked: marked[2 if marked[1] == PROJECT.base else 3] or "", file.read_text()
+    )
+
+
 def text(file: Path) -> str:
     """Return the text of a file of the reference with the names of the project and its kinds."""
-    renamed_text = renamed(file.read_text(), PROJECT.kinds[0])
+    renamed_text = renamed(read(file), PROJECT.kinds[0])
     if file.name not in _OF_ALL_KINDS:
         return renamed_text
     return _COMMAND.sub(lambda command: _of_all_kinds(command[0]), renamed_text)
@@ -51,7 +63,7 @@ def source(file: Path) -> str:
 
 def _owner() -> str:
     """Return the owner of the chart's home, such as myorg for https://github.com/myorg/…."""
-    home: str = yaml.safe_load((PROJECT.written_chart / "Chart.yaml").read_text())["home"]
+    home: str = adopted.metadata(PROJECT)["home"]
     return home.split("/")[3]
 
 

@@ -29,6 +29,8 @@ Label = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])
 _Content = TypeVar("_Content")
 #: Our key in `plugins`, which is also the value of `layout`.
 PLUGIN = "kopf-runtime.myorg.dev/v1"
+#: The same for an operator on plain kopf, which `kopf-kit adopt` packages as it is.
+PLAIN = "plain-kopf.myorg.dev/v1"
 
 
 class _Plugin(msgspec.Struct, frozen=True, rename="camel"):

@@ -33,6 +33,15 @@ def cache() -> Path:
     return folder
 
 
+def sources(root: Path, package: str) -> Path:
+    """Return the folder of a repository that a package, or a module of one file, is in."""
+    folders = (root / "operator", root / "src", root)
+    return next(
+        (one for one in folders if (one / package).is_dir() or (one / f"{package}.py").is_file()),
+        root,
+    )
+
+
 def log(name: str) -> Path:
     """Return the log file of a step; create its folder if it is missing."""
     folder = cache() / "log"

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from kopf_kit.pack import catalog, further_objects
+from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.rules.package import Document, Package, rule
 
 #: The kinds that OLM installs.
@@ -133,9 +134,9 @@ def csv_annotations(package: Package) -> Iterator[str]:
 
 @rule
 def install_modes(package: Package) -> Iterator[str]:
-    """Find missing or unsupported install modes: the operator supports all four."""
+    """Find missing or unsupported install modes: the operator supports all that it can."""
     modes = package.csv.get("spec", "installModes") or []
-    for mode in ("OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"):
+    for mode in PROJECT.install_modes:
         if modes.count({"type": mode, "supported": True}) != 1:
             yield package.csv.wrong(
                 "spec", "installModes", what=f"{mode} must be there, once, true"
@@ -148,15 +149,15 @@ def watched_namespaces(package: Package) -> Iterator[str]:
 
     https://olm.operatorframework.io/docs/advanced-tasks/operator-scoping-with-operatorgroups/
     """
-    told = "metadata.annotations['olm.targetNamespaces']"
+    told, wanted = "metadata.annotations['olm.targetNamespaces']", PROJECT.watched_variable
     for where, container in package.containers:
         found = [
             variable["name"]
             for variable in container.get("env") or []
             if variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath") == told
         ]
-        if found != ["WATCH_NAMESPACE"]:
-            yield package.csv.wrong(*where, "env", what=f"WATCH_NAMESPACE must come from {told}")
+        if found != [wanted]:
+            yield package.csv.wrong(*where, "env", what=f"{wanted} must come from {told}")
 
 
 @rule

@@ -44,11 +44,18 @@ def _of_version(crd: Document, version: Manifest, objects: list[Manifest]) -> It
         yield f"none of {api} {kind}"
     for example in ours:
         for part in ("spec", "status"):
-            known = version["schema"]["openAPIV3Schema"]["properties"][part]["properties"]
+            known = fields(version, part)
             odd = sorted(set(example.get(part) or {"nothing": None}) - set(known))
-            if odd:
+            if odd and known:
                 name = example.get("metadata", {}).get("name")
                 yield f"{name}: {part} has {', '.join(odd)}, which the schema has not"
+
+
+def fields(version: Manifest, part: str) -> Manifest:
+    """Return the fields of spec or status; an adopted operator's CRD may leave them open."""
+    schema = version["schema"]["openAPIV3Schema"]["properties"].get(part, {})
+    found: Manifest = schema.get("properties", {})
+    return found
 
 
 @rule
@@ -71,10 +78,10 @@ def descriptors(package: Package) -> Iterator[str]:
         if owned["version"] not in versions:
             yield package.csv.wrong(*where, i, "version", what="is none of the CRD's")
             continue
-        schema = versions[owned["version"]]["schema"]["openAPIV3Schema"]["properties"]
+        version = versions[owned["version"]]
         for part in ("spec", "status"):
             key = f"{part}Descriptors"
-            for keys, what in _of_part(part, owned.get(key) or [], schema[part]["properties"]):
+            for keys, what in _of_part(part, owned.get(key) or [], fields(version, part)):
                 yield package.csv.wrong(*where, i, key, *keys, what=what)
 
 

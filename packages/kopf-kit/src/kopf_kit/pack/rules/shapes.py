@@ -46,7 +46,7 @@ _POD = _object(containers=_list(_CONTAINER))
 
 _DESCRIPTORS = _list(_object(path=_TEXT))
 
-_FIELDS = _object(properties=_object())
+_FIELDS = _object(properties_=_object())
 
 SHAPES: dict[str, Schema] = {
     "ClusterServiceVersion": _object(
@@ -87,7 +87,7 @@ SHAPES: dict[str, Schema] = {
                 _object(
                     name=_TEXT,
                     schema=_object(
-                        openAPIV3Schema=_object(properties=_object(spec=_FIELDS, status=_FIELDS))
+                        openAPIV3Schema=_object(properties=_object(spec_=_FIELDS, status_=_FIELDS))
                     ),
                 )
             ),

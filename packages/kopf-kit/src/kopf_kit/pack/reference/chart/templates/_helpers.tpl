@@ -12,6 +12,7 @@
 {{- end }}
 {{- end }}
 
+#@ if runtime
 {{/* The name of the Service, which has at most 63 characters, its suffix included. It is a label that
 begins with a letter (DNS-1035); the name of a release may have dots, or begin with a digit, or be
 longer. A name that is changed for that gets a hash, so that it is no other release's. */}}
@@ -33,6 +34,7 @@ longer. A name that is changed for that gets a hash, so that it is no other rele
 {{- default (printf "%s-tls" (include "widget-operator.serviceName" .)) .Values.metrics.secure.secretName }}
 {{- end }}
 
+#@ end
 {{/* The name of the cluster's objects of a release. It begins with the namespace, because releases in
 other namespaces may have the same name. No namespace has a dot in its name. */}}
 {{- define "widget-operator.clusterName" -}}
@@ -81,6 +83,7 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
+#@ if runtime
 {{/* "true" where a PodDisruptionBudget has anything to protect. */}}
 {{- define "widget-operator.hasDisruptionBudget" -}}
 {{- if and .Values.podDisruptionBudget.enabled (gt (int .Values.replicaCount) 1) }}true{{ end }}
@@ -116,6 +119,7 @@ metricRelabelings:
 {{- end }}
 {{- end }}
 
+#@ end
 {{/* What the names of the operator's Pods match. Kubernetes puts a ReplicaSet's hash of 10 characters
 at most behind the Deployment's name, cuts that to 58 characters, and puts 5 random ones behind them. */}}
 {{- define "widget-operator.podPattern" -}}

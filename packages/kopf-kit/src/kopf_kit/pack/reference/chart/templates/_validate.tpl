@@ -1,6 +1,7 @@
 {{/* Combinations of values that cannot work; values.schema.json refuses what is wrong by itself.
 Each stops the installation with one sentence that says what is wrong and what to do. */}}
 {{- define "widget-operator.validate" -}}
+#@ if runtime
 {{- $replicas := int .Values.replicaCount }}
 {{- $lease := .Values.leaderElection }}
 {{- if not $lease.enabled }}
@@ -18,19 +19,26 @@ Each stops the installation with one sentence that says what is wrong and what t
 {{- fail "watchNamespaces and watchNamespaceSelector are both set: one lists the namespaces, the other finds them by their labels. Leave one of them empty." }}
 {{- end }}
 {{- include "widget-operator.validateSelector" (default "" .Values.watchNamespaceSelector) }}
+#@ end
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
 {{- fail "serviceAccount.create is false, so serviceAccount.name must say which existing ServiceAccount the operator uses." }}
 {{- end }}
+#@ if runtime
 {{- include "widget-operator.validateDisruptionBudget" . }}
 {{- include "widget-operator.validateMetrics" . }}
 {{- include "widget-operator.validateRollout" . }}
+#@ end
 {{- include "widget-operator.validateNames" (dict "value" "extraEnv" "items" .Values.extraEnv "ours" (list "POD_NAME" "POD_NAMESPACE")) }}
 {{- range .Values.extraEnv }}
 {{- if hasPrefix "WIDGET_OPERATOR_" .name }}
 {{- fail (printf "extraEnv has %s, but the chart's arguments prevail over the environment. Use the chart's value for it, or extraArgs." .name) }}
 {{- end }}
 {{- end }}
+#@ if runtime
 {{- include "widget-operator.validateNames" (dict "value" "extraVolumes" "items" .Values.extraVolumes "ours" (ternary (list "metrics-certificate") list .Values.metrics.secure.enabled)) }}
+#@ else
+{{- include "widget-operator.validateNames" (dict "value" "extraVolumes" "items" .Values.extraVolumes) }}
+#@ end
 {{- include "widget-operator.validateNames" (dict "value" "extraContainers and initContainers" "items" (concat (default list .Values.initContainers) (default list .Values.extraContainers)) "ours" (list "operator")) }}
 {{- include "widget-operator.validatePod" . }}
 {{- include "widget-operator.validateTolerations" (dict "value" "tolerations" "items" .Values.tolerations) }}
@@ -39,6 +47,7 @@ Each stops the installation with one sentence that says what is wrong and what t
 {{- include "widget-operator.validateOwn" . }}
 {{- end }}
 
+#@ if runtime
 {{/* As the operator reads a label selector (kopf_runtime/declaring/parsers.py). A pattern in the schema would be
 all that Helm says. */}}
 {{- define "widget-operator.validateSelector" -}}
@@ -51,6 +60,7 @@ all that Helm says. */}}
 {{- fail (printf "watchNamespaceSelector is %q, which is no label selector. Write one as for `kubectl get namespaces -l`, such as team=a or tier in (a, b)." .) }}
 {{- end }}
 {{- end }}
+#@ end
 
 {{/* From (dict "value" <which value> "image" <values> "root" $). The global registry goes before the
 image's own, so it counts here, too. */}}
@@ -111,6 +121,7 @@ From (dict "value" <which value> "items" <tolerations>). */}}
 {{- end }}
 {{- end }}
 
+#@ if runtime
 {{- define "widget-operator.validateRollout" -}}
 {{- $strategy := default dict .Values.strategy }}
 {{- $rolling := default dict $strategy.rollingUpdate }}
@@ -123,6 +134,7 @@ From (dict "value" <which value> "items" <tolerations>). */}}
 {{- end }}
 {{- end }}
 
+#@ end
 {{/* From (dict "value" <which value> "items" <objects with names> "ours" <names that are taken>). */}}
 {{- define "widget-operator.validateNames" -}}
 {{- $value := .value }}
@@ -139,6 +151,7 @@ From (dict "value" <which value> "items" <tolerations>). */}}
 {{- end }}
 {{- end }}
 
+#@ if runtime
 {{- define "widget-operator.validateDisruptionBudget" -}}
 {{- $minimum := include "widget-operator.text" .Values.podDisruptionBudget.minAvailable }}
 {{- $maximum := include "widget-operator.text" .Values.podDisruptionBudget.maxUnavailable }}
@@ -228,3 +241,4 @@ From (dict "value" <which value> "items" <tolerations>). */}}
 {{- end }}
 {{- $sum }}
 {{- end }}
+#@ end

@@ -1,3 +1,4 @@
+#@ if runtime
 {{/* How Prometheus reaches and convinces the operator, from
 (dict "root" $ "monitor" <its part of the values> "own" <what stands for Prometheus' own token>). */}}
 {{- define "widget-operator.scraping" -}}
@@ -27,3 +28,4 @@ authorization:
 honorLabels: true
 {{- end }}
 {{- end }}
+#@ end

@@ -1,0 +1,194 @@
+"""What the kit says of an operator on plain kopf, for which PROJECT has no more than its module.
+
+A repository that `kopf-kit new` wrote has the files that people write: Chart.yaml, the chart's
+`_operator.tpl`, OLM's texts. An adopted one may have any of them, too; these are in place of those
+that it has not.
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from kopf_kit.pack import documents
+from kopf_kit.rig import versions
+from kopf_kit.rig.run import HackError
+
+if TYPE_CHECKING:  # `kopf-kit adopt` reads CRDs and handlers where there is no PROJECT yet
+    from kopf_kit.pack.project import Adopted, Project
+
+Manifest = dict[str, Any]
+
+_OPERATOR = Path(__file__).parent / "reference" / "plain" / "_operator.tpl"
+_FEATURES = (
+    *("disconnected", "fips-compliant", "proxy-aware", "tls-profiles"),
+    *("token-auth-aws", "token-auth-azure", "token-auth-gcp"),
+)
+
+
+def chart(project: "Project") -> str:
+    """Return the text of Chart.yaml that people write."""
+    file = project.written_chart / "Chart.yaml"
+    if file.is_file() or not project.adopted:
+        return file.read_text()
+    return documents.text(_chart(project, project.adopted))
+
+
+def metadata(project: "Project") -> Manifest:
+    """Return the fields of that Chart.yaml."""
+    fields: Manifest = yaml.safe_load(chart(project))
+    return fields
+
+
+def files(project: "Project") -> dict[Path, str]:
+    """Return the texts in place of other files that people write, by their paths in `built`."""
+    if not project.adopted:
+        return {}
+    texts = {
+        project.chart / "templates" / "_operator.tpl": _operator(project),
+        project.olm / "csv.yaml": documents.text(_csv(project, project.adopted)),
+        project.olm / "description.md": f"{project.adopted.description}\n\n```yaml\n$SAMPLE\n```\n",
+    }
+    return {
+        file: text
+        for file, text in texts.items()
+        if not (project.root / file.relative_to(project.built)).is_file()
+    }
+
+
+def _operator(project: "Project") -> str:
+    text = _OPERATOR.read_text().replace("@COMMAND@", json.dumps(project.command))
+    return text.replace("widget-operator", project.name).replace("widgets", project.kinds[0].plural)
+
+
+def definitions(project: "Project") -> list[Manifest]:
+    """Return the CRDs that PROJECT lists; raise HackError unless they are of its kinds."""
+    assert project.adopted
+    found = [crd for name in project.adopted.crds for crd in definitions_in(project.root / name)]
+    names = [crd["metadata"]["name"] for crd in found]
+    if odd := sorted({*names} ^ {kind.crd for kind in project.kinds}):
+        raise HackError(
+            f"{', '.join(odd)} must be both a kind in {project.root / 'PROJECT'} and in its `crds`"
+        )
+    return found
+
+
+def definitions_in(file: Path) -> list[Manifest]:
+    """Return the CRDs in a file; raise HackError if something else is in it."""
+    try:
+        manifests = [one for one in yaml.safe_load_all(file.read_text()) if one]
+    except OSError as error:
+        raise HackError(f"{file}: {error.strerror}; `crds` names files with CRDs") from error
+    except yaml.YAMLError as error:
+        raise HackError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
+    for manifest in manifests or [None]:
+        match manifest:
+            case {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": str()},
+                "spec": {"group": str(), "names": {"kind": str()}, "versions": [_, *_]},
+            }:
+                continue
+        kind = manifest.get("kind") if isinstance(manifest, dict) else None
+        raise HackError(
+            f"{file} has {kind or 'nothing'} where there must be a CustomResourceDefinition of "
+            "apiextensions.k8s.io/v1; name a file with nothing but these"
+        )
+    return manifests
+
+
+def stored(crd: Manifest) -> Manifest:
+    """Return the version of a CRD in which objects are stored."""
+    return next((one for one in crd["spec"]["versions"] if one.get("storage")), {})
+
+
+def _chart(project: "Project", adopted: "Adopted") -> Manifest:
+    repository = adopted.home.rpartition("/")[0]
+    authors = {"name": f"The {project.name} authors", "url": adopted.home}
+    kinds = [
+        {
+            "kind": kind.kind, "version": kind.version, "name": kind.crd, "displayName": kind.kind,
+            "description": f"Served by {project.name}",
+        }
+        for kind in project.kinds
+    ]  # fmt: skip
+    owner = repository.rpartition("/")[2]
+    image = {"name": project.name, "image": f"ghcr.io/{owner}/{project.name}:{adopted.version}"}
+    return {
+        "apiVersion": "v2",
+        "name": project.name,
+        "description": adopted.description,
+        "type": "application",
+        "version": adopted.version,
+        "appVersion": adopted.version,
+        "kubeVersion": f">={versions.OLDEST}.0-0",
+        "home": adopted.home,
+        "icon": f"{adopted.home}/raw/main/docs/icon.svg",
+        "sources": [adopted.home],
+        "keywords": ["operator", "kopf", "python"],
+        "maintainers": [authors],
+        "annotations": {
+            "artifacthub.io/category": "integration-delivery",
+            "artifacthub.io/operator": "true",
+            "artifacthub.io/operatorCapabilities": "Basic Install",
+            "artifacthub.io/prerelease": "false",
+            "artifacthub.io/crds": documents.text(kinds),
+            "artifacthub.io/crdsExamples": "# the samples\n",
+            "artifacthub.io/images": documents.text([image]),
+            "artifacthub.io/links": documents.text([{"name": "Source", "url": adopted.home}]),
+        },
+    }
+
+
+def _csv(project: "Project", adopted: "Adopted") -> Manifest:
+    """Return what the ClusterServiceVersion says beyond the chart."""
+    authors, host = f"The {project.name} authors", project.kinds[0].qualified_group
+    crds = {crd["spec"]["names"]["kind"]: crd for crd in definitions(project)}
+    return {
+        "metadata": {
+            "annotations": {
+                "categories": "Developer Tools",
+                "certified": "false",
+                "createdAt": f"{adopted.created}T00:00:00Z",
+                "description": adopted.description,
+                "operatorframework.io/suggested-namespace": project.name,
+                **{f"features.operators.openshift.io/{name}": "false" for name in _FEATURES},
+            }
+        },
+        "spec": {
+            "displayName": project.name.replace("-", " ").title(),
+            "maturity": "alpha",
+            "provider": {"name": authors, "url": adopted.home},
+            "maintainers": [{"name": authors, "email": f"{project.name}@{host}"}],
+        },
+        "kinds": {kind: _described(crd) for kind, crd in crds.items()},
+    }
+
+
+def _described(crd: Manifest) -> Manifest:
+    """Return the texts about a kind: each field has its own name."""
+    schema = stored(crd)["schema"]["openAPIV3Schema"]
+    owned = {"kind": crd["spec"]["names"]["kind"], "name": "", "version": stored(crd)["name"]}
+    return {
+        "resources": [owned],
+        **{
+            f"{part}Descriptors": [
+                {
+                    "path": name,
+                    "displayName": name[:1].upper() + name[1:],
+                    "x-descriptors": [f"urn:alm:descriptor:com.tectonic.ui:{_shown(field)}"],
+                }
+                for name, field in schema["properties"].get(part, {}).get("properties", {}).items()
+            ]
+            for part in ("spec", "status")
+        },
+        "status": {},
+    }
+
+
+def _shown(field: Manifest) -> str:
+    """Return how OLM's console shows a field."""
+    kinds = {"string": "text", "integer": "number", "boolean": "booleanSwitch"}
+    return kinds.get(field.get("type", ""), "advanced")

@@ -1,0 +1,166 @@
+"""What the handlers of an adopted operator watch, and the rights that kopf needs for it.
+
+What they do beyond that, nothing says: PROJECT names a Role with it.
+"""
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import yaml
+from packaging.version import Version
+
+from kopf_kit.pack import adopted
+from kopf_kit.pack.rights import READ, Rule
+from kopf_kit.rig.run import CommandError, HackError, output
+
+if TYPE_CHECKING:  # `kopf-kit adopt` reads CRDs and handlers where there is no PROJECT yet
+    from kopf_kit.pack.project import Project
+
+_READER = Path(__file__).with_name("handlers.py")
+_SECONDS = 120
+_NO_CLUSTER = {
+    "KUBECONFIG": os.devnull,
+    "KUBERNETES_SERVICE_HOST": "",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+#: The first one that runs on the Python of the image.
+_OLDEST_KOPF = Version("1.37")
+#: The kinds of Kubernetes' core group: kopf finds them by the plural, the kind or a short name.
+_CORE = {
+    "configmaps": ("ConfigMap", "cm"),
+    "namespaces": ("Namespace", "ns"),
+    "nodes": ("Node", "no"),
+    "persistentvolumeclaims": ("PersistentVolumeClaim", "pvc"),
+    "persistentvolumes": ("PersistentVolume", "pv"),
+    "pods": ("Pod", "po"),
+    "secrets": ("Secret",),
+    "serviceaccounts": ("ServiceAccount", "sa"),
+    "services": ("Service", "svc"),
+}
+
+
+class Watched(NamedTuple):
+    """A resource that handlers watch."""
+
+    group: str
+    plural: str
+    #: Whether kopf notes on an object how far the handlers are, and puts its finalizer on it.
+    changes: bool
+
+
+class Handlers(NamedTuple):
+    """What the handlers of an operator ask of the API server."""
+
+    watched: tuple[Watched, ...]
+    #: What they watch under names of which only a cluster knows the kinds.
+    unknown: tuple[str, ...]
+    webhooks: tuple[str, ...]
+
+
+def handlers(module: str, folder: Path, crds: list[dict[str, Any]]) -> Handlers:
+    """Return what the handlers of a module watch; raise HackError if nothing can be read of it."""
+    found = _read(module, folder)
+    if Version(found["kopf"]) < _OLDEST_KOPF:
+        raise HackError(
+            f"{module} runs with kopf {found['kopf']}, and the kit packages operators on "
+            f"{_OLDEST_KOPF} or newer; upgrade it"
+        )
+    resources: dict[tuple[str, str], bool] = {}
+    unknown = []
+    for one in found["watched"]:
+        resource = _resource(one["group"], one["name"], crds)
+        if resource is None:
+            unknown.append(".".join(filter(None, (one["name"] or "*", one["group"]))))
+        else:
+            resources[resource] = resources.get(resource, False) or one["changes"]
+    if not resources and not unknown:
+        raise HackError(
+            f"{module} registers no handler of kopf: name the module that `kopf run -m` runs, with "
+            "its `@kopf.on` functions"
+        )
+    watched = (Watched(*resource, changes) for resource, changes in resources.items())
+    return Handlers(tuple(watched), tuple(dict.fromkeys(unknown)), tuple(found["webhooks"]))
+
+
+def rules(project: "Project") -> Iterator[tuple[str, Rule]]:
+    """Yield the rules for each watched namespace, each with its reason."""
+    assert project.adopted
+    crds = adopted.definitions(project)
+    for group, plural, changes in handlers(project.adopted.module, project.sources, crds).watched:
+        verbs = [*READ, "patch"] if changes else [*READ]
+        noted = "; kopf notes on each of them how far its handlers are." if changes else "."
+        yield f"{plural} are watched{noted}", _rule(group, [plural], verbs)
+        if changes and f"{plural}.{group}" in {kind.crd for kind in project.kinds}:
+            why = f"What handlers of {plural} return, they report."
+            yield why, _rule(group, [f"{plural}/status"], ["patch"])
+    yield "What handlers log goes into Events.", _rule("", ["events"], ["create"])
+    if project.adopted.rights:
+        file = project.root / project.adopted.rights
+        for rule in given(file):
+            yield f"The handlers need it: {file.name} has it.", rule
+
+
+def given(file: Path) -> list[Rule]:
+    """Return the rules of the Roles in a file; raise HackError if something else is in it."""
+    try:
+        manifests = [one for one in yaml.safe_load_all(file.read_text()) if one]
+    except OSError as error:
+        raise HackError(f"{file}: {error.strerror}; `rights` names a file with a Role") from error
+    except yaml.YAMLError as error:
+        raise HackError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
+    roles = [
+        one["rules"]
+        for one in manifests
+        if isinstance(one, dict) and one.get("kind") in ("Role", "ClusterRole") and one.get("rules")
+    ]
+    if not roles or len(roles) < len(manifests):
+        raise HackError(f"{file} must have nothing but Roles or ClusterRoles with `rules`")
+    return [rule for role in roles for rule in role]
+
+
+def _rule(group: str, resources: list[str], verbs: list[str]) -> Rule:
+    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
+
+
+@functools.cache
+def _read(module: str, folder: Path) -> Any:
+    """Return what `handlers.py` prints about a module, which is imported without a cluster."""
+    own = folder / ".venv" / "bin" / "python"
+    python = own if own.exists() else sys.executable
+    try:
+        printed = output([python, _READER, module], cwd=folder, env=_NO_CLUSTER, timeout=_SECONDS)
+    except CommandError as error:
+        raise HackError(
+            f"{module} cannot be imported in {folder} without a cluster: {error.reason}; install "
+            "what it needs, and move what asks a cluster into a function with @kopf.on.startup()"
+        ) from error
+    except HackError as error:
+        raise HackError(
+            f"{module} is still being imported after {_SECONDS} seconds: it must only register "
+            "handlers then; move what else it does into a function with @kopf.on.startup()"
+        ) from error
+    return json.loads(printed.splitlines()[-1])
+
+
+def _resource(
+    group: str | None, name: str | None, crds: list[dict[str, Any]]
+) -> tuple[str, str] | None:
+    """Return the group and the plural of what kopf finds under a name, if that can be known."""
+    for spec in (crd["spec"] for crd in crds):
+        names = spec["names"]
+        called = names["plural"], names["kind"], names.get("singular"), *names.get("shortNames", ())
+        if name in called and group in (None, spec["group"]):
+            return spec["group"], names["plural"]
+    if group in (None, ""):
+        for plural, called in _CORE.items():
+            if name in (plural, plural.removesuffix("s"), *called):
+                return "", plural
+    # Only an API server knows the plural of a kind; most handlers are registered for plurals.
+    if group and name and name.islower() and name.endswith("s"):
+        return group, name
+    return None
