@@ -11,6 +11,7 @@ _START, _TEST, _DEVELOP = "Start here", "Test", "Develop"
 _CLUSTER, _IMAGE, _RELEASE = "Cluster", "Image", "Release"
 COMMANDS = {
     "new": Entry(_START, f"{_IN}new:command", "write the repository of an operator", "nothing"),
+    "adopt": Entry(_START, f"{_IN}adopt:command", "package an operator on plain kopf", "nothing"),
     "update": Entry(_START, f"{_IN}update:command", "follow a newer kit and runtime", "nothing"),
     "doctor": Entry(_START, f"{_IN}doctor:command", "say what is missing or wrong here", "nothing"),
     "check": Entry(

@@ -1,6 +1,7 @@
 """The commands of `kopf-kit`, one module each; `kopf_kit.__main__` lists them.
 
 new, update     write a new operator's repository, and have it follow a newer kit
+adopt           writes PROJECT of an operator on plain kopf
 test            runs tiers of tests; slowest: names the slowest tests
 cluster         creates a cluster, installs OLM in it, removes them; tool: prints a program's path
 push            pushes bundle, catalog or charts with the images that they name; image: that alone

@@ -1,0 +1,66 @@
+"""`kopf-kit adopt`: packages an operator on plain kopf as it is; it writes PROJECT alone."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.prompt import Prompt
+
+from kopf_kit.rig.run import HackError
+from kopf_kit.rig.steps import say
+from kopf_kit.template import adoption
+
+#: What has to be said where the repository does not say it, with an example.
+_NEEDED = {
+    "module": ("The module that `kopf run -m` runs", "notes_operator.handlers"),
+    "home": ("The operator's page", "https://github.com/acme/notes-operator"),
+}
+
+
+@click.command()
+@click.option("--module", default="", help="The module that `kopf run -m` runs.")
+@click.option("--home", default="", help="The operator's page, such as its repository.")
+@click.option("--name", default="", help="What chart and image are called.")
+@click.option("--crd", "crds", multiple=True, metavar="FILE", help="CRDs; by default, all here.")
+@click.option("--sample", "samples", multiple=True, metavar="FILE", help="Objects to show.")
+@click.option("--requirements", default="", metavar="FILE", help="What the image installs.")
+@click.option("--rights", default="", metavar="FILE", help="A Role with what the handlers do.")
+@click.option("--description", default="", help="What the operator does, in a sentence.")
+def command(**said: Any) -> None:
+    """Write PROJECT for the operator on plain kopf in this folder; all else stays as it is.
+
+    What the options do not say is found in the repository, or asked on a terminal.
+    `kopf-kit generate` then packages the operator.
+    """
+    file = Path.cwd() / "PROJECT"
+    if file.exists():
+        say(f"{file} is there already, and stays as it is: edit it, or remove it first")
+        return
+    operator = adoption.find(file.parent, adoption.Operator(file.parent, **said))
+    for option, (question, example) in _NEEDED.items():
+        if not getattr(operator, option):
+            answers: dict[str, Any] = {option: _asked(option, question, example)}
+            operator = replace(operator, **answers)
+    text, left_out = adoption.project(operator)
+    try:
+        file.write_text(text)
+    except OSError as error:
+        raise HackError(f"{file}: {error.strerror}; nothing was written") from error
+    say(f"{file} written; `kopf-kit generate` packages {operator.name}")
+    for sentence in left_out:
+        say(sentence)
+
+
+def _asked(option: str, question: str, example: str) -> str:
+    """Return an answer from the terminal."""
+    if sys.stdin.isatty():
+        try:
+            return Prompt.ask(f"{question}, such as {example}").strip()
+        except (EOFError, KeyboardInterrupt) as error:
+            raise HackError("there is no answer, so nothing was written") from error
+    raise HackError(
+        f"--{option} is missing, and the repository does not say it: say for example "
+        f"`kopf-kit adopt --{option} {example}`"
+    )

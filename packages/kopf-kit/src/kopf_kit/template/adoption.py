@@ -1,0 +1,251 @@
+"""What `kopf-kit adopt` writes of an operator on plain kopf: its PROJECT, and nothing else."""
+
+import re
+import textwrap
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kopf_kit.pack import adopted, watched
+from kopf_kit.rig import names, paths
+from kopf_kit.rig.run import HackError, answer
+from kopf_kit.template import repository
+from kopf_kit.template.answers import check_name
+
+Manifest = dict[str, Any]
+
+_PROJECT = """\
+# What this repository is, for kopf-kit and for those who read it. The form is that of kubebuilder and
+# operator-sdk: https://book.kubebuilder.io/reference/project-config
+cliVersion: {kit}
+domain: {domain}
+layout:
+  - {plugin}
+plugins:
+  # An operator on plain kopf, packaged as it is.
+  {plugin}:
+    # The module that `kopf run -m` runs.
+    module: {module}
+    # The version of the operator and of its chart, and its day.
+    version: {version}
+    created: "{today}"
+    # The page of the operator; images are named after its owner.
+    home: {home}
+    description: {description}
+    crds: [{crds}]
+    # The manifests of each kind; the first one is what the documents show.
+    samples:
+{samples}
+{optional}projectName: {name}
+resources:
+{resources}version: "3"
+"""  # noqa: E501
+_REQUIREMENTS = "    # What the image installs.\n    requirements: {}\n"
+_RIGHTS = "    # What the handlers do beyond what kopf itself does.\n    rights: {}\n"
+_HOME = re.compile(r"(?:https://|ssh://git@|git@)([^/:\s]+)[/:]([^/\s]+)/([^/\s]+?)(?:\.git)?/?")
+_HANDLER = re.compile(r"^@kopf\.(on\.\w+|daemon|timer|index)\(", re.MULTILINE)
+#: Folders of a repository that are not about its operator.
+_OTHERS = {"build", "dist", "node_modules", "venv", "tests", "test"}
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What a repository, or its author, says of an operator; paths are relative to `root`."""
+
+    root: Path
+    name: str = ""
+    module: str = ""
+    home: str = ""
+    crds: tuple[str, ...] = ()
+    samples: tuple[str, ...] = ()
+    requirements: str = ""
+    rights: str = ""
+    version: str = "0.1.0"
+    description: str = ""
+
+
+def find(root: Path, said: Operator) -> Operator:
+    """Return what an author says, and of the rest what the repository says."""
+    file = root / "pyproject.toml"
+    about = tomllib.loads(file.read_text()).get("project", {}) if file.is_file() else {}
+    remote = answer(["git", "-C", root, "remote", "get-url", "origin"]) or ""
+    pages = (_HOME.fullmatch(page) for page in (*about.get("urls", {}).values(), remote))
+    home = next((f"https://{'/'.join(page.groups())}" for page in pages if page), "")
+    crds = said.crds or _found(root, lambda one: one.get("kind") == "CustomResourceDefinition")
+    kinds = {
+        crd["spec"]["names"]["kind"] for name in crds for crd in adopted.definitions_in(root / name)
+    }
+    modules = [*_modules(root)]
+    installed = any((root / name).is_file() for name in ("Dockerfile", "uv.lock"))
+    required = "requirements.txt" if (root / "requirements.txt").is_file() else ""
+    return replace(
+        said,
+        name=said.name or str(about.get("name") or (said.home or home).rpartition("/")[2]).lower(),
+        module=said.module or (modules[0] if len(modules) == 1 else ""),
+        home=said.home or home,
+        crds=crds,
+        samples=said.samples or _found(root, lambda one: one.get("kind") in kinds),
+        requirements=said.requirements or ("" if installed else required),
+        version=str(about.get("version", said.version)),
+        description=said.description or about.get("description", ""),
+    )
+
+
+def project(operator: Operator) -> tuple[str, list[str]]:
+    """Return the text of PROJECT, and sentences on what it leaves out; raise HackError."""
+    root = operator.root
+    check_name(operator.name)
+    if not _HOME.fullmatch(operator.home):
+        raise HackError(
+            f"`{operator.home}` is not a page such as https://github.com/acme/notes-operator; say "
+            "one with --home"
+        )
+    crds = _crds(operator)
+    _check_image(operator)
+    sources = paths.sources(root, operator.module.partition(".")[0])
+    handlers = watched.handlers(operator.module, sources, crds)
+    if operator.rights:
+        watched.given(root / operator.rights)
+    resources = [_resource(crd) for crd in crds]
+    kinds = [resource["kind"] for resource in resources]
+    optional = _REQUIREMENTS.format(operator.requirements) if operator.requirements else ""
+    optional += _RIGHTS.format(operator.rights) if operator.rights else ""
+    served = (
+        f"A Kubernetes operator that serves the kind{'s' * (len(kinds) > 1)} {', '.join(kinds)}"
+    )
+    text = _PROJECT.format(
+        kit=repository.version(), domain=resources[0]["domain"], plugin=names.PLAIN,
+        module=operator.module, version=operator.version, today=f"{datetime.now(UTC):%Y-%m-%d}",
+        home=operator.home, description=_scalar(operator.description or served),
+        crds=", ".join(operator.crds), samples="\n".join(_samples(operator, kinds)),
+        optional=optional, name=operator.name,
+        resources=textwrap.indent(yaml.safe_dump(resources), "  "),
+    )  # fmt: skip
+    left_out = []
+    if handlers.unknown:
+        left_out.append(
+            f"handlers watch {', '.join(handlers.unknown)}, whose plural no file says: give the "
+            "right to list, watch and patch them with --rights"
+        )
+    if handlers.webhooks:
+        left_out.append(f"the webhooks {', '.join(handlers.webhooks)} are not packaged")
+    if not operator.rights:
+        left_out.append("what handlers write is not known: name a Role that has it with --rights")
+    return text, left_out
+
+
+def _crds(operator: Operator) -> list[Manifest]:
+    """Return the CRDs; raise HackError where two are of one kind, or none is there."""
+    files: dict[str, str] = {}
+    found = []
+    for name in operator.crds:
+        for crd in adopted.definitions_in(operator.root / name):
+            kind = crd["spec"]["names"]["kind"]
+            if kind in files:
+                raise HackError(
+                    f"{files[kind]} and {name} both have the kind {kind}; name one with --crd"
+                )
+            files[kind] = name
+            found.append(crd)
+    if not found:
+        raise HackError(
+            f"{operator.root} has no CustomResourceDefinition in YAML: name its file with --crd"
+        )
+    return found
+
+
+def _check_image(operator: Operator) -> None:
+    """Raise HackError where nothing says what the image holds, or where it runs as root."""
+    file = operator.root / "Dockerfile"
+    if file.is_file():
+        users = re.findall(r"^USER\s+(\S+)", file.read_text(), re.MULTILINE | re.IGNORECASE)
+        user = users[-1].partition(":")[0] if users else "root"
+        if not user.isdigit() or user == "0":
+            raise HackError(
+                f"{file} runs as {user}, and the kubelet starts the operator only with a numeric "
+                "user that is not root; end it with one, such as `USER 65532`"
+            )
+    elif operator.requirements:
+        if not (operator.root / operator.requirements).is_file():
+            raise HackError(f"{operator.root / operator.requirements} does not exist")
+    elif not (operator.root / "uv.lock").is_file():
+        raise HackError(
+            f"{operator.root} has no Dockerfile, uv.lock or requirements.txt, so nothing says what "
+            "the image installs; name a file with --requirements"
+        )
+
+
+def _samples(operator: Operator, kinds: list[str]) -> Iterator[str]:
+    """Yield the lines of the samples of each kind."""
+    files: dict[str, list[str]] = {kind: [] for kind in kinds}
+    for name in operator.samples:
+        found = [*_manifests(operator.root / name)]
+        kind = found[0].get("kind") if len(found) == 1 else None
+        if kind not in files:
+            raise HackError(f"{name} must be one object of {', '.join(kinds)}, to be a sample")
+        files[kind].append(name)
+    for kind, listed in files.items():
+        if not listed and kind == kinds[0]:
+            raise HackError(f"there is no sample of {kind}; name a file with one with --sample")
+        several = f"[{', '.join(listed)}]"
+        yield f"      {kind}: {listed[0] if len(listed) == 1 else several}"
+
+
+def _resource(crd: Manifest) -> Manifest:
+    """Return a kind in the form of kubebuilder, whose groups end with a domain."""
+    spec = crd["spec"]
+    first, _, rest = spec["group"].partition(".")
+    group = {"group": first} if "." in rest else {}
+    return {
+        "api": {"crdVersion": "v1", "namespaced": spec["scope"] == "Namespaced"},
+        "controller": True,
+        "domain": rest if group else spec["group"],
+        **group,
+        "kind": spec["names"]["kind"],
+        "plural": spec["names"]["plural"],
+        "version": adopted.stored(crd)["name"],
+    }
+
+
+def _modules(root: Path) -> Iterator[str]:
+    """Yield the modules that register handlers."""
+    for file in _files(root, "*.py"):
+        if _HANDLER.search(file.read_text(errors="replace")):
+            inside = next((f for f in (root / "operator", root / "src") if f in file.parents), root)
+            parts = file.relative_to(inside).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _found(root: Path, fits: Any) -> tuple[str, ...]:
+    """Return the files of which all objects fit."""
+    files = ((file, [*_manifests(file)]) for file in _files(root, "*.yaml", "*.yml"))
+    return tuple(
+        str(file.relative_to(root))
+        for file, objects in files
+        if objects and all(map(fits, objects))
+    )
+
+
+def _manifests(file: Path) -> Iterator[Manifest]:
+    """Yield the objects in a file; there are none in what is not YAML, such as a template."""
+    try:
+        objects = [*yaml.safe_load_all(file.read_text())]
+    except (OSError, ValueError, yaml.YAMLError):
+        return
+    yield from (one for one in objects if isinstance(one, dict))
+
+
+def _files(root: Path, *patterns: str) -> Iterator[Path]:
+    for file in sorted(each for pattern in patterns for each in root.rglob(pattern)):
+        folders = file.relative_to(root).parts[:-1]
+        if not any(each in _OTHERS or each.startswith(".") for each in folders):
+            yield file
+
+
+def _scalar(text: str) -> str:
+    return yaml.safe_dump(text, width=1000).removesuffix("\n").removesuffix("\n...")

@@ -1,0 +1,137 @@
+"""`kopf-kit adopt`: PROJECT of an operator on plain kopf, and nothing else."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kopf_kit.rig import paths
+
+NOTES = paths.CHECKOUT / "examples" / "plain-kopf"
+SAID = ("--home", "https://github.com/myorg/notes-operator", "--rights", "role.yaml")
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """Return the repository of an operator of whose PROJECT nothing is known."""
+    left_out = shutil.ignore_patterns("PROJECT", "tests", "__pycache__")
+    return shutil.copytree(NOTES, tmp_path / "notes", ignore=left_out)
+
+
+def adopt(folder: Path, *words: str) -> tuple[int, str]:
+    ended = subprocess.run(
+        [sys.executable, "-m", "kopf_kit", "adopt", *words],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    return ended.returncode, " ".join(ended.stdout.split())
+
+
+def texts(folder: Path) -> dict[str, str]:
+    return {
+        str(file.relative_to(folder)): file.read_text()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+
+
+def test_it_writes_project_alone_and_run_again_it_changes_nothing(notes: Path) -> None:
+    before = texts(notes)
+
+    assert adopt(notes, *SAID)[0] == 0
+    after = texts(notes)
+    code, said = adopt(notes, *SAID)
+
+    written = after.pop("PROJECT")
+    assert after == before
+    assert _without_day(written) == _without_day((NOTES / "PROJECT").read_text())
+    assert code == 0
+    assert "is there already, and stays as it is" in said
+    assert texts(notes) == before | {"PROJECT": written}
+
+
+def test_what_the_repository_does_not_say_has_to_be_said(notes: Path) -> None:
+    code, said = adopt(notes)
+
+    assert code == 1
+    assert "--home is missing, and the repository does not say it: say for example" in said
+    assert not (notes / "PROJECT").exists()
+
+
+def test_without_a_role_it_says_what_is_not_known(notes: Path) -> None:
+    _, said = adopt(notes, *SAID[:2])
+
+    assert "what handlers write is not known: name a Role that has it with --rights" in said
+
+
+def _without_day(project: str) -> list[str]:
+    return [line for line in project.splitlines() if not line.startswith("    created: ")]
+
+
+def _replace(name: str, text: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_text(text)
+
+
+def _twice(folder: Path) -> None:
+    shutil.copy(folder / "crd.yaml", folder / "again.yaml")
+
+
+_KOPF = "import kopf\n\n\n@kopf.on.create('notes')\ndef create(**_): ...\n"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (_replace("main.py", _KOPF + "import nosuchmodule\n"), "No module named 'nosuchmodule'"),
+        (
+            _replace("main.py", _KOPF + "from kubernetes import config\nconfig.load_config()\n"),
+            "move what asks a cluster into a function with @kopf.on.startup()",
+        ),
+        (_replace("main.py", "x = 1\n"), "main registers no handler of kopf"),
+        (_replace("crd.yaml", "kind: ConfigMap\n"), "crd.yaml has ConfigMap where there must be"),
+        (_replace("crd.yaml", "a: [\n"), "crd.yaml is not YAML"),
+        (_twice, "again.yaml and crd.yaml both have the kind Note; name one with --crd"),
+        (lambda folder: (folder / "crd.yaml").unlink(), "crd.yaml: No such file or directory"),
+        (lambda folder: (folder / "sample.yaml").unlink(), "there is no sample of Note"),
+        (_replace("role.yaml", "kind: Service\n"), "must have nothing but Roles or ClusterRoles"),
+        (_replace("Dockerfile", "FROM python\nUSER root\n"), "runs as root, and the kubelet"),
+        (_replace("Dockerfile", "FROM python\n"), "end it with one, such as `USER 65532`"),
+        (
+            lambda folder: (folder / "requirements.txt").unlink(),
+            "so nothing says what the image installs; name a file with --requirements",
+        ),
+    ],
+)
+def test_what_cannot_be_adopted_is_told_in_a_sentence_and_nothing_is_written(
+    notes: Path, spoil: Callable[[Path], object], sentence: str
+) -> None:
+    spoil(notes)
+    twice = (notes / "again.yaml").exists()
+    before = texts(notes)
+
+    code, said = adopt(notes, *SAID, "--module", "main", *(() if twice else ("--crd", "crd.yaml")))
+
+    assert code == 1
+    assert sentence in said
+    assert texts(notes) == before
+
+
+def test_an_old_kopf_is_refused(notes: Path) -> None:
+    """The operator's own Python has one."""
+    python = notes / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho \'{"kopf": "1.30.1", "watched": [], "webhooks": []}\'\n')
+    python.chmod(0o755)
+
+    code, said = adopt(notes, *SAID)
+
+    assert code == 1
+    assert "main runs with kopf 1.30.1, and the kit packages operators on 1.37 or newer" in said
