@@ -180,12 +180,18 @@ def _described(crd: Manifest) -> Manifest:
                     "displayName": name[:1].upper() + name[1:],
                     "x-descriptors": [f"urn:alm:descriptor:com.tectonic.ui:{_shown(field)}"],
                 }
-                for name, field in schema["properties"].get(part, {}).get("properties", {}).items()
+                for name, field in _fields(schema, part).items()
             ]
             for part in ("spec", "status")
         },
         "status": {},
     }
+
+
+def _fields(schema: Manifest, part: str) -> Manifest:
+    """Return the fields of spec or status; a CRD may leave them open."""
+    fields: Manifest = schema.get("properties", {}).get(part, {}).get("properties", {})
+    return fields
 
 
 def _shown(field: Manifest) -> str:

@@ -131,7 +131,7 @@ def schema(kind: Kind) -> str:
     # A CRD that people write may leave these three to the API server.
     text = {"type": "string"}, {"type": "string"}, {"type": "object", "additionalProperties": False}
     named = zip(("apiVersion", "kind", "metadata"), text, strict=True)
-    properties = found["properties"] = dict(named) | found["properties"]
+    properties = found["properties"] = dict(named) | found.get("properties", {})
     properties["apiVersion"]["enum"] = [f"{crd['spec']['group']}/{version['name']}"]
     properties["kind"]["enum"] = [crd["spec"]["names"]["kind"]]
     metadata = properties["metadata"]

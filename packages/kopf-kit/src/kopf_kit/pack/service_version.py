@@ -177,7 +177,7 @@ def _described(written: list[Manifest], fields: Manifest) -> list[Manifest]:
 
 def _fields(schema: Manifest, part: str) -> Manifest:
     """Return the fields of an object's spec or status."""
-    fields: Manifest = schema["properties"].get(part, {}).get("properties", {})
+    fields: Manifest = schema.get("properties", {}).get(part, {}).get("properties", {})
     return fields
 
 

@@ -111,6 +111,9 @@ def project(operator: Operator) -> tuple[str, list[str]]:
     handlers = watched.handlers(operator.module, sources, crds)
     if operator.rights:
         watched.given(root / operator.rights)
+    sampled = {one.get("kind") for name in operator.samples for one in _manifests(root / name)}
+    # The first kind is the one that the documents show.
+    crds.sort(key=lambda crd: crd["spec"]["names"]["kind"] not in sampled)
     resources = [_resource(crd) for crd in crds]
     kinds = [resource["kind"] for resource in resources]
     optional = _REQUIREMENTS.format(operator.requirements) if operator.requirements else ""

@@ -53,8 +53,8 @@ def _of_version(crd: Document, version: Manifest, objects: list[Manifest]) -> It
 
 def fields(version: Manifest, part: str) -> Manifest:
     """Return the fields of spec or status; an adopted operator's CRD may leave them open."""
-    schema = version["schema"]["openAPIV3Schema"]["properties"].get(part, {})
-    found: Manifest = schema.get("properties", {})
+    schema = version["schema"]["openAPIV3Schema"].get("properties", {})
+    found: Manifest = schema.get(part, {}).get("properties", {})
     return found
 
 

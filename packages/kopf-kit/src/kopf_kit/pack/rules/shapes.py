@@ -87,7 +87,7 @@ SHAPES: dict[str, Schema] = {
                 _object(
                     name=_TEXT,
                     schema=_object(
-                        openAPIV3Schema=_object(properties=_object(spec_=_FIELDS, status_=_FIELDS))
+                        openAPIV3Schema=_object(properties_=_object(spec_=_FIELDS, status_=_FIELDS))
                     ),
                 )
             ),
