@@ -23,6 +23,7 @@ WAIT = "--timeout=300s"
 #: Enough for all members ever: a volume is used once.
 VOLUMES = 16
 _CLASS = "etcd-e2e"
+_LOGS = ("logs", "clients", "--tail=20")
 _FOLDER = f"/var/lib/{_CLASS}"
 
 
@@ -151,9 +152,8 @@ class Clients:
     def stop(self) -> dict[str, Any]:
         """End them; return what they have seen, and whether it contradicts itself."""
         self.call("stop")
-        logs = ("logs", "clients", "--tail=1")
-        line = wait_until("the check", lambda: self.kubectl(*logs), lambda found: found.strip())
-        found: dict[str, Any] = json.loads(line)
+        line = wait_until("the check", lambda: self.kubectl(*_LOGS), lambda found: found.strip())
+        found: dict[str, Any] = json.loads(line.splitlines()[-1])
         return found
 
     def put(self, key: str, value: str) -> int:
@@ -166,6 +166,8 @@ class Clients:
         return value
 
     def call(self, *arguments: str) -> dict[str, Any]:
+        phase = self.kubectl("get", "pod/clients", "--output=jsonpath={.status.phase}")
+        assert phase == "Running", self.kubectl("describe", "pod/clients") + self.kubectl(*_LOGS)
         found = json.loads(self.kubectl("exec", "clients", "--", *self.command, *arguments))
         assert isinstance(found, dict)
         return found
