@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
-from kopf_kit.rig import tools
 
 Write = tuple[int, str, str]  # a revision, a key and a value
 
@@ -153,6 +152,8 @@ def wrong(operations: list[Operation], history: list[Write]) -> list[str]:
 
 async def unexplained(operations: list[Operation]) -> str:
     """Return the keys whose calls have no order that explains every answer."""
+    from kopf_kit.rig import tools  # which a Pod of tests/e2e, where this runs, too, lacks
+
     [program] = tools.built("linearizable")
     calls = [
         {"key": one.key, "value": one.value, "seen": one.seen[1], "start": one.start,
