@@ -194,13 +194,13 @@ class Versions:
                     raw, version, there, kept
                 )  # fmt: skip
         mine, valid = self._read(here, raw)
-        result = self._along(here, there, mine, raw, valid)
+        made = self._along(here, there, mine, raw, valid)
         if (lost := kept.pop(there, {}).get("lost")) is not None:
             with contextlib.suppress(*_FORGED):
-                whole = _body(_restored(result, lost), raw)
-                result = _fields(self._read(there, whole, valid=True)[0])
-        theirs, valid = self._read(there, _body(result, raw))
-        again, before = self._along(there, here, theirs, raw, valid), _fields(mine)
+                whole = _body(_restored(_fields(made), lost), raw)
+                made = self._read(there, whole, valid=True)[0]
+        result, before = _fields(made), _fields(mine)
+        again = _fields(self._along(there, here, made, raw, valid))
         kept.pop(here, None)
         if lost := _lost(before, again):
             kept[here] = {"lost": lost}
@@ -208,11 +208,11 @@ class Versions:
         same = lean == result or _fields(self._read(there, _body(lean, raw))[0]) == result
         return lean if same else result
 
-    def _along(self, here: str, there: str, thing: Resource, raw: Raw, valid: bool) -> Raw:
-        """Return the fields of an object after each function on the way to another version."""
+    def _along(self, here: str, there: str, thing: Resource, raw: Raw, valid: bool) -> Resource:
+        """Return an object after each function on the way to another version."""
         for step in self._paths[here][there]:
             thing = step(thing, raw, valid)
-        return _fields(thing)
+        return thing
 
     def _step(
         self, convert: Convert, old: str, new: str, thing: Resource, raw: Raw, valid: bool
@@ -283,13 +283,17 @@ def _fields_of(raw: Raw) -> Raw:
 
 def _fields(thing: Struct) -> Raw:
     """Return the fields of an object except its metadata."""
-    parts = {
-        one.encode_name: getattr(thing, one.name)
-        for one in msgspec.structs.fields(type(thing)) if one.name != "metadata"
-    }  # fmt: skip
+    parts = {name: getattr(thing, own) for own, name in _names(type(thing))}
     parts = {name: part for name, part in parts.items() if part is not UNSET}
     whole: Raw = msgspec.to_builtins(parts, str_keys=True, order="deterministic")
     return whole
+
+
+@functools.cache
+def _names(type_: type[Struct]) -> list[tuple[str, str]]:
+    """Return the names of a class's fields except the metadata, in Python and in the API."""
+    fields = msgspec.structs.fields(type_)
+    return [(one.name, one.encode_name) for one in fields if one.name != "metadata"]
 
 
 def _body(fields: Raw, raw: Raw) -> Raw:
