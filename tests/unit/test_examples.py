@@ -63,7 +63,8 @@ def test_its_pyproject_has_the_template_s_lines(example: Path) -> None:
 @each_example
 def test_it_knows_nothing_else_of_this_repository(example: Path) -> None:
     listed = subprocess.check_output(["git", "ls-files", "-z"], cwd=example, text=True)
-    ours = re.compile(r"message.operator|\.\./\.\.|examples[/.](?!sample)|tests\.support")
+    siblings = "|".join(path.name for path in example.parent.iterdir() if path.is_dir())
+    ours = re.compile(rf"message.operator|\.\./\.\.|examples[/.]({siblings})|tests\.support")
 
     for name in filter(None, listed.split("\0")):
         if name != "LICENSE" and (example / name).is_file():
