@@ -716,6 +716,25 @@ async def test_a_check_finds_the_children_in_place_and_the_plan_follows_its_resu
     assert found == [["w-one"]]
 
 
+async def test_a_check_that_found_half_of_the_children_is_called_again(server: ApiServer) -> None:
+    def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        for name in "w-one", "w-two":
+            yield config_map(name, f"{thing.spec.text} {context.checked}")
+
+    one = widgets.controller(desired)
+    one.owns(kr.kinds.JOB, optional=True)  # is absent, so there may be children from before
+
+    @one.check(every=3600)
+    async def check(_: Widget, context: kr.Context[Any]) -> int:
+        return len(context.children)
+
+    refused = server.refuse("PATCH", "/w-two$", RefusedError(500, "InternalError"))
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(lambda: text(server) == "hello 2")
+    assert refused
+
+
 async def test_a_check_is_given_what_sync_has_just_returned(server: ApiServer) -> None:
     one, found = widgets.controller(), list[tuple[str, Any]]()
 

@@ -205,6 +205,11 @@ class External:
         """Record that `check` cannot have returned anything so far; it is still to be called."""
         self._owners.cache.put(replace(owner, checked=Outcome(None, 0.0, 0.0)))
 
+    def recheck(self, key: Key) -> None:
+        """Have `check` called again, as a child has been made that it may not have found before."""
+        if call := self._calls.get("checked"):
+            self._news.add((key, call.reason))
+
     def due(self, key: Key, since: float = 0.0) -> float | None:
         """Return the seconds until the next call for an object, or None if none is scheduled.
 

@@ -375,6 +375,7 @@ class Reconciler:
         if child is None:
             self._await(owner, wanted, Step.CREATE)
             if await self._make(owner, wanted):
+                self._external.recheck(owner.key)
                 return
             if (child := await self._applier.look(wanted)) is None:
                 text = f"The API server says that {wanted} exists, but does not find it."
