@@ -294,7 +294,7 @@ def test_both_charts_are_pushed_and_name_the_registry_that_they_are_in(tmp_path:
             assert "oci://ghcr.io" not in (chart / file).read_text()
 
 
-def test_p6_whoever_installs_a_pushed_chart_may_choose_another_tag(tmp_path: Path) -> None:
+def test_p6_a_pushed_chart_takes_another_tag(tmp_path: Path) -> None:
     images = release(__version__)
 
     _, chart = chart_package.write(tmp_path, images, "registry.example.com/you/charts")

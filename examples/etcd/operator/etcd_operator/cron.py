@@ -30,12 +30,12 @@ class Schedule:
             raise ValueError(f"`{text}` is no schedule: {error}") from None
 
     def after(self, moment: datetime) -> datetime | None:
-        """Return the first time after a moment; None if there is none within 50 years."""
+        """Return the first time after a moment; None if it is not within 50 years."""
         times = CronSim(self._text, moment.astimezone(self._zone))
         return _utc(next(times, None))
 
     def before(self, moment: datetime) -> datetime | None:
-        """Return the last time up to a moment; None if there is none within 50 years."""
+        """Return the last time up to a moment; None if it is not within 50 years."""
         end = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)
         times = CronSim(self._text, end.astimezone(self._zone), reverse=True)
         return _utc(next(times, None))
