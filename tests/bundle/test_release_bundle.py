@@ -165,6 +165,8 @@ def test_p2_releases_in_a_row_are_an_upgrade_path_where_there_are_bundles_alone(
     git: Path, tmp_path: Path
 ) -> None:
     folders = []
+    for file in (git / "bundles").iterdir():
+        file.unlink()
     for version in ("1.0.0", "1.1.0-rc.1", "1.1.0", "1.0.1", "1.2.0"):
         given = release(version)
         plain, _ = lay_out(given, tmp_path / version)

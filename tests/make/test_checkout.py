@@ -83,7 +83,7 @@ OTHERS = (
     "docs/decisions/",
     *("catalog/", "CHANGELOG.md", "docs/dashboard.png"),
     # Projects with versions of their own.
-    *("examples/memcached/", "examples/flightticket/", "examples/etcd/"),
+    *("examples/memcached/", "examples/flightticket/", "examples/etcd/", "examples/plain-kopf/"),
     "docs/write-your-own-operator",
 )
 
