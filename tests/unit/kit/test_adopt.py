@@ -72,6 +72,13 @@ def test_without_a_role_it_says_what_is_not_known(notes: Path) -> None:
     assert "what handlers write is not known: name a Role that has it with --rights" in said
 
 
+def test_a_version_of_two_numbers_becomes_one_that_helm_takes(notes: Path) -> None:
+    (notes / "pyproject.toml").write_text('[project]\nversion = "1.10"\n')
+
+    assert adopt(notes, *SAID)[0] == 0
+    assert "    version: 1.10.0\n" in (notes / "PROJECT").read_text()
+
+
 def _without_day(project: str) -> list[str]:
     return [line for line in project.splitlines() if not line.startswith("    created: ")]
 
@@ -101,6 +108,11 @@ _KOPF = "import kopf\n\n\n@kopf.on.create('notes')\ndef create(**_): ...\n"
         (_twice, "again.yaml and crd.yaml both have the kind Note; name one with --crd"),
         (lambda folder: (folder / "crd.yaml").unlink(), "crd.yaml: No such file or directory"),
         (lambda folder: (folder / "sample.yaml").unlink(), "there is no sample of Note"),
+        (_replace("pyproject.toml", "name: notes\n"), "pyproject.toml is not TOML"),
+        (
+            _replace("pyproject.toml", '[project]\nversion = "one"\n'),
+            "has the version `one`; write one such as 1.2.0",
+        ),
         (_replace("role.yaml", "kind: Service\n"), "must have nothing but Roles or ClusterRoles"),
         (_replace("Dockerfile", "FROM python\nUSER root\n"), "runs as root, and the kubelet"),
         (_replace("Dockerfile", "FROM python\n"), "end it with one, such as `USER 65532`"),

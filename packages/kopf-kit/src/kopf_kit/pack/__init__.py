@@ -34,8 +34,6 @@ publishable         whether all may read what it renders
 further_objects     what an author's templates add, for the bundle
 release             a version, its images and its channels
 service_version     the ClusterServiceVersion
-further_objects     what an author's own templates add to the bundle
-publishable         what must not be in a file that everybody can read
 bundle, catalog     what OLM installs, from the chart
 extension           what a repository's own module adds to these files
 rules               the rules for bundle and catalog

@@ -76,12 +76,7 @@ def definitions(project: "Project") -> list[Manifest]:
 
 def definitions_in(file: Path) -> list[Manifest]:
     """Return the CRDs in a file; raise HackError if something else is in it."""
-    try:
-        manifests = [one for one in yaml.safe_load_all(file.read_text()) if one]
-    except OSError as error:
-        raise HackError(f"{file}: {error.strerror}; `crds` names files with CRDs") from error
-    except yaml.YAMLError as error:
-        raise HackError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
+    manifests = manifests_in(file, "`crds` names files with CRDs")
     for manifest in manifests or [None]:
         match manifest:
             case {
@@ -97,6 +92,16 @@ def definitions_in(file: Path) -> list[Manifest]:
             "apiextensions.k8s.io/v1; name a file with nothing but these"
         )
     return manifests
+
+
+def manifests_in(file: Path, hint: str) -> list[Any]:
+    """Return what is in a file of YAML; raise HackError, with the hint if it cannot be read."""
+    try:
+        return [one for one in yaml.safe_load_all(file.read_text()) if one]
+    except OSError as error:
+        raise HackError(f"{file}: {error.strerror}; {hint}") from error
+    except (UnicodeError, yaml.YAMLError) as error:
+        raise HackError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
 
 
 def stored(crd: Manifest) -> Manifest:

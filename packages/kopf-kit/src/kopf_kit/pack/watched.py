@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import yaml
 from packaging.version import Version
 
 from kopf_kit.pack import adopted
@@ -107,12 +106,7 @@ def rules(project: "Project") -> Iterator[tuple[str, Rule]]:
 
 def given(file: Path) -> list[Rule]:
     """Return the rules of the Roles in a file; raise HackError if something else is in it."""
-    try:
-        manifests = [one for one in yaml.safe_load_all(file.read_text()) if one]
-    except OSError as error:
-        raise HackError(f"{file}: {error.strerror}; `rights` names a file with a Role") from error
-    except yaml.YAMLError as error:
-        raise HackError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
+    manifests = adopted.manifests_in(file, "`rights` names a file with a Role")
     roles = [
         one["rules"]
         for one in manifests

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from packaging.version import InvalidVersion, Version
 
 from kopf_kit.pack import adopted, watched
 from kopf_kit.rig import names, paths
@@ -72,7 +73,7 @@ class Operator:
 def find(root: Path, said: Operator) -> Operator:
     """Return what an author says, and of the rest what the repository says."""
     file = root / "pyproject.toml"
-    about = tomllib.loads(file.read_text()).get("project", {}) if file.is_file() else {}
+    about = _about(file) if file.is_file() else {}
     remote = answer(["git", "-C", root, "remote", "get-url", "origin"]) or ""
     pages = (_HOME.fullmatch(page) for page in (*about.get("urls", {}).values(), remote))
     home = next((f"https://{'/'.join(page.groups())}" for page in pages if page), "")
@@ -91,9 +92,29 @@ def find(root: Path, said: Operator) -> Operator:
         crds=crds,
         samples=said.samples or _found(root, lambda one: one.get("kind") in kinds),
         requirements=said.requirements or ("" if installed else required),
-        version=str(about.get("version", said.version)),
+        version=_semantic(file, about.get("version", said.version)),
         description=said.description or about.get("description", ""),
     )
+
+
+def _about(file: Path) -> dict[str, Any]:
+    """Return the table `project` of a pyproject.toml."""
+    try:
+        about: dict[str, Any] = tomllib.loads(file.read_text()).get("project", {})
+    except (UnicodeError, tomllib.TOMLDecodeError) as error:
+        raise HackError(f"{file} is not TOML: {error}; nothing was written") from error
+    return about
+
+
+def _semantic(file: Path, version: str) -> str:
+    """Return a version of a Python package as Helm takes it, with three numbers."""
+    try:
+        found = Version(version)
+    except (InvalidVersion, TypeError) as error:
+        raise HackError(
+            f"{file} has the version `{version}`; write one such as 1.2.0, which the chart gets too"
+        ) from error
+    return f"{found.major}.{found.minor}.{found.micro}"
 
 
 def project(operator: Operator) -> tuple[str, list[str]]:

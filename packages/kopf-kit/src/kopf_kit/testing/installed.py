@@ -44,10 +44,10 @@ class Kubectl:
             try:
                 return output(self.command(*arguments), stdin=given, timeout=TIMEOUT)
             except CommandError as error:
-                if "Unable to connect to the server" not in str(error):
+                unanswered = "Unable to connect to the server" in str(error)
+                if not unanswered or time.monotonic() > deadline:
                     raise
-                if time.monotonic() > deadline:
-                    raise
+                time.sleep(1)
 
     def get(self, *arguments: str) -> Any:
         """Return what `kubectl get` finds: an object, or a list with `items`."""

@@ -55,6 +55,10 @@ func main() {
 			ClientId: count, Input: one.Value, Call: int64(one.Start * 1e9), Output: one.Seen, Return: end,
 		})
 	}
+	if err := lines.Err(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	code := 0
 	for key, operations := range keys {
 		if result := porcupine.CheckOperationsTimeout(register, operations, 5*time.Minute); result != porcupine.Ok {
