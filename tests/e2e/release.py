@@ -180,7 +180,9 @@ class Operator:
     def _keep_trouble(self) -> None:
         """Read the log, also of a Pod that is about to be deleted."""
         since, self._read = self._read, now()
-        lines = [line for line in self.log(since).splitlines() if is_trouble(line)]
+        text = self.log(since).splitlines()
+        # The lines of a traceback follow it.
+        lines = ["\n".join(text[n : n + 40]) for n, line in enumerate(text) if is_trouble(line)]
         lines += [
             f"{pod['metadata']['name']} was restarted: {json.dumps(state['lastState'])}"
             for pod in self.pods()

@@ -458,3 +458,19 @@ async def test_plain_http_is_refused(server: ApiServer, reviews: Reviews, folder
     async with serving(server, folder) as (url, _, _), aiohttp.ClientSession() as session:
         with pytest.raises(aiohttp.ClientError):
             await session.get(url.replace("https", "http"))
+
+
+async def test_a_scraper_that_says_no_goodbye_keeps_no_connection_open(
+    server: ApiServer, reviews: Reviews, folder: Path
+) -> None:
+    async with serving(server, folder) as (url, _, _):
+        connection = socket.create_connection(("127.0.0.1", URL(url).port or 0), timeout=10)
+        silent = await asyncio.to_thread(
+            trust_in(CA).wrap_socket, connection, server_hostname="127.0.0.1"
+        )
+
+    with contextlib.closing(socket.socket(fileno=silent.detach())) as bare:
+        bare.settimeout(10)  # seconds; asyncio waits 30 for a goodbye
+        with contextlib.suppress(ConnectionResetError):
+            while await asyncio.to_thread(bare.recv, 4096):
+                pass

@@ -4,6 +4,7 @@
 uses HTTPS and requires a right; without one it is plain HTTP and open to all who can reach it.
 """
 
+import asyncio
 import contextlib
 import logging
 import socket
@@ -186,6 +187,13 @@ class Server:
         await web.SockSite(runner, listener, ssl_context=tls, backlog=most).start()
 
     async def stop(self) -> None:
-        """Stop serving."""
+        """Stop serving, and close all connections."""
+        servers = [runner.server for runner in self._runners if runner.server is not None]
+        left = [one.transport for server in servers for one in server.connections if one.transport]
         for runner in self._runners:
             await runner.cleanup()
+        for transport in left:
+            # TLS waits for a goodbye of the other side; asyncio may raise when the process ends
+            # before that.
+            transport.abort()
+        await asyncio.sleep(0)
