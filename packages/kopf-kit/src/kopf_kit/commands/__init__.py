@@ -5,6 +5,7 @@ adopt           writes PROJECT of an operator on plain kopf
 test            runs tiers of tests; slowest: names the slowest tests
 cluster         creates a cluster, installs OLM in it, removes them; tool: prints a program's path
 push            pushes bundle, catalog or charts with the images that they name; image: that alone
+rights          records the rights that an operator uses, or checks its Role
 generate        writes the generated files; verify: finds mistakes
 bump            raises the version; changelog: writes its changes again
 release         makes a whole release, or the keys that sign it

@@ -28,6 +28,7 @@ adopted             what is said of an operator on plain kopf, and its CRDs as t
 watched, handlers   the rights that kopf needs for it, from its registry of handlers
 structural, crds    the schema of a class, and the CRD of a kind
 rights              the rights that a controller needs
+recorded            the rights that an operator used, from an audit log
 documents           how YAML is written
 rendered            the chart as Helm renders it
 publishable         whether all may read what it renders

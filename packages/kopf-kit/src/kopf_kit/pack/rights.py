@@ -12,6 +12,11 @@ from kopf_runtime.declaring.records import Update
 Rule = dict[str, list[str]]
 
 READ = ("get", "list", "watch")
+#: With which the runtime elects its leader.
+LEASES: Rule = {
+    "apiGroups": ["coordination.k8s.io"], "resources": ["leases"],
+    "verbs": ["get", "create", "update"],
+}  # fmt: skip
 #: Replacing a child means creating and deleting it. Server-side apply creates one with a patch, for
 #: which the API server requires both rights.
 CHANGE = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from packaging.version import Version
 
 from kopf_kit.pack import adopted
-from kopf_kit.pack.rights import READ, Rule
+from kopf_kit.pack.rights import Rule
 from kopf_kit.rig.run import CommandError, HackError, output
 
 if TYPE_CHECKING:  # `kopf-kit adopt` reads CRDs and handlers where there is no PROJECT yet
@@ -40,6 +40,14 @@ _CORE = {
     "secrets": ("Secret",),
     "serviceaccounts": ("ServiceAccount", "sa"),
     "services": ("Service", "svc"),
+}
+
+
+#: Rights in the whole cluster with which kopf notices new kinds and namespaces; it works without.
+SCANNING = {
+    "apiGroups": ["", "apiextensions.k8s.io"],
+    "resources": ["namespaces", "customresourcedefinitions"],
+    "verbs": ["list", "watch"],
 }
 
 
@@ -88,20 +96,25 @@ def handlers(module: str, folder: Path, crds: list[dict[str, Any]]) -> Handlers:
 
 def rules(project: "Project") -> Iterator[tuple[str, Rule]]:
     """Yield the rules for each watched namespace, each with its reason."""
+    yield from kopfs(project)
+    if project.adopted and project.adopted.rights:
+        file = project.root / project.adopted.rights
+        for rule in given(file):
+            yield f"The handlers need it: {file.name} has it.", rule
+
+
+def kopfs(project: "Project") -> Iterator[tuple[str, Rule]]:
+    """Yield those of the rules that kopf itself needs."""
     assert project.adopted
     crds = adopted.definitions(project)
     for group, plural, changes in handlers(project.adopted.module, project.sources, crds).watched:
-        verbs = [*READ, "patch"] if changes else [*READ]
+        verbs = ["list", "watch", "patch"] if changes else ["list", "watch"]
         noted = "; kopf notes on each of them how far its handlers are." if changes else "."
         yield f"{plural} are watched{noted}", _rule(group, [plural], verbs)
         if changes and f"{plural}.{group}" in {kind.crd for kind in project.kinds}:
             why = f"What handlers of {plural} return, they report."
             yield why, _rule(group, [f"{plural}/status"], ["patch"])
     yield "What handlers log goes into Events.", _rule("", ["events"], ["create"])
-    if project.adopted.rights:
-        file = project.root / project.adopted.rights
-        for rule in given(file):
-            yield f"The handlers need it: {file.name} has it.", rule
 
 
 def given(file: Path) -> list[Rule]:

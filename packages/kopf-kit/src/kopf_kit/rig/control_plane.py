@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -19,7 +20,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kopf_kit.rig import tools, versions
@@ -32,6 +33,8 @@ USERS = {ADMIN: "system:masters", "controllers": "system:masters"}
 GARBAGE = "garbage-collector-controller"
 #: Timeout in seconds for the start of a component.
 PATIENCE = 90.0
+#: The variable that names the folder of audit logs for `kopf-kit rights`.
+AUDITED = "KOPF_KIT_AUDIT_LOGS"
 #: tmpfs avoids the varying speed of a shared machine's disk.
 _MEMORY = Path("/dev/shm")  # noqa: S108
 
@@ -218,6 +221,22 @@ def chosen() -> str:
             f"use {', '.join(others)} or {last}"
         )
     return minor
+
+
+def audit(folder: Path, users: Iterable[str]) -> tuple[str, ...]:
+    """Return the flags with which an API server logs what users ask for to a `.log` in a folder."""
+    name = secrets.token_hex(4)
+    policy = {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [{"level": "Metadata", "users": [*users]}],
+    }
+    (folder / f"{name}.json").write_text(json.dumps(policy))
+    return (
+        f"--audit-policy-file={folder / name}.json", f"--audit-log-path={folder / name}.log",
+        "--audit-log-mode=blocking",
+    )  # fmt: skip
 
 
 def kubeconfig(server: str, user: str, authority: Path | None = None) -> str:

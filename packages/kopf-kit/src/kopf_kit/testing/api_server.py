@@ -1,13 +1,17 @@
 """A control plane of plain processes, for tests; `kubelet` simulates what runs its Pods."""
 
 import contextlib
+import os
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
-from kopf_kit.rig.control_plane import GARBAGE, ControlPlane, chosen
+from kopf_kit.rig.control_plane import AUDITED, GARBAGE, ControlPlane, audit, chosen
 
 #: The user that an operator is, unless its subject names another; its token is its name.
 OPERATOR = "system:serviceaccount:operators:operator"
 _GROUP = "system:serviceaccounts"
+#: With all rights, for `kopf-kit rights`, which looks at what is asked for.
+_ALMIGHTY = "system:masters"
 _FLAGS = (
     "--enable-priority-and-fairness=false",
     "--max-requests-inflight=0", "--max-mutating-requests-inflight=0",
@@ -34,10 +38,15 @@ def running(*flags: str, users: Iterable[str] = (OPERATOR,)) -> Iterator[Control
 
     Its programs are envtest's (KUBEBUILDER_ASSETS), the PATH's, or built. `flags` are further
     flags of the API server, and `users` those that operators run as.
+
+    In a test that `kopf-kit rights` runs, it keeps an audit log of these users.
     """
     kubernetes = chosen()
     flags = (*_FLAGS, *_BETA.get(kubernetes, ()), *flags)
-    plane = ControlPlane(dict.fromkeys(users, _GROUP), flags, kubernetes, _ROOMY, installed=True)
+    group = _GROUP
+    if folder := os.environ.get(AUDITED):
+        flags, group = (*flags, *audit(Path(folder), users)), _ALMIGHTY
+    plane = ControlPlane(dict.fromkeys(users, group), flags, kubernetes, _ROOMY, installed=True)
     try:
         plane.start()
         plane.wait()

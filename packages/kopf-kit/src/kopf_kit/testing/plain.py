@@ -8,16 +8,12 @@ from typing import Any, ClassVar
 
 import yaml
 
+from kopf_kit.pack.watched import SCANNING
 from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.rights import granted
 from kopf_kit.testing.subject import Parent
 from kopf_runtime.declaring.kinds import Kind
 
-_SCANNING = {
-    "apiGroups": ["", "apiextensions.k8s.io"],
-    "resources": ["namespaces", "customresourcedefinitions"],
-    "verbs": ["list", "watch"],
-}
 #: The annotation in which kopf notes what it has handled, unless its settings say otherwise.
 _HANDLED = "kopf.zalando.org/last-handled-configuration"
 
@@ -87,7 +83,7 @@ class Plain(Parent):
     def rights(self, namespace: str | None) -> list[Raw]:
         """Return its role, and one to look for namespaces and CRDs, as kopf does in any case."""
         name = f"{self.kind.plural}-operator"
-        scanning = granted(f"{name}-{namespace}-scanning", [_SCANNING], self.user, None)
+        scanning = granted(f"{name}-{namespace}-scanning", [SCANNING], self.user, None)
         return [*granted(name, self.rules, self.user, namespace), *scanning]
 
     def told(self, found: Raw) -> dict[str, tuple[Any, Any]]:

@@ -8,15 +8,11 @@ from kopf_kit.testing.cluster import Raw
 from kopf_runtime import Manager
 
 _API = "rbac.authorization.k8s.io"
-_LEASES = {
-    "apiGroups": ["coordination.k8s.io"], "resources": ["leases"],
-    "verbs": ["get", "create", "update"],
-}  # fmt: skip
 
 
 def declared_rules(operator: Manager[Any]) -> list[Raw]:
     """Return exactly the rules that an operator's declaration needs, and those for its Lease."""
-    return [*(rule for _, rule in rights.rules(operator)), _LEASES]
+    return [*(rule for _, rule in rights.rules(operator)), rights.LEASES]
 
 
 def granted(name: str, rules: Iterable[Raw], user: str, namespace: str | None) -> list[Raw]:

@@ -1,0 +1,151 @@
+"""`kopf-kit rights`: records the rights that an operator uses, or holds its Role against them.
+
+    kopf-kit rights record -- pytest tests/faults
+    kopf-kit rights check --role config/rbac/role.yaml --log audit.log --user system:…
+
+A command runs with the fixtures of `kopf_kit.testing`, whose API servers then keep an audit log and
+allow the operator everything. The log of any other API server is given with `--log`.
+"""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from kopf_kit.pack import recorded
+from kopf_kit.pack.recorded import Requests
+from kopf_kit.pack.rights import Rule
+from kopf_kit.rig import control_plane, names
+from kopf_kit.rig.run import HackError
+from kopf_kit.rig.steps import say
+
+_FILE = "rights.yaml"
+
+
+class _Rights(NamedTuple):
+    """What an operator may do."""
+
+    #: What says so, for people.
+    where: str
+    rules: Sequence[Rule]
+    #: Those that kopf or the runtime needs, whatever the operator does.
+    assumed: Sequence[Rule] = ()
+
+
+def _reads_a_log(function: Callable[..., Any]) -> Any:
+    """Let a command read audit logs: those of a test that it runs, or a given one."""
+    for option in (
+        click.argument("test", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND…]"),
+        click.option("--role", metavar="FILE", help="The operator's Role, else what PROJECT says."),
+        click.option("--user", default="", help="The operator's user in the log."),
+        click.option("--log", metavar="FILE", help="An audit log; then no command runs."),
+    ):
+        function = option(function)
+    return function
+
+
+@click.group()
+def command() -> None:
+    """Record the rights that an operator uses, or hold its Role against them."""
+
+
+@command.command()
+@_reads_a_log
+def record(test: tuple[str, ...], role: str | None, user: str, log: str | None) -> None:
+    """Run a test of the operator, and write rights.yaml with the least rules that it needs.
+
+    Above each rule are requests that need it. `rights: rights.yaml` in PROJECT has the chart grant
+    them. Differences from the operator's Role are told.
+    """
+    ours, file = _rights(role), names.CHECKOUT / _FILE
+    asked = _requests(test, log, user)
+    name = names.prefix() if names.has_project() else names.CHECKOUT.name
+    least = recorded.beyond(asked, ours.assumed) if ours else asked
+    file.write_text(recorded.role(name, least))
+    say(f"{file} written")
+    for sentence in _differences(asked, ours) if ours else ():
+        say(sentence)
+
+
+@command.command()
+@_reads_a_log
+def check(test: tuple[str, ...], role: str | None, user: str, log: str | None) -> int:
+    """Run a test of the operator; fail if its Role lacks a right, or has one that it never used."""
+    ours = _rights(role)
+    if ours is None:
+        raise HackError("there is no PROJECT here: name a file with the operator's Role by --role")
+    found = [*_differences(_requests(test, log, user), ours)]
+    print("\n".join(found) or f"{ours.where} has the rights that the operator used, and no other")
+    return 1 if found else 0
+
+
+def _rights(role: str | None) -> _Rights | None:
+    """Return what an operator may do by a file, or by PROJECT; None where there is neither."""
+    from kopf_kit.pack import watched
+
+    if role is not None:
+        return _Rights(role, watched.given(Path(role)))
+    if not names.has_project():
+        return None
+    from kopf_kit.pack import declared, rights
+    from kopf_kit.pack.project import PROJECT
+
+    adopted = PROJECT.adopted
+    if adopted is None:
+        rules = [rule for _, rule in declared.operator().rules]
+        return _Rights(f"the code of {PROJECT.manager}", rules, [rights.LEASES])
+    given = watched.given(PROJECT.root / adopted.rights) if adopted.rights else []
+    kopfs = [rule for _, rule in watched.kopfs(PROJECT)]
+    return _Rights(adopted.rights or "PROJECT", given, [*kopfs, watched.SCANNING])
+
+
+def _requests(test: Sequence[str], log: str | None, user: str) -> Requests:
+    """Return what the operator asked for while a test ran, or by a log."""
+    if log is not None:
+        if not user:
+            raise HackError(
+                "--user is missing: name the operator's user in the log, for a ServiceAccount "
+                "system:serviceaccount:NAMESPACE:NAME"
+            )
+        asked = recorded.requests([Path(log)], user)
+        where = f"{log} has no request of {user}"
+    elif test:
+        asked = _recorded(test, user)
+        where = f"`{' '.join(test)}` started no operator with the fixtures of kopf_kit.testing"
+    else:
+        raise HackError(
+            "there is nothing to run: say for example `kopf-kit rights record -- pytest tests`, or "
+            "name an audit log with --log"
+        )
+    if not asked:
+        raise HackError(f"{where}, so nothing is known of its rights")
+    return asked
+
+
+def _recorded(test: Sequence[str], user: str) -> Requests:
+    """Run a test whose API servers keep an audit log; return what operators asked of them."""
+    with tempfile.TemporaryDirectory(prefix="kopf-kit-audit-") as folder:
+        try:
+            code = subprocess.call(test, env={**os.environ, control_plane.AUDITED: folder})
+        except OSError as error:
+            raise HackError(f"cannot run {test[0]}: {error.strerror}") from error
+        if code:
+            raise HackError(
+                f"`{' '.join(test)}` failed ({code}), so its requests may not be all: mend it first"
+            )
+        return recorded.requests(sorted(Path(folder).glob("*.log")), user)
+
+
+def _differences(asked: Requests, ours: _Rights) -> Iterator[str]:
+    """Yield a sentence for each right that is missing, or that was never used."""
+    for right, path in recorded.missing(asked, [*ours.rules, *ours.assumed]):
+        yield (
+            f"missing: the right to {right}: {ours.where} does not give it, and the operator asked "
+            f"for {path}"
+        )
+    for right in recorded.unused(ours.rules, asked):
+        yield f"unused: the right to {right}: {ours.where} gives it, and nothing asked for it"

@@ -1,0 +1,192 @@
+"""The rights that an operator used, from the audit log of an API server.
+
+Only the name of its user is asked for, so the operator may be written in any language. What counts
+is what it asked, not whether it was allowed to.
+"""
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kopf_kit.pack import documents
+from kopf_kit.pack.rights import Rule
+from kopf_kit.rig.run import HackError
+
+#: What Kubernetes lets every user do, by its roles `system:discovery` and `system:basic-user`.
+_EVERYBODYS: tuple[Rule, ...] = (
+    {
+        "nonResourceURLs": [
+            *("/", "/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/readyz"),
+            *("/openapi", "/openapi/*", "/version", "/version/"),
+        ],
+        "verbs": ["get"],
+    },
+    {
+        "apiGroups": ["authentication.k8s.io", "authorization.k8s.io"],
+        "resources": [
+            *("selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"),
+        ],
+        "verbs": ["create"],
+    },
+)
+_VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+
+
+class Request(NamedTuple):
+    """What a request asks the right for; `resource` is a path where no resource is asked for."""
+
+    group: str
+    resource: str
+    verb: str
+    #: Empty where it is about all objects, or about a new one.
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource}" + (f".{self.group}" if self.group else "")
+
+
+#: Each request once, with the path of the first one.
+Requests = dict[Request, str]
+
+
+def requests(files: Iterable[Path], user: str = "") -> Requests:
+    """Return what a user asked in audit logs, by default whoever is in them.
+
+    Raise HackError where a file is no audit log.
+    """
+    found: Requests = {}
+    for file, number, line in _lines(files):
+        try:
+            event = json.loads(line)
+            who = (event.get("impersonatedUser") or event["user"])["username"]
+            asked = [*_asked(event)] if user in ("", who) else []
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise HackError(
+                f"{file}:{number} is no event of an audit log of Kubernetes: have the API server "
+                "write one with --audit-log-path, in its form `json`"
+            ) from error
+        for request, path in asked:
+            found.setdefault(request, path)
+    return beyond(found, _EVERYBODYS)
+
+
+def _lines(files: Iterable[Path]) -> Iterator[tuple[Path, int, str]]:
+    for file in files:
+        try:
+            with file.open() as lines:
+                for number, line in enumerate(lines, 1):
+                    if line.endswith("\n"):  # the last one may still be written
+                        yield file, number, line
+        except (OSError, UnicodeError) as error:
+            raise HackError(f"{file} cannot be read: {error}") from error
+
+
+def _asked(event: Mapping[str, Any]) -> Iterator[tuple[Request, str]]:
+    """Yield what an event asked the right for, with its path."""
+    verb, where = event["verb"], event.get("objectRef")
+    if where is None:
+        path = event["requestURI"].partition("?")[0]
+        yield Request("", path, verb), path
+        return
+    group, kind, name = where.get("apiGroup", ""), where["resource"], where.get("name", "")
+    resource = "/".join(filter(None, (kind, where.get("subresource"))))
+    prefix = f"/apis/{group}" if group else "/api"
+    # Those of tests have other names each time.
+    space = "namespaces/*" if where.get("namespace") and kind != "namespaces" else ""
+    parts = (prefix, where.get("apiVersion"), space, kind, name, where.get("subresource"))
+    path = "/".join(filter(None, parts))
+    yield Request(group, resource, verb, "" if verb == "create" else name), path
+    # A patch or an update that creates the object needs the right to create it, too.
+    if verb in ("patch", "update") and event.get("responseStatus", {}).get("code") == 201:
+        yield Request(group, resource, "create"), path
+
+
+def allows(rule: Rule, request: Request) -> bool:
+    """Return whether a rule allows a request, as RBAC reads it."""
+    group, resource, verb, name = request
+    if not {"*", verb} & {*rule["verbs"]}:
+        return False
+    if resource.startswith("/"):
+        urls = rule.get("nonResourceURLs", ())
+        return any(
+            resource == url or (url.endswith("*") and resource.startswith(url[:-1])) for url in urls
+        )
+    _, _, subresource = resource.partition("/")
+    names = rule.get("resourceNames") or [name]
+    return (
+        bool({"*", group} & {*rule.get("apiGroups", ())})
+        and bool({"*", resource, f"*/{subresource}"} & {*rule.get("resources", ())})
+        and name in names
+    )
+
+
+def missing(asked: Requests, rules: Iterable[Rule]) -> Iterator[tuple[str, str]]:
+    """Yield each right that no rule gives, with the path of the first request that needs it."""
+    found: dict[str, str] = {}
+    for request, path in beyond(asked, rules).items():
+        found.setdefault(str(request), path)
+    yield from found.items()
+
+
+def beyond(asked: Requests, rules: Iterable[Rule]) -> Requests:
+    """Return the requests that no rule allows."""
+    rules = [*rules]
+    return {
+        request: path
+        for request, path in asked.items()
+        if not any(allows(rule, request) for rule in rules)
+    }
+
+
+def unused(rules: Iterable[Rule], asked: Iterable[Request]) -> Iterator[str]:
+    """Yield each right of these rules that no request needs."""
+    asked = [*asked]
+    for rule in rules:
+        urls, verbs = rule.get("nonResourceURLs", []), rule["verbs"]
+        singles: list[tuple[str, Rule]] = [
+            (f"{verb} {url}", {"nonResourceURLs": [url], "verbs": [verb]})
+            for url, verb in itertools.product(urls, verbs)
+        ]
+        named = rule.get("resourceNames", [])
+        parts = (rule.get("apiGroups", []), rule.get("resources", []), verbs, named or [""])
+        for group, resource, verb, name in itertools.product(*parts):
+            single = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
+            single |= {"resourceNames": [name]} if name else {}
+            of_name = f" named {name}" if name else ""
+            singles.append((f"{Request(group, resource, verb)}{of_name}", single))
+        for right, single in singles:
+            if not any(allows(single, request) for request in asked):
+                yield right
+
+
+def rules(asked: Requests) -> Iterator[tuple[list[str], Rule]]:
+    """Yield the least rules that allow these requests, each with a request for each verb.
+
+    They name no objects: a recorded name is one of the test's own.
+    """
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for request, path in asked.items():
+        found.setdefault((request.group, request.resource), {}).setdefault(request.verb, path)
+    for (group, resource), paths in sorted(found.items()):
+        verbs = sorted(paths, key=lambda verb: (_VERBS.index(verb) if verb in _VERBS else 99, verb))
+        rule: Rule = {"apiGroups": [group], "resources": [resource], "verbs": verbs}
+        if resource.startswith("/"):
+            rule = {"nonResourceURLs": [resource], "verbs": verbs}
+        yield [f"{verb} {paths[verb]}" for verb in verbs], rule
+
+
+def role(name: str, asked: Requests) -> str:
+    """Return a ClusterRole that allows these requests and no others, as YAML."""
+    meta = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+    }
+    text = "# What the operator asked for while `kopf-kit rights record` ran its tests.\n"
+    text += f"{documents.text(meta)}rules:"
+    for reasons, rule in rules(asked):
+        text += "".join(f"\n  # {reason}" for reason in reasons)
+        text += "".join(f"\n  {line}" for line in documents.text([rule]).splitlines())
+    return text + ("\n" if asked else " []\n")

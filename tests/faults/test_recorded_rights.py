@@ -1,0 +1,35 @@
+"""`kopf-kit rights` with a real API server: it records what the author of the example wrote."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from kopf_kit.rig import paths
+
+NOTES = paths.CHECKOUT / "examples" / "plain-kopf"
+LIFE = ("-m", "pytest", "-q", "-o", "asyncio_mode=auto", "tests", "-k", "there_and_back_again")
+
+
+def test_the_recorded_rights_are_the_author_s_and_differences_are_told(tmp_path: Path) -> None:
+    notes = shutil.copytree(
+        NOTES, tmp_path / "notes", ignore=shutil.ignore_patterns("__pycache__", "build")
+    )
+    role = yaml.safe_load((notes / "role.yaml").read_text())
+    rules = role["rules"]
+    wrong = {**role, "rules": [{**rules[0], "verbs": ["create", "delete"]}]}
+    (notes / "role.yaml").write_text(yaml.safe_dump(wrong))
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "kopf_kit", "rights", "record", "--", sys.executable, *LIFE],
+        cwd=notes, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+
+    said = ended.stdout + ended.stderr
+    assert ended.returncode == 0, said
+    assert yaml.safe_load((notes / "rights.yaml").read_text())["rules"] == rules
+    lacks = "role.yaml does not give it, and the operator asked for"
+    assert f"missing: the right to patch pods: {lacks} /api/v1/namespaces/*/pods/note-hello" in said
+    assert "unused: the right to delete pods: role.yaml gives it, and nothing asked for it" in said

@@ -1,0 +1,186 @@
+"""`kopf-kit rights`: an audit log becomes the least rules, and a Role is held against it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kopf_kit.pack import recorded
+from kopf_kit.pack.recorded import Request
+
+OPERATOR = "system:serviceaccount:notes:operator"
+PODS: dict[str, Any] = {"resource": "pods", "namespace": "a", "apiVersion": "v1"}
+LACKS = "role.yaml does not give it, and the operator asked for"
+SETTINGS = "/api/namespaces/*/configmaps/settings"
+UNUSED = "role.yaml gives it, and nothing asked for it"
+NOTES: dict[str, Any] = {"resource": "notes", "apiGroup": "example.dev", "apiVersion": "v1"}
+
+
+def event(verb: str, user: str = OPERATOR, code: int = 200, **where: Any) -> dict[str, Any]:
+    return {
+        "kind": "Event", "stage": "ResponseComplete", "verb": verb, "user": {"username": user},
+        "objectRef": where, "requestURI": "/…", "responseStatus": {"code": code},
+    }  # fmt: skip
+
+
+#: A day of an operator, and what others asked meanwhile.
+EVENTS = [
+    event("list", **NOTES),
+    event("watch", **NOTES),
+    event("create", code=201, **PODS),
+    event("create", code=409, **{**PODS, "namespace": "b"}),
+    event("patch", name="note-x", **PODS),
+    event("patch", name="note-y", **PODS),
+    event("get", name="note-x", subresource="log", **PODS),
+    event("patch", name="x", subresource="status", **NOTES),
+    event("patch", name="settings", code=201, resource="configmaps", namespace="a"),
+    event("get", name="a", resource="namespaces", namespace="a", apiVersion="v1"),
+    event("delete", user="somebody", name="note-x", **PODS),
+    {**event("get"), "objectRef": None, "requestURI": "/apis/example.dev/v1?timeout=32s"},
+    {**event("get"), "objectRef": None, "requestURI": "/metrics"},
+    {**event("list", user="admin", resource="nodes"), "impersonatedUser": {"username": OPERATOR}},
+    event("create", resource="selfsubjectaccessreviews", apiGroup="authorization.k8s.io"),
+]
+RULES = """\
+rules:
+  # get /metrics
+  - nonResourceURLs: [/metrics]
+    verbs: [get]
+  # create /api/namespaces/*/configmaps/settings
+  # patch /api/namespaces/*/configmaps/settings
+  - apiGroups: ['']
+    resources: [configmaps]
+    verbs: [create, patch]
+  # get /api/v1/namespaces/a
+  - apiGroups: ['']
+    resources: [namespaces]
+    verbs: [get]
+  # list /api/nodes
+  - apiGroups: ['']
+    resources: [nodes]
+    verbs: [list]
+  # create /api/v1/namespaces/*/pods
+  # patch /api/v1/namespaces/*/pods/note-x
+  - apiGroups: ['']
+    resources: [pods]
+    verbs: [create, patch]
+  # get /api/v1/namespaces/*/pods/note-x/log
+  - apiGroups: ['']
+    resources: [pods/log]
+    verbs: [get]
+  # list /apis/example.dev/v1/notes
+  # watch /apis/example.dev/v1/notes
+  - apiGroups: [example.dev]
+    resources: [notes]
+    verbs: [list, watch]
+  # patch /apis/example.dev/v1/notes/x/status
+  - apiGroups: [example.dev]
+    resources: [notes/status]
+    verbs: [patch]
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    file = tmp_path / "audit.log"
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in EVENTS) + '{"still": "written')
+    return file
+
+
+def kit(at: Path, *words: str) -> tuple[int, str]:
+    ended = subprocess.run(
+        [sys.executable, "-m", "kopf_kit", "rights", *words], cwd=at, text=True,
+        capture_output=True, check=False, timeout=120,
+    )  # fmt: skip
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+def test_the_least_rules_have_a_request_for_each_verb_and_are_a_role(log: Path) -> None:
+    assert kit(log.parent, "record", "--log", "audit.log", "--user", OPERATOR)[0] == 0
+    text = (log.parent / "rights.yaml").read_text()
+
+    assert text[text.index("rules:") :] == RULES
+    role = yaml.safe_load(text)
+    assert role["kind"] == "ClusterRole"
+    assert recorded.beyond(recorded.requests([log], OPERATOR), role["rules"]) == {}
+
+
+def test_a_role_is_told_what_it_lacks_and_what_it_has_for_nothing(log: Path) -> None:
+    role = yaml.safe_load(RULES)
+    role["rules"][4]["verbs"] = ["create", "delete"]
+    role["rules"][1] |= {"resourceNames": ["other"]}
+    (log.parent / "role.yaml").write_text(json.dumps({"kind": "Role", **role}))
+    given = ("--log", "audit.log", "--user", OPERATOR, "--role", "role.yaml")
+
+    code, said = kit(log.parent, "check", *given)
+
+    assert code == 1
+    assert said.splitlines() == [
+        f"missing: the right to patch pods: {LACKS} /api/v1/namespaces/*/pods/note-x",
+        f"missing: the right to patch configmaps: {LACKS} {SETTINGS}",
+        f"missing: the right to create configmaps: {LACKS} {SETTINGS}",
+        f"unused: the right to create configmaps named other: {UNUSED}",
+        f"unused: the right to patch configmaps named other: {UNUSED}",
+        f"unused: the right to delete pods: {UNUSED}",
+    ]
+
+    (log.parent / "role.yaml").write_text(json.dumps({"kind": "Role", **yaml.safe_load(RULES)}))
+    code, said = kit(log.parent, "check", *given)
+    assert (code, said) == (0, "role.yaml has the rights that the operator used, and no other\n")
+
+
+@pytest.mark.parametrize(
+    ("rule", "request_", "allowed"),
+    [
+        (("*", "*", "*"), ("a.b", "c/d", "get"), True),
+        (("", "pods", "get"), ("", "pods", "get"), True),
+        (("", "pods", "*"), ("", "pods/log", "get"), False),
+        (("", "*/log", "get"), ("", "pods/log", "get"), True),
+        (("", "pods", "get"), ("a", "pods", "get"), False),
+        (("", "*", "get"), ("", "/ab", "get"), False),
+    ],
+)
+def test_a_rule_allows_what_rbac_lets_it(
+    rule: tuple[str, str, str], request_: tuple[str, str, str], *, allowed: bool
+) -> None:
+    group, resource, verb = rule
+    made = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
+    assert recorded.allows(made, Request(*request_)) is allowed
+
+
+def test_a_path_is_allowed_by_itself_or_by_its_beginning() -> None:
+    for url, allowed in (("/a*", True), ("/ab", True), ("/a", False)):
+        rule = {"nonResourceURLs": [url], "verbs": ["get"]}
+        assert recorded.allows(rule, Request("", "/ab", "get")) is allowed
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("record",), "there is nothing to run: say for example `kopf-kit rights record --"),
+        (("record", "--log", "audit.log"), "--user is missing: name the operator's user"),
+        (("record", "--log", "audit.log", "--user", "me"), "audit.log has no request of me"),
+        (("record", "--log", "no.log", "--user", "me"), "no.log cannot be read: "),
+        (("record", "--log", "bad.log", "--user", "me"), "bad.log:1 is no event of an audit log"),
+        (("record", "--", "false"), "`false` failed (1), so its requests may not be all"),
+        (("record", "--", "true"), "`true` started no operator with the fixtures of kopf_kit"),
+        (("record", "--", "nosuchprogram"), "cannot run nosuchprogram: No such file"),
+        (("check", "--", "true"), "there is no PROJECT here: name a file with the operator's Role"),
+        (("check", "--role", "audit.log", "--", "true"), "audit.log is not YAML"),
+    ],
+)
+def test_a_wrong_use_is_told_in_a_sentence_and_writes_nothing(
+    log: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    (log.parent / "bad.log").write_text("[]\n")
+
+    code, said = kit(log.parent, *words)
+
+    assert code == 1
+    assert sentence in said
+    assert "Traceback" not in said
+    assert not (log.parent / "rights.yaml").exists()
