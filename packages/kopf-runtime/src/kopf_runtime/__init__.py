@@ -6,7 +6,7 @@ docs/reliability.md describes it. docs/runtime.md shows an operator of twenty li
 
 from kopf_runtime.declaring import kinds
 from kopf_runtime.declaring.conditions import Condition, Status
-from kopf_runtime.declaring.context import Context
+from kopf_runtime.declaring.context import Context, User
 from kopf_runtime.declaring.declaration import (
     AGE,
     READY,
@@ -20,7 +20,14 @@ from kopf_runtime.declaring.declaration import (
     custom_resource,
     rules,
 )
-from kopf_runtime.declaring.errors import ApiError, PlanError, RetryError, Wait, describe_error
+from kopf_runtime.declaring.errors import (
+    ApiError,
+    PlanError,
+    Refusal,
+    RetryError,
+    Wait,
+    describe_error,
+)
 from kopf_runtime.declaring.given import Child, Client, Owner
 from kopf_runtime.declaring.kinds import Kind
 from kopf_runtime.declaring.objects import Conditioned, Object, ObjectMeta, Resource
@@ -66,6 +73,7 @@ __all__ = [
     "Owner",
     "PlanError",
     "Quantity",
+    "Refusal",
     "Resource",
     "RetryError",
     "Right",
@@ -74,6 +82,7 @@ __all__ = [
     "Settings",
     "Status",
     "Trouble",
+    "User",
     "Wait",
     "at_least",
     "boolean",

@@ -1,8 +1,11 @@
 """A kind of these tests with three versions: a Festival, whose oldest one has a single stage."""
 
+import asyncio
+from collections.abc import Iterator
 from typing import Annotated
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 import kopf_runtime as kr
 
@@ -93,6 +96,36 @@ def with_hours(old: Beta) -> Festival:
 def without_hours(new: Festival) -> Beta:
     """Move the opening back; there is no closing."""
     return Beta(metadata=new.metadata, spec=BetaSpec(new.spec.stages, new.spec.hours.opens))
+
+
+@controller.default(on=("create",))
+def tidy(festival: Festival, _: kr.Context[kr.Settings]) -> Festival | None:
+    """Say who made it, and open at ten."""
+    if festival.spec.hours.opens:
+        return None
+    hours = Hours("10", festival.spec.hours.closes)
+    return replace(festival, spec=replace(festival.spec, hours=hours))
+
+
+@controller.validate(on=("create", "update", "delete"))
+def fair_names(festival: Festival, context: kr.Context[kr.Settings]) -> Iterator[str]:
+    """Refuse a stage of a bad name, and the end of a large festival; warn of a small one."""
+    if context.operation == "delete":
+        if len(festival.spec.stages) > 3 and "admins" not in context.user.groups:
+            raise kr.Refusal(f"{context.user.name} may not end a large festival; ask an admin.")
+        return
+    if any(stage.name == "rude" for stage in festival.spec.stages):
+        raise kr.Refusal("A stage is called rude; give it another name.")
+    if context.old is not None and len(context.old.spec.stages) > len(festival.spec.stages):
+        yield "The festival loses stages."
+
+
+@controller.validate(
+    failure_policy="ignore", timeout=0.5, match={"asked": "object.metadata.name.startsWith('slow')"}
+)
+async def in_time(_: Festival, __: kr.Context[kr.Settings]) -> None:
+    """Hang."""
+    await asyncio.sleep(3600)
 
 
 if __name__ == "__main__":

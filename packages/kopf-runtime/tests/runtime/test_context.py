@@ -14,7 +14,7 @@ def test_what_a_function_does_not_get_is_an_error_that_says_which_functions_do()
     context = kr.Context[kr.Settings](kr.Settings())
 
     with pytest.raises(
-        AttributeError, match=r"no context\.session here: only sync, check and finalize"
+        AttributeError, match=r"no context\.session here: only sync, check, finalize, validate"
     ):
         context.session  # noqa: B018
     with pytest.raises(AttributeError, match=r"no context\.chidlren here$"):

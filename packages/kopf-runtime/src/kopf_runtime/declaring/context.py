@@ -24,11 +24,21 @@ _GIVEN = {
         ("now", "children", "grandchildren", "stored", "serves"),
         "sync, check, finalize, status and a stepwise desired",
     ),
-    **dict.fromkeys(("session", "leads", "record", "event"), "sync, check and finalize"),
+    **dict.fromkeys(("leads", "record", "event"), "sync, check and finalize"),
+    "session": "sync, check, finalize, validate and default",
+    **dict.fromkeys(("operation", "old", "user"), "validate and default"),
 }
 
 S = TypeVar("S", covariant=True)
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks the API server for a write."""
+
+    name: str = ""
+    groups: Sequence[str] = ()
 
 
 class Tell(Protocol):
@@ -74,6 +84,12 @@ class Context(Generic[S]):
     #: Tells a step as an Event of the object: `context.event("MemberAdded", "Added member m-3.")`.
     #: It does not wait, and an Event that cannot be posted is dropped.
     event: Tell = field(default_factory=unknown)
+    #: What is done to the object: `create`, `update` or `delete`.
+    operation: str = field(default_factory=unknown)
+    #: The object before an update, else None.
+    old: Any = field(default_factory=unknown)
+    #: Who does it.
+    user: User = field(default_factory=unknown)
     #: The namespace of the object; empty if it is cluster-scoped.
     namespace: str = ""
     #: The kinds of children and grandchildren that cannot be seen now, with the reasons.

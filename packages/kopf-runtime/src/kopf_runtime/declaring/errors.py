@@ -107,6 +107,13 @@ class Wait(Exception):  # noqa: N818 (it is no error: an author raises it to wai
         self.at = time.monotonic()
 
 
+class Refusal(Exception):  # noqa: N818 (it is no error: an author raises it to refuse)
+    """Refuse a write; raise it in a function of `validate` or `default`.
+
+    The user reads the message: one sentence that says what is wrong, and what to do.
+    """
+
+
 #: Seconds of the first and of the longest pause after a failed request to the API server.
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.2, 30.0
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from typing import Any, TypeVar, overload
 
 from kopf_runtime.declaring import given
+from kopf_runtime.declaring.admission import Webhook, webhook
 from kopf_runtime.declaring.conditions import Status
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.indexes import Index
@@ -63,6 +64,8 @@ class Controller:
         self._stepwise = False
         self._session: Callable[[Any], dict[str, Any]] = lambda _: {}
         self._steps: dict[tuple[type[Resource], type[Resource]], Callable[[Any], Any]] = {}
+        #: The functions that are asked before an object is stored.
+        self.webhooks: list[Webhook] = []
 
     @property
     def versions(self) -> Versions | None:
@@ -228,6 +231,52 @@ class Controller:
                 name = function.__name__
                 raise TypeError(f"{name} must not be a coroutine function: write `def {name}`")
             self._steps[old, new] = function
+            return function
+
+        return register
+
+    def validate(
+        self, *, on: Sequence[str] = ("create", "update"), failure_policy: str = "fail",
+        match: Mapping[str, str] | None = None, namespaces: Mapping[str, str] | None = None,
+        timeout: float = 5.0,
+    ) -> Callable[[F], F]:  # fmt: skip
+        """Register a function that the API server has asked before it stores or deletes an object.
+
+        Its arguments are the object as it would be, or that is deleted, and a `Context` with the
+        `operation`, the `old` object and the `user`. It may be a coroutine function, and must
+        change nothing. It raises `Refusal`, or returns or yields warnings, as texts. If it fails,
+        or takes longer than `timeout` seconds, or no replica answers, the write is refused, or let
+        through with `failure_policy="ignore"`. It is asked only if each expression in CEL of
+        `match`, by its name, is true, and in namespaces with these labels; it is not asked for
+        what the operator itself or the control plane does. Raise `TypeError` or `ValueError` as
+        `owns` does.
+        """
+        return self._asked(False, on, failure_policy, match, namespaces, timeout)
+
+    def default(
+        self, *, on: Sequence[str] = ("create", "update"), failure_policy: str = "fail",
+        match: Mapping[str, str] | None = None, namespaces: Mapping[str, str] | None = None,
+        timeout: float = 5.0,
+    ) -> Callable[[F], F]:  # fmt: skip
+        """Register a function that returns an object as it is to be stored, or None to leave it.
+
+        It is asked as a function of `validate` is, but before all of those. What it returns may
+        differ in the spec, the labels and the annotations.
+        """
+        return self._asked(True, on, failure_policy, match, namespaces, timeout)
+
+    def _asked(
+        self, mutating: bool, on: Sequence[str], failure_policy: str,
+        match: Mapping[str, str] | None, namespaces: Mapping[str, str] | None, timeout: float,
+    ) -> Callable[[F], F]:  # fmt: skip
+        def register(function: F) -> F:
+            one = webhook(
+                self.kind, function, on, failure_policy, match or {}, namespaces or {}, timeout,
+                mutating=mutating,
+            )  # fmt: skip
+            if any(other.name == one.name for other in self.webhooks):
+                raise ValueError(f"another function is the webhook {one.name}; rename one of them")
+            self.webhooks.append(one)
             return function
 
         return register

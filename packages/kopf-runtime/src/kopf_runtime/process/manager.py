@@ -24,6 +24,7 @@ from kopf_runtime.cluster import credentials, tracing
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring import errors, given
+from kopf_runtime.declaring.admission import Webhook
 from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.errors import Backoff
 from kopf_runtime.declaring.objects import Resource
@@ -103,6 +104,11 @@ class Manager(Generic[S]):
         controller = Engine(declared(type_).kind, type_, project, workers)
         self.controllers.append(controller)
         return controller
+
+    @property
+    def webhooks(self) -> list[Webhook]:
+        """The functions that the API server has asked before a write; the kit reads them."""
+        return [one for controller in self.controllers for one in controller.webhooks]
 
     def adapt(self, function: Callable[[given.Client, S], Awaitable[S]]) -> None:
         """Register a function that adapts the settings: `async (client, settings) -> settings`.

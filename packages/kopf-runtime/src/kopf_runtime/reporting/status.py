@@ -26,7 +26,7 @@ from kopf_runtime.declaring.conditions import (
     condition,
     difference,
 )
-from kopf_runtime.declaring.context import Context, Tell, unknown
+from kopf_runtime.declaring.context import Context, Tell, User, unknown
 from kopf_runtime.declaring.errors import ApiError, RetryError
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import UnreadableError, parse
@@ -61,6 +61,9 @@ class Observed(Context[Any]):
     leads: Callable[[], bool] = field(init=False, default_factory=unknown)
     record: Callable[..., Awaitable[None]] = field(init=False, default_factory=unknown)
     event: Tell = field(init=False, default_factory=unknown)
+    operation: str = field(init=False, default_factory=unknown)
+    old: Any = field(init=False, default_factory=unknown)
+    user: User = field(init=False, default_factory=unknown)
     #: Why the runtime cannot take the next step, or None.
     trouble: Trouble | None = None
     #: Which children are not ready, and why, such as `Job load: it has not completed yet`.

@@ -1,0 +1,91 @@
+"""What an author declares of admission: the functions that the API server has asked before a write.
+
+`Controller.validate` and `Controller.default` make a `Webhook` of each. `working.admission` calls
+it, and `kopf_kit.pack` renders the configuration with which the API server asks.
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.parsers import DNS_LABEL, LABEL
+
+OPERATIONS = ("create", "update", "delete")
+#: Seconds that a function may take at most; the API server waits for 30, and the answer takes some.
+LONGEST, MARGIN = 25.0, 5
+#: What each webhook leaves out, so that namespaces and garbage are deleted although nobody answers.
+#: The kit also leaves out the operator's own user, whose name depends on the installation.
+EXEMPT = {
+    "not-the-control-plane": "!('system:serviceaccounts:kube-system' in request.userInfo.groups"
+    " || request.userInfo.username.startsWith('system:kube-'))",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A function that is asked before an object is stored, and when the API server asks it."""
+
+    #: `validating` or `mutating`.
+    kind: str
+    #: Its name in the configuration, and the path at which the operator answers.
+    name: str
+    path: str
+    group: str
+    versions: tuple[str, ...]
+    resource: str
+    #: Such as `CREATE`.
+    operations: tuple[str, ...]
+    #: `Fail` or `Ignore`: what happens to the write if nobody answers, or the function fails.
+    failure_policy: str
+    #: Expressions in CEL by their names; it is asked if all of them are true.
+    match_conditions: Mapping[str, str]
+    #: A label selector; empty: all namespaces.
+    namespace_selector: Mapping[str, Any]
+    #: Seconds for which the API server waits; the function has `timeout` of them.
+    timeout_seconds: int
+    timeout: float
+    function: Callable[[Any, Any], Any]
+
+
+def webhook(
+    kind: Kind, function: Callable[[Any, Any], Any], on: Sequence[str], failure_policy: str,
+    match: Mapping[str, str], namespaces: Mapping[str, str], timeout: float, *, mutating: bool,
+) -> Webhook:  # fmt: skip
+    """Return what an author declares; raise `TypeError` or `ValueError` if it cannot be meant."""
+    if not callable(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(
+            f"{function!r} cannot be asked: return the warnings, or yield them in `def`"
+        )
+    label = getattr(function, "__name__", "").strip("_").lower().replace("_", "-")
+    if not DNS_LABEL.fullmatch(label):
+        raise ValueError(f"{label!r} cannot name a webhook; call the function after what it checks")
+    possible = OPERATIONS[:2] if mutating else OPERATIONS
+    if isinstance(on, str) or not on or not set(on) <= set(possible):
+        raise ValueError(f"on={on!r}: use a tuple of {', '.join(possible)}")
+    if failure_policy not in ("fail", "ignore"):
+        raise ValueError(f"failure_policy={failure_policy!r}: use 'fail' or 'ignore'")
+    if not 0 < timeout <= LONGEST:  # nor NaN
+        raise ValueError(f"timeout={timeout!r}: use more than 0 and at most {LONGEST:g} seconds")
+    _check(kind, match, namespaces)
+    which, verb = ("mutating", "mutate") if mutating else ("validating", "validate")
+    return Webhook(
+        which, f"{label}.{kind}", f"/{verb}/{kind}/{label}", kind.group, (kind.version,),
+        kind.plural, tuple(one.upper() for one in OPERATIONS if one in on),
+        failure_policy.capitalize(), {**EXEMPT, **match},
+        {"matchLabels": dict(namespaces)} if namespaces else {},
+        math.ceil(timeout) + MARGIN, timeout, function,
+    )  # fmt: skip
+
+
+def _check(kind: Kind, match: Mapping[str, str], namespaces: Mapping[str, str]) -> None:
+    for name, expression in match.items():
+        if not DNS_LABEL.fullmatch(name) or name in EXEMPT or not expression:
+            raise ValueError(f"match={{{name!r}: {expression!r}}}: use a name and an expression")
+    for name, value in namespaces.items():
+        if not LABEL.fullmatch(f"{name}={value}"):
+            raise ValueError(f"namespaces={{{name!r}: {value!r}}} is no label of a namespace")
+    if namespaces and not kind.namespaced:
+        raise ValueError(f"{kind.kind} has no namespaces; leave out namespaces=")
