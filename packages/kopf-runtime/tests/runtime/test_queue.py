@@ -633,6 +633,32 @@ async def test_d23_what_a_resync_brings_gets_its_turns_while_there_are_always_ch
 
 
 @in_virtual_time
+async def test_in_a_backlog_every_object_has_its_children_before_one_has_its_next_status() -> None:
+    order: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        order.append(key)
+        if order.count(key) == 1:
+            queue.add(key, follows=True)  # its child is there, and soon it is ready
+            asyncio.get_running_loop().call_later(0.05, lambda: queue.add(key, follows=True))
+        await asyncio.sleep(0.01)
+
+    keys = [("ns", str(number)) for number in range(100)]
+    async with working(reconcile, workers=2) as queue:
+        for key in keys:
+            queue.add(key, listed=True)
+        await until(lambda: len(order) > 20)
+        queue.add(edited := order[9])
+        await until(lambda: order.count(edited) > 1)
+        assert len(order) < 30  # an edit does not wait
+
+        await until(lambda: set(order) == set(keys))
+        assert len(order) < 110  # the first two found nothing that waits
+
+        await until(lambda: all(order.count(key) > 1 for key in keys))
+
+
+@in_virtual_time
 async def test_d13_the_patience_for_one_key_is_not_for_those_that_it_starts() -> None:
     from kopf_runtime.cluster import client
 

@@ -221,9 +221,9 @@ async def test_what_is_in_no_selected_namespace_is_neither_queued_nor_counted(
     added: list[Key] = []
     add = WorkQueue.add
 
-    def watched(queue: WorkQueue, key: Key, *, listed: bool = False) -> None:
+    def watched(queue: WorkQueue, key: Key, **how: bool) -> None:
         added.append(key)
-        add(queue, key, listed=listed)
+        add(queue, key, **how)
 
     monkeypatch.setattr(WorkQueue, "add", watched)
     put_namespace(server, "ours", team="a")

@@ -357,14 +357,14 @@ class Engine(Controller):
         for key in (*keys, *self._vanished):
             self.queue.add(key, listed=True)
 
-    def _add(self, key: Key, namespace: str | None = None) -> None:
+    def _add(self, key: Key, namespace: str | None = None, *, follows: bool = False) -> None:
         """Queue an object because of a change in a namespace, by default its own.
 
         Until its own is served, nothing can be done for it; then all of its objects are queued.
         """
         selected = self._selection.has(key[0] if namespace is None else namespace)
         if selected and self.queue.running and not self.why_unserved(key[0]):
-            self.queue.add(key)
+            self.queue.add(key, follows=follows)
 
     def _wanted(self, parent: Key, kind: Kind, key: Key) -> Wanted | None:
         owner = self.owners.cache.get(parent)
@@ -426,7 +426,8 @@ class Engine(Controller):
         for child in (record, known):
             if child is not None and (parent := self._parent(child)) is not None:
                 self._external.outdate(parent, child.kind)
-                self._add(parent, child.key[0])
+                # In a backlog, the children of the others come before the next status of this one.
+                self._add(parent, child.key[0], follows=not self._is_reported(parent))
 
     def _parent(self, child: Child) -> Key | None:
         """Return the key of the object that a child names as its owner."""

@@ -8,7 +8,9 @@ Retry-After, and fairness:
 - Namespaces take turns, so a thousand keys of one do not delay the only key of another. An object
   without a namespace counts as one of its own.
 - What has changed goes before what a list or a resync brings: a new object does not wait for a
-  hundred thousand old ones. Every eighth turn is theirs all the same.
+  hundred thousand old ones. Every eighth turn is theirs all the same. What follows from a reconcile
+  of a listed key, such as that its child is ready, goes behind the other listed keys if the caller
+  says so: each object of a backlog has its child before the first one has its second status.
 - A reconcile that takes longer than a second no longer occupies a worker, as long as there are not
   too many of them. It counts against its namespace, whose number of simultaneous reconciles is then
   limited for a while. So a namespace whose webhook hangs does not slow down the others. If it
@@ -104,6 +106,7 @@ class WorkQueue:
         self._waiting: dict[Key, float] = {}  # key -> when it was added
         self._changed, self._listed = _Turns(), _Turns()  # what waits for a worker
         self._since_listed = 0  # turns of what has changed since one of what was listed
+        self._begun: set[Key] = set()  # reconciled as listed, until no listed key waits
         self._held = _Turns()  # what waits in slow namespaces,
         self._full = _Turns()  # and in those that have all the slow reconciles that they may have
         self._busy: dict[Key, float] = {}  # key -> when its reconcile began
@@ -112,7 +115,7 @@ class WorkQueue:
         self._slow_in: Counter[str] = Counter()
         self._outside: set[Key] = set()  # busy keys that wait for an API outside the cluster
         self._slow_until: dict[str | Key, float] = {}  # until when a namespace, or a key, is slow
-        self._again: set[Key] = set()  # busy keys that were added again
+        self._again: dict[Key, bool] = {}  # busy keys that were added again -> only as listed
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._not_before: dict[Key, float] = {}  # until when a Retry-After holds a key
         self._failures: dict[Key, int] = {}
@@ -137,17 +140,21 @@ class WorkQueue:
         """Whether the queue accepts keys: a standby's queue stays empty."""
         return self._group is not None
 
-    def add(self, key: Key, *, listed: bool = False) -> None:
-        """Queue a key, behind all that has changed if it was only listed."""
+    def add(self, key: Key, *, listed: bool = False, follows: bool = False) -> None:
+        """Queue a key, behind all that has changed if it was only listed.
+
+        It also goes there if that `follows` from its last reconcile, and it was only listed then.
+        """
         if self._group is None:
             return
+        listed = listed or (follows and key in self._begun)
         if key in self._waiting:
             if not listed and self._turns_of(key) is self._changed:
                 self._listed.discard(key)
                 self._changed.add(key)  # no news if it was there before
             return
         if key in self._busy:
-            self._again.add(key)
+            self._again[key] = listed and self._again.get(key, True)
             return
         now = self._clock()
         if (wait := self._not_before.get(key, 0.0) - now) > 0:
@@ -171,7 +178,7 @@ class WorkQueue:
 
     def _due(self, key: Key) -> None:
         self._timers.pop(key, None)
-        self.add(key)
+        self.add(key, follows=True)
 
     def progress(self, key: Key) -> None:
         """Record that a reconcile begins its next step: it may have a thousand slow ones."""
@@ -212,8 +219,8 @@ class WorkQueue:
                 timer.cancel()
             # Including busy keys: a task that is cancelled before it begins does no cleanup.
             for state in (
-                self._waiting, self._changed, self._listed, self._held, self._full, self._busy,
-                self._progress, self._slow, self._slow_in, self._outside, self._again,
+                self._waiting, self._changed, self._listed, self._begun, self._held, self._full,
+                self._busy, self._progress, self._slow, self._slow_in, self._outside, self._again,
                 self._timers, self._not_before, self._failures, self._timed_out, self._slow_until,
             ):  # fmt: skip
                 state.clear()
@@ -239,12 +246,16 @@ class WorkQueue:
         while len(self._busy) - len(self._slow) < self._workers:
             if self._changed and not (self._listed and self._since_listed >= _LISTED_TURN - 1):
                 self._since_listed += 1
-                self._start(self._changed.next())
+                self._begun.discard(key := self._changed.next())
+                self._start(key)
             elif self._listed:
                 self._since_listed = 0
-                self._start(self._listed.next())
+                self._begun.add(key := self._listed.next())
+                self._start(key)
             else:
                 break
+        if not self._listed:
+            self._begun.clear()
         while self._held and self._may_be_slow():
             self._start(key := self._held.next())
             self._is_slow(key)
@@ -314,7 +325,7 @@ class WorkQueue:
     async def _attempt(self, key: Key) -> None:
         result = "success"
         began = self._busy[key]
-        self._again.discard(key)  # earlier events are observed now
+        self._again.pop(key, None)  # earlier events are observed now
         logs.about(key)
         if key in self._timed_out:
             client.be_patient()
@@ -347,8 +358,7 @@ class WorkQueue:
             self._work_time.observe(took)
         tracing.note("reconcile.result", result)
         if key in self._again:
-            self._again.discard(key)
-            self.add(key)
+            self.add(key, listed=self._again.pop(key))
         self._pump()
 
     def _retry(
@@ -362,7 +372,7 @@ class WorkQueue:
         # The jitter spreads the retries of keys that failed at the same time.
         backoff *= random.uniform(0.5, 1.0)  # noqa: S311
         if key in self._again:  # perhaps only because the failure was written into the status
-            self._again.discard(key)
+            del self._again[key]
             pause, backoff = 0.0, min(backoff, SOON)
         delay = max(pause, backoff)
         self.add_after(key, max(after, delay if due is None else min(delay, due)))
