@@ -20,6 +20,8 @@ from etcd_operator.settings import Settings, manager
 from etcd_operator.stored import Taken
 
 MOST = 30  # backups that the status lists
+#: Seconds for which the Pod of a complete Job may be news to us: each kind has a watch of its own.
+LATE = 60.0
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -144,9 +146,10 @@ def due(spec: Spec, status: Status, created: float, now: float) -> float | None:
     return last.timestamp() if last is not None and last.timestamp() > before else None
 
 
-def ended(status: Status, run: Run, course: Course) -> dict[str, Any] | None:
+def ended(status: Status, run: Run, course: Course, now: float) -> dict[str, Any] | None:
     """Return the fields to record once a run has ended; None while it runs."""
-    if course.ended is None:
+    unread = course.ended == "" and course.report is None and now - course.at < LATE
+    if course.ended is None or unread:
         return None
     end: dict[str, Any] = {"run": msgspec.to_builtins(msgspec.structs.replace(run, ended=True))}
     if course.ended or course.report is None or course.report.taken is None:
@@ -187,7 +190,7 @@ async def follow(backup: EtcdBackup, context: kr.Context[Settings]) -> Look:
     cluster: EtcdCluster = context.read(CLUSTER, spec.cluster)
     course = Course() if status.run is None else jobs.course(context, status.run.job)
     if status.run is not None and not status.run.ended:
-        if (end := ended(status, status.run, course)) is not None:
+        if (end := ended(status, status.run, course, context.now)) is not None:
             await context.record(end)
         return Look(course)
     created = backup.metadata.creation_timestamp

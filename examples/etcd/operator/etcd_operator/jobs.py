@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import kopf_runtime as kr
@@ -30,8 +31,9 @@ class _Condition(Struct, frozen=True):
     message: str = ""
 
 
-class _JobStatus(Struct, frozen=True):
+class _JobStatus(Struct, rename="camel", frozen=True):
     conditions: list[_Condition] = []
+    completion_time: datetime | None = None
 
 
 class JobObject(kr.Object):
@@ -78,11 +80,22 @@ class Attempt:
     failure: str = ""
 
 
-def outcome(job: JobObject) -> str | None:
-    """Return why a Job has failed, an empty text if it is complete, or None while it runs."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Why a Job has failed, an empty text if it is complete, and when it was complete."""
+
+    failure: str
+    at: float = 0.0
+
+
+def outcome(job: JobObject) -> Outcome | None:
+    """Return the outcome of a Job, or None while it runs."""
+    completed = job.status.completion_time
     for one in job.status.conditions:
-        if one.status == "True" and one.type in ("Complete", "Failed"):
-            return "" if one.type == "Complete" else one.message or one.reason or "it failed"
+        if one.status == "True" and one.type == "Complete":
+            return Outcome("", completed.timestamp() if completed is not None else 0.0)
+        if one.status == "True" and one.type == "Failed":
+            return Outcome(one.message or one.reason or "it failed")
     return None
 
 
@@ -112,6 +125,8 @@ class Course:
     #: How many Pods have failed, and why the last one did.
     failures: int = 0
     failure: str = ""
+    #: When it was complete, in seconds of Unix time.
+    at: float = 0.0
 
 
 def course(context: kr.Context[Any], name: str) -> Course:
@@ -123,12 +138,14 @@ def course(context: kr.Context[Any], name: str) -> Course:
     ]  # fmt: skip
     reports = [one.report for one in pods if one.report]
     failed = [one.failure for one in pods if one.failure]
+    end: Outcome | None = None if found is None else found.view
     return Course(
         found is not None,
-        None if found is None else found.view,
+        None if end is None else end.failure,
         msgspec.json.decode(reports[-1], type=stored.Report) if reports else None,
         len(failed),
         failed[-1] if failed else "",
+        0.0 if end is None else end.at,
     )
 
 

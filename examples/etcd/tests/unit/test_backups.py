@@ -73,7 +73,7 @@ def test_a_complete_backup_is_listed_and_those_that_it_deleted_are_not() -> None
     status = Status(run=RUN, backups=[old, older], failures=2, error="down")
     report = Report(taken=TAKEN, deleted=["ns/c/older.db"])
 
-    found = backups.ended(status, RUN, Course(True, "", report))
+    found = backups.ended(status, RUN, Course(True, "", report), BORN)
 
     assert found is not None
     after = msgspec.convert(found, Status)
@@ -85,14 +85,23 @@ def test_a_failed_one_leaves_the_list_as_it_is_and_says_why() -> None:
     status = Status(run=RUN, backups=[TAKEN], failures=1)
     failed = Course(True, "BackoffLimitExceeded", failures=5, failure="the store: refused")
 
-    found = backups.ended(status, RUN, failed)
+    found = backups.ended(status, RUN, failed, BORN)
 
     assert found == {
         "run": {"job": "b-1", "due": BORN, "ended": True},
         "failures": 2,
         "error": "the store: refused",
     }
-    assert backups.ended(status, RUN, Course(True, None, failures=1)) is None
+    assert backups.ended(status, RUN, Course(True, None, failures=1), BORN) is None
+
+
+def test_a_report_that_comes_after_the_news_that_its_job_is_complete_is_waited_for() -> None:
+    complete = Course(True, "", at=BORN)
+
+    assert backups.ended(Status(run=RUN), RUN, complete, BORN + 1) is None
+    gone = backups.ended(Status(run=RUN), RUN, complete, BORN + 3600)
+    assert gone is not None
+    assert gone["failures"] == 1
 
 
 @pytest.mark.parametrize(
