@@ -8,6 +8,8 @@ status     the table of Messages, printed once or live
 why        what a Message waits for, or why it fails
 doctor     the checks of the operator, from the cluster to each namespace
 explain    the meaning of a reason or an alert, without a cluster
+support    collects what a maintainer needs in one file
+redaction  hides texts and variables in it
 checks     checks of an operator, for doctor and why
 running    the check of its replicas
 advice     what may be advised about an operator

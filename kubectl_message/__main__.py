@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from kubectl_message import doctor, explain, status, why
+from kubectl_message import doctor, explain, status, support, why
 from kubectl_message.findings import UNKNOWN, Finding, complain
 from kubectl_message.help import HELP, MISTAKE
 from kubectl_message.kubectl import Kubectl, KubectlError
@@ -67,6 +67,7 @@ def _parser() -> _Parser:
     for name in ("tail", "since"):
         one.add_argument(f"--{name}")
     command("doctor")
+    command("support-bundle").add_argument("-f", "--filename", metavar="FILE")
     one = command("explain")
     one.add_argument("word", nargs="?", metavar="REASON")
     return parser
@@ -88,6 +89,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _log(kubectl, arguments.name, _flags(arguments))
     if arguments.command == "doctor":
         return doctor.report(kubectl)
+    if arguments.command == "support-bundle":
+        return support.write(kubectl, arguments.filename)
     if arguments.command == "explain":
         return explain.one(arguments.word) if arguments.word else explain.everything()
     print(HELP, end="")

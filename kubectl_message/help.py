@@ -26,6 +26,7 @@ Commands:
   logs NAME        what its Pod prints; -f, -p, -t, --tail, --since as in kubectl logs
   doctor           is the operator installed, ready, leading, allowed; is all served
   explain REASON   what a reason, Event or alert means; without one, all of them
+  support-bundle   a file for those who help you: no Secrets, no texts; -f FILE.tar.gz
 
 Options, as in kubectl:
   -n, --namespace  where the Message is; without it, the current context's namespace
@@ -54,6 +55,7 @@ Message의 상태와 그 이유, 할 일을 알려 줍니다.
   logs NAME        파드의 출력. -f, -p, -t, --tail, --since는 kubectl logs와 같습니다
   doctor           오퍼레이터의 설치, 준비, 리더, 권한, 처리하는 네임스페이스 점검
   explain REASON   이유(reason)나 이벤트, 알림의 뜻. 지정하지 않으면 모두 나열합니다
+  support-bundle   지원을 요청할 때 보낼 파일. 시크릿과 텍스트는 담지 않습니다. -f FILE.tar.gz
 
 옵션 (kubectl과 같음):
   -n, --namespace  Message의 네임스페이스. 없으면 현재 컨텍스트의 네임스페이스

@@ -18,7 +18,7 @@ from kopf_kit.testing.webhook import webhook
 from kopf_kit.testing.world import World
 from tests.faults.messages import foreign_pod
 from tests.support.listener import listening
-from tests.support.plugin import Plugin, Said
+from tests.support.plugin import Plugin, Said, support_bundle
 
 KOREAN = "ko_KR.UTF-8"
 
@@ -238,6 +238,36 @@ def look_alike(*arguments: str) -> Raw:
             "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
         },
     }
+
+
+async def test_a_support_bundle_of_a_broken_cluster_hides_the_texts(
+    here: World, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    await here.start()
+    none = await quota(here)
+    await here.create("안녕하세요, my password is 1234", "no-room")
+    await here.until_reason("Forbidden", "no-room")
+    secret = {"metadata": {"name": "mine"}, "stringData": {"password": "hunter2"}}
+    await here.cluster.ask("POST", f"/api/v1/namespaces/{here.namespace}/secrets", secret)
+    file = tmp_path / "support.tar.gz"
+
+    told = await run("support-bundle", "-f", str(file))
+    denied = await run("support-bundle", "-f", str(tmp_path / "denied"), "--as=nobody")
+
+    assert (told.code, denied.code) == (0, 0)
+    files = support_bundle(file)
+    [message] = [one for one in json.loads(files["messages.json"])
+                 if one["metadata"]["name"] == "no-room"
+                 and one["metadata"]["namespace"] == here.namespace]  # fmt: skip
+    [condition] = message["status"]["conditions"]
+    assert (message["spec"]["text"], condition["reason"]) == ("<hidden>", "Forbidden")
+    assert "exceeded quota: none" in condition["message"]
+    assert "messages.myorg.dev" in files["crd.json"]
+    assert "no operator is installed" in files["doctor.txt"], "the test's runs outside"
+    assert "1234" not in "".join(files.values())
+    assert "hunter2" not in "".join(files.values())
+    assert 'User "nobody" cannot list' in support_bundle(tmp_path / "denied")["missing.txt"]
+    await here.cluster.remove(none)
 
 
 async def test_the_live_table_follows_each_change(here: World, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,3 +60,10 @@ class Plugin:
             env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
+
+
+def support_bundle(file: Path) -> dict[str, str]:
+    """Return the texts in a support bundle, by their names."""
+    with tarfile.open(file) as archive:
+        streams = {one.name.partition("/")[2]: archive.extractfile(one) for one in archive}
+        return {name: stream.read().decode() for name, stream in streams.items() if stream}

@@ -158,11 +158,12 @@ PLACES: dict[str, tuple[Write, str]] = {
 }  # fmt: skip
 COMMANDS = (
     ["doctor"], ["why", "hello", "-n", "team"], ["logs", "hello", "-n", "team"],
-    ["status", "-A"], ["status", "-A", "-o", "json"],
+    ["status", "-A"], ["status", "-A", "-o", "json"], ["support-bundle"],
 )  # fmt: skip
 #: What kubectl may get before `--`.
 OPTION = re.compile(
     r"get|logs|create|version|config|view|--(all-namespaces|ignore-not-found|validate=false|minify)"
+    r"|--(timestamps|previous|(tail|limit-bytes)=[0-9]+)"
     r"|--(output|filename|container|namespace|selector|field-selector)=.*", re.DOTALL,
 )  # fmt: skip
 
@@ -200,7 +201,7 @@ class Recorded:
 
 
 @pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> type[Recorded]:
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Recorded]:
     class Here(Recorded):
         commands: list[list[str]] = []  # noqa: RUF012
         objects = healthy()
@@ -212,6 +213,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> type[Recorded]:
     def visit(url: str) -> NoReturn:
         raise AssertionError(f"kubectl is sent to {url}")
 
+    monkeypatch.chdir(tmp_path)  # the file of support-bundle is written here
     monkeypatch.setattr("kubectl_message.kubectl.subprocess.Popen", Here)
     monkeypatch.setattr("kubectl_message.kubectl.subprocess.call", call)
     monkeypatch.setattr(fake_kubectl, "visit", visit)
