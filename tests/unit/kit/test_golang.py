@@ -9,7 +9,7 @@ import pytest
 
 from kopf_kit.rig import paths, tools, versions
 from kopf_kit.rig.run import HackError
-from kopf_offline import compiler, golang
+from kopf_offline import compiler, golang, older
 
 
 @pytest.fixture
@@ -34,6 +34,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(compiler, "build", build)
     monkeypatch.setattr(golang, "go", lambda: Path("go"))
+    monkeypatch.setattr(older, "module", lambda minor, _: Path(minor))
     return runs
 
 
@@ -75,10 +76,10 @@ def test_an_older_kubernetes_is_built_beside_the_newest(runs: list[set[str]]) ->
     newest, controllers = tools.kubernetes(
         versions.NEWEST, "kube-apiserver", "kube-controller-manager"
     )
-    [older] = tools.kubernetes(versions.OLDEST, "kube-apiserver")
+    [server] = tools.kubernetes(versions.OLDEST, "kube-apiserver")
 
     assert newest.resolve() == controllers.resolve()
-    assert (older.name, older.parent == newest.parent) == (
+    assert (server.name, server.parent == newest.parent) == (
         f"kube-apiserver-{versions.OLDEST}",
         False,
     )

@@ -4,7 +4,8 @@ The modules, lowest first:
 
 archive       writes images without an engine
 compiler      runs Go's compiler
-pins          writes the versions that the go.mod files pin into the kit's table
+older         derives Go modules from older releases of Kubernetes
+pins          writes the versions that are pinned here into the kit's table
 prometheus    Prometheus and promtool
 rootfs        root file systems from Debian packages
 golang        builds programs from Go modules (go/ and the other folders with a go.mod)

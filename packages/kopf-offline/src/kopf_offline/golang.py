@@ -4,11 +4,11 @@ kopf_offline/go/ is one module for everything that a cluster needs. Its go.mod a
 sources, so Go verifies every line that it compiles. One module means one version of each library,
 above all of Kubernetes' own, which is compiled once for all programs. Go itself comes from the
 PATH, or, if that is missing or too old, from a Python package that contains it. An older
-Kubernetes, which only tests run, has a module of its own below kopf_offline/kubernetes/, and each
-etcd one below kopf_offline/etcd/, because its minor versions need other libraries. So have programs
-whose libraries no other needs, so that nothing else is compiled again when they change: those that
-sign releases, kopf_offline/signing/, kubeconform, kopf_offline/kubeconform/, versitygw, an S3
-server for tests, kopf_offline/versitygw/, and what checks histories, kopf_offline/porcupine/.
+Kubernetes, which only tests run, has a module of its own (`kopf_offline.older`), and each etcd one
+below kopf_offline/etcd/, because its minor versions need other libraries. So have programs whose
+libraries no other needs, so that nothing else is compiled again when they change: those that sign
+releases, kopf_offline/signing/, kubeconform, kopf_offline/kubeconform/, versitygw, an S3 server
+for tests, kopf_offline/versitygw/, and what checks histories, kopf_offline/porcupine/.
 """
 
 import functools
@@ -21,15 +21,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kopf_kit.rig import cache, locked, paths, pinned, versions
+from kopf_kit.rig import cache, locked, paths, versions
 from kopf_kit.rig.run import HackError, answer, output
 from kopf_kit.rig.steps import step
-from kopf_offline import compiler
+from kopf_offline import compiler, older
 
 #: Recipes that are not in Python: Go modules, and the files of the kind node.
 RECIPES = Path(__file__).resolve().parent
 _MODULE = RECIPES / "go"
-_OLDER = RECIPES / "kubernetes"
 _ETCD = RECIPES / "etcd"
 _SIGNING = RECIPES / "signing"
 _KUBECONFORM = RECIPES / "kubeconform"
@@ -44,7 +43,10 @@ KUBERNETES = versions.IN_ONE_FILE
 
 @dataclass(frozen=True)
 class Program:
-    """A program to build: a package in the module kopf_offline/go/ or in another folder."""
+    """A program to build: a package in the module kopf_offline/go/ or in another folder.
+
+    Those of an older Kubernetes have no folder of ours, see `kopf_offline.older`.
+    """
 
     package: str
     folder: Path = _MODULE
@@ -93,9 +95,9 @@ PROGRAMS = {
     "etcdutl": Program("go.etcd.io/etcd/etcdutl/v3", _ETCD / versions.NEWEST_ETCD),
     **{
         f"{name}-{minor}": Program(
-            f"k8s.io/kubernetes/cmd/{name}", _OLDER / minor, kubernetes=version
+            f"k8s.io/kubernetes/cmd/{name}", Path("older"), kubernetes=version
         )
-        for minor, version in pinned.OLDER.items()
+        for minor, (version, _) in older.PINNED.items()
         for name in versions.CONTROL_PLANE
     },
     **{
@@ -119,7 +121,9 @@ def _flags(kubernetes: str) -> tuple[str, ...]:
         f"-ldflags=-s -w {variables}",
         # No C libraries: OLM uses them for things that Go does too, or that we do not need.
         "-tags=containers_image_openpgp,json1,"
-        "exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper",
+        "exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper"
+        # Up to 1.30, Kubernetes has the clouds' code, of which a library is no longer served.
+        + (",providerless" if versions.minor(kubernetes) in older.PINNED else ""),
     )
 
 
@@ -174,7 +178,8 @@ def recipe(name: str) -> str:
 
 def _recipe(program: Program) -> str:
     target = [program.architecture] if program.architecture else []
-    return cache.digest(program.folder, *_flags(program.kubernetes), *target)
+    pinned = older.PINNED.get(versions.minor(program.kubernetes))
+    return cache.digest(*(pinned or [program.folder]), *_flags(program.kubernetes), *target)
 
 
 def _built_as(name: str) -> str:
@@ -194,8 +199,10 @@ def _build(folder: Path, missing: dict[str, Program]) -> None:
         ):
             packages = [missing[name].package for name in batch.values()]
             one = next(iter(missing.values()))  # all are from the same module
+            minor = versions.minor(one.kubernetes)
+            source = older.module(minor, go()) if minor in older.PINNED else one.folder
             flags, target = _flags(one.kubernetes), Path(unfinished)
-            compiler.build(work, go(), one.folder, flags, packages, target, one.architecture)
+            compiler.build(work, go(), source, flags, packages, target, one.architecture)
             if "kubernetes" in batch:
                 for name in KUBERNETES:
                     Path(unfinished, name).symlink_to("kubernetes")

@@ -3,9 +3,9 @@
 Versions of Go programs are pinned in go.mod files, with all their dependencies: `generate`
 writes them from there into `kopf_kit.rig.pinned`. To change one, run `go get -tool
 <package>@<version> && go mod tidy` in kopf_offline/go. To change Kubernetes, first replace its
-version and that of its libraries (v1.37.2 and v0.37.2) in the file. Each older supported Kubernetes
-has a module of its own, kopf_offline/kubernetes/<minor>; so has the `etcdutl` of each etcd, with
-the server of an older one, kopf_offline/etcd/<minor>.
+version and that of its libraries (v1.37.2 and v0.37.2) in the file. Older Kubernetes are pinned in
+kopf_offline/older.py. The `etcdutl` of each etcd, with the server of an older one, has a module of
+its own, kopf_offline/etcd/<minor>.
 """
 
 from kopf_kit.rig.pinned import ETCDS, MODULES, OLDER
@@ -19,8 +19,8 @@ def minor(version: str) -> str:
 #: The cluster's Kubernetes if the node image is built here. Otherwise kind chooses it, unless the
 #: variable KUBERNETES does.
 KUBERNETES = MODULES["k8s.io/kubernetes"]
-#: The Kubernetes versions that the operator is proved on: those that upstream supports, by their
-#: minor version, the oldest first. Charts, bundles and tests take their range from here.
+#: The Kubernetes versions that the operator is proved on, by their minor version, the oldest
+#: first. Charts, bundles and tests take their range from here.
 PROVED = {**OLDER, minor(KUBERNETES): KUBERNETES}
 OLDEST, *_, NEWEST = PROVED
 #: Programs of Kubernetes that are built as one file, and those that are also built from an older
@@ -28,7 +28,7 @@ OLDEST, *_, NEWEST = PROVED
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 IN_ONE_FILE = (*CONTROL_PLANE, "kube-proxy", "kubeadm", "kubelet")
 KIND = MODULES["sigs.k8s.io/kind"]
-#: kind's node image of each of them, from the notes of that release of kind.
+#: kind's node images, from the notes of that release of kind; there is none of older versions.
 NODES = {
     "1.35": "docker.io/kindest/node:v1.35.8@sha256:"
     "07b2536e30b803ed61d1677a79df6115f798ce64c80f9e22f6ed45afd09323c0",

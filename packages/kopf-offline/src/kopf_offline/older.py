@@ -1,0 +1,79 @@
+"""Older versions of Kubernetes as Go modules; `kopf_offline.golang` builds servers for tests.
+
+A release of Kubernetes pins its libraries itself, in the go.mod and go.sum of its module. Only what
+it takes from its own folder `staging`, such as k8s.io/api, is published as further modules of the
+same release. So the module to build it in is derived from the release; the hash of its go.sum,
+which has the checksums of all sources, pins it.
+"""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+from kopf_kit.rig import cache
+from kopf_kit.rig.run import HackError, output
+
+#: The version and the hash of each, by its minor version. To add one, give it any hash: what is
+#: refused then names the right one. Not every patch is served; take another one if it is not.
+PINNED = {
+    "1.35": ("v1.35.8", "d3d9854dd4b4f9bbf936de2cc8c30fd87053a26d40506e2cc2c5db58d12d35e5"),
+    "1.36": ("v1.36.4", "4955836db98f1fc568332a0dd6188e8007d8909521e3d0c708d97770bc300298"),
+}
+_KUBERNETES = "k8s.io/kubernetes"
+#: The version of what Kubernetes takes from its folder `staging`.
+_STAGED = "v0.0.0"
+_REQUIRED = re.compile(r"^\t(\S+) (v\S+)(?: // indirect)?$", re.MULTILINE)
+
+
+def module(minor: str, go: Path) -> Path:
+    """Return the folder with the go.mod and go.sum of an older Kubernetes.
+
+    Raise HackError if a module is not served, or if the checksums are not those that are pinned.
+    """
+    version, pinned = PINNED[minor]
+    library = version.replace("v1.", "v0.", 1)
+
+    def make(part: Path) -> None:
+        [release] = _downloaded(go, part, f"{_KUBERNETES} {version}")
+        required = _REQUIRED.findall(Path(release["Dir"], "go.mod").read_text())
+        others = [f"{name} {number}" for name, number in required if number != _STAGED]
+        # No server needs the samples, which are not always served.
+        staged = [
+            f"{name} {library}"
+            for name, number in required
+            if number == _STAGED and not name.startswith("k8s.io/sample-")
+        ]
+        sums = Path(release["Dir"], "go.sum").read_text().splitlines()
+        for each in (release, *_downloaded(go, part, *staged)):
+            name = f"{each['Path']} {each['Version']}"
+            sums += [f"{name} {each['Sum']}", f"{name}/go.mod {each['GoModSum']}"]
+        written = _lines(sorted(sums))
+        found = hashlib.sha256(written.encode()).hexdigest()
+        if found != pinned:
+            raise HackError(
+                f"the checksums of Kubernetes {version} have the hash {found}, but "
+                f"{__name__}.PINNED says {pinned}; correct it only if you have just added {version}"
+            )
+        (part / "go.sum").write_text(written)
+        everything = [f"{_KUBERNETES} {version}", *others, *staged]
+        requires = _lines([f"require {each}" for each in everything])
+        replaces = _lines([f"replace {each.split()[0]} => {each}" for each in staged])
+        (part / "go.mod").write_text(f"module older\n\ngo 1.26.0\n\n{requires}\n{replaces}")
+
+    return cache.part("kubernetes", version, pinned[:10], make)
+
+
+def _downloaded(go: Path, folder: Path, *modules: str) -> list[dict[str, str]]:
+    """Download modules, each given as a line of go.mod; return what Go says of them."""
+    said = output(
+        [go, "mod", "download", "-json", *(each.replace(" ", "@") for each in modules)],
+        cwd=folder,
+        env={"GOFLAGS": "", "GOTOOLCHAIN": "local", "GOWORK": "off"},
+        timeout=10 * 60,
+    )
+    return json.loads("[" + said.strip().replace("}\n{", "},{") + "]")  # type: ignore[no-any-return]
+
+
+def _lines(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)

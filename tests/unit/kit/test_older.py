@@ -1,0 +1,109 @@
+"""kopf_offline.older: the Go module of an older Kubernetes follows from its release."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from kopf_kit.rig import paths
+from kopf_kit.rig.run import HackError
+from kopf_offline import older
+
+GO_MOD = """module k8s.io/kubernetes
+
+go 1.24.0
+
+godebug default=go1.24
+
+require (
+\tgithub.com/google/cel-go v0.26.0
+\tk8s.io/api v0.0.0
+\tk8s.io/sample-apiserver v0.0.0
+\tk8s.io/utils v0.0.0-20250604170112-4c0f3b243397
+)
+
+require (
+\tcel.dev/expr v0.24.0 // indirect
+)
+
+replace (
+\tk8s.io/api => ./staging/src/k8s.io/api
+\tk8s.io/sample-apiserver => ./staging/src/k8s.io/sample-apiserver
+)
+"""
+WANTED = """module older
+
+go 1.26.0
+
+require k8s.io/kubernetes v1.34.4
+require github.com/google/cel-go v0.26.0
+require k8s.io/utils v0.0.0-20250604170112-4c0f3b243397
+require cel.dev/expr v0.24.0
+require k8s.io/api v0.34.4
+
+replace k8s.io/api => k8s.io/api v0.34.4
+"""
+SUMS = [
+    "cel.dev/expr v0.24.0 h1:e=",
+    "k8s.io/api v0.34.4 h1:a=",
+    "k8s.io/api v0.34.4/go.mod h1:am=",
+    "k8s.io/kubernetes v1.34.4 h1:k=",
+    "k8s.io/kubernetes v1.34.4/go.mod h1:km=",
+]
+WRITTEN = "".join(f"{line}\n" for line in SUMS)
+
+
+@pytest.fixture
+def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in for Go, which downloads a release and the one library that it takes from staging."""
+    release = tmp_path / "release"
+    release.mkdir()
+    (release / "go.mod").write_text(GO_MOD)
+    (release / "go.sum").write_text(f"{SUMS[0]}\n")
+    said = {
+        "k8s.io/kubernetes@v1.34.4": {"Sum": "h1:k=", "GoModSum": "h1:km=", "Dir": str(release)},
+        "k8s.io/api@v0.34.4": {"Sum": "h1:a=", "GoModSum": "h1:am="},
+    }
+    go = tmp_path / "go"
+    lines = ["#!/bin/sh", "shift 3", 'for each; do case "$each" in']
+    for name, answer in said.items():
+        path, _, version = name.partition("@")
+        text = json.dumps({"Path": path, "Version": version, **answer}, indent=4)
+        lines.append(f"{name}) echo '{text}' ;;")
+    go.write_text("\n".join([*lines, '*) echo "$each is not served" >&2; exit 1 ;;', "esac; done"]))
+    go.chmod(0o755)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return go
+
+
+def test_the_release_s_own_libraries_and_checksums_are_taken(
+    go: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pinned = hashlib.sha256(WRITTEN.encode()).hexdigest()
+    monkeypatch.setitem(older.PINNED, "1.34", ("v1.34.4", pinned))
+
+    folder = older.module("1.34", go)
+
+    assert (folder / "go.mod").read_text() == WANTED
+    assert (folder / "go.sum").read_text() == WRITTEN
+
+
+def test_other_sources_than_those_that_are_pinned_are_refused(
+    go: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(older.PINNED, "1.34", ("v1.34.4", "0" * 64))
+
+    with pytest.raises(
+        HackError, match=r"of Kubernetes v1\.34\.4 have the hash \w{64}, but .* 0{64}"
+    ):
+        older.module("1.34", go)
+
+    assert [each for each in paths.cache().iterdir() if "kubernetes" in each.name] == []
+
+
+def test_a_release_that_is_not_served_is_told(go: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(older.PINNED, "1.34", ("v1.34.5", "0" * 64))
+
+    with pytest.raises(HackError, match=r"k8s\.io/kubernetes@v1\.34\.5 is not served"):
+        older.module("1.34", go)
