@@ -284,6 +284,7 @@ def test_an_existing_cluster_is_used_as_it_is(
         HELM_KUBECONTEXT="no-such-context",
         HELM_NAMESPACE="elsewhere",
         IMG=f"{published.image}",
+        MESSAGE_IMG=published.pod_images["message"],
     )
 
     existing("install")

@@ -33,25 +33,19 @@ class Published:
 def publish(cluster: Cluster) -> Published:
     """Push everything to the local registry; build the operator's image unless IMG names one.
 
-    For an existing cluster nothing is published: it pulls the image in IMG, or else the release's.
+    For an existing cluster nothing is published: it pulls the images in IMG and in a variable such
+    as WIDGET_IMG, or else the release's.
     """
     given = os.environ.get("IMG")
     if cluster.registry is None:
-        return Published(str(CHART), _image_values("image", given) if given else (), given)
+        known = {one.name: ref for one in PROJECT.images if (ref := os.environ.get(one.variable))}
+        return Published(str(CHART), _options(given, known), given, known)
     operator_image = _given_image(given) if given else pinned(image.push(image.build()))
     wanted = release.current().pod_images
     pod_images = {
         pods.name: base_images.publish(wanted[pods.name], pods.packages) for pods in PROJECT.images
     }
-    options = (
-        "--plain-http",
-        *_image_values("image", operator_image),
-        *(
-            option
-            for pods in PROJECT.images
-            for option in _image_values(pods.values, pod_images[pods.name])
-        ),
-    )
+    options = ("--plain-http", *_options(operator_image, pod_images))
     ours = replace(release.current(), image=operator_image, pod_images=pod_images)
     chart = chart_package.push(f"{registry.ADDRESS}/charts", ours)
     digest = registry.digest(f"charts/{PROJECT.name}:{PROJECT.version}")
@@ -62,6 +56,13 @@ def _given_image(ref: str) -> str:
     """Return the image in IMG, by its digest if it should be in the local registry."""
     image_parts(ref)
     return looked_up(ref, "IMG") if registry.is_local(ref) else ref
+
+
+def _options(image: str | None, pod_images: Mapping[str, str]) -> tuple[str, ...]:
+    """Return helm's options to set these images."""
+    refs = {pods.values: pod_images.get(pods.name) for pods in PROJECT.images}
+    named = {"image": image, **refs}.items()
+    return tuple(option for where, ref in named if ref for option in _image_values(where, ref))
 
 
 def _image_values(where: str, ref: str) -> tuple[str, ...]:
