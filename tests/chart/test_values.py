@@ -58,22 +58,14 @@ REFUSED = """
     replicaCount is 2, but leaderElection.enabled is false
 {strategy: {type: RollingUpdate}, leaderElection: {enabled: false}}
     strategy.type is RollingUpdate, but leaderElection.enabled is false
-{strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: "0%"}}}
-    maxSurge and strategy.rollingUpdate.maxUnavailable are both 0: no operator could
 {strategy: {type: Recreate, rollingUpdate: {maxSurge: 1}}}
     strategy.rollingUpdate is set, but the rollout is a Recreate
 {leaderElection: {enabled: false}, strategy: {rollingUpdate: {maxSurge: 1}}}
     strategy.rollingUpdate is set, but the rollout is a Recreate
-{extraVolumeMounts: [{name: a, mountPath: "/a"}]}
-    extraVolumeMounts has a, but no volume of extraVolumes is called so
 {serviceAccount: {automountToken: false}}
     serviceAccount.automountToken is false, and extraVolumeMounts bring no other token
-{metrics: {secure: {enabled: true, secretName: tls}}, extraVolumes: [{name: metrics-certificate}]}
-    extraVolumes has metrics-certificate, which the chart sets itself
-{dnsPolicy: "None"}
-    dnsPolicy is None, but dnsConfig.nameservers is empty
-{tolerations: [{key: a, operator: Exists, value: b}]}
-    tolerations has the value b beside the operator Exists
+{messagePod: {tolerations: [{key: a, operator: Exists, value: b}]}}
+    messagePod.tolerations has the value b beside the operator Exists
 {messagePod: {tolerations: [{value: b}]}}
     messagePod.tolerations has no key beside the operator Equal
 {messagePod: {tolerations: [{key: a, tolerationSeconds: 0}]}}
@@ -87,13 +79,7 @@ REFUSED = """
 {extraEnv: [{name: MESSAGE_OPERATOR_WORKERS, value: "4"}]}
     extraEnv has MESSAGE_OPERATOR_WORKERS, but the chart's arguments prevail
 {extraEnv: [{name: TZ}, {name: TZ}]}
-    extraEnv has TZ twice: Kubernetes
-{extraContainers: [{name: operator}]}
-    extraContainers and initContainers has operator, which the chart sets itself
-{extraContainers: [{name: one}], initContainers: [{name: one}]}
-    extraContainers and initContainers has one twice
-{extraVolumes: [{name: a}, {name: a}]}
-    extraVolumes has a twice: Kubernetes
+    extraEnv has TZ twice, and only the last one would count
 {metrics: {monitor: {enabled: true, interval: "1m30s", scrapeTimeout: "91s"}}}
     metrics.monitor.scrapeTimeout is 91s, which is more than its interval of 1m30s
 {metrics: {monitor: {enabled: true, interval: "500ms", scrapeTimeout: "1s"}}}
@@ -118,8 +104,6 @@ REFUSED = """
     at '/metrics/monitor/authorization': additional properties 'name' not allowed
 {metrics: {monitor: {tlsConfig: {ca: {secret: {name: a}}}}}}
     at '/metrics/monitor/tlsConfig/ca/secret': missing property 'key'
-{metrics: {monitor: {enabled: true, kind: PodMonitor, tlsConfig: {caFile: "/ca.crt"}}}}
-    metrics.monitor.tlsConfig.caFile is set, but a PodMonitor cannot name files
 {metrics: {monitor: {kind: Monitor}}}
     at '/metrics/monitor/kind': value must be one of
 {messagePod: {tolerations: [{keys: a}]}}
@@ -150,8 +134,6 @@ REFUSED = """
     metrics.monitor.enabled is true, but metrics.enabled is false
 {metrics: {service: {enabled: false}, monitor: {enabled: true}}}
     metrics.monitor.kind is ServiceMonitor, but metrics.service.enabled is false
-{metrics: {service: {healthPort: 8080}}}
-    metrics.service.port and metrics.service.healthPort are both 8080
 {metrics: {prometheusRule: {disabledAlerts: [Down]}}}
     at '/metrics/prometheusRule/disabledAlerts/0': value must be one of
 {messagePod: {runAsUser: 2147483648}}

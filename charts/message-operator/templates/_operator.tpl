@@ -40,7 +40,18 @@ that is left out would have the operator's default. Kubernetes makes $$ in an ar
 {{- if gt $user 2147483647.0 }}
 {{- fail (printf "messagePod.runAsUser is %.0f, but 2147483647 is the highest user that Kubernetes accepts. Choose a lower one, auto or none." $user) }}
 {{- end }}
-{{- include "message-operator.validateTolerations" (dict "value" "messagePod.tolerations" "items" .Values.messagePod.tolerations) }}
+{{- /* What the API server would say of message Pods, and so late. */}}
+{{- range .Values.messagePod.tolerations }}
+{{- if and .value (eq (default "Equal" .operator) "Exists") }}
+{{- fail (printf "messagePod.tolerations has the value %s beside the operator Exists, which holds for any. Leave the value out, or take the operator Equal." .value) }}
+{{- end }}
+{{- if and (not .key) (ne (default "Equal" .operator) "Exists") }}
+{{- fail (printf "messagePod.tolerations has no key beside the operator %s. Name the key, or take the operator Exists, which then holds for all taints." (default "Equal" .operator)) }}
+{{- end }}
+{{- if and (hasKey . "tolerationSeconds") (ne (default "" .effect) "NoExecute") }}
+{{- fail "messagePod.tolerations has tolerationSeconds beside another effect than NoExecute: only that one evicts. Set the effect, or leave the seconds out." }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* The alerts beyond the runtime's, from (dict "ours" <selector of this operator's samples>). */}}

@@ -1,5 +1,6 @@
-{{/* Combinations of values that cannot work; values.schema.json refuses what is wrong by itself.
-Each stops the installation with one sentence that says what is wrong and what to do. */}}
+{{/* Combinations of values that would fail late or in silence. What is wrong by itself, values.schema.json
+refuses, and what Kubernetes does not take, the API server does. Each stops the installation with one sentence
+that says what is wrong and what to do. */}}
 {{- define "widget-operator.validate" -}}
 #@ if runtime
 {{- $replicas := int .Values.replicaCount }}
@@ -28,20 +29,22 @@ Each stops the installation with one sentence that says what is wrong and what t
 {{- include "widget-operator.validateMetrics" . }}
 {{- include "widget-operator.validateRollout" . }}
 #@ end
-{{- include "widget-operator.validateNames" (dict "value" "extraEnv" "items" .Values.extraEnv "ours" (list "POD_NAME" "POD_NAMESPACE")) }}
+{{- $seen := list }}
 {{- range .Values.extraEnv }}
+{{- if has .name (list "POD_NAME" "POD_NAMESPACE") }}
+{{- fail (printf "extraEnv has %s, which the chart sets itself. Leave it out." .name) }}
+{{- end }}
+{{- if has .name $seen }}
+{{- fail (printf "extraEnv has %s twice, and only the last one would count. Leave one of them out." .name) }}
+{{- end }}
+{{- $seen = append $seen .name }}
 {{- if hasPrefix "WIDGET_OPERATOR_" .name }}
 {{- fail (printf "extraEnv has %s, but the chart's arguments prevail over the environment. Use the chart's value for it, or extraArgs." .name) }}
 {{- end }}
 {{- end }}
-#@ if runtime
-{{- include "widget-operator.validateNames" (dict "value" "extraVolumes" "items" .Values.extraVolumes "ours" (ternary (list "metrics-certificate") list .Values.metrics.secure.enabled)) }}
-#@ else
-{{- include "widget-operator.validateNames" (dict "value" "extraVolumes" "items" .Values.extraVolumes) }}
-#@ end
-{{- include "widget-operator.validateNames" (dict "value" "extraContainers and initContainers" "items" (concat (default list .Values.initContainers) (default list .Values.extraContainers)) "ours" (list "operator")) }}
-{{- include "widget-operator.validatePod" . }}
-{{- include "widget-operator.validateTolerations" (dict "value" "tolerations" "items" .Values.tolerations) }}
+{{- if not (or .Values.serviceAccount.automountToken .Values.extraVolumeMounts) }}
+{{- fail "serviceAccount.automountToken is false, and extraVolumeMounts bring no other token: the operator could not log in. Set it to true, or mount a token." }}
+{{- end }}
 {{- include "widget-operator.validateImage" (dict "value" "image" "image" .Values.image "root" .) }}
 {{- include "widget-operator.validateImages" . }}
 {{- include "widget-operator.validateOwn" . }}
@@ -88,39 +91,6 @@ image's own, so it counts here, too. */}}
 {{- end }}
 {{- end }}
 
-{{- define "widget-operator.validatePod" -}}
-{{- $volumes := list }}
-{{- range .Values.extraVolumes }}{{ $volumes = append $volumes .name }}{{ end }}
-{{- range .Values.extraVolumeMounts }}
-{{- if not (has .name $volumes) }}
-{{- fail (printf "extraVolumeMounts has %s, but no volume of extraVolumes is called so. Add the volume, or leave the mount out." .name) }}
-{{- end }}
-{{- end }}
-{{- if not (or .Values.serviceAccount.automountToken .Values.extraVolumeMounts) }}
-{{- fail "serviceAccount.automountToken is false, and extraVolumeMounts bring no other token: the operator could not log in. Set it to true, or mount a token." }}
-{{- end }}
-{{- if and (eq (default "" .Values.dnsPolicy) "None") (not (default dict .Values.dnsConfig).nameservers) }}
-{{- fail "dnsPolicy is None, but dnsConfig.nameservers is empty: Kubernetes refuses such a Pod. Name a server, or leave dnsPolicy empty." }}
-{{- end }}
-{{- end }}
-
-{{/* What the API server would say of tolerations; for those of widget Pods it would say so late.
-From (dict "value" <which value> "items" <tolerations>). */}}
-{{- define "widget-operator.validateTolerations" -}}
-{{- $value := .value }}
-{{- range .items }}
-{{- if and .value (eq (default "Equal" .operator) "Exists") }}
-{{- fail (printf "%s has the value %s beside the operator Exists, which holds for any. Leave the value out, or take the operator Equal." $value .value) }}
-{{- end }}
-{{- if and (not .key) (ne (default "Equal" .operator) "Exists") }}
-{{- fail (printf "%s has no key beside the operator %s. Name the key, or take the operator Exists, which then holds for all taints." $value (default "Equal" .operator)) }}
-{{- end }}
-{{- if and (hasKey . "tolerationSeconds") (ne (default "" .effect) "NoExecute") }}
-{{- fail (printf "%s has tolerationSeconds beside another effect than NoExecute: only that one evicts. Set the effect, or leave the seconds out." $value) }}
-{{- end }}
-{{- end }}
-{{- end }}
-
 #@ if runtime
 {{- define "widget-operator.validateRollout" -}}
 {{- $strategy := default dict .Values.strategy }}
@@ -128,30 +98,8 @@ From (dict "value" <which value> "items" <tolerations>). */}}
 {{- if and $rolling (or (eq (default "" $strategy.type) "Recreate") (not .Values.leaderElection.enabled)) }}
 {{- fail "strategy.rollingUpdate is set, but the rollout is a Recreate, because of strategy.type or because leaderElection.enabled is false. Leave rollingUpdate out, or change those." }}
 {{- end }}
-{{- $none := list "0" "0%" }}
-{{- if and (has (toString $rolling.maxSurge) $none) (has (toString $rolling.maxUnavailable) $none) }}
-{{- fail "strategy.rollingUpdate.maxSurge and strategy.rollingUpdate.maxUnavailable are both 0: no operator could ever be replaced. Raise one of them." }}
-{{- end }}
 {{- end }}
 
-#@ end
-{{/* From (dict "value" <which value> "items" <objects with names> "ours" <names that are taken>). */}}
-{{- define "widget-operator.validateNames" -}}
-{{- $value := .value }}
-{{- $seen := list }}
-{{- $ours := default list .ours }}
-{{- range .items }}
-{{- if has .name $ours }}
-{{- fail (printf "%s has %s, which the chart sets itself: Kubernetes takes each name once. Leave it out, or name it otherwise." $value .name) }}
-{{- end }}
-{{- if has .name $seen }}
-{{- fail (printf "%s has %s twice: Kubernetes takes each name once. Leave one of them out." $value .name) }}
-{{- end }}
-{{- $seen = append $seen .name }}
-{{- end }}
-{{- end }}
-
-#@ if runtime
 {{- define "widget-operator.validateDisruptionBudget" -}}
 {{- $minimum := include "widget-operator.text" .Values.podDisruptionBudget.minAvailable }}
 {{- $maximum := include "widget-operator.text" .Values.podDisruptionBudget.maxUnavailable }}
@@ -191,18 +139,10 @@ From (dict "value" <which value> "items" <tolerations>). */}}
 {{- if and (eq $monitor.kind "ServiceMonitor") (not $metrics.service.enabled) }}
 {{- fail "metrics.monitor.kind is ServiceMonitor, but metrics.service.enabled is false: there is no Service to be scraped. Enable it, or set the kind to PodMonitor." }}
 {{- end }}
-{{- range list "caFile" "certFile" "keyFile" }}
-{{- if and (eq $monitor.kind "PodMonitor") (hasKey (default dict $monitor.tlsConfig) .) }}
-{{- fail (printf "metrics.monitor.tlsConfig.%s is set, but a PodMonitor cannot name files. Name a Secret in its place, or set metrics.monitor.kind to ServiceMonitor." .) }}
-{{- end }}
-{{- end }}
 {{- $interval := include "widget-operator.milliseconds" $monitor.interval | int64 }}
 {{- if and $interval (gt (include "widget-operator.milliseconds" $monitor.scrapeTimeout | int64) $interval) }}
 {{- fail (printf "metrics.monitor.scrapeTimeout is %s, which is more than its interval of %s: Prometheus refuses that. Lower it." $monitor.scrapeTimeout $monitor.interval) }}
 {{- end }}
-{{- end }}
-{{- if eq (int $metrics.service.port) (int $metrics.service.healthPort) }}
-{{- fail (printf "metrics.service.port and metrics.service.healthPort are both %d: a Service has each port once. Change one of them." (int $metrics.service.port)) }}
 {{- end }}
 {{- end }}
 
