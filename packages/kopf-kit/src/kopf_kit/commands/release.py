@@ -45,6 +45,7 @@ _STEPS = {
     "packages": ("release:python_packages", "publish the Python packages of a release (INDEX=…)"),
     "page": ("release_page:command", "make the page of a release on GitHub"),
     "bundle": ("release_bundle:command", "record a release; lay out community-operators' files"),
+    "hubs": ("release_hubs:command", "offer a release to the hubs of operators (FORKS=…)"),
 }
 
 

@@ -30,7 +30,7 @@ def command(version: str) -> None:
 
 def make(version: str) -> None:
     """Make the page; raise HackError where the files or `gh` are missing, or GitHub refuses."""
-    gh, files = _program(), _files(version)
+    gh, files = program(), _files(version)
     tag = f"v{version}"
     with step(f"Page of {tag} on GitHub"):
         if answer([gh, "release", "view", tag], timeout=_SECONDS) is not None:
@@ -69,7 +69,8 @@ def _files(version: str) -> list[Path]:
     return sorted(file for folder in folders for file in folder.iterdir() if file.is_file())
 
 
-def _program() -> str:
+def program() -> str:
+    """Return `gh`; raise HackError where it is missing."""
     if program := shutil.which("gh"):
         return program
     raise HackError("gh, GitHub's program, is not on the PATH; https://cli.github.com has it")
