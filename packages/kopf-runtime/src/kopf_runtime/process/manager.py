@@ -241,10 +241,11 @@ class Manager(Generic[S]):
         self.metrics.last_resync.set_function(
             lambda: min(filter(None, (one.last_resync() for one in self.controllers)), default=0.0)
         )
+        # The API server asks ready replicas alone, and a cache of a converted kind needs answers.
+        converts = configured.webhook_bind_address and any(one.versions for one in self.controllers)
+        ready = self._healthy if converts else self._ready
         try:
-            await self._server.start(
-                configured, self.client, self._healthy, self._ready, reviews.routes
-            )
+            await self._server.start(configured, self.client, self._healthy, ready, reviews.routes)
         except CertificateError as error:
             sys.exit(f"{self.program.name}: {error}.")
         except OSError as error:  # kopf would retry forever; leave that to the supervisor
