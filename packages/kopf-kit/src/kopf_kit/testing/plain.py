@@ -13,6 +13,7 @@ from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.rights import granted
 from kopf_kit.testing.subject import Parent
 from kopf_runtime.declaring.kinds import Kind
+from kopf_runtime.declaring.versions import Versions
 
 #: The annotation in which kopf notes what it has handled, unless its settings say otherwise.
 _HANDLED = "kopf.zalando.org/last-handled-configuration"
@@ -68,6 +69,10 @@ class Plain(Parent):
             {"apiGroups": [self.child.group], "resources": [self.child.plural], "verbs": ["*"]},
             {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
         ]
+
+    @property
+    def versions(self) -> list[Versions]:
+        return []
 
     def install(self) -> list[Raw]:
         return [one for file in self.crds for one in yaml.safe_load_all(file.read_text())]

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kopf_kit.rig.cluster import Cluster as E2eCluster
     from kopf_kit.rig.control_plane import ControlPlane
     from kopf_kit.testing.cluster import Cluster
+    from kopf_kit.testing.converting import Conversions
     from kopf_kit.testing.installed import Installed, Kubectl
     from kopf_kit.testing.process import Operator
     from kopf_kit.testing.proxy import Proxy
@@ -108,7 +109,19 @@ def subjects(request: pytest.FixtureRequest) -> Sequence[Subject]:
 
 
 @pytest.fixture(scope="session")
-def api_server(subjects: Sequence[Subject]) -> Iterator[ControlPlane]:
+def conversions() -> Iterator[Conversions]:
+    """Convert objects of kinds with several versions, whatever happens to the operators."""
+    from kopf_kit.testing.converting import Conversions
+
+    found = Conversions()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def api_server(
+    subjects: Sequence[Subject], conversions: Conversions
+) -> Iterator[ControlPlane]:  # fmt: skip
     """Run etcd, the API server and some controllers; each xdist worker has its own.
 
     Its `server` is the URL, and `kubeconfig("admin")` writes a kubeconfig with all rights.
@@ -120,7 +133,7 @@ def api_server(subjects: Sequence[Subject]) -> Iterator[ControlPlane]:
 
     async def prepare(plane: ControlPlane) -> None:
         async with cluster.connected(plane) as client:
-            await subject.prepare(client, *subjects)
+            await subject.prepare(client, *subjects, conversions=conversions)
 
     logging.getLogger("aiohttp.access").setLevel(logging.CRITICAL)
     users = {api_server.OPERATOR, *(one.user for one in subjects)}
@@ -154,14 +167,14 @@ def subject(request: pytest.FixtureRequest) -> Subject:
 
 @pytest.fixture
 async def here(
-    api: Cluster, subject: Subject, subjects: Sequence[Subject]
-) -> AsyncIterator[World]:  # fmt: skip
+    api: Cluster, subject: Subject, subjects: Sequence[Subject], conversions: Conversions
+) -> AsyncIterator[World]:
     """Create a namespace for one test, without an operator yet."""
     from kopf_kit.testing.subject import prepare
     from kopf_kit.testing.world import world
 
     if subject not in subjects:
-        await prepare(api, subject)
+        await prepare(api, subject, conversions=conversions)
     async with world(api, subject) as one:
         yield one
 

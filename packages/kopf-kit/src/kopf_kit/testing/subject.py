@@ -16,10 +16,12 @@ from kopf_kit.pack import crds
 from kopf_kit.testing import manifests
 from kopf_kit.testing.api_server import OPERATOR
 from kopf_kit.testing.cluster import Cluster, Raw
+from kopf_kit.testing.converting import Conversions
 from kopf_kit.testing.rights import declared_rules, granted
 from kopf_runtime import Context, Manager, Settings
 from kopf_runtime.declaring import settings
 from kopf_runtime.declaring.kinds import Key, Kind
+from kopf_runtime.declaring.versions import Versions
 from kopf_runtime.process.engine import Engine
 from kopf_runtime.reporting import readiness
 
@@ -78,6 +80,11 @@ class Subject(ABC):
         """Return the objects that a cluster needs first: the CRDs."""
         return [crds.of(controller) for controller in self.manager.controllers]
 
+    @property
+    def versions(self) -> list[Versions]:
+        """The kinds of several versions, which the tests convert in its place."""
+        return [one.versions for one in self.manager.controllers if one.versions]
+
     def flags(
         self, port: int, namespace: str, *further: str, everywhere: bool = False
     ) -> tuple[str, ...]:  # fmt: skip
@@ -89,6 +96,7 @@ class Subject(ABC):
             "--metrics-bind-address=0", f"--health-probe-bind-address=127.0.0.1:{port}",
             "--all-namespaces" if everywhere else f"--namespace={namespace}",
             f"--lease-namespace={namespace}", f"--lease-name={self.lease}",
+            *(["--webhook-bind-address=0"] if self.versions else ()),
             "--resync-period=300", "--log-level=debug", *further,
         )  # fmt: skip
 
@@ -278,10 +286,15 @@ def _unsaved(name: str, uid: str = "") -> Raw:
     return {"metadata": meta}
 
 
-async def prepare(cluster: Cluster, *subjects: Subject) -> None:
-    """Create a node and the CRDs of the operators."""
+async def prepare(
+    cluster: Cluster, *subjects: Subject, conversions: Conversions | None = None
+) -> None:  # fmt: skip
+    """Create a node and the CRDs of the operators, those of several versions with a conversion."""
     await cluster.add_node()
     for subject in subjects:
+        versions = {str(one.kind): one for one in subject.versions} if conversions else {}
         for manifest in subject.install():
+            if conversions and (found := versions.get(manifest["metadata"]["name"])):
+                manifest["spec"]["conversion"] = conversions.of(cluster.plane, found)
             await cluster.put(manifest)
         await cluster.serves(subject.kind)
