@@ -8,7 +8,7 @@ import kopf_runtime as kr
 import msgspec
 import pytest
 
-from etcd_operator import backups, clusters, jobs, manifests, stored
+from etcd_operator import backups, client, clusters, jobs, manifests, stored
 from etcd_operator.clusters import POD, VOLUME, Look
 from etcd_operator.decide import Do, Pod, Seen, Step, Wanted
 from etcd_operator.kinds import BACKUP, Compared, Entry, EtcdCluster, Status
@@ -280,6 +280,33 @@ async def test_a_paused_cluster_is_looked_at_and_not_changed() -> None:
     context = kr.Context(Settings(), stored={}, children=[], outcome=look)
     with pytest.raises(kr.Wait, match="paused"):
         list(clusters.desired(cluster(paused=True), context))
+
+
+@pytest.mark.parametrize(("paused", "after"), [(True, "former"), (False, "next")])
+async def test_roots_password_is_changed_unless_the_cluster_is_paused(
+    monkeypatch: pytest.MonkeyPatch, paused: bool, after: str
+) -> None:
+    known = "former"
+
+    async def call(_: client.Member, path: str, body: dict[str, str], *__: Any) -> Any:
+        nonlocal known
+        if path == "auth/user/changepw":
+            known = body["password"]
+        elif body["password"] != known:
+            raise client.EtcdError("authentication failed", clusters.INVALID_ARGUMENT)
+        return SimpleNamespace(token="t")  # noqa: S106
+
+    monkeypatch.setattr(client.Member, "call", call)
+    passwords = {"password": "next", "previousPassword": "former"}
+    reads: Any = {clusters.SECRET: {("ns", "root"): passwords}}
+    session: Any = None
+    eye = clusters.Eye(
+        cluster(paused=paused, auth={"rootSecret": "root"}),
+        kr.Context(Settings(), reads=reads, namespace="ns", session=session),
+    )
+
+    assert await eye._token("root", eye.member("c-1", "")) == "t"
+    assert known == after
 
 
 @pytest.mark.parametrize("kind", [POD, VOLUME])
