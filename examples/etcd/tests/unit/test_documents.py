@@ -15,17 +15,35 @@ from etcd_operator.restores import EtcdRestore
 ROOT = Path(__file__).parents[2]
 
 
+SOURCES = "".join(file.read_text() for file in (ROOT / "tests").rglob("test_*.py"))
+TESTS = set(re.findall(r"def (test_\w+)\(", SOURCES))
+
+
 def test_each_point_of_the_level_has_a_test_that_exists() -> None:
     page = (ROOT / "docs" / "capabilities.md").read_text()
     rows = [line for line in page.splitlines() if re.match(r"\| [1-3]: ", line)]
-    sources = "".join(file.read_text() for file in (ROOT / "tests").rglob("test_*.py"))
-    there = set(re.findall(r"def (test_\w+)\(", sources))
 
     assert {row[2] for row in rows} == {"1", "2", "3"}
     for row in rows:
         named = re.findall(r"`(test_\w+)`", row)
         assert named, row
-        assert set(named) <= there, row
+        assert set(named) <= TESTS, row
+
+
+@pytest.mark.parametrize("page", ["comparison.md", "comparison.ko.md"])
+def test_each_row_of_the_comparison_has_a_test_and_a_source_in_each_operator(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    tables, here, *others = re.split(r"^\*\*", text, flags=re.MULTILINE)
+    rows = set(re.findall(r"^\| (\d+) \|", tables, re.MULTILINE))
+
+    assert set(re.findall(r"`(test_\w+)`", here)) <= TESTS
+    assert numbers(r"^\| ([\d, ]+) \|", here) == rows
+    assert [numbers(r"\(([\d, ]+)\)", other) for other in others] == 4 * [rows]
+
+
+def numbers(pattern: str, text: str) -> set[str]:
+    """Return the numbers in what a pattern finds."""
+    return {one for found in re.findall(pattern, text, re.MULTILINE) for one in found.split(", ")}
 
 
 @pytest.mark.parametrize("page", ["classic.md", "classic.ko.md"])
