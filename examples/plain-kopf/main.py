@@ -3,7 +3,7 @@
 import kopf
 from kubernetes import client
 
-COMMAND = ["sh", "-c", "while cat /note/text; do sleep 60; done"]
+COMMAND = ["sh", "-c", "while cat /note/text && echo; do sleep 60; done"]
 TEXT = {"path": "text", "fieldRef": {"fieldPath": "metadata.annotations['text']"}}
 
 

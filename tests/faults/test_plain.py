@@ -8,7 +8,8 @@ import pytest
 from kopf_kit.rig import paths
 from kopf_kit.testing.conformance.walks import test_there_and_back_again  # noqa: F401
 
-NOTES = runpy.run_path(str(paths.CHECKOUT / "examples" / "plain-kopf" / "tests" / "test_notes.py"))
+_TESTS = paths.CHECKOUT / "examples" / "plain-kopf" / "tests" / "faults"
+NOTES = runpy.run_path(str(_TESTS / "test_operator.py"))
 SUBJECTS = NOTES["SUBJECTS"]
 
 

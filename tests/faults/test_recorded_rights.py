@@ -10,7 +10,7 @@ import yaml
 from kopf_kit.rig import paths
 
 NOTES = paths.CHECKOUT / "examples" / "plain-kopf"
-LIFE = ("-m", "pytest", "-q", "-o", "asyncio_mode=auto", "tests", "-k", "there_and_back_again")
+LIFE = ("-m", "pytest", "-q", "-o", "asyncio_mode=auto", "tests/faults", "-k", "there_and_back")
 
 
 def test_the_recorded_rights_are_the_author_s_and_differences_are_told(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from kopf_kit.rig import control_plane, paths
 from kopf_offline import golang
 
 PAGE = paths.CHECKOUT / "docs" / "testing.md"
-PLAIN = paths.CHECKOUT / "examples" / "plain-kopf" / "tests" / "test_notes.py"
+PLAIN = paths.CHECKOUT / "examples" / "plain-kopf" / "tests" / "faults" / "test_operator.py"
 #: The operator of the page's example, and the listings of the page: two subjects, and tests.
 OPERATOR = paths.CHECKOUT / "examples" / "greeting" / "greetings.py"
 LISTINGS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)

@@ -12,8 +12,8 @@ from kopf_kit.commands import crd, deploy, operators
 from kopf_kit.pack import image, nested
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.references import pinned
+from kopf_kit.rig import base_images, engine, kind, registry
 from kopf_kit.rig import cluster as clusters
-from kopf_kit.rig import engine, kind, registry
 from kopf_kit.rig.cluster import Cluster
 from kopf_kit.rig.run import CommandError, HackError, output
 
@@ -113,14 +113,19 @@ def push_image(cluster: Cluster, name: str, dockerfile: Path) -> str:
     return pinned(image.push(image.build(f"{cluster.registry}/{name}:dev", dockerfile)))
 
 
-def stand_in(cluster: Cluster, public: str, dockerfile: Path) -> None:
+def stand_in(cluster: Cluster, public: str, dockerfile: Path | None = None) -> None:
     """Build an image that the kind cluster pulls instead of a public one, such as `gcr.io/a/b:1`.
 
-    Another cluster pulls the public one.
+    BusyBox, as `docker.io/library/busybox:1.37`, needs no Dockerfile. Another cluster pulls the
+    public one.
     """
     host, _, name = public.partition("/")
     if cluster.registry is not None:
-        image.push(image.build(f"{cluster.registry}/{name}", dockerfile))
+        ref = f"{cluster.registry}/{name}"
+        if dockerfile is None:
+            base_images.copy(public, ref)
+        else:
+            image.push(image.build(ref, dockerfile))
         registry.join(kind.node(cluster.name), host)
 
 

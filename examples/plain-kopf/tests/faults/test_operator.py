@@ -9,7 +9,7 @@ from kopf_kit.testing.conformance.replicas import *  # noqa: F403
 from kopf_kit.testing.conformance.walks import *  # noqa: F403
 from kopf_kit.testing.conformance.watches import *  # noqa: F403
 
-FOLDER = Path(__file__).parents[1]
+FOLDER = Path(__file__).parents[2]
 _TWICE = "the Pod is there already, so its creation is refused (409) again and again"
 _SILENT = "no answer comes, and the client waits forever"
 _FAULTS = f"an answer is lost, and {_TWICE}; or {_SILENT}"
