@@ -144,8 +144,11 @@ def whole(server: ApiServer, before: Raw) -> bool:
     )
 
 
-async def test_d1_the_claim_of_an_object_that_lives_is_not_taken_over(server: ApiServer) -> None:
-    other = server.put(WIDGET, widget("other", text="1Gi"))
+@pytest.mark.parametrize("text", ["1Gi", 5])  # with a number, it cannot be read, but it lives
+async def test_d1_the_claim_of_an_object_that_lives_is_not_taken_over(
+    server: ApiServer, text: Any
+) -> None:
+    other = server.put(WIDGET, widget("other", text=text))
     labels = {"app.kubernetes.io/managed-by": "message-operator", UID: other["metadata"]["uid"]}
     meta = {"namespace": "ns", "name": "w-one", "labels": labels, "annotations": {TEMPLATE: "x"}}
     server.put(PVC, {"metadata": meta, "spec": {"theirs": True}})

@@ -120,7 +120,7 @@ class Engine(Controller):
             *self._reads.sources.values(), *self._reads.mapped, *self._selection.sources,
         ]  # fmt: skip
         self._observer = observer = Observer(
-            client, lambda: self.settings, self.children, self.grandchildren, self._reads
+            client, lambda: self.settings, self.children, self.grandchildren, self._reads, marks.uid
         )
         applier = Applier(
             client, templates, marks, self.owners, self.children, self._pace, self._planned
@@ -250,7 +250,8 @@ class Engine(Controller):
         self._external.invalidate()
         if self._plans_late:
             # What the former leader did or went by may be newer than what our watches have brought.
-            for kinds in (self.children, self.grandchildren, self._reads.sources):
+            peers = {self.kind: self.owners} if self.indexes else {}
+            for kinds in (self.children, self.grandchildren, self._reads.sources, peers):
                 for source in kinds.values():
                     source.list_again()
         await self.queue.run(self.keys)

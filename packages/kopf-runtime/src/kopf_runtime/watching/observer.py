@@ -15,8 +15,9 @@ class Observer:
 
     def __init__(
         self, client: Client, settings: Callable[[], Any], children: Mapping[Kind, Source[Child]],
-        grandchildren: Mapping[Kind, Source[Child]], reads: Reads,
+        grandchildren: Mapping[Kind, Source[Child]], reads: Reads, label: str,
     ) -> None:  # fmt: skip
+        self._label = label  # which has an owner's uid
         self._client, self._settings = client, settings
         self._children, self._grandchildren, self._reads = children, grandchildren, reads
 
@@ -44,7 +45,10 @@ class Observer:
         sources = (*self._children.values(), *self._grandchildren.values())
         # Without its CRD a kind has no objects, and must not keep others from their end.
         space, gone = owner.key[0], owner.deleting
-        reasons = {source.kind: source.why_unseen(space, gone=gone) for source in sources}
+        reasons = {
+            one.kind: one.why_unseen(space, gone=gone) or one.why_unread(owner, self._label)
+            for one in sources
+        }
         return {kind: why for kind, why in reasons.items() if why}
 
     def results(self, owner: Owner) -> dict[str, Any]:

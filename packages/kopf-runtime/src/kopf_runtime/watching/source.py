@@ -116,6 +116,15 @@ class Source(Generic[R]):
         reasons = (self.why_unserved(space) for space in spaces if not seen(space))
         return next(filter(None, reasons), "")
 
+    def why_unread(self, owner: Owner, label: str) -> str:
+        """Return why an object with an owner's uid in a label cannot be read; empty if all can."""
+        left_out = (
+            f"{'/'.join(one.key)} cannot be read: {one.reason}"
+            for one in self.unreadable.within(owner.key[0])
+            if one.labels.get(label) == owner.uid
+        )
+        return next(left_out, "")
+
     def why_missing(self, namespace: str) -> str:
         """Return why a namespace cannot be served for now; empty if it is, or is being listed."""
         reflector = self.reflectors.get(namespace) or self.reflectors.get(None)

@@ -501,7 +501,8 @@ class Reconciler:
 
     def _lives(self, namespace: str, uid: str) -> bool:
         """Return whether an object of a namespace has a uid: nobody owns in another namespace."""
-        return any(one.uid == uid for one in self._owners.cache.within(namespace))
+        known = self._owners.cache, self._owners.unreadable
+        return any(one.uid == uid for cache in known for one in cache.within(namespace))
 
 
 async def _each(steps: Iterable[Awaitable[None]]) -> None:
