@@ -122,7 +122,7 @@ async def test_a_stepwise_plan_takes_its_next_step_once_a_child_has_changed(
 
 
 async def test_a_stepwise_plan_goes_on_after_its_own_status(server: ApiServer) -> None:
-    one = widgets.controller()
+    one = widgets.otherwise(widgets.controller())
 
     @one.desired(stepwise=True)
     def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
@@ -141,7 +141,7 @@ async def test_a_stepwise_plan_goes_on_after_its_own_status(server: ApiServer) -
 async def test_a_stepwise_object_whose_status_differs_each_time_is_written_once_a_second(
     server: ApiServer,
 ) -> None:
-    one, calls = widgets.controller(), itertools.count()
+    one, calls = widgets.otherwise(widgets.controller()), itertools.count()
     one.desired(stepwise=True)(lambda *_: [config_map("first")])
     one.status(lambda _: kr.Status(True, "Fine", "Fine.", {"calls": next(calls)}))
 
@@ -153,7 +153,7 @@ async def test_a_stepwise_object_whose_status_differs_each_time_is_written_once_
 
 
 async def test_a_plan_that_has_the_time_writes_its_child_once_a_second(server: ApiServer) -> None:
-    one = widgets.controller()
+    one = widgets.otherwise(widgets.controller())
     one.desired(stepwise=True)(lambda _, context: [config_map("first", str(context.now))])
 
     server.put(WIDGET, widget())
@@ -165,7 +165,7 @@ async def test_a_plan_that_has_the_time_writes_its_child_once_a_second(server: A
 
 
 async def test_what_a_stepwise_plan_drops_is_deleted(server: ApiServer) -> None:
-    one = widgets.controller()
+    one = widgets.otherwise(widgets.controller())
 
     @one.desired(stepwise=True)
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
@@ -215,7 +215,7 @@ async def test_while_an_author_waits_children_stay_as_they_are(server: ApiServer
 async def test_an_author_who_waits_is_asked_again_after_the_time_that_was_said(
     server: ApiServer,
 ) -> None:
-    one, calls = widgets.controller(), list[int]()
+    one, calls = widgets.otherwise(widgets.controller()), list[int]()
 
     @one.desired(stepwise=True)
     def desired(thing: Widget, _: object) -> Iterable[Raw]:
@@ -233,7 +233,7 @@ async def test_an_author_who_waits_is_asked_again_after_the_time_that_was_said(
 async def test_an_author_who_waits_for_no_time_keeps_no_worker_busy(
     server: ApiServer, where: str
 ) -> None:
-    one, calls = widgets.controller(), list[int]()
+    one, calls = widgets.otherwise(widgets.controller()), list[int]()
 
     def wait() -> None:
         calls.append(1)
@@ -638,6 +638,27 @@ async def test_a_kind_that_is_missing_is_not_taken_for_one_without_children(
     assert refused
 
 
+async def test_a_child_that_cannot_be_read_is_not_taken_for_gone(server: ApiServer) -> None:
+    seen = list[int]()
+    one = widgets.controller(project=lambda child: child.metadata.annotations["size"])
+
+    @one.sync(every=0.1)
+    async def sync(_: Widget, context: kr.Context[Any]) -> None:
+        seen.append(len(context.children))
+
+    def resize(size: str) -> Callable[[Raw], None]:
+        return lambda raw: raw["metadata"]["annotations"].update({size: "1"})
+
+    server.put(WIDGET, widget())
+    async with operating(server, one):
+        await until(
+            lambda: "cannot be seen: ns/w-one cannot be read: KeyError" in str(told(server))
+        )
+        server.edit(CONFIG_MAP, CHILD, resize("size"))
+        await until(lambda: seen[-1:] == [1])
+    assert set(seen[1:]) == {1}
+
+
 async def test_after_a_takeover_sync_sees_what_the_former_leader_has_just_made(
     server: ApiServer,
 ) -> None:
@@ -659,6 +680,37 @@ async def test_after_a_takeover_sync_sees_what_the_former_leader_has_just_made(
         leading.cancel()
         await asyncio.wait((leading,))
     assert seen == [CHILD]
+
+
+async def test_after_a_takeover_an_index_knows_what_others_have_given_up(
+    server: ApiServer,
+) -> None:
+    def desired(one: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
+        first = context.holders(hosts[context.settings.workers], one.spec.text)[0]
+        return widgets.config_map(one) if first == one.metadata.key else ()
+
+    former, one = widgets.controller(desired), widgets.controller(desired)
+    hosts = {
+        number: each.index(lambda widget: [widget.spec.text])
+        for number, each in enumerate((former, one), 1)
+    }
+    for name, second in (("old", 1), ("one", 2)):
+        server.put(WIDGET, widget(name, creationTimestamp=f"2026-01-01T00:00:0{second}Z"))
+    settings = kr.Settings(workers=2)
+    async with operating(server, one, settings=settings, working=False) as standby:
+        await until(lambda: standby.synced)
+        server.mute = True  # its watches fall behind
+        server.edit(WIDGET, ("ns", "old"), edit("another"))
+        async with operating(server, former, settings=kr.Settings(workers=1)):
+            await until(lambda: server.get(CONFIG_MAP, CHILD))
+        made = server.get(CONFIG_MAP, CHILD)
+        leading = asyncio.create_task(one.work())
+        done = {"controller": "widgets", "result": "success"}
+        reconciles = "controller_runtime_reconcile_total"  # of both, and again after the lists
+        await until(lambda: standby.metric(reconciles, **done) >= 4, 20.0)
+        leading.cancel()
+        await asyncio.wait((leading,))
+    assert server.get(CONFIG_MAP, CHILD) == made
 
 
 async def _no_call(*_: Any) -> None: ...
@@ -861,7 +913,7 @@ async def test_a_restart_keeps_a_child_of_a_kind_that_is_absent_for_a_while() ->
             if context.checked:
                 yield {**config_map("data"), "apiVersion": "batch/v1", "kind": "Job", "spec": job}
 
-        one = if_formed(state, checks=checks)
+        one = widgets.otherwise(if_formed(state, checks=checks))
         one.owns(kr.kinds.JOB, optional=True)
         one.desired(desired)
         return one
@@ -884,7 +936,7 @@ async def test_a_restart_keeps_a_child_of_a_kind_that_is_absent_for_a_while() ->
 async def test_a_new_object_that_was_never_checked_follows_its_plan_while_the_check_fails(
     server: ApiServer,
 ) -> None:
-    one = if_formed([], checks=[])
+    one = widgets.otherwise(if_formed([], checks=[]))
 
     @one.desired(stepwise=True)
     def desired(_: Widget, context: kr.Context[Any]) -> Iterable[Raw]:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -79,6 +79,39 @@ def test_a_declaration_that_cannot_be_meant_is_refused_at_once() -> None:
         gadgets.owns(SECRET, update=kr.CREATE, ended=lambda _: "")
     with pytest.raises(TypeError, match=r"'Pod' is not a kr\.Kind"):
         gadgets.watches("Pod", project=lambda _: None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="Namespace has no namespace: a Gadget, which has one, c"):
+        gadgets.owns(NAMESPACE)
+
+
+async def waits(*_: object) -> None: ...
+
+
+async def yields(*_: object) -> AsyncIterator[None]:
+    yield
+
+
+@pytest.mark.parametrize("name", ["desired", "status", "gone", "session"])
+@pytest.mark.parametrize("function", [waits, yields])
+def test_a_function_that_nobody_awaits_is_refused_at_once(name: str, function: Any) -> None:
+    with pytest.raises(TypeError, match=f"{function.__name__} must not be a coroutine function"):
+        getattr(Engine(WIDGET, Resource, lambda _: None), name)(function)
+
+
+@pytest.mark.parametrize(
+    "register",
+    [
+        lambda one: one.desired(list), lambda one: one.status(list), lambda one: one.gone(list),
+        lambda one: one.session(dict), lambda one: one.sync()(waits),
+        lambda one: one.check(every=1)(waits), lambda one: one.finalize()(waits),
+        lambda one: one.desired(stepwise=True)(list),
+    ],
+)  # fmt: skip
+def test_a_second_function_does_not_silently_take_the_place_of_the_first(register: Any) -> None:
+    one = Engine(WIDGET, Resource, lambda _: None)
+
+    register(one)
+    with pytest.raises(ValueError, match=r"\w+ is registered twice for Widget; do it once"):
+        register(one)
 
 
 async def test_an_operator_that_owns_and_plans_nothing_ends_at_its_start(

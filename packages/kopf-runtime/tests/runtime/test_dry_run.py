@@ -133,7 +133,7 @@ async def test_what_is_not_called_is_a_difference_only_where_a_plan_depends_on_i
     assert await compared(manager) == 1
     assert "+  text: changed" in capsys.readouterr().out
 
-    @one.desired
+    @widgets.otherwise(one).desired
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:
         if context.outcome or context.checked:
             yield from widgets.config_map(thing)
@@ -151,7 +151,7 @@ async def test_an_object_that_waits_has_no_difference(
 ) -> None:
     manager = operator()
 
-    @manager.controllers[0].desired
+    @widgets.otherwise(manager.controllers[0]).desired
     def desired(*_: Any) -> Iterable[Raw]:
         raise kr.Wait("Missing", "There is no Secret yet.")
 

@@ -676,7 +676,7 @@ async def test_a_webhook_that_takes_the_finalizer_away_is_told_and_nothing_is_ma
 async def test_an_endless_answer_leaves_room_for_the_way_out(
     server: ApiServer, service: BookingService
 ) -> None:
-    one = controller()
+    one = widgets.otherwise(controller())
 
     @one.finalize()
     async def fail(*_: Any) -> None:

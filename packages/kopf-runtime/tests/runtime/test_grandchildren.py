@@ -8,7 +8,7 @@ import kopf_runtime as kr
 from kopf_runtime.declaring.kinds import DEPLOYMENT, POD
 from kopf_runtime.declaring.records import MANAGED_BY
 from kopf_runtime.process.engine import Engine
-from runtime.widgets import UID, WIDGET, Raw, Widget, widget
+from runtime.widgets import UID, WIDGET, Raw, Widget, otherwise, widget
 from tests.support.api_server import ApiServer
 from tests.support.running import NAME, operating
 from tests.support.waiting import until
@@ -106,7 +106,7 @@ async def test_the_name_that_a_pod_claims_to_be_for_is_kept_only_if_it_can_be_on
 
 
 async def test_a_template_without_metadata_gets_the_marks_too(server: ApiServer) -> None:
-    widgets = controller()
+    widgets = otherwise(controller())
 
     @widgets.desired
     def desired(one: Widget, _: object) -> Iterable[Raw]:

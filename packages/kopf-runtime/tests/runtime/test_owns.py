@@ -35,7 +35,7 @@ from runtime.test_data import (
     stored,
     told,
 )  # fmt: skip
-from runtime.widgets import UID, WIDGET, Raw, Widget, edit, widget
+from runtime.widgets import UID, WIDGET, Raw, Widget, edit, otherwise, widget
 from tests.support.api_server import ApiServer, RefusedError
 from tests.support.running import operating
 from tests.support.waiting import until
@@ -245,7 +245,7 @@ async def test_an_optional_kind_without_a_right_to_it_is_told(server: ApiServer)
 
 
 async def test_to_ask_for_a_kind_that_is_not_owned_is_told(server: ApiServer) -> None:
-    one = owning(claim, claims={})
+    one = otherwise(owning(claim, claims={}))
 
     @one.desired(stepwise=True)
     def desired(thing: Widget, context: kr.Context[Any]) -> Iterable[Raw]:

@@ -157,6 +157,21 @@ async def test_a_secret_of_another_namespace_is_refused_unless_it_is_declared(
         await until(lambda: text(server) == "theirs")
 
 
+@pytest.mark.parametrize(
+    "name", ["../../other/secrets/s", "..", "s?watch=1", "s#", "%2e%2e", "../../other/secrets", "é"]
+)
+async def test_a_name_that_would_lead_to_another_object_is_refused(
+    server: ApiServer, name: str
+) -> None:
+    put_secret(server, "theirs", namespace="other")
+    server.put(WIDGET, widget(text="s"))
+    one = reading(every=60.0, across_namespaces=True, keys=lambda _: [("ns", name)])
+    async with operating(server, one):
+        await until(lambda: f"InvalidPlan: no Secret can have the name 'ns/{name}'" in said(server))
+
+    assert not [str(asked) for asked in server.requests if "secrets" in asked.path]
+
+
 async def test_a_namespace_that_is_not_served_is_not_read(server: ApiServer) -> None:
     put_secret(server, "theirs", namespace="other")
     server.put(WIDGET, widget(text="other/s"))
@@ -293,6 +308,52 @@ async def test_what_names_too_many_objects_is_told_and_served_once_it_names_fewe
         await until(lambda: said(server).startswith(told))
         server.edit(WIDGET, ("ns", "one"), edit("100"))
         await until(lambda: text(server) == "first")
+
+
+@pytest.mark.parametrize("by_label", [False, True])
+async def test_what_is_named_depends_on_no_status_whose_changes_nobody_would_notice(
+    server: ApiServer, by_label: bool
+) -> None:
+    def named(one: Widget) -> Any:
+        return {"a": one.status["secret"]} if by_label else [one.status["secret"]]
+
+    raw = widget(text="s")
+    server.put(WIDGET, {**raw, "status": {"secret": "s", "conditions": []}})
+    put_secret(server, "first")
+    one = selecting(named) if by_label else reading(keys=named)
+    async with operating(server, one):
+        told = "InvalidPlan: what it names of secrets failed: KeyError: 'secret'"
+        await until(lambda: said(server) == told)
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        (lambda one: [one.status["host"]], "KeyError: 'host'"),
+        (lambda one: one.spec.text, "TypeError: it returned the text 'hello', not a list"),
+    ],
+)
+async def test_an_index_depends_on_no_status_and_is_not_of_letters(
+    server: ApiServer, values: Callable[[Any], Any], why: str
+) -> None:
+    server.put(WIDGET, {**widget(), "status": {"host": "a", "conditions": []}})
+    one = widgets.controller()
+    one.index(values)
+    async with operating(server, one):
+        await until(lambda: said(server) == f"Unreadable: {why}")
+
+
+async def test_the_text_of_a_name_is_not_taken_for_the_names_of_its_letters(
+    server: ApiServer,
+) -> None:
+    server.put(WIDGET, widget(text="s"))
+    server.put(CONFIG_MAP, {"metadata": {"namespace": "ns", "name": "one"}})
+    one = reading(keys=lambda widget: widget.spec.text)
+    one.watches(CONFIG_MAP, to=lambda config_map: config_map.metadata.name)
+    async with operating(server, one) as operator:
+        told = "what it names of secrets failed: TypeError: it returned the text 's', not a list"
+        await until(lambda: said(server) == f"InvalidPlan: {told}")
+        await until(lambda: operator.metric("unreadable_objects", resource="configmaps") == 1)
 
 
 # --- by labels ------------------------------------------------------------------------------------

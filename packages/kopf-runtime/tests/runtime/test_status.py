@@ -375,3 +375,11 @@ def test_d16_a_stored_condition_without_a_type_does_not_count(odd: Any) -> None:
 def test_d16_conditions_that_cannot_be_meant_are_an_error(status: kr.Status) -> None:
     with pytest.raises(ValueError, match="each condition needs a type of its own"):
         conditions.build({}, 1, status)
+
+
+def test_d16_the_text_false_does_not_count_as_true() -> None:
+    odd: Any = "False"
+    with pytest.raises(TypeError, match="condition Up has a text for its status, not a bool or No"):
+        conditions.build({}, 1, with_conditions(kr.Condition("Up", odd, "Down")))
+    with pytest.raises(TypeError, match="the condition Ready has a text for its status"):
+        conditions.build({}, 1, kr.Status(odd, "Down", "Down."))

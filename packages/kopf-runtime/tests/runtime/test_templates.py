@@ -110,9 +110,6 @@ BAD: dict[str, tuple[Any, str]] = {
     "an end by mistake": (
         lambda _: map(first, [["c"], ["other"]]), "the plan failed: RuntimeError: a function raised"
     ),
-    "clusterwide of a namespaced": (
-        [child(kind="ClusterRole", version="rbac.authorization.k8s.io/v1")], "has no namespace"
-    ),
     "too many": ((child(f"c-{n}") for n in range(1001)), "more than 1000 children"),
     "children without an end": (endless, "more than 1000 children"),
 }  # fmt: skip

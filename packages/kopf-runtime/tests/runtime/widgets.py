@@ -78,6 +78,12 @@ def controller(desired: Desired = config_map, **owns: Any) -> Engine:
     return widgets
 
 
+def otherwise(one: Engine) -> Engine:
+    """Return a controller for which a test registers a function in place of its own."""
+    one._taken.clear()
+    return one
+
+
 def widget(name: str = "one", namespace: str = "ns", text: str = "hello", **meta: Any) -> Raw:
     """A Widget as somebody creates it."""
     return {"metadata": {"namespace": namespace, "name": name, **meta}, "spec": {"text": text}}

@@ -59,6 +59,8 @@ def build(former: dict[str, Any], generation: int, now: Status) -> dict[str, Any
             "each condition needs a type of its own, other than Ready; return conditions in "
             "kr.Status(conditions=…), not in fields"
         )
+    if texts := [one.type for one in ours.values() if isinstance(one.status, str)]:
+        raise TypeError(f"the condition {texts[0]} has a text for its status, not a bool or None")
     conditions = former.get("conditions")
     listed = [
         c for c in (conditions if isinstance(conditions, list) else ())

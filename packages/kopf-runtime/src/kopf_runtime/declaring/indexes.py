@@ -2,9 +2,18 @@
 
 from bisect import insort
 from collections.abc import Callable, Collection, Hashable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from kopf_runtime.declaring.kinds import Key
+
+T = TypeVar("T")
+
+
+def several(values: Iterable[T]) -> Iterable[T]:
+    """Return what an author's function returns; refuse a text, whose characters it would be."""
+    if isinstance(values, str):
+        raise TypeError(f"it returned the text {values!r:.80}, not a list")
+    return values
 
 
 class Index:

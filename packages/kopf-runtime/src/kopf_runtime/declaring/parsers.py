@@ -12,6 +12,8 @@ from typing import Any
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 SUBDOMAIN_PATTERN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 SUBDOMAIN = re.compile(f"(?=.{{1,253}}$){SUBDOMAIN_PATTERN}")
+#: What the name of an object of any kind may be, in a URL: `..` would lead to another one.
+NAME = re.compile(r"(?!\.\.?$)[-.:@_A-Za-z0-9]{1,253}")
 
 _WORD = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _KEY = f"({SUBDOMAIN_PATTERN}/)?{_WORD}"

@@ -66,6 +66,7 @@ class Controller:
         self._steps: dict[tuple[type[Resource], type[Resource]], Callable[[Any], Any]] = {}
         #: The functions that are asked before an object is stored.
         self.webhooks: list[Webhook] = []
+        self._taken: set[str] = set()  # what a function is registered for
 
     @property
     def versions(self) -> Versions | None:
@@ -189,6 +190,17 @@ class Controller:
             raise TypeError(f"{kind!r} is not a kr.Kind; kr.kinds has the built-in ones")
         if kind in declared:
             raise ValueError(f"{kind.kind} is declared twice for {self.kind.kind}; do it once")
+        if declared is self.owned and self.kind.namespaced and not kind.namespaced:
+            raise ValueError(
+                f"{kind.kind} has no namespace: a {self.kind.kind}, which has one, cannot own it"
+            )
+
+    def _take(self, what: str, function: F) -> F:
+        """Return the function for something; refuse a second one: the first would not be called."""
+        if what in self._taken:
+            raise ValueError(f"{what} is registered twice for {self.kind.kind}; do it once")
+        self._taken.add(what)
+        return function
 
     @overload
     def desired(self, function: F) -> F: ...
@@ -203,14 +215,15 @@ class Controller:
         """
 
         def register(function: F) -> F:
-            self._desired, self._stepwise = function, stepwise
+            self._desired = self._take("desired", _plain(function))
+            self._stepwise = stepwise
             return function
 
         return register if function is None else register(function)
 
     def status(self, function: F) -> F:
         """Register the function that computes an object's status (`Observed` -> `Status`)."""
-        self._status = function
+        self._status = self._take("status", _plain(function))
         return function
 
     def convert(self, old: type[A], new: type[B]) -> Callable[[Callable[[A], B]], Callable[[A], B]]:
@@ -227,10 +240,7 @@ class Controller:
             raise ValueError(f"convert({old.__name__}, {new.__name__}) is registered already")
 
         def register(function: Callable[[A], B]) -> Callable[[A], B]:
-            if inspect.iscoroutinefunction(function):
-                name = function.__name__
-                raise TypeError(f"{name} must not be a coroutine function: write `def {name}`")
-            self._steps[old, new] = function
+            self._steps[old, new] = _plain(function)
             return function
 
         return register
@@ -287,10 +297,7 @@ class Controller:
         If it raises, it is called again. It is not called for what vanishes while nobody leads; to
         remove something outside the cluster, register a `finalize`.
         """
-        if inspect.iscoroutinefunction(function):
-            name = function.__name__
-            raise TypeError(f"{name} must not be a coroutine function: write `def {name}`")
-        self._gone = function
+        self._gone = self._take("gone", _plain(function))
         return function
 
     def gauge(
@@ -322,7 +329,7 @@ class Controller:
         """
 
         def register(function: F) -> F:
-            self._sync = Call(function, "SyncFailed", timeout, every, tuple(on))
+            self._sync = Call(self._take("sync", function), "SyncFailed", timeout, every, tuple(on))
             return function
 
         return register
@@ -338,7 +345,9 @@ class Controller:
         """
 
         def register(function: F) -> F:
-            self._checking = Call(function, "CheckFailed", timeout, every, tuple(on))
+            self._checking = Call(
+                self._take("check", function), "CheckFailed", timeout, every, tuple(on)
+            )
             return function
 
         return register
@@ -349,7 +358,7 @@ class Controller:
         It gets the settings, and returns arguments of `aiohttp.ClientSession` that replace those of
         the runtime, such as `trust_env` or `connector`. It is called once, in the event loop.
         """
-        self._session = function
+        self._session = self._take("session", _plain(function))
         return function
 
     def finalize(self, *, timeout: float = 30.0) -> Callable[[F], F]:
@@ -360,7 +369,15 @@ class Controller:
         """
 
         def register(function: F) -> F:
-            self._finalize = Call(function, "CleanupFailed", timeout)
+            self._finalize = Call(self._take("finalize", function), "CleanupFailed", timeout)
             return function
 
         return register
+
+
+def _plain(function: F) -> F:
+    """Return a function; refuse one whose result nobody awaits."""
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        name = getattr(function, "__name__", function)
+        raise TypeError(f"{name} must not be a coroutine function: write `def {name}`")
+    return function

@@ -5,7 +5,7 @@ Each `engine` has one. Of an object only what `project` returned is kept, while 
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError, PlanError, Wait
-from kopf_runtime.declaring.indexes import Index
+from kopf_runtime.declaring.indexes import Index, several
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, Resource, UnreadableError, decode
-from kopf_runtime.declaring.parsers import LABEL
+from kopf_runtime.declaring.parsers import DNS_LABEL, LABEL, NAME
 from kopf_runtime.declaring.records import (
     Labels,
     Name,
@@ -90,8 +90,7 @@ class Reads:
         names: dict[Name, None] = {}
         for kind, read in self._reads.items():
             try:
-                named = (_key(one, thing.metadata.namespace, kind) for one in read.keys(thing))
-                keys = list(dict.fromkeys(islice(named, MAX_NAMES + 1)))
+                keys = list(dict.fromkeys(islice(_keys(read, thing, kind), MAX_NAMES + 1)))
                 if read.labels is not None:
                     names[kind, self._labels(read, thing.metadata.namespace, thing)] = None
             except PlanError:
@@ -289,6 +288,8 @@ class Reads:
         """Refuse what the object's author could not read, and what the operator does not serve."""
         if kind.namespaced and not key[0]:
             raise PlanError(f"{kind.kind} {key[1]} is named without a namespace")
+        if not NAME.fullmatch(key[1]) or not DNS_LABEL.fullmatch(key[0] or "none"):
+            raise PlanError(f"no {kind.kind} can have the name {'/'.join(key)!r:.80}")
         if key[0] == owner.key[0] or not kind.namespaced:
             return
         where = f"{kind.kind} {key[0]}/{key[1]}"
@@ -374,7 +375,7 @@ class Reads:
     def _mapper(self, read: Read) -> Callable[[Object, Seen | None], Seen]:
         def seen(thing: Object, _: Seen | None) -> Seen:
             meta = thing.metadata
-            keys = tuple(_key(one, meta.namespace, self._owner) for one in read.keys(thing))
+            keys = tuple(_keys(read, thing, self._owner))
             return Seen(meta.key, meta.uid, meta.version, (keys, read.project(thing)))
 
         return seen
@@ -392,6 +393,11 @@ class Reads:
 def _unreadable(kind: Kind, key: Key, why: str) -> Wait:
     text = f"{kind.kind} {'/'.join(filter(None, key))} cannot be read: {why}"
     return Wait("ReferenceUnreadable", text)
+
+
+def _keys(read: Read, thing: Object, kind: Kind) -> Iterator[Key]:
+    """Return the keys of what an author names for an object, of a kind."""
+    return (_key(one, thing.metadata.namespace, kind) for one in several(read.keys(thing)))
 
 
 def _key(named: Any, own: str, kind: Kind) -> Key:

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kopf_runtime.declaring.indexes import Index
+from kopf_runtime.declaring.indexes import Index, several
 from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Object, ObjectMeta, Resource, number, seconds, shared
 from kopf_runtime.declaring.records import Child, Name, Outcome, Owned, Owner, Wanted
@@ -59,8 +59,10 @@ class Reader:
             wanted, problem = self._templates.plan(thing)
             return replace(record, wanted=wanted, problem=problem)
         kept = replace(thing, status={}, metadata=replace(meta, managed_fields=None))
-        values = tuple(tuple(dict.fromkeys(index.values(thing))) for index in self._indexes)
-        record = replace(record, thing=kept, names=self._names(thing), values=values)
+        # They see no status either: a change of it alone would not have them called again.
+        found = (several(index.values(kept)) for index in self._indexes)
+        values = tuple(tuple(dict.fromkeys(one)) for one in found)
+        record = replace(record, thing=kept, names=self._names(kept), values=values)
         if known is None or known.uid != record.uid:
             return record
         # A child that is there because of what `check` returned is not dropped by an edit.

@@ -283,8 +283,6 @@ def _namespace(meta: ObjectMeta, kind: Kind, given: dict[str, Any]) -> str:
     """Return the namespace of a child; raise `PlanError` if it cannot have the one it names."""
     child, namespace = f"{kind.kind} {given['name']}", given.get("namespace") or meta.namespace
     if not kind.namespaced:
-        if meta.namespace:
-            raise PlanError(f"{child} has no namespace: its owner must have none")
         return ""
     if not namespace:
         raise PlanError(f"the plan must say the namespace of {child}")
