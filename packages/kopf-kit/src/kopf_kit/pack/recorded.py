@@ -44,7 +44,9 @@ class Request(NamedTuple):
     name: str = ""
 
     def __str__(self) -> str:
-        return f"{self.verb} {self.resource}" + (f".{self.group}" if self.group else "")
+        kind, slash, subresource = self.resource.partition("/")
+        of_group = f".{self.group}" if self.group else ""
+        return f"{self.verb} {kind}{of_group}{slash}{subresource}"
 
 
 #: Each request once, with the path of the first one.
@@ -141,24 +143,30 @@ def beyond(asked: Requests, rules: Iterable[Rule]) -> Requests:
 
 
 def unused(rules: Iterable[Rule], asked: Iterable[Request]) -> Iterator[str]:
-    """Yield each right of these rules that no request needs."""
+    """Yield what no request needs of these rules: verbs, and what they are about."""
     asked = [*asked]
     for rule in rules:
-        urls, verbs = rule.get("nonResourceURLs", []), rule["verbs"]
-        singles: list[tuple[str, Rule]] = [
-            (f"{verb} {url}", {"nonResourceURLs": [url], "verbs": [verb]})
-            for url, verb in itertools.product(urls, verbs)
-        ]
-        named = rule.get("resourceNames", [])
-        parts = (rule.get("apiGroups", []), rule.get("resources", []), verbs, named or [""])
-        for group, resource, verb, name in itertools.product(*parts):
-            single = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
-            single |= {"resourceNames": [name]} if name else {}
-            of_name = f" named {name}" if name else ""
-            singles.append((f"{Request(group, resource, verb)}{of_name}", single))
-        for right, single in singles:
-            if not any(allows(single, request) for request in asked):
-                yield right
+        for request, part in _parts(rule):
+            verbs = [
+                verb
+                for verb in rule["verbs"]
+                if not any(allows({**part, "verbs": [verb]}, one) for one in asked)
+            ]
+            if verbs:
+                of_name = f" named {request.name}" if request.name else ""
+                yield f"{request._replace(verb=', '.join(verbs))}{of_name}"
+
+
+def _parts(rule: Rule) -> Iterator[tuple[Request, Rule]]:
+    """Yield the parts of a rule about one resource, or one object: what it is, and the rule."""
+    for url in rule.get("nonResourceURLs", ()):
+        yield Request("", url, ""), {"nonResourceURLs": [url]}
+    names = rule.get("resourceNames") or [""]
+    for group, resource, name in itertools.product(
+        rule.get("apiGroups", ()), rule.get("resources", ()), names
+    ):
+        part = {"apiGroups": [group], "resources": [resource]}
+        yield Request(group, resource, "", name), part | ({"resourceNames": [name]} if name else {})
 
 
 def rules(asked: Requests) -> Iterator[tuple[list[str], Rule]]:

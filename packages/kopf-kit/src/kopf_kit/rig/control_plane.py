@@ -133,7 +133,8 @@ class ControlPlane:
 
     def kubeconfig(self, user: str) -> Path:
         """Write a user's kubeconfig, once the API server is ready."""
-        file = self.folder / f"{user}.kubeconfig"
+        # Without a colon, which separates files in the variable KUBECONFIG.
+        file = self.folder / f"{user.replace(':', '-')}.kubeconfig"
         file.write_text(kubeconfig(self.server, user, self.certificates / "apiserver.crt"))
         return file
 
