@@ -11,7 +11,6 @@ import jsonschema
 import pytest
 import yaml
 
-from kopf_kit.pack.adopted import stored
 from kopf_kit.pack.project import Project
 from kopf_kit.pack.rules import findings
 from kopf_runtime.declaring import settings
@@ -77,7 +76,7 @@ def test_the_examples_are_as_the_kinds_want_them(project: Project, csv: Manifest
     for kind in project.kinds:
         file = f"{kind.qualified_group}_{kind.plural}.yaml"
         crd = yaml.safe_load((project.built / "bundle" / "manifests" / file).read_text())
-        version = stored(crd)
+        version = kind.shown(crd)
         schemas[kind.kind] = version["schema"]["openAPIV3Schema"]
 
     examples = json.loads(csv["metadata"]["annotations"]["alm-examples"])

@@ -17,12 +17,16 @@
 begins with a letter (DNS-1035); the name of a release may have dots, or begin with a digit, or be
 longer. A name that is changed for that gets a hash, so that it is no other release's. */}}
 {{- define "message-operator.serviceName" -}}
+{{- include "message-operator.serviceStem" . }}-metrics
+{{- end }}
+
+{{- define "message-operator.serviceStem" -}}
 {{- $name := include "message-operator.fullname" . }}
 {{- if not (regexMatch "^[a-z][-a-z0-9]{0,54}$" $name) }}
 {{- $letters := regexReplaceAll "^([0-9])" (replace "." "-" $name) "release-${1}" }}
 {{- $name = printf "%s-%s" (trunc 46 $letters | trimSuffix "-") (sha256sum $name | trunc 8) }}
 {{- end }}
-{{- $name }}-metrics
+{{- $name }}
 {{- end }}
 
 {{- define "message-operator.serviceHost" -}}

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import click
 import watchfiles
+import yaml
 
 from kopf_kit.commands import crd, operators, run
 from kopf_kit.pack.project import PROJECT
@@ -99,6 +100,8 @@ class _Operator:
     def _apply(self, kinds: bytes) -> bool:
         """Apply the CRDs if they changed; return whether the cluster has them."""
         try:
+            if any(len(one["spec"]["versions"]) > 1 for one in yaml.safe_load_all(kinds)):
+                raise HackError(run.CONVERTS)
             if kinds != self._applied:
                 crd.apply(self._cluster, kinds)
         except HackError as error:

@@ -11,7 +11,14 @@ from kopf_kit.program import passing_on
 from kopf_kit.rig import base_images
 from kopf_kit.rig import cluster as clusters
 from kopf_kit.rig.cluster import Cluster
+from kopf_kit.rig.run import HackError
 from kopf_kit.rig.steps import say
+
+#: Why an operator whose kind has several versions does not run here.
+CONVERTS = (
+    f"the API server has the operator convert {PROJECT.many} between their versions, and cannot "
+    "ask it on this machine; use `kopf-kit deploy`"
+)
 
 
 def run(arguments: list[str]) -> None:
@@ -19,6 +26,8 @@ def run(arguments: list[str]) -> None:
 
     An operator in the cluster is not stopped; both then act on the same objects.
     """
+    if PROJECT.converted:
+        raise HackError(CONVERTS)
     cluster = clusters.up()
     crd.install(cluster)
     for operator in operators.operators(cluster):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from kopf_kit.pack import chart_docs, chart_metadata, documents
 from kopf_kit.pack.chart_docs import Value
+from kopf_kit.pack.chart_kinds import KINDS, TEXT
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import HackError
@@ -25,6 +26,24 @@ _TEMPLATES = ("_metadata.tpl", "crd.yaml", "aggregated-roles.yaml")
 _GUARD = ("{{- if .Values.crds.install }}\n", "{{- end }}\n")
 #: Artifact Hub's annotations about operators.
 _OPERATOR_ONLY = {f"artifacthub.io/{it}" for it in ("operator", "operatorCapabilities", "images")}
+
+_CONVERTER = (
+    Value(
+        ("converterNamespace",), "",
+        f"Namespace of the operator that converts {PROJECT.many} between their versions; empty "
+        "means that of this release", "Conversion", "name", KINDS["name"],
+    ),
+    Value(
+        ("converterService",), "",
+        f"Its Service, `NAME-webhook`; empty means `{PROJECT.name}-webhook`", "Conversion", "name",
+        KINDS["name"],
+    ),
+    Value(
+        ("caBundle",), "",
+        "The authority of its certificate, as PEM; empty if the operator or cert-manager writes it",
+        "Conversion", "", TEXT,
+    ),
+)  # fmt: skip
 
 
 def files() -> dict[Path, str]:
@@ -63,6 +82,8 @@ def values() -> Iterator[Value]:
     unused = f"{shared}. This chart uses none of them"
     yield replace(theirs["global"], description=unused, annotation="")
     yield theirs["enabled"]
+    if PROJECT.converted:
+        yield from _CONVERTER
 
 
 def _described() -> Iterator[str]:

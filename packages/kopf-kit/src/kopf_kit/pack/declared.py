@@ -4,7 +4,7 @@
 examples.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from runpy import run_path
 from typing import Any, NamedTuple
@@ -28,8 +28,18 @@ metadata:
   name: {name}
   labels:
     {{{{- include "{chart}.labelsWith" (dict "root" . "labels" .Values.crds.labels) | nindent 4 }}}}
-  {{{{- include "{chart}.keptAnnotations" (dict "root" . "annotations" .Values.crds.annotations) }}}}
-{spec}"""  # noqa: E501
+  {{{{- include "{chart}.keptAnnotations" (dict "root" . "annotations" {annotations}) }}}}
+{spec}"""
+_ANNOTATIONS = ".Values.crds.annotations"
+_WITH_CERTIFICATE = f'(merge (include "%s.injected" . | fromYaml) (default dict {_ANNOTATIONS}))'
+_CONVERSION = """\
+  conversion:
+    strategy: Webhook
+    webhook:
+      conversionReviewVersions: [v1]
+      clientConfig:
+        {{- include "%s.clientConfig" (dict "root" . "path" "/convert") | nindent 8 }}
+"""
 
 
 class Operator(NamedTuple):
@@ -52,7 +62,7 @@ def files() -> dict[Path, str]:
     """Return the texts of the generated files, by path."""
     ours, templates = operator(), PROJECT.chart / "templates"
     return {
-        templates / "crd.yaml": chart_crd(ours.definitions, PROJECT.name),
+        templates / "crd.yaml": chart_crd(ours.definitions, PROJECT.name, PROJECT.converted),
         templates / "_rules.tpl": chart_rules(ours.rules, PROJECT.name),
         templates / "_images.tpl": pod_images.template(),
         templates / "_sample.tpl": samples.template(),
@@ -85,17 +95,23 @@ def scaled() -> set[str]:
     }
 
 
-def chart_crd(definitions: Iterable[crds.Manifest], chart: str) -> str:
-    """Return the chart's template for the CRDs: only their metadata contains template actions."""
-    manifests = "---\n".join(
-        _CRD.format(
-            header=documents.header(_BY), chart=chart, apiVersion=crd["apiVersion"],
-            kind=crd["kind"], name=crd["metadata"]["name"],
-            spec=documents.literal(documents.text({"spec": crd["spec"]})),
-        )
-        for crd in definitions
-    )  # fmt: skip
+def chart_crd(
+    definitions: Iterable[crds.Manifest], chart: str, converted: Sequence[str] = ()
+) -> str:
+    """Return the chart's template for the CRDs; the release decides on metadata and conversion."""
+    manifests = "---\n".join(_chart_crd(crd, chart, converted) for crd in definitions)
     return f"{{{{- if .Values.crds.install }}}}\n{manifests}{{{{- end }}}}\n"
+
+
+def _chart_crd(crd: crds.Manifest, chart: str, converted: Sequence[str]) -> str:
+    spec = documents.literal(documents.text({"spec": crd["spec"]}))
+    annotations = _ANNOTATIONS
+    if (name := crd["metadata"]["name"]) in converted:
+        spec, annotations = spec + _CONVERSION % chart, _WITH_CERTIFICATE % chart
+    return _CRD.format(
+        header=documents.header(_BY), chart=chart, apiVersion=crd["apiVersion"], kind=crd["kind"],
+        name=name, annotations=annotations, spec=spec,
+    )  # fmt: skip
 
 
 def chart_rules(rules: Iterable[tuple[str, rights.Rule]], chart: str) -> str:

@@ -26,6 +26,7 @@ _OURS = {
     *((kind, NAME) for kind in ("Deployment", "ServiceAccount", "Role", "RoleBinding")),
     *((kind, f"{NAME}-leader-election") for kind in ("Role", "RoleBinding")),
     *(("Service", f"{NAME}-metrics"), ("Pod", f"{NAME}-test")),
+    ("Service", f"{NAME}-webhook"),
     *(("CustomResourceDefinition", kind.crd) for kind in PROJECT.kinds),
     *(
         ("ClusterRole", f"{kind.crd}-{role}")

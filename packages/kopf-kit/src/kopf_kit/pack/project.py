@@ -18,6 +18,7 @@ import msgspec
 from kopf_kit.rig import names, paths
 from kopf_kit.rig.names import PLAIN, PLUGIN, Label
 from kopf_kit.rig.run import HackError
+from kopf_runtime.declaring.errors import DeclarationError
 
 # The API server's limits: a DNS subdomain, the name of a kind, a version of an API.
 _Domain = Annotated[
@@ -203,6 +204,17 @@ class Project(msgspec.Struct, frozen=True):
     def base(self) -> Literal["runtime", "plain"]:
         """What it stands on: kopf-runtime or plain kopf. The texts of `reference/` ask for it."""
         return "plain" if self.adopted else "runtime"
+
+    @property
+    def converted(self) -> tuple[str, ...]:
+        """The CRDs whose objects its code converts between versions, when the API server asks."""
+        if self.adopted:
+            return ()
+        controllers = self.module(self.manager).manager.controllers
+        try:
+            return tuple(str(one.kind) for one in controllers if one.versions)
+        except DeclarationError as error:
+            raise HackError(f"{self.manager}: {error}") from error
 
     @property
     def command(self) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ It differs from the chart only where OLM works differently:
 - The operator's rights in the watched namespaces are `permissions`, and only its other rights are
   `clusterPermissions`. OLM itself creates the ServiceAccount.
 - What an author's templates add is here or beside it: `kopf_kit.pack.further_objects`.
+- OLM makes the certificate of webhooks, mounts it, and writes the conversion into the CRDs. It does
+  so only for an operator that watches all namespaces.
 """
 
 import base64
@@ -48,6 +50,8 @@ def crds(release: Release) -> list[Manifest]:
             "name": definition["metadata"]["name"],
             "labels": _labels(definition["metadata"]["labels"], release),
         }
+        if not PROJECT.adopted:
+            definition["spec"].pop("conversion", None)
     return definitions
 
 
@@ -121,6 +125,29 @@ def _rights() -> Manifest:
         "permissions": [{"serviceAccountName": NAME, "rules": rules}],
         **({"clusterPermissions": [{"serviceAccountName": NAME, "rules": wide}]} if wide else {}),
     }
+
+
+def _conversion() -> Iterator[Manifest]:
+    """Yield the webhookdefinition by which OLM has the operator convert objects."""
+    if PROJECT.converted:
+        yield {
+            "type": "ConversionWebhook",
+            "generateName": f"convert.{PROJECT.kinds[0].qualified_group}",
+            "deploymentName": NAME,
+            "containerPort": 443,
+            "targetPort": "webhook",
+            "webhookPath": "/convert",
+            "conversionCRDs": [*PROJECT.converted],
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+        }
+
+
+def _install_modes() -> list[Manifest]:
+    """Return which namespaces OLM may have the operator watch."""
+    modes = PROJECT.install_modes
+    supported = modes[-1:] if PROJECT.converted else modes
+    return [{"type": mode, "supported": mode in supported} for mode in modes]
 
 
 def _platforms() -> dict[str, str]:
@@ -231,6 +258,7 @@ def csv(release: Release) -> Manifest:
     if not PROJECT.adopted:  # then the CRDs are as they are
         _check_kinds(written["kinds"], definitions)
     examples = _examples(written["kinds"])
+    webhooks = [*_conversion(), *further().webhooks]
     shown = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
     titles = {listed["name"]: listed["displayName"] for listed in shown}
     return {
@@ -267,7 +295,7 @@ def csv(release: Release) -> Manifest:
                     "mediatype": "image/svg+xml",
                 }
             ],
-            "installModes": [{"type": mode, "supported": True} for mode in PROJECT.install_modes],
+            "installModes": _install_modes(),
             "customresourcedefinitions": {
                 "owned": [
                     _owned(
@@ -285,7 +313,7 @@ def csv(release: Release) -> Manifest:
                     "deployments": [_deployment(release)],
                 },
             },
-            **({"webhookdefinitions": webhooks} if (webhooks := further().webhooks) else {}),
+            **({"webhookdefinitions": webhooks} if webhooks else {}),
             "relatedImages": [
                 {"name": NAME, "image": release.image},
                 *({"name": name, "image": ref} for name, ref in release.pod_images.items()),

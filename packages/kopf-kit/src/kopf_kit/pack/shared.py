@@ -5,8 +5,9 @@ The reference is written for an operator that does not exist: widget-operator se
 values of its charts, its runbooks, OLM's settings, its Dockerfile. `kopf_kit.pack.chart_templates`
 and `kopf_kit.pack.dockerfile` write them.
 
-Some lines are only for operators on kopf-runtime, and some only for those on plain kopf. They are
-between lines with `#@ if runtime` or `#@ if plain`, `#@ else` and `#@ end`.
+Some lines are only for operators on kopf-runtime, some only for those on plain kopf, and some only
+for those that the API server asks. They are between lines with `#@ if runtime`, `#@ if plain` or
+`#@ if webhooks`, `#@ else` and `#@ end`.
 """
 
 import re
@@ -25,7 +26,7 @@ _WORDS = ("widgets.acme.example", "acme.example", "Widgets", "Widget", "widgets"
 #: Files whose commands concern all kinds, such as those that remove everything.
 _OF_ALL_KINDS = ("NOTES.txt", "README.md.in")
 _MARKED = re.compile(
-    r"^#@ if (runtime|plain)\n(.*?)(?:^#@ else\n(.*?))?^#@ end\n", re.MULTILINE | re.DOTALL
+    r"^#@ if (runtime|plain|webhooks)\n(.*?)(?:^#@ else\n(.*?))?^#@ end\n", re.MULTILINE | re.DOTALL
 )
 _COMMAND = re.compile(r"^(?:\$ )?kubectl .*$", re.MULTILINE)
 
@@ -43,9 +44,12 @@ def renamed(text: str, kind: Kind) -> str:
 
 def read(file: Path) -> str:
     """Return the lines of a file of the reference that are for the project's kind of operator."""
-    return _MARKED.sub(
-        lambda marked: marked[2 if marked[1] == PROJECT.base else 3] or "", file.read_text()
-    )
+    return _MARKED.sub(lambda marked: marked[2 if _is(marked[1]) else 3] or "", file.read_text())
+
+
+def _is(kind: str) -> bool:
+    """Return whether lines for operators of a kind are for the project's."""
+    return bool(PROJECT.converted) if kind == "webhooks" else kind == PROJECT.base
 
 
 def text(file: Path) -> str:

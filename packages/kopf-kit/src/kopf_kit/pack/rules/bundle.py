@@ -134,13 +134,20 @@ def csv_annotations(package: Package) -> Iterator[str]:
 
 @rule
 def install_modes(package: Package) -> Iterator[str]:
-    """Find missing or unsupported install modes: the operator supports all that it can."""
+    """Find missing or unsupported install modes: the operator supports all that it can.
+
+    OLM has an operator convert objects only if AllNamespaces is the only mode.
+    """
     modes = package.csv.get("spec", "installModes") or []
+    webhooks = package.csv.get("spec", "webhookdefinitions") or []
+    converts = any(one.get("type") == "ConversionWebhook" for one in webhooks)
     for mode in PROJECT.install_modes:
-        if modes.count({"type": mode, "supported": True}) != 1:
+        supported = not converts or mode == "AllNamespaces"
+        if modes.count({"type": mode, "supported": supported}) != 1:
             yield package.csv.wrong(
-                "spec", "installModes", what=f"{mode} must be there, once, true"
-            )
+                "spec", "installModes",
+                what=f"{mode} must be there, once, {str(supported).lower()}",
+            )  # fmt: skip
 
 
 @rule

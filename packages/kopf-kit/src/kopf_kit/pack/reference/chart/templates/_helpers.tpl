@@ -17,12 +17,16 @@
 begins with a letter (DNS-1035); the name of a release may have dots, or begin with a digit, or be
 longer. A name that is changed for that gets a hash, so that it is no other release's. */}}
 {{- define "widget-operator.serviceName" -}}
+{{- include "widget-operator.serviceStem" . }}-metrics
+{{- end }}
+
+{{- define "widget-operator.serviceStem" -}}
 {{- $name := include "widget-operator.fullname" . }}
 {{- if not (regexMatch "^[a-z][-a-z0-9]{0,54}$" $name) }}
 {{- $letters := regexReplaceAll "^([0-9])" (replace "." "-" $name) "release-${1}" }}
 {{- $name = printf "%s-%s" (trunc 46 $letters | trimSuffix "-") (sha256sum $name | trunc 8) }}
 {{- end }}
-{{- $name }}-metrics
+{{- $name }}
 {{- end }}
 
 {{- define "widget-operator.serviceHost" -}}
@@ -32,6 +36,44 @@ longer. A name that is changed for that gets a hash, so that it is no other rele
 {{/* The Secret with the certificate that the metrics are served with. */}}
 {{- define "widget-operator.metricsSecret" -}}
 {{- default (printf "%s-tls" (include "widget-operator.serviceName" .)) .Values.metrics.secure.secretName }}
+{{- end }}
+
+#@ end
+#@ if webhooks
+{{/* The name of the Service that the API server asks, and of what belongs to it. */}}
+{{- define "widget-operator.webhookService" -}}
+{{- include "widget-operator.serviceStem" . }}-webhook
+{{- end }}
+
+{{- define "widget-operator.webhookSecret" -}}
+{{- default (printf "%s-tls" (include "widget-operator.webhookService" .)) .Values.webhooks.secretName }}
+{{- end }}
+
+{{/* Where the API server asks, and whom it trusts there, from (dict "root" $ "path" <path>). An operator
+that makes its own certificate writes the caBundle itself. */}}
+{{- define "widget-operator.clientConfig" -}}
+service:
+  namespace: {{ include "widget-operator.namespace" .root | quote }}
+  name: {{ include "widget-operator.webhookService" .root | quote }}
+  path: {{ .path }}
+  port: 443
+{{- with .root.Values.webhooks }}
+{{- if and .caBundle (eq .certificate "secret") }}
+caBundle: {{ .caBundle | b64enc }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The folder with the certificate. That of OLM is where it mounts tls.crt and tls.key by itself. */}}
+{{- define "widget-operator.webhookFolder" -}}
+{{- eq .Values.webhooks.certificate "olm" | ternary "/tmp/k8s-webhook-server/serving-certs" "/etc/webhook-certificate" }}
+{{- end }}
+
+{{/* The annotation by which cert-manager writes the caBundle. */}}
+{{- define "widget-operator.injected" -}}
+{{- if eq .Values.webhooks.certificate "certManager" }}
+cert-manager.io/inject-ca-from: {{ include "widget-operator.namespace" . }}/{{ include "widget-operator.webhookService" . }}
+{{- end }}
 {{- end }}
 
 #@ end

@@ -45,6 +45,16 @@ that says what is wrong and what to do. */}}
 {{- if not (or .Values.serviceAccount.automountToken .Values.extraVolumeMounts) }}
 {{- fail "serviceAccount.automountToken is false, and extraVolumeMounts bring no other token: the operator could not log in. Set it to true, or mount a token." }}
 {{- end }}
+#@ if webhooks
+{{- with .Values.webhooks }}
+{{- if and (eq .certificate "secret") (not (and .secretName .caBundle)) }}
+{{- fail "webhooks.certificate is secret, but webhooks.secretName or webhooks.caBundle is empty: name the Secret with the certificate, and give the authority that signed it, as PEM." }}
+{{- end }}
+{{- if has (int .port) (list 8080 8081) }}
+{{- fail (printf "webhooks.port is %d, at which the operator serves its metrics or probes. Choose another one." (int .port)) }}
+{{- end }}
+{{- end }}
+#@ end
 {{- include "widget-operator.validateImage" (dict "value" "image" "image" .Values.image "root" .) }}
 {{- include "widget-operator.validateImages" . }}
 {{- include "widget-operator.validateOwn" . }}
