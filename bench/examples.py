@@ -28,7 +28,7 @@ from kopf_kit.rig.control_plane import GARBAGE, ControlPlane, end_with_parent
 from kopf_kit.rig.run import HackError
 
 _EXAMPLES = paths.CHECKOUT / "examples"
-_MEMCACHEDS = f"/apis/cache.example.com/v1alpha1/namespaces/{NAMESPACE}/memcacheds"
+_MEMCACHEDS = f"/apis/cache.example.com/v1beta1/namespaces/{NAMESPACE}/memcacheds"
 _TICKETS = f"/apis/flights.com/v1/namespaces/{NAMESPACE}/flighttickets"
 _DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 #: Kubernetes' own controllers that it runs with: those that make Pods of Deployments, too.
@@ -71,8 +71,8 @@ def _crd(example: str) -> Path:
 async def memcached(peer: Peer, count: int) -> Numbers:
     """Measure a backlog of Memcacheds of one node: time, CPU, memory and writes."""
     names = [f"m{i:05}" for i in range(count)]
-    crd = _crd("memcached")
-    async with _observed("Memcached", crd, names, _MEMCACHEDS, {"size": 1}) as (plane, progress):
+    crd, spec = _crd("memcached"), {"replicas": 1}
+    async with _observed("Memcached", crd, names, _MEMCACHEDS, spec) as (plane, progress):
         audit = Audit(environment.audit_log(plane), environment.OPERATOR)
         async with peers.running(plane, peer, name="memcached") as process:
             done = await progress.until(
@@ -128,7 +128,10 @@ async def _observed(
 ) -> AsyncIterator[tuple[ControlPlane, Progress]]:
     """Run a control plane that has a kind and a backlog of its objects, which are watched."""
     definition = yaml.safe_load(await asyncio.to_thread(crd.read_text))
-    version = f"{definition['spec']['group']}/{definition['spec']['versions'][0]['name']}"
+    # Only the version that the operators read: nobody converts here.
+    served = definition["spec"]["versions"][0] | {"storage": True}
+    definition["spec"] |= {"versions": [served], "conversion": None}
+    version = f"{definition['spec']['group']}/{served['name']}"
     async with (
         environment.running(audited=True, crd=definition, controllers=_CONTROLLERS) as plane,
         Api(plane.server) as api,

@@ -90,7 +90,9 @@ class Peer:
         return shipped.environment(*folders)
 
 
-_QUIET = ("--metrics-bind-address=0", "--health-probe-bind-address=0")
+_QUIET = (
+    "--metrics-bind-address=0", "--health-probe-bind-address=0", "--webhook-bind-address=0"
+)  # fmt: skip
 OURS = Peer("ours", "message-operator", "ours", scales=True)
 DEFAULT = Peer("controller-runtime-1", "controller-runtime, 1 worker", "controller-runtime-peer")
 TUNED = Peer(

@@ -1,4 +1,4 @@
-"""docs/write-your-own-operator.md leads to the code of examples/memcached, in both languages."""
+"""docs/write-your-own-operator.md and docs/versions.md lead to the code of examples/memcached."""
 
 from pathlib import Path
 
@@ -10,14 +10,18 @@ from tests.support.walkthrough import changed, listings, steps
 CHECKOUT = Path(__file__).parents[2]
 PAGE = (CHECKOUT / "docs" / "write-your-own-operator.md").read_text()
 KOREAN = (CHECKOUT / "docs" / "write-your-own-operator.ko.md").read_text()
+VERSIONS = (CHECKOUT / "docs" / "versions.md").read_text()
 OPERATOR = "operator/memcached_operator/operator.py"
 
 
-def test_the_listings_are_the_code_of_the_example() -> None:
-    parts = [listing.text for listing in listings(PAGE) if listing.file == OPERATOR]
+def test_the_listings_and_then_the_diffs_are_the_code_of_the_example() -> None:
+    text = "\n\n".join(listing.text for listing in listings(PAGE) if listing.file == OPERATOR)
+    for diff in listings(VERSIONS):
+        assert (diff.file, diff.language) == (OPERATOR, "diff")
+        text = changed(text, diff.text)
     example = (CHECKOUT / "examples" / "memcached" / OPERATOR).read_text()
 
-    assert "\n\n".join(parts) == example
+    assert text == example
 
 
 def test_both_languages_have_the_same_commands_outputs_and_listings() -> None:

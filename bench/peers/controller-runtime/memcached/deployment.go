@@ -34,7 +34,7 @@ func deploymentFor(memcached *api.Memcached) *appsv1.Deployment {
 			Name: memcached.Name, Namespace: memcached.Namespace, Labels: labels,
 		},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To(memcached.Spec.Size),
+			Replicas: ptr.To(memcached.Spec.Replicas),
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},

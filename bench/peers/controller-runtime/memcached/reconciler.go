@@ -66,11 +66,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if size := memcached.Spec.Size; *deployment.Spec.Replicas != size {
-		deployment.Spec.Replicas = &size
+	if replicas := memcached.Spec.Replicas; *deployment.Spec.Replicas != replicas {
+		deployment.Spec.Replicas = &replicas
 		return ctrl.Result{}, r.Update(ctx, deployment) // whose event brings the Memcached back here
 	}
-	said := fmt.Sprintf("The Deployment %s has %d replicas.", deployment.Name, memcached.Spec.Size)
+	said := fmt.Sprintf("The Deployment %s has %d replicas.", deployment.Name, memcached.Spec.Replicas)
 	return ctrl.Result{}, r.tell(ctx, memcached, available, metav1.ConditionTrue, said)
 }
 

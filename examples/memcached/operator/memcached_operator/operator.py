@@ -12,10 +12,18 @@ from memcached_operator import __version__
 MOST = 5  # nodes that a Memcached may have
 
 
+class Limits(kr.Fields, frozen=True):
+    """What each node may use at most."""
+
+    memory: Annotated[int, Meta(ge=16, description="Megabytes for what it caches.")] = 64
+    connections: Annotated[int, Meta(ge=16, description="Clients at the same time.")] = 1024
+
+
 class Spec(kr.Fields, frozen=True):
     """What is wanted."""
 
-    size: Annotated[int, Meta(ge=0, le=MOST, description="How many nodes there are.")] = 1
+    replicas: Annotated[int, Meta(ge=0, le=MOST, description="How many nodes there are.")] = 1
+    limits: Limits = Limits()
 
 
 class Status(kr.Fields, frozen=True):
@@ -28,27 +36,53 @@ class Status(kr.Fields, frozen=True):
     selector: Annotated[str, Meta(max_length=253, description="Selects its Pods.")]
 
 
+NAMED = kr.Rule(
+    "size(self.metadata.name) <= 63",
+    "metadata.name must have at most 63 characters, as a label has; choose a shorter one",
+    ".metadata.name",
+)
+
+
 @kr.custom_resource(
     "cache.example.com",
-    "v1alpha1",
+    "v1beta1",
     "memcacheds",
     short_names=["mc"],
     status=Status,
     ready="as many nodes as wanted are ready, and no others are there",
-    columns=[kr.Column("Size", ".spec.size"), kr.READY, kr.REASON, kr.AGE],
-    scale=kr.Scale(".spec.size", ".status.replicas", ".status.selector"),
-    rules=[
-        kr.Rule(
-            "size(self.metadata.name) <= 63",
-            "metadata.name must have at most 63 characters, as a label has; choose a shorter one",
-            ".metadata.name",
-        )
-    ],
+    columns=[kr.Column("Replicas", ".spec.replicas"), kr.READY, kr.REASON, kr.AGE],
+    scale=kr.Scale(".spec.replicas", ".status.replicas", ".status.selector"),
+    rules=[NAMED],
 )
 class Memcached(kr.Resource):
     """A Memcached is a number of memcached nodes, kept by a Deployment of its name."""
 
     spec: Spec = Spec()
+
+
+class AlphaSpec(kr.Fields, frozen=True):
+    """What is wanted."""
+
+    size: Annotated[int, Meta(ge=0, le=MOST, description="How many nodes there are.")] = 1
+    memory: Annotated[int, Meta(ge=16, description="Megabytes that each node caches.")] = 64
+
+
+@kr.custom_resource(
+    "cache.example.com",
+    "v1alpha1",
+    "memcacheds",
+    kind="Memcached",
+    storage=True,
+    status=Status,
+    ready="as many nodes as wanted are ready, and no others are there",
+    columns=[kr.Column("Size", ".spec.size"), kr.READY, kr.REASON, kr.AGE],
+    scale=kr.Scale(".spec.size", ".status.replicas", ".status.selector"),
+    rules=[NAMED],
+)
+class AlphaMemcached(kr.Resource):
+    """A Memcached is a number of memcached nodes, kept by a Deployment of its name."""
+
+    spec: AlphaSpec = AlphaSpec()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,19 +103,37 @@ def labels(name: str) -> dict[str, str]:
 
 
 manager = kr.Manager("memcached-operator", Settings, version=__version__)
-controller = manager.controller_for(Memcached, project=lambda memcached: memcached.spec.size)
+controller = manager.controller_for(Memcached, project=lambda memcached: memcached.spec.replicas)
 controller.owns(kr.kinds.DEPLOYMENT)
 controller.watches(kr.kinds.POD, kr.Conditioned, project=project)
+
+
+@controller.convert(AlphaMemcached, Memcached)
+def newer(old: AlphaMemcached) -> Memcached:
+    """Return a Memcached of v1alpha1 as one of v1beta1."""
+    limits = Limits(memory=old.spec.memory)
+    return Memcached(metadata=old.metadata, spec=Spec(replicas=old.spec.size, limits=limits))
+
+
+@controller.convert(Memcached, AlphaMemcached)
+def older(new: Memcached) -> AlphaMemcached:
+    """Return a Memcached of v1beta1 as one of v1alpha1."""
+    spec = AlphaSpec(size=new.spec.replicas, memory=new.spec.limits.memory)
+    return AlphaMemcached(metadata=new.metadata, spec=spec)
 
 
 @controller.desired
 def desired(memcached: Memcached, context: kr.Context[Settings]) -> Iterable[dict[str, Any]]:
     """Return the Deployment of a Memcached."""
-    name = memcached.metadata.name
+    name, limits = memcached.metadata.name, memcached.spec.limits
     container = {
         "name": "memcached",
         "image": context.settings.node_image,
-        "command": ["memcached", "--memory-limit=64"],
+        "command": [
+            "memcached",
+            f"--memory-limit={limits.memory}",
+            f"--conn-limit={limits.connections}",
+        ],
         "ports": [{"name": "memcached", "containerPort": 11211}],
         "readinessProbe": {"tcpSocket": {"port": "memcached"}},
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
@@ -93,7 +145,7 @@ def desired(memcached: Memcached, context: kr.Context[Settings]) -> Iterable[dic
         "kind": "Deployment",
         "metadata": {"name": name, "labels": labels(name)},
         "spec": {
-            "replicas": memcached.spec.size,
+            "replicas": memcached.spec.replicas,
             "selector": {"matchLabels": labels(name)},
             "template": {"metadata": {"labels": labels(name)}, "spec": pod},
         },

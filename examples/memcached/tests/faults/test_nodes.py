@@ -80,7 +80,7 @@ async def test_a_memcached_has_the_nodes_that_it_says_whoever_changes_them(here:
     names = [one["name"] for one in found["spec"]["template"]["spec"]["containers"]]
     assert names == ["memcached", "sidecar"]
 
-    await cluster.patch(memcached, {"spec": {"size": 0}})
+    await cluster.patch(memcached, {"spec": {"replicas": 0}})
     await scaled(here, 0)
     replicas = {"metadata": {"name": "mine"}, "spec": {"replicas": 2}}
     await cluster.patch(f"{deployment}/scale", replicas)
@@ -90,14 +90,16 @@ async def test_a_memcached_has_the_nodes_that_it_says_whoever_changes_them(here:
     await scaled(here, 0)
 
 
-async def test_a_size_that_cannot_be_is_refused_in_words(here: World) -> None:
-    await here.refused({"size": 6}, "spec.size in body should be less than or equal to 5")
-    await here.refused({"size": -1}, "spec.size in body should be greater than or equal to 0")
-    await here.refused({"size": "3"}, 'spec.size in body must be of type integer: "string"')
+async def test_a_number_that_cannot_be_is_refused_in_words(here: World) -> None:
+    where = "spec.replicas in body"
+    await here.refused({"replicas": 6}, f"{where} should be less than or equal to 5")
+    await here.refused({"replicas": -1}, f"{where} should be greater than or equal to 0")
+    await here.refused({"replicas": "3"}, f'{where} must be of type integer: "string"')
 
 
-async def test_a_size_may_be_left_out_and_a_name_has_63_characters_at_most(here: World) -> None:
-    assert (await create(here, "n" * 63))["spec"] == {"size": 1}
+async def test_a_number_may_be_left_out_and_a_name_has_63_characters_at_most(here: World) -> None:
+    limits = {"memory": 64, "connections": 1024}
+    assert (await create(here, "n" * 63))["spec"] == {"replicas": 1, "limits": limits}
 
     with pytest.raises(RefusedError) as refused:
         await create(here, "n" * 64)
@@ -105,3 +107,24 @@ async def test_a_size_may_be_left_out_and_a_name_has_63_characters_at_most(here:
     assert "metadata.name must have at most 63 characters" in refused.value.message
     await here.start()
     await scaled(here, 1, "n" * 63)
+
+
+async def test_both_versions_are_written_and_read(here: World) -> None:
+    beta, cluster = here.subject.kind, here.cluster
+    alpha = beta._replace(version="v1alpha1")
+    head = {"apiVersion": alpha.api_version, "kind": "Memcached", "metadata": {"name": "mine"}}
+    await cluster.ask("POST", alpha.path(here.namespace), {**head, "spec": {"memory": 128}})
+    await here.start()
+    await scaled(here, 1)
+
+    limits = {"memory": 128, "connections": 2048}
+    await cluster.patch(beta.path(here.namespace, "mine"), {"spec": {"limits": limits}})
+    await cluster.patch(alpha.path(here.namespace, "mine"), {"spec": {"size": 2}})
+
+    await scaled(here, 2)
+    found = await cluster.ask("GET", here.object("mine"))
+    assert found["spec"] == {"replicas": 2, "limits": limits}
+    (container,) = (await cluster.ask("GET", here.child("mine")))["spec"]["template"]["spec"][
+        "containers"
+    ]
+    assert container["command"] == ["memcached", "--memory-limit=128", "--conn-limit=2048"]

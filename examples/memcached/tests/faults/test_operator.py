@@ -25,17 +25,17 @@ class Memcacheds(Parent):
     thorough = False
 
     def spec(self, text: str) -> dict[str, Any]:
-        return {"size": SIZES.get(text, 5)}
+        return {"replicas": SIZES.get(text, 5)}
 
     def facts(
         self, found: dict[str, Any], child: dict[str, Any], text: str
     ) -> dict[str, tuple[Any, Any]]:
-        size, status = self.spec(text)["size"], found.get("status") or {}
+        replicas, status = self.spec(text)["replicas"], found.get("status") or {}
         return {
             **super().facts(found, child, text),
-            "replicas": (child["spec"]["replicas"], size),
-            "nodes": (len(status.get("nodes", ())), size),
-            "status.replicas": (status.get("replicas"), size),
+            "replicas": (child["spec"]["replicas"], replicas),
+            "nodes": (len(status.get("nodes", ())), replicas),
+            "status.replicas": (status.get("replicas"), replicas),
         }
 
 

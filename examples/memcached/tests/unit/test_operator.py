@@ -6,6 +6,7 @@ from typing import Any
 import kopf_runtime as kr
 import msgspec
 import pytest
+from kopf_kit.testing.versions import assert_lossless
 
 from memcached_operator import operator
 
@@ -18,17 +19,41 @@ def decoded(**spec: object) -> operator.Memcached:
 def test_a_deployment_of_its_name_has_as_many_nodes() -> None:
     settings = operator.Settings(node_image="example.com/memcached:2")
 
-    (deployment,) = operator.desired(decoded(size=3), kr.Context(settings))
+    one = decoded(replicas=3, limits={"memory": 128})
+    (deployment,) = operator.desired(one, kr.Context(settings))
 
     assert deployment["metadata"]["name"] == "sample"
     assert deployment["spec"]["replicas"] == 3
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert container["image"] == "example.com/memcached:2"
+    assert container["command"] == ["memcached", "--memory-limit=128", "--conn-limit=1024"]
 
 
 def test_more_nodes_than_the_most_are_refused() -> None:
     with pytest.raises(msgspec.ValidationError, match="<= 5"):
-        decoded(size=6)
+        decoded(replicas=6)
+
+
+def test_no_version_loses_anything() -> None:
+    assert_lossless(operator.controller)
+
+
+def test_an_edit_of_the_old_version_keeps_what_only_the_new_one_has() -> None:
+    versions = operator.controller.versions
+    assert versions is not None
+    limits = {"memory": 128, "connections": 2048}
+    new = {
+        "apiVersion": "cache.example.com/v1beta1",
+        "kind": "Memcached",
+        "metadata": {"name": "sample"},
+        "spec": {"replicas": 2, "limits": limits},
+    }
+
+    old = versions.convert(new, "cache.example.com/v1alpha1")
+    assert old["spec"] == {"size": 2, "memory": 128}
+    old["spec"]["size"] = 3
+
+    assert versions.convert(old, new["apiVersion"])["spec"] == {"replicas": 3, "limits": limits}
 
 
 @pytest.mark.parametrize(

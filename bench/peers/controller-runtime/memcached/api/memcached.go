@@ -8,11 +8,11 @@ import (
 )
 
 // GroupVersion is the Memcached's.
-var GroupVersion = schema.GroupVersion{Group: "cache.example.com", Version: "v1alpha1"}
+var GroupVersion = schema.GroupVersion{Group: "cache.example.com", Version: "v1beta1"}
 
 // MemcachedSpec is what the user declares.
 type MemcachedSpec struct {
-	Size int32 `json:"size,omitempty"`
+	Replicas int32 `json:"replicas,omitempty"`
 }
 
 // MemcachedStatus is what the operator observed.

@@ -1,0 +1,138 @@
+"""What the charts have for an operator that converts objects: those of examples/memcached."""
+
+import base64
+from typing import Any
+
+import pytest
+import yaml
+
+from kopf_kit.pack import nested
+from kopf_kit.pack.project import load
+from tests.chart import helm
+from tests.chart.helm import HelmError, Manifest
+
+PROJECT = nested.ensure(load(helm.CHECKOUT / "examples" / "memcached"))
+CRD, NAME = "memcacheds.cache.example.com", f"{helm.RELEASE}-memcached-operator"
+HOST = f"{NAME}-webhook.{helm.NAMESPACE}.svc"
+
+
+def rendered(**webhooks: Any) -> dict[tuple[str, str], Manifest]:
+    return named({"webhooks": webhooks})
+
+
+def named(values: helm.Values, chart: str = "") -> dict[tuple[str, str], Manifest]:
+    found = helm.render(values, chart=PROJECT.crds_chart if chart else PROJECT.chart)
+    return {(one["kind"], one["metadata"]["name"]): one for one in found}
+
+
+def client(manifests: dict[tuple[str, str], Manifest]) -> Manifest:
+    """Return how the API server asks for conversions."""
+    conversion = manifests["CustomResourceDefinition", CRD]["spec"]["conversion"]
+    assert conversion["strategy"] == "Webhook"
+    assert conversion["webhook"]["conversionReviewVersions"] == ["v1"]
+    found: Manifest = conversion["webhook"]["clientConfig"]
+    return found
+
+
+def pod(manifests: dict[tuple[str, str], Manifest]) -> Manifest:
+    found: Manifest = manifests["Deployment", NAME]["spec"]["template"]["spec"]
+    return found
+
+
+def test_the_api_server_asks_the_operator_through_a_service() -> None:
+    manifests = rendered(port=10250)
+    service = manifests["Service", f"{NAME}-webhook"]["spec"]
+    (container,) = pod(manifests)["containers"]
+
+    where = {"namespace": helm.NAMESPACE, "name": f"{NAME}-webhook", "port": 443}
+    assert client(manifests) == {"service": {**where, "path": "/convert"}}
+    (port,) = service["ports"]
+    # By its name: a Pod of the release before, which has no such port, is not asked.
+    assert (port["port"], port["targetPort"]) == (443, "webhook")
+    (listening,) = [one for one in container["ports"] if one["name"] == "webhook"]
+    assert listening["containerPort"] == 10250
+    assert "--webhook-bind-address=:10250" in container["args"]
+    assert manifests["Deployment", NAME]["spec"]["template"]["metadata"]["labels"].items() >= (
+        service["selector"].items()
+    )
+
+
+def test_cert_manager_makes_the_certificate_and_has_the_api_server_trust_it() -> None:
+    manifests = rendered(issuerRef={"name": "ours"})
+    certificate = manifests["Certificate", f"{NAME}-webhook"]["spec"]
+    annotations = manifests["CustomResourceDefinition", CRD]["metadata"]["annotations"]
+    (container,) = pod(manifests)["containers"]
+    (volume,), (mount,) = pod(manifests)["volumes"], container["volumeMounts"]
+
+    assert HOST in certificate["dnsNames"]
+    assert certificate["issuerRef"] == {"name": "ours"}
+    assert annotations["cert-manager.io/inject-ca-from"] == f"{helm.NAMESPACE}/{NAME}-webhook"
+    assert annotations["helm.sh/resource-policy"] == "keep"
+    assert certificate["secretName"] == volume["secret"]["secretName"]
+    assert volume["name"] == mount["name"]
+    assert f"--webhook-cert-path={mount['mountPath']}" in container["args"]
+    assert ("Issuer", f"{NAME}-webhook") in rendered()
+
+
+def test_a_certificate_of_one_s_own_comes_with_its_authority() -> None:
+    manifests = rendered(certificate="secret", secretName="ours", caBundle="PEM")
+    (volume,) = pod(manifests)["volumes"]
+
+    assert volume["secret"]["secretName"] == "ours"
+    assert client(manifests)["caBundle"] == base64.b64encode(b"PEM").decode()
+    with pytest.raises(HelmError, match="give the authority that signed it"):
+        rendered(certificate="secret", secretName="ours")
+    with pytest.raises(HelmError, match=r"webhooks\.port is 8080, at which the operator serves"):
+        rendered(port=8080)
+
+
+def test_the_api_server_gets_through_the_network_policy() -> None:
+    values = {"networkPolicy": {"enabled": True, "metricsFrom": [{"podSelector": {}}]}}
+    policy = named(values)["NetworkPolicy", NAME]["spec"]
+
+    assert {"ports": [{"port": "webhook", "protocol": "TCP"}]} in policy["ingress"]
+
+
+@pytest.mark.parametrize(("grace", "seconds"), [(30, 5), (2, 2)])
+def test_a_pod_that_ends_still_answers_for_a_moment(grace: int, seconds: int) -> None:
+    (container,) = pod(named({"terminationGracePeriodSeconds": grace}))["containers"]
+
+    assert container["lifecycle"] == {"preStop": {"sleep": {"seconds": seconds}}}
+
+
+def test_the_chart_of_the_kind_alone_is_told_which_operator_converts() -> None:
+    beside = client(named({}, "crds"))["service"]
+    other = {"converterNamespace": "a", "converterService": "b-webhook", "caBundle": "PEM"}
+    elsewhere = client(named(other, "crds"))
+
+    assert (beside["namespace"], beside["name"]) == (helm.NAMESPACE, "memcached-operator-webhook")
+    assert (elsewhere["service"]["namespace"], elsewhere["service"]["name"]) == ("a", "b-webhook")
+    assert elsewhere["caBundle"] == base64.b64encode(b"PEM").decode()
+
+
+def test_olm_makes_the_certificate_and_the_conversion() -> None:
+    bundle = PROJECT.built / "bundle" / "manifests"
+    csv = yaml.safe_load((bundle / f"{PROJECT.name}.clusterserviceversion.yaml").read_text())
+    crd = yaml.safe_load((bundle / "cache.example.com_memcacheds.yaml").read_text())
+    (webhook,) = csv["spec"]["webhookdefinitions"]
+    (deployment,) = csv["spec"]["install"]["spec"]["deployments"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    environment = {one["name"]: one.get("value") for one in container["env"]}
+
+    assert "conversion" not in crd["spec"]
+    assert (webhook["type"], webhook["conversionCRDs"]) == ("ConversionWebhook", [CRD])
+    assert webhook["targetPort"] in [port["name"] for port in container["ports"]]
+    assert (webhook["deploymentName"], webhook["webhookPath"]) == (deployment["name"], "/convert")
+    # OLM mounts tls.crt and tls.key there, and refuses other modes beside a conversion.
+    mounted = "/tmp/k8s-webhook-server/serving-certs"
+    assert environment["MEMCACHED_OPERATOR_WEBHOOK_CERT_PATH"] == mounted
+    assert "volumes" not in deployment["spec"]["template"]["spec"]
+    assert [mode["type"] for mode in csv["spec"]["installModes"] if mode["supported"]] == [
+        "AllNamespaces"
+    ]
+
+
+def test_an_operator_without_webhooks_has_nothing_of_them() -> None:
+    for values in ({}, {"networkPolicy": {"enabled": True}}):
+        assert "webhook" not in str(helm.render(values))
+    assert "webhook" not in (helm.CHART / "values.yaml").read_text()

@@ -1,0 +1,155 @@
+"""Helm moves a kind between releases with one and two versions, on a real API server.
+
+The chart is that of Memcached's CRD alone. No operator converts here: what is stored must be read
+all the same. docs/versions.md has the commands.
+"""
+
+import asyncio
+import base64
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kopf_kit.pack import nested
+from kopf_kit.pack.project import load
+from kopf_kit.rig import tools
+from kopf_kit.rig.paths import CHECKOUT
+from kopf_kit.testing.cluster import Cluster, RefusedError
+from kopf_runtime.declaring.kinds import Kind
+
+pytestmark = pytest.mark.api
+
+PROJECT = nested.ensure(load(CHECKOUT / "examples" / "memcached"))
+CHART = PROJECT.crds_chart
+ALPHA = Kind("cache.example.com", "v1alpha1", "memcacheds", "Memcached")
+CRD = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{ALPHA}"
+BOTH = ["v1beta1", "v1alpha1"]
+PAGE = (CHECKOUT / "docs" / "versions.md").read_text()
+
+
+@dataclass
+class Release:
+    """A release in a namespace of its own."""
+
+    api: Cluster
+    program: str
+    namespace: str
+    reads: int = 0
+
+    async def helm(self, *arguments: str | Path) -> None:
+        """Run Helm, which must succeed, while the object of `store` is read in its version."""
+        running = asyncio.create_task(asyncio.to_thread(self._run, *arguments))
+        while not running.done():
+            await asyncio.sleep(0.02)
+            if self.reads:
+                await self.api.ask("GET", self.object())
+                self.reads += 1
+        await running
+
+    def _run(self, *arguments: str | Path) -> None:
+        done = subprocess.run(
+            [tools.path(self.program), "--namespace", self.namespace, *arguments],
+            env={**os.environ, "KUBECONFIG": str(self.api.plane.kubeconfig("admin"))},
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+
+    def object(self, version: str = "v1alpha1") -> str:
+        return ALPHA._replace(version=version).path(self.namespace, "one")
+
+    async def store(self) -> None:
+        await self.api.serves(ALPHA)
+        body = {"apiVersion": ALPHA.api_version, "kind": ALPHA.kind, "metadata": {"name": "one"}}
+        await self.api.ask("POST", ALPHA.path(self.namespace), body)
+        self.reads = 1
+
+    async def served(self) -> list[str]:
+        crd = await self.api.ask("GET", CRD)
+        return [one["name"] for one in crd["spec"]["versions"] if one["served"]]
+
+    async def authority(self, write: bool = False) -> str:
+        """Return the caBundle; write one before, as the operator and cert-manager do."""
+        if write:
+            file = self.api.plane.certificates / "apiserver.crt"
+            client = {"caBundle": base64.b64encode(file.read_bytes()).decode()}
+            webhook = {"webhook": {"clientConfig": client}}
+            await self.api.patch(CRD, {"spec": {"conversion": webhook}})
+        crd = await self.api.ask("GET", CRD)
+        found: str = crd["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"]
+        return found
+
+
+@pytest.fixture(params=["helm3", "helm4"])
+async def release(request: pytest.FixtureRequest, api: Cluster) -> AsyncIterator[Release]:
+    """Return a release of the version before, which has the stored version alone."""
+    one = Release(api, request.param, await api.new_namespace("restricted"))
+    yield one
+    for role in ("view", "edit", "admin"):
+        await api.remove(f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{ALPHA}-{role}")
+    await api.remove(CRD)
+    while await api.find(CRD):
+        await asyncio.sleep(0.1)
+    await api.remove(f"/api/v1/namespaces/{one.namespace}")
+
+
+@pytest.fixture
+def before(tmp_path: Path) -> Path:
+    """Return the chart of the release before, with the stored version alone."""
+    chart = tmp_path / CHART.name
+    shutil.copytree(CHART, chart)
+    file = chart / "templates" / "crd.yaml"
+    text = file.read_text()
+    for part in (r"  - name: v1beta1\n.*?(?=  - name: v1alpha1)", r"  conversion:\n(?:   .*\n)+"):
+        text, count = re.subn(part, "", text, flags=re.DOTALL if "beta" in part else 0)
+        assert count == 1
+    file.write_text(text)
+    return chart
+
+
+async def test_what_is_stored_is_read_during_upgrade_and_rollback(
+    release: Release, before: Path
+) -> None:
+    await release.helm("install", "kind", before)
+    await release.store()
+
+    await release.helm("upgrade", "kind", CHART)
+    authority = await release.authority(write=True)
+    await release.helm("upgrade", "kind", CHART, "--set=labels.a=b")
+    assert await release.authority() == authority
+    assert await release.served() == BOTH
+
+    # Helm 4 applies on the server, where the authority would be left over.
+    option = re.search(r"`helm rollback RELEASE (\S+)`", PAGE)
+    assert option is not None
+    await release.helm(
+        "rollback", "kind", "1", *([option[1]] if release.program == "helm4" else ())
+    )
+    assert await release.served() == ["v1alpha1"]
+    assert release.reads > 20
+
+
+async def test_without_an_operator_the_kind_is_left_with_its_stored_version(
+    release: Release,
+) -> None:
+    await release.helm("install", "kind", CHART)
+    await release.store()
+    await release.helm("uninstall", "kind")
+    with pytest.raises(RefusedError, match="conversion webhook"):
+        await release.api.ask("GET", release.object("v1beta1"))
+
+    patch = re.search(r"--type=json --patch='(.*?)'", PAGE, re.DOTALL)
+    assert patch is not None
+    await release.api.ask("PATCH", CRD, json.loads(patch[1]), "application/json-patch+json")
+
+    assert await release.served() == ["v1alpha1"]
+    await release.api.remove(f"/api/v1/namespaces/{release.namespace}")
+    async with asyncio.timeout(120):
+        while await release.api.find(f"/api/v1/namespaces/{release.namespace}"):
+            await asyncio.sleep(0.2)
