@@ -73,6 +73,28 @@ def test_the_suite_says_that_it_has_no_subjects(tmp_path: Path) -> None:
     assert "has no SUBJECTS" in said
 
 
+def test_the_table_of_what_is_survived_names_the_rest(tmp_path: Path) -> None:
+    text = """
+class Subject:
+    thorough, fails = True, {"test_b[it]": "it stays lost"}
+    __str__ = lambda self: "it"
+def test_a(subject): pass
+def test_b(subject): raise ValueError
+def test_c(subject): raise ValueError
+def test_mine(): pass
+for each in (test_a, test_b, test_c):
+    each.__module__ = "kopf_kit.testing.conformance.walks"
+SUBJECTS = (Subject(),)
+"""
+
+    said = run(tmp_path, text, "--survived")
+
+    assert (
+        "| `walks` | 1 of 3 |\n\n| not survived | why |\n|---|---|\n"
+        "| `test_b[it]` | it stays lost |\n| `test_c[it]` | not expected |\n="
+    ) in said, said
+
+
 def test_a_missing_program_is_named_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the end-to-end tests use an operator that somebody else installed, such as OLM."""
     text = "the namespace of an operator that is installed already, for the fixture `installed`"
     parser.addoption("--installed-in", metavar="NAMESPACE", help=text)
+    text = "print what the operator survived of the conformance suite, as a table for a README"
+    parser.addoption("--survived", action="store_true", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -87,14 +89,39 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Expect the failures that a subject knows of."""
+    """Expect the failures that a subject knows of; have each report name its part of the suite."""
     for item in items:
         subject = _subject_of(item)
         fails = getattr(subject, "fails", None)
-        if fails and item.function.__module__.startswith(_SUITE):  # type: ignore[attr-defined]
+        module = item.function.__module__  # type: ignore[attr-defined]
+        if module.startswith(_SUITE):
+            item.user_properties.append((_SUITE, module.removeprefix(_SUITE)))
+        if fails and module.startswith(_SUITE):
             why = fails.get(item.name) or fails.get(item.originalname)  # type: ignore[attr-defined]
             if why:
                 item.add_marker(pytest.mark.xfail(reason=why, strict=True))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the table of `--survived`."""
+    if not terminalreporter.config.getoption("--survived"):
+        return
+    #: The part of each test, and why it failed; a test may also fail after it has passed.
+    tests: dict[str, tuple[str, str]] = {}
+    for outcome in ("passed", "xfailed", "failed"):
+        for report in terminalreporter.stats.get(outcome, ()):
+            if part := dict(report.user_properties).get(_SUITE):
+                why = getattr(report, "wasxfail", "not expected") if outcome != "passed" else ""
+                tests[report.nodeid] = str(part), why
+    lines = ["", "| conformance suite | survived |", "|---|---|"]
+    for part in sorted({part for part, _ in tests.values()}):
+        ours = [why for other, why in tests.values() if other == part]
+        lines.append(f"| `{part}` | {ours.count('')} of {len(ours)} |")
+    lines += ["", "| not survived | why |", "|---|---|"]
+    lines += [
+        f"| `{test.rpartition('::')[2]}` | {why} |" for test, (_, why) in tests.items() if why
+    ]
+    terminalreporter.write_line("\n".join(lines))
 
 
 def _subject_of(item: pytest.Item) -> Any:
