@@ -107,12 +107,12 @@ class Place:
             await client.close()
 
 
-async def place(cluster: Cluster, **reads: Any) -> Place:
+async def place(cluster: Cluster, plan: Any = desired, **reads: Any) -> Place:
     """Return a namespace with a Site, whose operator reads Secrets in one way, and its rights."""
     manager = kr.Manager(NAME, kr.Settings)
     sites = manager.controller_for(Site)
     sites.owns(CONFIG_MAP)
-    sites.desired(selecting if "labels" in reads else desired)
+    sites.desired(selecting if "labels" in reads else plan)
     sites.reads(
         SECRET, Secret, project=lambda secret: kr.short_hash(secret.data["password"]), **reads
     )
@@ -172,16 +172,16 @@ async def test_secrets_that_get_or_lose_a_label_are_selected_or_not(cluster: Clu
 async def test_what_is_recorded_has_a_manager_of_its_own_and_outlives_a_careless_version(
     cluster: Cluster,
 ) -> None:
-    here = await place(cluster, keys=lambda _: [])
+    here = await place(cluster, lambda *_: [], keys=lambda _: [])
     (sites,) = here.manager.controllers
-    sites.desired(lambda *_: [])
+    fields: dict[str, Any] = {"shown": 1}
 
     @sites.sync(every=3600)
     async def sync(_: Site, context: kr.Context[kr.Settings]) -> None:
         if "begun" not in context.stored:
             await context.record({"begun": {"member": "m-1"}})
 
-    sites.status(lambda _: kr.Status(True, "Fine", "It is begun.", {"shown": 1}))
+    sites.status(lambda _: kr.Status(True, "Fine", "It is begun.", fields))
     async with here.operator():
         while await here.said() != "It is begun.":
             await asyncio.sleep(0.05)
@@ -194,7 +194,7 @@ async def test_what_is_recorded_has_a_manager_of_its_own_and_outlives_a_careless
     shown = {"f:conditions", "f:observedGeneration", "f:shown"}
     assert owned == {f"{NAME}-record": {"f:begun"}, NAME: shown}
 
-    sites.status(lambda _: kr.Status(True, "Fine", "Nothing is.", {"begun": None}))
+    fields["begun"] = None
     async with here.operator():
         while "it would overwrite what context.record has stored" not in await here.said():
             await asyncio.sleep(0.05)
