@@ -47,11 +47,11 @@ def offer(version: str) -> None:
     for hub, repository in HUBS.items():
         with step(f"Pull request in {repository}"), tempfile.TemporaryDirectory() as scratch:
             pushed = _push(hub, repository, f"{forks}/{hub}", branch, title, Path(scratch))
-            about = [*("--repo", repository), *("--head", branch)]
-            listed = _run(gh, "pr", "list", *about, "--author", forks, "--json", "url")
+            to = ("--repo", repository)
+            listed = _run(gh, "pr", "list", *to, "--head", branch, "--json", "url")
             if pushed and listed.strip() in ("", "[]"):
-                about = [*("--repo", repository), *("--head", f"{forks}:{branch}")]
-                _run(gh, "pr", "create", *about, "--title", title, "--body", title)
+                about = ("--head", f"{forks}:{branch}", "--title", title, "--body", title)
+                _run(gh, "pr", "create", *to, *about)
         say(f"{repository} has the pull request {title}" if pushed else f"{repository} has it")
 
 
