@@ -320,7 +320,9 @@ CSV = f"{__version__}/manifests/message-operator.clusterserviceversion.yaml"
         ),
         (
             "check_catalog_usage_ci_config", CI,
-            lambda ci: ci["fbc"]["catalog_mapping"].append(dict(ci["fbc"]["catalog_mapping"][0])),
+            lambda ci: ci["fbc"]["catalog_mapping"].append(
+                {**ci["fbc"]["catalog_mapping"][0], "catalog_names": ["v4.22"]}
+            ),
             "fbc.catalog_mapping[1].catalog_names: v4.22 is made of another template already",
         ),
         (

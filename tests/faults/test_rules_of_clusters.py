@@ -15,6 +15,7 @@ import yaml
 
 from kopf_kit.pack import bundle
 from kopf_kit.rig import tools
+from kopf_kit.rig.control_plane import chosen
 from kopf_kit.testing import calls
 from kopf_kit.testing.cluster import Raw, RefusedError
 from kopf_kit.testing.world import World
@@ -47,13 +48,16 @@ async def held_to(here: World, manifests: list[Raw]) -> AsyncIterator[None]:
 async def _served(here: World, kind: str) -> tuple[str, str]:
     """Return the API version that a kind of policies is served in, and where.
 
-    Before Kubernetes 1.36 policies that mutate are only beta.
+    Kubernetes has policies that mutate as alpha from 1.32 on, as beta from 1.34, as v1 from 1.36.
     """
-    for version in (policies.VERSION, policies.VERSION.replace("v1", "v1beta1")):
-        listed = await here.cluster.ask("GET", f"/apis/{version}")
-        for resource in listed["resources"]:
+    group = policies.VERSION.partition("/")[0]
+    for each in (await here.cluster.ask("GET", f"/apis/{group}"))["versions"]:
+        version = each["groupVersion"]
+        for resource in (await here.cluster.ask("GET", f"/apis/{version}"))["resources"]:
             if resource["kind"] == kind:
                 return version, f"/apis/{version}/{resource['name']}"
+    if kind == "MutatingAdmissionPolicy" and int(chosen().partition(".")[2]) < 32:
+        pytest.skip(f"Kubernetes {chosen()} has no policies that mutate")
     raise LookupError(f"the API server serves no {kind}")
 
 

@@ -60,6 +60,11 @@ def check_version() -> None:
             f"KUBERNETES={minor}: a cluster of that version is made of kind's image, which cannot "
             f"be pulled here; leave KUBERNETES out, for a cluster of {versions.NEWEST}"
         )
+    if minor not in versions.NODES:
+        raise HackError(
+            f"KUBERNETES={minor}: kind {versions.KIND} has no image of that version, which the "
+            f"tier `matrix` alone runs; choose {', '.join(versions.NODES)}"
+        )
 
 
 def is_well(name: str) -> bool:

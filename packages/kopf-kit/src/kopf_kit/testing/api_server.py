@@ -16,12 +16,14 @@ _FLAGS = (
     "--enable-priority-and-fairness=false",
     "--max-requests-inflight=0", "--max-mutating-requests-inflight=0",
 )  # fmt: skip
-#: Features that are beta in an older Kubernetes; the tests simulate others' admission with them.
-_BETA = {
-    "1.35": (
-        "--feature-gates=MutatingAdmissionPolicy=true",
-        "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
-    ),
+#: What is alpha or beta in an older Kubernetes, and off; the tests simulate others' admission with
+#: it. None before 1.32 has policies that mutate.
+_EARLY = {
+    "1.29": ("ValidatingAdmissionPolicy", "v1beta1"),
+    "1.32": ("MutatingAdmissionPolicy", "v1alpha1"),
+    "1.33": ("MutatingAdmissionPolicy", "v1alpha1"),
+    "1.34": ("MutatingAdmissionPolicy", "v1beta1"),
+    "1.35": ("MutatingAdmissionPolicy", "v1beta1"),
 }
 #: The servers may have memory, so that the operators have the processor.
 _ROOMY = {"GOGC": "400"}
@@ -42,7 +44,7 @@ def running(*flags: str, users: Iterable[str] = (OPERATOR,)) -> Iterator[Control
     In a test that `kopf-kit rights` runs, it keeps an audit log of these users.
     """
     kubernetes = chosen()
-    flags = (*_FLAGS, *_BETA.get(kubernetes, ()), *flags)
+    flags = (*_FLAGS, *_early(kubernetes), *flags)
     group = _GROUP
     if folder := os.environ.get(AUDITED):
         flags, group = (*flags, *audit(Path(folder), users)), _ALMIGHTY
@@ -53,3 +55,12 @@ def running(*flags: str, users: Iterable[str] = (OPERATOR,)) -> Iterator[Control
         yield plane
     finally:
         plane.remove()
+
+
+def _early(kubernetes: str) -> tuple[str, ...]:
+    """Return the flags of the API server that turn on what is off in an older version."""
+    if kubernetes not in _EARLY:
+        return ()
+    feature, version = _EARLY[kubernetes]
+    group = f"admissionregistration.k8s.io/{version}"
+    return (f"--feature-gates={feature}=true", f"--runtime-config={group}=true")
