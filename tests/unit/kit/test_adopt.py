@@ -79,6 +79,21 @@ def test_a_version_of_two_numbers_becomes_one_that_helm_takes(notes: Path) -> No
     assert "    version: 1.10.0\n" in (notes / "PROJECT").read_text()
 
 
+def test_a_raised_version_is_in_project_and_the_code_stays(notes: Path) -> None:
+    assert adopt(notes, *SAID)[0] == 0
+    code = (notes / "main.py").read_text()
+    for words in ("init --quiet", "add .", "-c user.name=a -c user.email=a@b commit -qm first"):
+        subprocess.run(["git", *words.split()], cwd=notes, check=True)
+
+    bump = (sys.executable, "-m", "kopf_kit", "bump", "0.2.0")
+    subprocess.run(bump, cwd=notes, check=True, timeout=120)
+
+    text = (notes / "PROJECT").read_text()
+    assert "    version: 0.2.0\n" in text
+    assert "    version: v1\n" in text
+    assert (notes / "main.py").read_text() == code
+
+
 def _without_day(project: str) -> list[str]:
     return [line for line in project.splitlines() if not line.startswith("    created: ")]
 

@@ -4,6 +4,7 @@
 """
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -39,10 +40,7 @@ def bump(version: str) -> None:
     catalog.check_records(version)
     today = f"{datetime.now(UTC):%Y-%m-%d}T00:00:00Z"
     texts = {
-        PROJECT.version_file: _replaced(
-            PROJECT.version_file, r'^__version__ = ".*"$', f'__version__ = "{version}"'
-        ),
-        **(_dated(today) if PROJECT.has_olm else {}),
+        **(_adopted(version, today) if PROJECT.adopted else _own(version, today)),
         **changelog.files(version),
         PROJECT.root / chart_templates.RUNBOOKS: chart_templates.runbooks(),
         **(packages.raised(version) if PROJECT.root == paths.CHECKOUT else {}),
@@ -81,15 +79,33 @@ def _next(version: str) -> str:
     return f"{major}.{minor}.{int(patch) + ('-' not in version)}"
 
 
-def _dated(today: str) -> dict[Path, str]:
-    return {_CSV: _replaced(_CSV, r'^    createdAt: ".*"$', f'    createdAt: "{today}"')}
+def _own(version: str, today: str) -> dict[Path, str]:
+    """Return the files with the version and the day of an operator on the runtime."""
+    file = PROJECT.version_file
+    texts = {file: _replaced(file, {r'^__version__ = ".*"$': f'__version__ = "{version}"'})}
+    if PROJECT.has_olm:
+        texts[_CSV] = _replaced(_CSV, {r'^    createdAt: ".*"$': f'    createdAt: "{today}"'})
+    return texts
 
 
-def _replaced(file: Path, pattern: str, line: str) -> str:
-    """Return a file's text with a line replaced; raise HackError unless exactly one matches."""
-    text, times = re.subn(pattern, line, file.read_text(), flags=re.MULTILINE)
-    if times != 1:
-        raise HackError(f"{file.relative_to(paths.CHECKOUT)}: {times} lines are as {line}, not one")
+def _adopted(version: str, today: str) -> dict[Path, str]:
+    """Return PROJECT of an operator on plain kopf, which has them; its code stays as it is."""
+    file = PROJECT.root / "PROJECT"
+    lines = {
+        r"^    version: \d.*$": f"    version: {version}",
+        r"^    created: .*$": f'    created: "{today[:10]}"',
+    }
+    return {file: _replaced(file, lines)}
+
+
+def _replaced(file: Path, lines: Mapping[str, str]) -> str:
+    """Return a file's text with lines replaced; raise HackError unless each matches once."""
+    text = file.read_text()
+    for pattern, line in lines.items():
+        text, times = re.subn(pattern, line, text, flags=re.MULTILINE)
+        if times != 1:
+            name = file.relative_to(paths.CHECKOUT)
+            raise HackError(f"{name}: {times} lines are as {line}, not one")
     return text
 
 

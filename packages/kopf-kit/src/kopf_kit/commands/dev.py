@@ -34,6 +34,8 @@ def command(rest: tuple[str, ...]) -> None:
 
     A kind that changed is applied again. The deployed operator is paused until Ctrl-C ends this.
     """
+    if PROJECT.adopted:
+        raise HackError("`kopf-kit dev` is for operators on the runtime: use `kopf-kit run`")
     cluster = clusters.up()
     operators.refuse_others(cluster, f"two would act on the same {PROJECT.many}")
     crd.wait_while_deleted(cluster)

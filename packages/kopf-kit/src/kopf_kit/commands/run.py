@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from kopf_kit.commands import crd, operators
-from kopf_kit.pack import nested, release
+from kopf_kit.pack import nested, release, watched
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.program import passing_on
 from kopf_kit.rig import base_images
@@ -34,7 +34,10 @@ def run(arguments: list[str]) -> None:
         say(f"note: the operator {operator} also runs, and both act on the same {PROJECT.many}.")
     options, environment = settings(cluster, arguments)
     say("==> The operator runs here; press Ctrl-C to stop it")
-    command = [sys.executable, "-m", PROJECT.package, *options]
+    command = [sys.executable, *PROJECT.command[1:], *options]
+    if PROJECT.adopted:
+        command[0] = str(watched.python(PROJECT.sources))
+        command += [] if arguments else ["--all-namespaces"]
     os.execve(command[0], command, environment)  # noqa: S606 (so that signals reach it)
 
 

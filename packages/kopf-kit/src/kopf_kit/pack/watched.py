@@ -134,13 +134,19 @@ def _rule(group: str, resources: list[str], verbs: list[str]) -> Rule:
     return {"apiGroups": [group], "resources": resources, "verbs": verbs}
 
 
+def python(folder: Path) -> Path:
+    """Return the operator's own Python, if its folder has one."""
+    own = folder / ".venv" / "bin" / "python"
+    return own if own.exists() else Path(sys.executable)
+
+
 @functools.cache
 def _read(module: str, folder: Path) -> Any:
     """Return what `handlers.py` prints about a module, which is imported without a cluster."""
-    own = folder / ".venv" / "bin" / "python"
-    python = own if own.exists() else sys.executable
     try:
-        printed = output([python, _READER, module], cwd=folder, env=_NO_CLUSTER, timeout=_SECONDS)
+        printed = output(
+            [python(folder), _READER, module], cwd=folder, env=_NO_CLUSTER, timeout=_SECONDS
+        )
     except CommandError as error:
         raise HackError(
             f"{module} cannot be imported in {folder} without a cluster: {error.reason}; install "
