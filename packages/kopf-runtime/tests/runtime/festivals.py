@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, json
 from msgspec.structs import replace
 
 import kopf_runtime as kr
+from kopf_runtime.endpoints.reviews import Answer
+from kopf_runtime.working.admission import Asked
 
 
 class Stage(kr.Fields, frozen=True):
@@ -126,6 +128,19 @@ def fair_names(festival: Festival, context: kr.Context[kr.Settings]) -> Iterator
 async def in_time(_: Festival, __: kr.Context[kr.Settings]) -> None:
     """Hang."""
     await asyncio.sleep(3600)
+
+
+def admit(controller: Any = controller) -> list[tuple[str, Answer]]:
+    """Return what answers at the paths of a controller's webhooks, for a test without a cluster."""
+    given = {"settings": kr.Settings(), "now": 0.0, "session": None}
+
+    async def context(_: kr.Resource) -> dict[str, Any]:
+        return given
+
+    decoder = json.Decoder(Festival)
+    return [
+        (one.path, Asked(one, Festival, decoder, context).answer) for one in controller.webhooks
+    ]
 
 
 if __name__ == "__main__":

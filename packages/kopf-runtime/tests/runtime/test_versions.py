@@ -295,4 +295,4 @@ async def test_what_is_no_review_is_refused(client: TestClient[Any, Any]) -> Non
     for body in (b"{", b"[]", b"[" * 5000, b'{"apiVersion": "v1", "request": {}}'):
         async with client.post("/convert", data=body) as answer:
             assert answer.status == 400
-            assert "This is no ConversionReview" in await answer.text()
+            assert "This is no review" in await answer.text()

@@ -21,7 +21,6 @@ from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.parsers import Address
 from kopf_runtime.declaring.settings import Settings
-from kopf_runtime.endpoints.reviews import MOST
 from kopf_runtime.endpoints.scrapers import Scrapers
 
 logger = logging.getLogger(__name__)
@@ -157,7 +156,10 @@ class Server:
                     "server asks over HTTPS alone, or set --webhook-bind-address=0"
                 )
             tls = renewing("--webhook-cert-path", Path(settings.webhook_cert_path))
-            await self._serve(settings.webhook_bind_address, webhooks, tls, MAX_REVIEWS)
+            await self._serve(
+                settings.webhook_bind_address, webhooks, tls, MAX_REVIEWS,
+                keepalive_timeout=_KEEP_ALIVE,
+            )  # fmt: skip
 
     async def _answer(self, request: web.Request) -> web.Response:
         if self._scrapers is not None:
@@ -172,15 +174,13 @@ class Server:
 
     async def _serve(
         self, address: Address | None, routes: Sequence[web.RouteDef],
-        tls: ssl.SSLContext | None = None, most: int = MAX_CONNECTIONS,
+        tls: ssl.SSLContext | None = None, most: int = MAX_CONNECTIONS, **options: Any
     ) -> None:  # fmt: skip
         if address is None:
             return
-        application = web.Application(client_max_size=MOST)
+        application = web.Application()
         application.add_routes(routes)
-        runner = web.AppRunner(
-            application, access_log=None, shutdown_timeout=0.5, keepalive_timeout=_KEEP_ALIVE
-        )
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5, **options)
         await runner.setup()
         self._runners.append(runner)
         listener = listen(*address, most)

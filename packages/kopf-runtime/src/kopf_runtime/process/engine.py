@@ -10,15 +10,16 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from kopf_runtime.cluster.client import Client
 from kopf_runtime.cluster.fence import only_while
 from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.context import Context, Dry
-from kopf_runtime.declaring.errors import DeclarationError
+from kopf_runtime.declaring.errors import DeclarationError, RetryError
 from kopf_runtime.declaring.kinds import Key, Kind
-from kopf_runtime.declaring.objects import UnreadableError
+from kopf_runtime.declaring.objects import Resource, UnreadableError
 from kopf_runtime.declaring.records import Child, Owner, Wanted
 from kopf_runtime.declaring.settings import Settings
 from kopf_runtime.process.controller import Controller, nothing
@@ -29,6 +30,7 @@ from kopf_runtime.watching.observer import Observer
 from kopf_runtime.watching.reads import Reads
 from kopf_runtime.watching.selection import Selection
 from kopf_runtime.watching.source import Source
+from kopf_runtime.working.admission import Asked
 from kopf_runtime.working.apply import Applier
 from kopf_runtime.working.external import External
 from kopf_runtime.working.pace import Pace
@@ -244,6 +246,19 @@ class Engine(Controller):
             raise UnreadableError(None, left_out.reason)
         owner = self.owners.cache.get(key)
         return [] if owner is None else await self._reconciler.differences(owner)
+
+    def asked(self) -> Iterator[tuple[str, Asked]]:
+        """Yield what answers the API server before a write, with its path."""
+        decoder = self.versions or msgspec.json.Decoder(self.type)
+        for webhook in self.webhooks:
+            yield webhook.path, Asked(webhook, self.type, decoder, self._given)
+
+    async def _given(self, thing: Resource) -> dict[str, Any]:
+        """Return what the context of such a function has of the operator."""
+        if self.indexes and (why := self.why_unserved(thing.metadata.namespace, again=True)):
+            raise RetryError(f"what is indexed is not known yet: {why}")
+        session = await self._external.session()
+        return {"settings": self.settings, "now": self._client.now(), "session": session}
 
     async def work(self) -> None:
         """Reconcile until cancelled, while this replica leads."""

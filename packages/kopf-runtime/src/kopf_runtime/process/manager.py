@@ -235,7 +235,10 @@ class Manager(Generic[S]):
             refuse_duplicates(self.controllers)
             for controller in self.controllers:
                 controller.set_up(self.client, configured, self.metrics, self._recorder)
-            reviews = Reviews(filter(None, (one.versions for one in self.controllers)))
+            reviews = Reviews(
+                filter(None, (one.versions for one in self.controllers)),
+                ((path, one.answer) for each in self.controllers for path, one in each.asked()),
+            )
         except errors.DeclarationError as error:
             sys.exit(f"{self.program.name}: {error}.")
         self.metrics.last_resync.set_function(

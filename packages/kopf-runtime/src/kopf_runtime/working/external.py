@@ -325,7 +325,7 @@ class External:
             "unread": unread, "event": partial(self._tell, owner),
         }  # fmt: skip
         try:
-            given["session"] = await self._open()
+            given["session"] = await self.session()
             span = tracing.span(_SPANS[field], {"code.function.name": str(call)})
             with self._outside(owner.key), span:
                 value = await ending(call.function(thing, Context(**given)), call.timeout)
@@ -418,7 +418,8 @@ class External:
         failed = self._failed.get((owner.key, call.reason))
         return failed if failed is not None and failed.uid == owner.uid else None
 
-    async def _open(self) -> aiohttp.ClientSession:
+    async def session(self) -> aiohttp.ClientSession:
+        """Return the session for external APIs; raise `TypeError`."""
         if self._refused:
             raise TypeError(self._refused)
         if self._session is None:

@@ -1,0 +1,153 @@
+"""Asks an author's function about a write, and answers the API server.
+
+`manager` has `endpoints.reviews` call it at the path of each webhook. A function that fails, or
+takes too long, is answered as the author has declared, and in words.
+"""
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from kopf_runtime.declaring.admission import Webhook
+from kopf_runtime.declaring.conditions import stored
+from kopf_runtime.declaring.context import Context, User
+from kopf_runtime.declaring.errors import Refusal, describe_error
+from kopf_runtime.declaring.objects import Decoder, Resource
+from kopf_runtime.endpoints.reviews import Admission
+from kopf_runtime.working.external import ending
+
+logger = logging.getLogger(__name__)
+
+#: Warnings of one answer, and characters of one: the API server cuts what is longer.
+_WARNINGS, _LONGEST = 16, 256
+#: What the metadata of a new object lacks.
+_NEW = {"name": "", "uid": "", "resourceVersion": ""}
+#: What a function of `default` may change of the metadata.
+_FREE = ("labels", "annotations")
+
+
+class Asked:
+    """Asks one function; `given` returns what its context has of the operator."""
+
+    def __init__(
+        self, webhook: Webhook, type_: type[Resource], decoder: Decoder[Resource],
+        given: Callable[[Resource], Awaitable[dict[str, Any]]],
+    ) -> None:  # fmt: skip
+        self._webhook, self._type, self._decoder, self._given = webhook, type_, decoder, given
+        self._told: set[str] = set()
+
+    async def answer(self, request: Admission) -> dict[str, Any]:
+        """Return the response to a request, without its uid."""
+        raw, old = _whole(request.object), _whole(request.old_object)
+        deletes = request.operation == "DELETE"
+        if (old if deletes else raw).get("metadata", {}).get("deletionTimestamp"):
+            return {"allowed": True}  # nothing may keep it from its end
+        try:
+            thing = self._decoder.decode(_encoded(old if deletes else raw))
+        except msgspec.MsgspecError as error:
+            if deletes or self._webhook.kind == "mutating":  # its fields are not checked yet
+                return {"allowed": True}
+            return self._failed(f"the object cannot be read: {error}")
+        try:
+            before = None if deletes or not old else self._decoder.decode(_encoded(old))
+        except msgspec.MsgspecError:
+            before = None
+        call = self._asked(request, thing, before)
+        try:
+            return self._response(thing, raw, await ending(call, self._webhook.timeout))
+        except Refusal as refusal:
+            return _refused(422, "Invalid", str(refusal))
+        except TimeoutError:
+            return self._failed(f"no answer within {self._webhook.timeout:g} s")
+        except Exception as error:
+            self._tell(error)
+            return self._failed(f"{type(error).__name__}: {describe_error(error)}")
+
+    async def _asked(self, request: Admission, thing: Resource, old: Resource | None) -> Any:
+        user = User(request.user_info.username, tuple(request.user_info.groups))
+        context = Context[Any](
+            **await self._given(thing), namespace=request.namespace, old=old, user=user,
+            operation=request.operation.lower(),
+        )  # fmt: skip
+        result = self._webhook.function(thing, context)
+        return await result if inspect.isawaitable(result) else result
+
+    def _response(self, thing: Resource, raw: dict[str, Any], result: Any) -> dict[str, Any]:
+        if self._webhook.kind == "validating":
+            texts = [result] if isinstance(result, str) else list(result or ())
+            warnings = [str(text)[:_LONGEST] for text in texts[:_WARNINGS]]
+            return {"allowed": True, **({"warnings": warnings} if warnings else {})}
+        patch = [] if result is None else list(self._patch(thing, result, raw))
+        if not patch:
+            return {"allowed": True}
+        return {"allowed": True, "patchType": "JSONPatch", "patch": msgspec.json.encode(patch)}
+
+    def _patch(self, thing: Resource, made: Any, raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if not isinstance(made, self._type):
+            raise TypeError(f"it returned {type(made).__name__}, not {self._type.__name__}")
+        before, after = (stored(msgspec.to_builtins(one, str_keys=True)) for one in (thing, made))
+        if _fixed(before) != _fixed(after):
+            raise ValueError("it changed more than the spec, the labels and the annotations")
+        msgspec.convert(after, self._type)  # what is invalid is told here, with its reason
+        return _differences(before, after, raw, "")
+
+    def _failed(self, why: str) -> dict[str, Any]:
+        """Return the answer if the function has not judged."""
+        text = f"{self._webhook.name}: {why}"[:500]
+        if self._webhook.failure_policy == "Fail":
+            return _refused(500, "InternalError", text)
+        logger.warning("%s; the write is let through", text)
+        return {"allowed": True, "warnings": [f"It was not checked: {text}"[:_LONGEST]]}
+
+    def _tell(self, error: Exception) -> None:
+        """Log where a function failed, once for each place: users may make it fail as they like."""
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        place = f"{type(error).__name__} {trace.tb_lineno if trace else 0}"
+        if place not in self._told:
+            self._told.add(place)
+            logger.exception("%s failed", self._webhook.name)
+
+
+def _whole(payload: Raw) -> dict[str, Any]:
+    """Return an object of a request with what its class needs; empty if there is no object."""
+    whole = msgspec.json.decode(payload, type=dict[str, Any] | None) or {}
+    if whole:
+        whole["metadata"] = {**_NEW, **(whole.get("metadata") or {}), "managedFields": None}
+    return whole
+
+
+def _encoded(whole: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(whole)
+
+
+def _fixed(whole: dict[str, Any]) -> Any:
+    """Return what a function of `default` may not change."""
+    metadata = {name: part for name, part in whole["metadata"].items() if name not in _FREE}
+    return metadata, whole.get("status")
+
+
+def _refused(code: int, reason: str, message: str) -> dict[str, Any]:
+    return {"allowed": False, "status": {"code": code, "reason": reason, "message": message}}
+
+
+def _differences(
+    before: dict[str, Any], after: dict[str, Any], raw: dict[str, Any], path: str
+) -> Iterator[dict[str, Any]]:
+    """Yield the steps of a JSON patch, which keep what an object has that its class has not."""
+    for name in sorted(before.keys() | after.keys()):
+        was, now = before.get(name), after.get(name)
+        where = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
+        if was == now:
+            continue
+        if all(isinstance(one, dict) for one in (was, now, raw.get(name))):
+            yield from _differences(was, now, raw[name], where)  # type: ignore[arg-type]
+        elif now is not None:
+            yield {"op": "add", "path": where, "value": now}
+        elif name in raw:
+            yield {"op": "remove", "path": where}
