@@ -156,7 +156,7 @@ def test_the_help_explains_each_flag_with_its_default(capsys: pytest.CaptureFixt
 
     text = " ".join(capsys.readouterr().out.split())
     for one in fields(Own):
-        if one.name not in {"namespaces", "identity"}:
+        if one.name not in {"namespaces", "own_namespace", "identity"}:
             assert f"--{one.name.replace('_', '-')}" in text
     assert "(default: 16)" in text
     assert "empty: all (default: empty)" in text

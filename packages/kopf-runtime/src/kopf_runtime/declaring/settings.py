@@ -41,6 +41,8 @@ class Settings:
     dry_run: bool = False
     #: This replica's name in the Lease and in Events.
     identity: str = "operator"
+    #: The namespace of this process.
+    own_namespace: str = "default"
     namespace_selector: str = flag(
         "", "serve only the namespaces that match this label selector, as in "
         "`kubectl get namespaces -l`; empty: all", parsers.selector, "SELECTOR",
@@ -88,6 +90,18 @@ class Settings:
     webhook_cert_path: str = flag(
         "", "folder with tls.crt and tls.key for the webhooks", metavar="FOLDER"
     )
+    webhook_secret: str = flag(
+        "", "Secret in the operator's namespace in which it keeps and rotates the webhooks' "
+        "certificate itself", parsers.object_name,
+    )  # fmt: skip
+    webhook_service: str = flag(
+        "", "Service by which the API server asks the webhooks; for --webhook-secret",
+        parsers.object_name,
+    )  # fmt: skip
+    webhook_configuration: str = flag(
+        "", "name of the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration that "
+        "are to trust the certificate of --webhook-secret", parsers.object_name,
+    )  # fmt: skip
     log_level: str = flag(
         "info", "debug, info, warning or error", one_of("debug", "info", "warning", "error"),
         "LEVEL",
@@ -194,12 +208,15 @@ def parse(
     values["namespaces"] = tuple(dict.fromkeys(values["namespaces"] or ()))
     values["identity"] = env.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}"
     values["lease_name"] = values["lease_name"] or program.name
-    values["lease_namespace"] = values["lease_namespace"] or _own_namespace(env)
+    values["own_namespace"] = _own_namespace(env)
+    values["lease_namespace"] = values["lease_namespace"] or values["own_namespace"]
     settings = kind(**values)
     if settings.namespaces and settings.namespace_selector:
         parser.error(
             "--namespace (or WATCH_NAMESPACE) and --namespace-selector are both set; leave one out"
         )
+    if settings.webhook_secret and (settings.webhook_cert_path or not settings.webhook_service):
+        parser.error("--webhook-secret needs --webhook-service, and excludes --webhook-cert-path")
     if not (settings.lease_retry_period < settings.lease_renew_deadline < settings.lease_duration):
         parser.error(
             "the Lease's timings must be in this order: "

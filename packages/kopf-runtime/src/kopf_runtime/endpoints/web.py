@@ -139,9 +139,12 @@ class Server:
 
     async def start(
         self, settings: Settings, client: Client, healthy: Check, ready: Check,
-        webhooks: Sequence[web.RouteDef] = (),
+        webhooks: Sequence[web.RouteDef] = (), own: ssl.SSLContext | None = None,
     ) -> None:  # fmt: skip
-        """Start serving; raise `CertificateError`, or `OSError` if an address cannot be used."""
+        """Start serving, the webhooks with our own certificate if there is one.
+
+        Raise `CertificateError`, or `OSError` if an address cannot be used.
+        """
         tls = None
         if settings.metrics_bind_address and settings.metrics_cert_path:
             tls = renewing("--metrics-cert-path", Path(settings.metrics_cert_path))
@@ -150,12 +153,13 @@ class Server:
         probes = [web.get("/healthz", _probe(healthy)), web.get("/readyz", _probe(ready))]
         await self._serve(settings.health_probe_bind_address, probes)
         if settings.webhook_bind_address and webhooks:
-            if not settings.webhook_cert_path:
+            if not settings.webhook_cert_path and own is None:
                 raise CertificateError(
-                    "--webhook-cert-path: name a folder with tls.crt and tls.key, for the API "
-                    "server asks over HTTPS alone, or set --webhook-bind-address=0"
+                    "the API server asks webhooks over HTTPS alone: name a Secret with "
+                    "--webhook-secret, or a folder with tls.crt and tls.key with "
+                    "--webhook-cert-path, or set --webhook-bind-address=0"
                 )
-            tls = renewing("--webhook-cert-path", Path(settings.webhook_cert_path))
+            tls = own or renewing("--webhook-cert-path", Path(settings.webhook_cert_path))
             await self._serve(
                 settings.webhook_bind_address, webhooks, tls, MAX_REVIEWS,
                 keepalive_timeout=_KEEP_ALIVE,

@@ -31,6 +31,7 @@ from kopf_runtime.declaring.objects import Resource
 from kopf_runtime.declaring.parsers import DNS_LABEL
 from kopf_runtime.declaring.rights import Right
 from kopf_runtime.declaring.settings import Program, Settings, parse, warn_of_unknown
+from kopf_runtime.endpoints.certificates import Certificates
 from kopf_runtime.endpoints.reviews import Reviews
 from kopf_runtime.endpoints.web import CertificateError, Server
 from kopf_runtime.process.controller import Controller
@@ -88,6 +89,7 @@ class Manager(Generic[S]):
         self._tasks: list[Callable[[given.Client, S], Awaitable[None]]] = []
         self._handlers_on_standby = handlers_on_standby
         self._leads = asyncio.Event()
+        self._certificates: Certificates | None = None
         kopf.on.startup()(self._start)
         kopf.on.cleanup()(self._clean_up)
         kopf.on.login(backoff=5)(self._login)
@@ -239,8 +241,14 @@ class Manager(Generic[S]):
                 filter(None, (one.versions for one in self.controllers)),
                 ((path, one.answer) for each in self.controllers for path, one in each.asked()),
             )
+            if reviews.routes and configured.webhook_bind_address and configured.webhook_secret:
+                crds = [one.kind for one in self.controllers if one.versions]
+                self._certificates = Certificates(self.client, configured, self.webhooks, crds)
         except errors.DeclarationError as error:
             sys.exit(f"{self.program.name}: {error}.")
+        except ImportError as error:
+            name = self.program.name
+            sys.exit(f"{name}: --webhook-secret needs kopf-runtime[webhooks]: {error}.")
         self.metrics.last_resync.set_function(
             lambda: min(filter(None, (one.last_resync() for one in self.controllers)), default=0.0)
         )
@@ -248,7 +256,10 @@ class Manager(Generic[S]):
         converts = configured.webhook_bind_address and any(one.versions for one in self.controllers)
         ready = self._healthy if converts else self._ready
         try:
-            await self._server.start(configured, self.client, self._healthy, ready, reviews.routes)
+            await self._server.start(
+                configured, self.client, self._healthy, ready, reviews.routes,
+                self._certificates.context if self._certificates else None,
+            )  # fmt: skip
         except CertificateError as error:
             sys.exit(f"{self.program.name}: {error}.")
         except OSError as error:  # kopf would retry forever; leave that to the supervisor
@@ -332,10 +343,12 @@ class Manager(Generic[S]):
     # --- work ---------------------------------------------------------------------------------
 
     async def _run(self, settings: S) -> None:
-        settings = await self._adapted(settings)
-        for controller in self.controllers:
-            controller.settings = settings
         async with asyncio.TaskGroup() as group:
+            if self._certificates is not None:  # `adapt` may read what has to be converted
+                group.create_task(self._certificates.run(), name="certificates")
+            settings = await self._adapted(settings)
+            for controller in self.controllers:
+                controller.settings = settings
             for controller in self.controllers:
                 for namespace in settings.namespaces or (None,):
                     for reflecting in controller.reflect(namespace):

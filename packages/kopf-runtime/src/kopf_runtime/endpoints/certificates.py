@@ -1,0 +1,316 @@
+"""Makes the certificate of the webhooks, keeps it in a Secret, and rotates it.
+
+Every replica does the same, with or without the Lease, because nothing can be served before there
+is a certificate; a write to the Secret that comes second is refused. The API server trusts the
+certificates in the `caBundle` of the CRDs and of the webhook configurations. So a new certificate
+first waits in the Secret until all of them trust both it and the former one, and is served then.
+"""
+
+import asyncio
+import base64
+import logging
+import os
+import random
+import ssl
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kopf_runtime.cluster.client import APPLY_PATCH, MERGE_PATCH, Client
+from kopf_runtime.declaring.admission import Webhook
+from kopf_runtime.declaring.errors import ApiError, Backoff
+from kopf_runtime.declaring.kinds import (
+    CUSTOM_RESOURCE_DEFINITION,
+    MUTATING_WEBHOOK_CONFIGURATION,
+    SECRET,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+    Kind,
+)
+from kopf_runtime.declaring.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+#: Seconds that a certificate is valid, and of them those in which it is replaced.
+LIFE, RENEW = 90 * 86400.0, 30 * 86400.0
+#: Seconds before its making from which it is valid, as the API servers' clocks may differ.
+SKEW = 3600.0
+#: Seconds between two looks at the Secret, and at those that are to trust it.
+LOOK, TRUST = 10.0, 60.0
+#: Seconds for which a new certificate waits, until each API server has seen what trusts it.
+SETTLE = 30.0
+#: Certificates that are trusted: the former one, the present one and the next.
+_TRUSTED = 3
+_CA, _CERTIFICATE, _KEY, _NEXT = "ca.crt", "tls.crt", "tls.key", "next.pem"
+_END = b"-----END CERTIFICATE-----\n"
+
+
+class Certificates:
+    """The certificate of the webhooks' service; `context` serves it once there is one."""
+
+    def __init__(
+        self, client: Client, settings: Settings, webhooks: Iterable[Webhook], crds: Iterable[Kind]
+    ) -> None:
+        from cryptography import x509  # noqa: F401 (tells early that it is not installed)
+
+        self._client, self._settings = client, settings
+        self._secret = SECRET.path(settings.own_namespace, settings.webhook_secret)
+        service = f"{settings.webhook_service}.{settings.own_namespace}.svc"
+        self._names = [service, f"{service}.cluster.local"]
+        #: What is to trust it: kinds, names, and those of their webhooks.
+        self._trusting = [(CUSTOM_RESOURCE_DEFINITION, str(kind), [""]) for kind in crds]
+        for kind, which in (
+            (VALIDATING_WEBHOOK_CONFIGURATION, "validating"),
+            (MUTATING_WEBHOOK_CONFIGURATION, "mutating"),
+        ):
+            if names := [one.name for one in webhooks if one.kind == which]:
+                self._trusting.append((kind, settings.webhook_configuration, names))
+        self._data: dict[str, bytes] = {}  # what is served
+        self._newest: ssl.SSLContext | None = None
+        self._bundle, self._look_again = b"", 0.0
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.context.sni_callback = self._choose
+
+    def _choose(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
+        if self._newest is not None:  # else the handshake fails, as there is no certificate
+            connection.context = self._newest
+
+    async def run(self) -> None:
+        """Keep the certificate and those that trust it up to date."""
+        backoff, told = Backoff(), ""
+        while True:
+            try:
+                pause = await self._step()
+                backoff.reset()
+                told = ""
+            except (ApiError, ValueError) as error:
+                pause = backoff.next()
+                if (text := str(error)) != told and getattr(error, "status", 0) != 409:
+                    told = text
+                    logger.warning(
+                        "The certificate of the webhooks cannot be looked after: %s", text
+                    )
+            await asyncio.sleep(pause * random.uniform(0.8, 1.0))  # noqa: S311
+
+    async def _step(self) -> float:
+        """Look at the Secret, and take one step; return the seconds until the next one."""
+        secret = await self._find(self._secret)
+        data = _decoded(secret or {})
+        version = (secret or {}).get("metadata", {}).get("resourceVersion", "")
+        if not self._serve(data):
+            if secret is not None:
+                logger.warning(
+                    "Secret %s has no usable %s and %s; they are made again",
+                    self._settings.webhook_secret, _CERTIFICATE, _KEY,
+                )  # fmt: skip
+            # Who serves has what the API server trusts.
+            await self._write(self._data or self._made(await self._trusted()), version)
+            return 0.0
+        await self._trust(data[_CA])
+        if waiting := _pair(data.get(_NEXT, b"")):
+            await asyncio.sleep(SETTLE)
+            await self._write({_CA: data[_CA], **waiting}, version)
+            logger.info("Serving the webhooks with a new certificate")
+            return 0.0
+        if self._due(data[_CERTIFICATE]):
+            made = self._made(data[_CA])
+            made[_NEXT] = made[_KEY] + made[_CERTIFICATE]
+            await self._write(made | {name: data[name] for name in (_CERTIFICATE, _KEY)}, version)
+            return 0.0
+        return LOOK
+
+    # --- the Secret -------------------------------------------------------------------------------
+
+    async def _find(self, path: str) -> dict[str, Any] | None:
+        try:
+            return await self._client.ask("GET", path)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def _write(self, data: Mapping[str, bytes], version: str) -> None:
+        """Write the Secret as it was read at a version; the error has status 409 if it has changed.
+
+        A new one is applied, not posted, because a role can restrict that to a name. Each replica
+        does so as another manager, so the second one is refused.
+        """
+        encoded = {name: base64.b64encode(one).decode() for name, one in data.items()}
+        metadata = {
+            "name": self._settings.webhook_secret,
+            "namespace": self._settings.own_namespace,
+        }
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": encoded}
+        if not version:
+            await self._client.ask(
+                "PATCH", self._secret, body, content_type=APPLY_PATCH,
+                query=f"fieldManager={self._settings.identity[-128:]}", fenced=False,
+            )  # fmt: skip
+            return
+        changes = {"metadata": {"resourceVersion": version}, "data": {_NEXT: None} | encoded}
+        await self._client.ask(
+            "PATCH", self._secret, changes, content_type=MERGE_PATCH, fenced=False
+        )
+
+    def _serve(self, data: dict[str, bytes]) -> bool:
+        """Serve with what the Secret holds; return whether that is possible."""
+        pair = {name: data.get(name, b"") for name in (_CA, _CERTIFICATE, _KEY)}
+        if pair == {name: self._data.get(name) for name in pair}:
+            return True
+        context = _loaded(pair[_KEY] + pair[_CERTIFICATE])
+        if context is None or not _issued(pair[_CERTIFICATE], pair[_CA]):
+            return False
+        self._newest, self._data = context, pair
+        return True
+
+    # --- those that trust it ----------------------------------------------------------------------
+
+    async def _trusted(self) -> bytes:
+        """Return what the API server trusts now: other replicas may still serve with it."""
+        found = [await self._find(kind.path(name=name)) for kind, name, _ in self._trusting]
+        bundles = [bundle for one in found if one for bundle in _clients(one).values()]
+        return b"".join(dict.fromkeys(one for each in bundles for one in _split(each)))
+
+    async def _trust(self, bundle: bytes) -> None:
+        """Have the CRDs and webhook configurations that exist trust these certificates."""
+        if time.monotonic() < self._look_again and self._bundle == bundle:
+            return
+        complete = True
+        for kind, name, names in self._trusting:
+            found = await self._find(kind.path(name=name))
+            present = {one: known for one, known in _clients(found or {}).items() if one in names}
+            complete = complete and len(present) == len(names)
+            if all(known == bundle for known in present.values()):
+                continue
+            client = {"clientConfig": {"caBundle": base64.b64encode(bundle).decode()}}
+            part: dict[str, Any] = {"webhooks": [{"name": one, **client} for one in present]}
+            if kind is CUSTOM_RESOURCE_DEFINITION:
+                part = {"spec": {"conversion": {"webhook": client}}}
+            manager = f"{self._client.manager}-certificates"
+            await self._client.ask(
+                "PATCH", kind.path(name=name),
+                _named(kind, name) | part, content_type=APPLY_PATCH,
+                query=f"fieldManager={manager}&force=true", fenced=False,
+            )  # fmt: skip
+        self._bundle, self._look_again = bundle, time.monotonic() + TRUST * complete
+
+    # --- certificates -----------------------------------------------------------------------------
+
+    def _due(self, certificate: bytes) -> bool:
+        from cryptography import x509
+
+        one = x509.load_pem_x509_certificate(certificate)
+        try:
+            names = one.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except x509.ExtensionNotFound:
+            return True
+        if names.get_values_for_type(x509.DNSName) != self._names:
+            return True
+        return one.not_valid_after_utc.timestamp() - self._client.now() < RENEW
+
+    def _made(self, trusted: bytes) -> dict[str, bytes]:
+        """Return a new certificate with its key, and what to trust: also the last that were.
+
+        Its authority signs nothing else, because the key of that is not kept.
+        """
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes, serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        now = datetime.fromtimestamp(self._client.now(), UTC)
+        root, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+        issuer = _name(f"{self._client.manager} {x509.random_serial_number():x}"[-60:])
+
+        def signed(subject: x509.Name, own: Any, extensions: Iterable[Any]) -> bytes:
+            builder = x509.CertificateBuilder(
+                issuer, subject, own.public_key(), x509.random_serial_number(),
+                now - timedelta(seconds=SKEW), now + timedelta(seconds=LIFE),
+            )  # fmt: skip
+            for extension, critical in extensions:
+                builder = builder.add_extension(extension, critical)
+            made = builder.sign(root, hashes.SHA256())
+            return made.public_bytes(serialization.Encoding.PEM)
+
+        ca = signed(issuer, root, [(x509.BasicConstraints(ca=True, path_length=0), True)])
+        alternative = x509.SubjectAlternativeName([x509.DNSName(one) for one in self._names])
+        usage = x509.ExtendedKeyUsage([x509.oid.ExtendedKeyUsageOID.SERVER_AUTH])
+        leaf = signed(_name("webhooks"), key, [(alternative, False), (usage, False)])
+        private = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )  # fmt: skip
+        bundle = b"".join([*_split(trusted)[1 - _TRUSTED :], ca])
+        return {_CA: bundle, _CERTIFICATE: leaf, _KEY: private}
+
+
+def _named(kind: Kind, name: str) -> dict[str, Any]:
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}}
+
+
+def _name(text: str) -> Any:
+    from cryptography import x509
+
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
+
+
+def _clients(found: dict[str, Any]) -> dict[str, bytes]:
+    """Return the bundles of an object that names a webhook: one without a name, or one for each."""
+    conversion = found.get("spec", {}).get("conversion", {}).get("webhook")
+    webhooks = [{"name": "", **conversion}] if conversion else found.get("webhooks", [])
+    return {one["name"]: _decode(one["clientConfig"].get("caBundle", "")) for one in webhooks}
+
+
+def _decoded(secret: dict[str, Any]) -> dict[str, bytes]:
+    return {name: _decode(one) for name, one in (secret.get("data") or {}).items()}
+
+
+def _decode(text: str) -> bytes:
+    return base64.b64decode(text or "")
+
+
+def _split(bundle: bytes) -> list[bytes]:
+    """Return the certificates of a bundle that can be read."""
+    from cryptography import x509
+
+    found = []
+    for part in bundle.split(_END)[:-1]:
+        try:
+            x509.load_pem_x509_certificate(part + _END)
+        except ValueError:
+            continue
+        found.append(part + _END)
+    return found
+
+
+def _issued(certificate: bytes, bundle: bytes) -> bool:
+    from cryptography import exceptions, x509
+
+    one = x509.load_pem_x509_certificate(certificate)
+    for authority in _split(bundle):
+        try:
+            one.verify_directly_issued_by(x509.load_pem_x509_certificate(authority))
+        except (ValueError, TypeError, exceptions.InvalidSignature):
+            continue
+        return True
+    return False
+
+
+def _pair(pem: bytes) -> dict[str, bytes]:
+    """Return a key and its certificate from both in one text; empty if they are not usable."""
+    key, begin, certificate = pem.partition(b"-----BEGIN CERTIFICATE-----")
+    return {_KEY: key, _CERTIFICATE: begin + certificate} if pem and _loaded(pem) else {}
+
+
+def _loaded(pem: bytes) -> ssl.SSLContext | None:
+    """Return a context that serves with a key and its certificate; None if they are not usable."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    # Python reads them only from a file, and the container's file system is read-only.
+    descriptor = os.memfd_create("webhooks")
+    try:
+        os.write(descriptor, pem)
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password="")
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return context

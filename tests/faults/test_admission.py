@@ -1,0 +1,286 @@
+"""A real API server asks the operator before a write, and trusts the certificate that it makes."""
+
+import asyncio
+import base64
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from signal import Signals
+from typing import Any
+
+import pytest
+
+from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
+from kopf_kit.testing.process import free_port
+from kopf_kit.testing.subject import Subject
+from kopf_kit.testing.world import ELECT, World
+from kopf_runtime.declaring.kinds import (
+    MUTATING_WEBHOOK_CONFIGURATION,
+    SECRET,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+)
+from runtime import festivals, rotating
+from tests.faults.test_versions import BETA, NEWEST, Festivals, festival
+
+pytestmark = pytest.mark.api
+
+NAME = "festival-webhooks"
+SPACE = "default"  # the operator's own, outside of a cluster
+STORED = SECRET.path(SPACE, NAME)
+CONFIGURATIONS = {
+    "validating": VALIDATING_WEBHOOK_CONFIGURATION, "mutating": MUTATING_WEBHOOK_CONFIGURATION
+}  # fmt: skip
+FLAGS = (
+    f"--webhook-secret={NAME}", f"--webhook-service={NAME}", f"--webhook-configuration={NAME}"
+)  # fmt: skip
+
+
+class Rotating(Festivals):
+    """An operator whose certificate is replaced every few seconds."""
+
+    program = (rotating.__file__,)
+
+
+@pytest.fixture
+def subject() -> Subject:
+    return Rotating()
+
+
+class Balancer:
+    """A Service: passes connections on to a replica that listens."""
+
+    def __init__(self) -> None:
+        self.port, self.replicas = free_port(), [free_port(), free_port()]
+
+    async def pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for port in self.replicas:
+            with contextlib.suppress(OSError):
+                theirs = await asyncio.open_connection("127.0.0.1", port)
+                await asyncio.wait(
+                    [
+                        asyncio.ensure_future(_copy(reader, theirs[1])),
+                        asyncio.ensure_future(_copy(theirs[0], writer)),
+                    ]
+                )
+                break
+        writer.close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while part := await reader.read(65536):
+            writer.write(part)
+            await writer.drain()
+    writer.close()
+
+
+def rights(user: str) -> Iterator[Raw]:
+    """Yield what the operator may, beside what it may do with its objects: no more than needed."""
+    group = "rbac.authorization.k8s.io"
+    admission = "admissionregistration.k8s.io"
+    rules: dict[str, list[tuple[str, str, str, list[str]]]] = {
+        "Role": [("", "secrets", NAME, ["get", "create", "patch"])],
+        "ClusterRole": [
+            *((admission, kind.plural, NAME, ["get", "patch"]) for kind in CONFIGURATIONS.values()),
+            ("apiextensions.k8s.io", "customresourcedefinitions", str(NEWEST), ["get", "patch"]),
+        ],
+    }
+    for kind, granted in rules.items():
+        metadata = {"name": NAME} | ({"namespace": SPACE} if kind == "Role" else {})
+        yield {
+            "apiVersion": f"{group}/v1", "kind": kind, "metadata": metadata,
+            "rules": [
+                {"apiGroups": [g], "resources": [r], "resourceNames": [n], "verbs": v}
+                for g, r, n, v in granted
+            ],
+        }  # fmt: skip
+        yield {
+            "apiVersion": f"{group}/v1", "kind": f"{kind}Binding", "metadata": metadata,
+            "roleRef": {"apiGroup": group, "kind": kind, "name": NAME},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+        }  # fmt: skip
+
+
+@pytest.fixture
+async def service(here: World) -> AsyncIterator[Balancer]:
+    """Have the API server ask at a Service, whose certificate it does not know yet."""
+    balancer = Balancer()
+    server = await asyncio.start_server(balancer.pass_on, "127.0.0.1", balancer.port)
+    where = {"namespace": SPACE, "name": NAME, "port": balancer.port}
+    await here.cluster.put(
+        {
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": NAME, "namespace": SPACE},
+            "spec": {"type": "ExternalName", "externalName": "localhost"},
+        }
+    )  # fmt: skip
+    for which, kind in CONFIGURATIONS.items():
+        webhooks = [
+            {
+                "name": one.name, "clientConfig": {"service": where | {"path": one.path}},
+                "rules": [{
+                    "apiGroups": [one.group], "apiVersions": one.versions,
+                    "resources": [one.resource], "operations": one.operations,
+                }],
+                "matchConditions": [
+                    {"name": name, "expression": rule}
+                    for name, rule in one.match_conditions.items()
+                ],
+                "failurePolicy": one.failure_policy, "timeoutSeconds": one.timeout_seconds,
+                "sideEffects": "None", "admissionReviewVersions": ["v1"],
+                "namespaceSelector": {
+                    "matchLabels": {"kubernetes.io/metadata.name": here.namespace}
+                },
+            }
+            for one in festivals.manager.webhooks if one.kind == which
+        ]  # fmt: skip
+        manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": NAME}}
+        await here.cluster.put(manifest | {"webhooks": webhooks})
+    conversion = {
+        "strategy": "Webhook",
+        "webhook": {
+            "conversionReviewVersions": ["v1"],
+            "clientConfig": {
+                "url": None,
+                "caBundle": None,
+                "service": where | {"path": "/convert"},
+            },
+        },
+    }
+    await here.cluster.patch(here.subject.crd, {"spec": {"conversion": conversion}})
+    await here.grant(rights(here.subject.user))
+    yield balancer
+    for kind in CONFIGURATIONS.values():
+        await here.cluster.remove(kind.path(name=NAME))
+    await here.cluster.remove(here.subject.kind.path(here.namespace))
+    await here.cluster.patch(
+        here.subject.crd, {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
+    )
+    for path in (STORED, f"/api/v1/namespaces/{SPACE}/services/{NAME}"):
+        await here.cluster.remove(path)
+    server.close()
+
+
+def flags(balancer: Balancer, replica: int) -> tuple[str, ...]:
+    address = f"--webhook-bind-address=127.0.0.1:{balancer.replicas[replica]}"
+    return (*ELECT, *FLAGS, address)
+
+
+async def try_create(cluster: Cluster, namespace: str, **spec: Any) -> Raw:
+    """Have all that is asked be asked: this version is converted, then defaulted and validated."""
+    path = f"{BETA.path(namespace)}?dryRun=All"
+    return await cluster.ask("POST", path, festival(BETA, "tried", **spec))
+
+
+async def until_asked(here: World) -> None:
+    async with here.within(90, "asked with a trusted certificate"):
+        while True:
+            with contextlib.suppress(RefusedError):
+                await try_create(here.cluster, here.namespace, stages=[{"name": "a"}])
+                return
+            await asyncio.sleep(0.2)
+
+
+async def certificate(cluster: Cluster) -> str:
+    found = await cluster.find(STORED)
+    return str((found or {}).get("data", {}).get("tls.crt", ""))
+
+
+async def test_the_operator_is_asked_in_words_and_not_about_its_own(
+    here: World, service: Balancer
+) -> None:
+    await here.start(*flags(service, 0))
+    await until_asked(here)
+    path = NEWEST.path(here.namespace)
+    made = await here.cluster.ask("POST", path, festival(NEWEST, "one", stages=[{"name": "a"}]))
+    assert made["spec"]["hours"] == {"opens": "10"}
+    old = {"stages": [{"name": "rude"}]}
+    with pytest.raises(RefusedError) as refused:
+        await try_create(here.cluster, here.namespace, **old)
+    assert "denied the request: A stage is called rude; give it another name." in str(refused.value)
+    assert refused.value.status == 422
+    slow = festival(NEWEST, "slow", stages=[{"name": "a"}])  # its function hangs
+    await here.cluster.ask("POST", path, slow)
+    await here.is_ready("one")
+
+
+async def test_three_rotations_refuse_nothing_whoever_is_killed(
+    here: World, service: Balancer
+) -> None:
+    await here.start(*flags(service, 0))
+    await here.launch(*flags(service, 1))
+    await until_asked(here)
+    refused: list[str] = []
+    asked, stop = 0, asyncio.Event()
+
+    async def write() -> None:
+        nonlocal asked
+        while not stop.is_set():
+            try:
+                await try_create(here.cluster, here.namespace, stages=[{"name": "a"}])
+                asked += 1
+            except RefusedError as error:
+                refused.append(str(error))
+            await asyncio.sleep(0.01)
+
+    async def trust() -> None:
+        """Connect as an API server does that has just read what it is to trust."""
+        while not stop.is_set():
+            crd = await here.cluster.ask("GET", here.subject.crd)
+            bundle = crd["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"]
+            context = ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
+            try:
+                _, writer = await asyncio.open_connection(
+                    "127.0.0.1", service.port, ssl=context, server_hostname=f"{NAME}.{SPACE}.svc"
+                )
+                writer.close()
+            except OSError as error:
+                refused.append(str(error))
+            await asyncio.sleep(0.05)
+
+    load = [asyncio.create_task(one()) for one in (write, write, trust)]
+    seen = {await certificate(here.cluster)}
+    async with here.within(120, "rotated three times"):
+        while len(seen) < 4:
+            found = await here.cluster.ask("GET", STORED)
+            seen.add(found["data"]["tls.crt"])
+            await asyncio.sleep(0.1)
+    stop.set()
+    await asyncio.gather(*load)
+
+    assert (refused, asked > 50) == ([], True)
+
+
+async def test_who_is_killed_between_two_steps_is_continued_by_another(
+    here: World, service: Balancer
+) -> None:
+    await here.start(*flags(service, 0))
+    await until_asked(here)
+    for key in ("next.pem", ""):  # while it waits, and just after it came
+        async with here.within(60, "at that step"):
+            while (key in (await here.cluster.ask("GET", STORED))["data"]) != bool(key):
+                await asyncio.sleep(0.02)
+        before = await certificate(here.cluster)
+        here.operator.send(Signals.SIGKILL)
+        async with here.within(90, "rotated by the next process"):
+            while await certificate(here.cluster) == before:
+                await asyncio.sleep(0.1)
+        await until_asked(here)
+
+
+async def test_a_secret_that_is_deleted_or_spoilt_comes_back(
+    here: World, service: Balancer
+) -> None:
+    await here.start(*flags(service, 0))
+    await until_asked(here)
+    await here.cluster.remove(STORED)
+    async with here.within(60, "back"):
+        while not await certificate(here.cluster):
+            await asyncio.sleep(0.1)
+    await try_create(here.cluster, here.namespace, stages=[{"name": "a"}])
+    garbage = base64.b64encode(b"garbage").decode()
+    await here.cluster.patch(STORED, {"data": {"tls.crt": garbage, "ca.crt": garbage}})
+    async with here.within(60, "mended"):
+        while await certificate(here.cluster) == garbage:
+            await asyncio.sleep(0.1)
+    await try_create(here.cluster, here.namespace, stages=[{"name": "a"}])
+    assert "has no usable tls.crt and tls.key; they are made again" in here.operator.log.read_text()
