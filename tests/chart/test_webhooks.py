@@ -57,8 +57,31 @@ def test_the_api_server_asks_the_operator_through_a_service() -> None:
     )
 
 
+def test_by_default_the_operator_makes_its_certificate_and_may_do_just_that() -> None:
+    manifests = rendered()
+    role = manifests["Role", f"{NAME}-webhook"]["rules"]
+    (wide,) = manifests["ClusterRole", f"{helm.NAMESPACE}.{NAME}-webhook"]["rules"]
+    (container,) = pod(manifests)["containers"]
+
+    assert {f"--webhook-secret={NAME}-webhook-tls", f"--webhook-service={NAME}-webhook"} <= {
+        *container["args"]
+    }
+    assert [(rule["verbs"], rule["resourceNames"]) for rule in role] == [
+        (["get", "create", "patch"], [f"{NAME}-webhook-tls"])
+    ]
+    assert "volumes" not in pod(manifests)
+    assert (wide["resourceNames"], wide["verbs"]) == ([CRD], ["get", "patch"])
+
+
+def test_where_the_kind_is_another_s_a_namespaced_operator_has_no_right_in_the_cluster() -> None:
+    manifests = named({"watchNamespaces": ["team-a"], "crds": {"install": False}})
+
+    assert ("Role", f"{NAME}-webhook") in manifests
+    assert not [name for kind, name in manifests if kind == "ClusterRole"]
+
+
 def test_cert_manager_makes_the_certificate_and_has_the_api_server_trust_it() -> None:
-    manifests = rendered(issuerRef={"name": "ours"})
+    manifests = rendered(certificate="certManager", issuerRef={"name": "ours"})
     certificate = manifests["Certificate", f"{NAME}-webhook"]["spec"]
     annotations = manifests["CustomResourceDefinition", CRD]["metadata"]["annotations"]
     (container,) = pod(manifests)["containers"]
@@ -71,7 +94,8 @@ def test_cert_manager_makes_the_certificate_and_has_the_api_server_trust_it() ->
     assert certificate["secretName"] == volume["secret"]["secretName"]
     assert volume["name"] == mount["name"]
     assert f"--webhook-cert-path={mount['mountPath']}" in container["args"]
-    assert ("Issuer", f"{NAME}-webhook") in rendered()
+    assert ("Role", f"{NAME}-webhook") not in manifests
+    assert ("Issuer", f"{NAME}-webhook") in rendered(certificate="certManager")
 
 
 def test_a_certificate_of_one_s_own_comes_with_its_authority() -> None:

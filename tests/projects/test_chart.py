@@ -35,10 +35,7 @@ from tests.projects.projects import (
 
 RELEASE = "demo"
 #: What an operator's manifest of one of these kinds is held against.
-CUSTOM = (
-    *("CustomResourceDefinition", "ServiceMonitor", "PodMonitor", "PrometheusRule"),
-    *("Certificate", "Issuer"),
-)
+CUSTOM = ("CustomResourceDefinition", "ServiceMonitor", "PodMonitor", "PrometheusRule")
 _OF_EVERY_PROJECT: dict[str, Values] = {
     "defaults": {},
     "namespaced": {"watchNamespaces": ["team-a", "team-b"]},
@@ -194,10 +191,6 @@ def test_the_operator_may_do_what_its_declaration_says_and_no_more(project: Proj
     assert wide not in [r["metadata"]["name"] for r in of_kind(there, "ClusterRole")]
 
 
-def _without_certificate(annotations: Manifest) -> Manifest:
-    return {key: text for key, text in annotations.items() if "cert-manager.io/" not in key}
-
-
 @every_project
 def test_the_kinds_and_the_roles_of_their_users_come_and_stay(project: Project) -> None:
     manifests = rendered(project, {})
@@ -209,7 +202,7 @@ def test_the_kinds_and_the_roles_of_their_users_come_and_stay(project: Project) 
     kept = {
         manifest["metadata"]["name"]
         for manifest in manifests
-        if _without_certificate(manifest["metadata"].get("annotations", {})) == keep
+        if manifest["metadata"].get("annotations") == keep
     }
 
     for kind in project.kinds:

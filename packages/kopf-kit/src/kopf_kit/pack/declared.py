@@ -63,7 +63,7 @@ def files() -> dict[Path, str]:
     ours, templates = operator(), PROJECT.chart / "templates"
     return {
         templates / "crd.yaml": chart_crd(ours.definitions, PROJECT.name, PROJECT.converted),
-        templates / "_rules.tpl": chart_rules(ours.rules, PROJECT.name),
+        templates / "_rules.tpl": chart_rules(ours.rules, PROJECT.name, PROJECT.converted),
         templates / "_images.tpl": pod_images.template(),
         templates / "_sample.tpl": samples.template(),
         **{
@@ -114,13 +114,19 @@ def _chart_crd(crd: crds.Manifest, chart: str, converted: Sequence[str]) -> str:
     )  # fmt: skip
 
 
-def chart_rules(rules: Iterable[tuple[str, rights.Rule]], chart: str) -> str:
+def chart_rules(
+    rules: Iterable[tuple[str, rights.Rule]], chart: str, converted: Sequence[str] = ()
+) -> str:
     """Return the chart's template with the rights that the operator needs in watched namespaces."""
     lines = [f"# {why}\n{documents.text([rule])}" for why, rule in rules]
     head = "What the operator does in every namespace that it watches."
+    named = ""
+    if converted:
+        named = f'{{{{- define "{chart}.converted" }}}}[{", ".join(converted)}]{{{{ end }}}}\n'
     return (
         f"{{{{- /* {head}\n{documents.header(_BY).strip('# ')}*/}}}}\n"
         f'{{{{- define "{chart}.rules" -}}}}\n{documents.literal("".join(lines))}{{{{- end }}}}\n'
+        f"{named}"
     )
 
 
