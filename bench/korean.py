@@ -61,6 +61,8 @@ _LABELS = {
     "5% more than before": "이전보다 5% 증가",
     "start with 10,000 correct Messages, to ready": "올바른 Message 10,000개로 시작, 준비될 때까지",
     "writes during that start": "그렇게 시작하는 동안의 쓰기 수",
+    "… to that Pod, once it is ready": "… 준비된 뒤 그 파드까지",
+    "CPU of that start": "그렇게 시작할 때의 CPU",
     "failover, SIGTERM": "장애 조치, SIGTERM",
     "failover, SIGKILL (Lease of 15 s)": "장애 조치, SIGKILL(리스 15초)",
     # Figures of each operator

@@ -106,6 +106,15 @@ def _linear(data: Data, say: Say) -> Iterable[Goal]:
         yield Goal(say(title), say("as for the first 10,000"), found, met)
 
 
+def _prompt(data: Data, say: Say) -> Iterable[Goal]:
+    pod, ready = (values(data, OURS.name, f"start_{one}_100000") for one in ("pod", "ready"))
+    late = [pod[repeat] - ready[repeat] for repeat in pod if repeat in ready]
+    yield Goal(
+        say("… to that Pod, once it is ready"), "1 s", spread(late, 1, " s"),
+        max(late) <= 1 if late else None,
+    )  # fmt: skip
+
+
 def _churn(data: Data, say: Say) -> Iterable[Goal]:
     first = values(data, OURS.name, "churn_first")
     last = values(data, OURS.name, "churn_last")
@@ -127,7 +136,7 @@ _GOALS: tuple[_Goals, ...] = (
     _ratio("backlog, to the last status", "backlog_status", _either(1.0, 1.1)),
     _ratio("live edits, to the last correct Pod", "edit_pod", _either(0.75, 1.0)),
     _ratio("live edits, to the last status", "edit_status", _either(1.0, 1.1)),
-    _ratio("one create, p50", "create_p50", {DEFAULT.name: 1.1}),
+    _ratio("one create, p50", "create_p50", {DEFAULT.name: 1.0}),
     _ratio("one create, p99", "create_p99", {DEFAULT.name: 1.2}),
     _ratio("backlog with 1% of the answers lost, to the last Pod", "lost_pod", _either(1.0, 1.0)),
     _limit(
@@ -138,8 +147,8 @@ _GOALS: tuple[_Goals, ...] = (
     _limit("writes per edit (DELETE, POST, status, Event)", "writes_edit", 4, "", 2),
     _limit("writes per deletion", "writes_delete", 0, "", 2),
     _limit("writes while idle, except the Lease", "writes_idle", 0, "", 0),
-    _ratio("CPU of the backlog, including the start", "backlog_cpu", {DEFAULT.name: 1.0}),
-    _ratio("CPU of the live edits", "edit_cpu", {DEFAULT.name: 1.0}),
+    _ratio("CPU of the backlog, including the start", "backlog_cpu", _either(1.0, 1.0)),
+    _ratio("CPU of the live edits", "edit_cpu", _either(1.0, 1.0)),
     _limit("CPU of tracing while it is off", "untraced_cpu", 0.01, " × the backlog's", 4),
     _limit("CPU of the backlog while it is traced", "traced_cpu", 2, " × that without traces", 2),
     _limit("memory, no Message", "rss_0", 60, " MB"),
@@ -149,6 +158,12 @@ _GOALS: tuple[_Goals, ...] = (
     _churn,
     _limit("start with 10,000 correct Messages, to ready", "start_ready_10000", 10, " s"),
     _limit("writes during that start", "start_writes_10000", 0, "", 0),
+    _ratio(
+        "start with 100,000 correct Messages: to a new one's Pod", "start_pod_100000",
+        {TUNED.name: 1.0},
+    ),
+    _prompt,
+    _ratio("CPU of that start", "start_cpu_100000", {TUNED.name: 1.0}),
     _limit("failover, SIGTERM", "failover_sigterm", 2, " s"),
     _limit("failover, SIGKILL (Lease of 15 s)", "failover_sigkill", 17, " s"),
 )  # fmt: skip
