@@ -233,8 +233,8 @@ def test_what_an_example_has_generated_follows_its_sources(project: Path) -> Non
 
     left.touch()
     sample = example / "examples" / "sample.yaml"
-    sample.write_text(sample.read_text().replace("size: 2", "size: 7"))
+    sample.write_text(sample.read_text().replace("replicas: 2", "replicas: 7"))
     kit(project, "verify", "examples/memcached")
 
     assert not left.exists()
-    assert "size: 7" in left.with_name("_sample.tpl").read_text()
+    assert "replicas: 7" in left.with_name("_sample.tpl").read_text()
