@@ -262,6 +262,7 @@ async def settled(case: Case, one: Engine, generation: int = 0) -> None:
     generation = generation or (await case.holder())["metadata"]["generation"]
     quiet = 0
     async with asyncio.timeout(30):
+        await one.first_lists()  # before that, nothing is queued
         while quiet < 5:
             done = await case.reason() == ("Reconciled", generation)
             idle = one.queue.running and not len(one.queue) and not one.queue.longest_running()
