@@ -17,6 +17,7 @@ from kopf_kit.rig.run import HackError, output
 #: The version and the hash of each, by its minor version. To add one, give it any hash: what is
 #: refused then names the right one. Not every patch is served; take another one if it is not.
 PINNED = {
+    "1.34": ("v1.34.4", "9903edea77655fcb9adf360f79149f327d0c86a72abdc94e6c85255fc1edb231"),
     "1.35": ("v1.35.8", "d3d9854dd4b4f9bbf936de2cc8c30fd87053a26d40506e2cc2c5db58d12d35e5"),
     "1.36": ("v1.36.4", "4955836db98f1fc568332a0dd6188e8007d8909521e3d0c708d97770bc300298"),
 }

@@ -23,6 +23,7 @@ MODULES = {
 }
 #: Each older Kubernetes that the operator is proved on, by its minor version.
 OLDER = {
+    "1.34": "v1.34.4",
     "1.35": "v1.35.8",
     "1.36": "v1.36.4",
 }

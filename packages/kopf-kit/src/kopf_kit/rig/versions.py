@@ -30,6 +30,8 @@ IN_ONE_FILE = (*CONTROL_PLANE, "kube-proxy", "kubeadm", "kubelet")
 KIND = MODULES["sigs.k8s.io/kind"]
 #: kind's node images, from the notes of that release of kind; there is none of older versions.
 NODES = {
+    "1.34": "docker.io/kindest/node:v1.34.11@sha256:"
+    "44e222ee2132dab25ff87301682f89eb82c7880ea3a1bf543bfe9708fd08d67d",
     "1.35": "docker.io/kindest/node:v1.35.8@sha256:"
     "07b2536e30b803ed61d1677a79df6115f798ce64c80f9e22f6ed45afd09323c0",
     "1.36": "docker.io/kindest/node:v1.36.4@sha256:"
@@ -96,7 +98,7 @@ FITTING = {
     # kind: the configuration that kopf_kit/rig/kind.py writes, and the node image's way to boot.
     "kind": ((0, 31), (1, 0)),
     # kubectl: Kubernetes supports one minor version either side of the server's, and the
-    # server is v1.37 where it is built here, and from v1.35 on in the node images of these kinds.
+    # server is v1.37 where it is built here, and from v1.34 on in the node images of these kinds.
     "kubectl": ((1, 35), (1, 39)),
     # helm: 3.17 is the first with --take-ownership, 3.18 with the sentences in which bad values are
     # refused. Its next major version serves as well; what depends on one of them names it.
