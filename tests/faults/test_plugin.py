@@ -245,7 +245,7 @@ async def test_a_support_bundle_of_a_broken_cluster_hides_the_texts(
 ) -> None:
     await here.start()
     none = await quota(here)
-    await here.create("안녕하세요, my password is 1234", "no-room")
+    await here.create("안녕하세요, my password is swordfish", "no-room")
     await here.until_reason("Forbidden", "no-room")
     secret = {"metadata": {"name": "mine"}, "stringData": {"password": "hunter2"}}
     await here.cluster.ask("POST", f"/api/v1/namespaces/{here.namespace}/secrets", secret)
@@ -264,7 +264,7 @@ async def test_a_support_bundle_of_a_broken_cluster_hides_the_texts(
     assert "exceeded quota: none" in condition["message"]
     assert "messages.myorg.dev" in files["crd.json"]
     assert "no operator is installed" in files["doctor.txt"], "the test's runs outside"
-    assert "1234" not in "".join(files.values())
+    assert "swordfish" not in "".join(files.values())
     assert "hunter2" not in "".join(files.values())
     assert 'User "nobody" cannot list' in support_bundle(tmp_path / "denied")["missing.txt"]
     await here.cluster.remove(none)

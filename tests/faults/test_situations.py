@@ -63,7 +63,9 @@ def desired(holder: Holder, _: object) -> Iterable[Raw]:
         SECRET: {"stringData": {"password": holder.spec.text}},
         STATEFUL_SET: {"spec": {"serviceName": "s", "replicas": 0, "template": steady,
                                 "selector": {"matchLabels": labels}}},
-        JOB: {"spec": {"backoffLimit": 0, "template": template}},
+        # Kubernetes' own controller would write the status of a Job at any moment.
+        JOB: {"spec": {"backoffLimit": 0, "managedBy": f"{HOLDER.group}/nobody",
+                       "template": template}},
         CONFIG_MAP: {"data": {"text": holder.spec.text, "empty": ""}},
         SERVICE: {"spec": {"selector": labels, "ports": [
             {"name": "udp", "port": 53, "protocol": "UDP"}, {"name": "tcp", "port": 53}]}},
