@@ -33,7 +33,7 @@ class _Condition(Struct, frozen=True):
 
 class _JobStatus(Struct, rename="camel", frozen=True):
     conditions: list[_Condition] = []
-    completion_time: datetime | None = None
+    completion_time: str = ""
 
 
 class JobObject(kr.Object):
@@ -93,7 +93,7 @@ def outcome(job: JobObject) -> Outcome | None:
     completed = job.status.completion_time
     for one in job.status.conditions:
         if one.status == "True" and one.type == "Complete":
-            return Outcome("", completed.timestamp() if completed is not None else 0.0)
+            return Outcome("", datetime.fromisoformat(completed).timestamp() if completed else 0.0)
         if one.status == "True" and one.type == "Failed":
             return Outcome(one.message or one.reason or "it failed")
     return None
