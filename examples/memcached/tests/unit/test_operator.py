@@ -53,7 +53,10 @@ def test_an_edit_of_the_old_version_keeps_what_only_the_new_one_has() -> None:
     assert old["spec"] == {"size": 2, "memory": 128}
     old["spec"]["size"] = 3
 
-    assert versions.convert(old, new["apiVersion"])["spec"] == {"replicas": 3, "limits": limits}
+    assert versions.convert(old, "cache.example.com/v1beta1")["spec"] == {
+        "replicas": 3,
+        "limits": limits,
+    }
 
 
 @pytest.mark.parametrize(
