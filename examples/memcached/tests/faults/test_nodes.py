@@ -46,6 +46,16 @@ async def scaled(here: World, size: int, name: str = "mine") -> Raw:
             await asyncio.sleep(0.1)
 
 
+async def deployed(here: World, replicas: int) -> Raw:
+    """Wait until the Deployment has so many replicas; return it."""
+    async with here.within(60, f"the Deployment to have {replicas} replicas"):
+        while True:
+            found: Raw = await here.cluster.ask("GET", here.child("mine"))
+            if found["spec"]["replicas"] == replicas:
+                return found
+            await asyncio.sleep(0.1)
+
+
 async def test_a_memcached_has_the_nodes_that_it_says_whoever_changes_them(here: World) -> None:
     cluster, memcached, deployment = here.cluster, here.object("mine"), here.child("mine")
     await create(here)
@@ -73,9 +83,8 @@ async def test_a_memcached_has_the_nodes_that_it_says_whoever_changes_them(here:
     }  # fmt: skip
     await cluster.ask("PATCH", f"{deployment}?fieldManager=mesh", injected, APPLY)
     await cluster.patch(deployment, {"spec": {"replicas": 5}})
+    found = await deployed(here, 3)
     await scaled(here, 3)
-    found = await cluster.ask("GET", deployment)
-    assert found["spec"]["replicas"] == 3
     assert found["metadata"]["labels"]["team"] == "a"
     names = [one["name"] for one in found["spec"]["template"]["spec"]["containers"]]
     assert names == ["memcached", "sidecar"]
@@ -84,9 +93,7 @@ async def test_a_memcached_has_the_nodes_that_it_says_whoever_changes_them(here:
     await scaled(here, 0)
     replicas = {"metadata": {"name": "mine"}, "spec": {"replicas": 2}}
     await cluster.patch(f"{deployment}/scale", replicas)
-    async with here.within(60, "the Deployment to have no replicas"):
-        while (await cluster.ask("GET", deployment))["spec"]["replicas"]:  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
+    await deployed(here, 0)
     await scaled(here, 0)
 
 
