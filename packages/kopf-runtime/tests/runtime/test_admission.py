@@ -234,6 +234,18 @@ async def test_what_cannot_be_read_is_told_and_may_be_deleted(client: Client) ->
     assert (await asked(client, "fair-names", festival("a"), festival()))["allowed"]
 
 
+async def test_what_no_api_server_sends_is_refused_without_a_traceback(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = "/validate/festivals.example.dev/fair-names"
+    for odd in ({"metadata": 5}, {"metadata": ["a"]}, [], "text"):
+        request = {"uid": "u", "operation": "CREATE", "object": odd}
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "x", "request": request}
+        async with client.post(path, json=review) as answer:
+            assert answer.status == 400
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 async def test_a_review_of_unknown_size_is_refused_unread(client: Client) -> None:
     path = "/validate/festivals.example.dev/fair-names"
 

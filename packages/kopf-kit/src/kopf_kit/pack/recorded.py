@@ -54,7 +54,7 @@ Requests = dict[Request, str]
 
 
 def requests(files: Iterable[Path], user: str = "") -> Requests:
-    """Return what a user asked in audit logs, by default whoever is in them.
+    """Return what a user asked in audit logs, or what all users did if none is named.
 
     Raise HackError where a file is no audit log.
     """

@@ -28,7 +28,7 @@ OLDEST, *_, NEWEST = PROVED
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 IN_ONE_FILE = (*CONTROL_PLANE, "kube-proxy", "kubeadm", "kubelet")
 KIND = MODULES["sigs.k8s.io/kind"]
-#: kind's node images, from the notes of that release of kind; there is none of older versions.
+#: kind's node images, from the notes of that release of kind, which has none for older ones.
 NODES = {
     "1.34": "docker.io/kindest/node:v1.34.11@sha256:"
     "44e222ee2132dab25ff87301682f89eb82c7880ea3a1bf543bfe9708fd08d67d",

@@ -15,7 +15,7 @@ from aiohttp import web
 from kopf_kit.rig.control_plane import ControlPlane
 from kopf_kit.testing.process import free_port
 from kopf_runtime.declaring.versions import Versions
-from kopf_runtime.endpoints.reviews import MOST, Reviews
+from kopf_runtime.endpoints.reviews import Reviews
 
 
 class Conversions:
@@ -46,7 +46,7 @@ class Conversions:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         folder = plane.certificates
         tls.load_cert_chain(folder / "apiserver.crt", folder / "apiserver.key")
-        application = web.Application(client_max_size=MOST)
+        application = web.Application()
         application.router.add_post("/{kind}", self._answer)
         self._runner = runner = web.AppRunner(application, access_log=None)
 

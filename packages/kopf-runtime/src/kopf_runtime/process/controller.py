@@ -258,7 +258,7 @@ class Controller:
         or takes longer than `timeout` seconds, or no replica answers, the write is refused, or let
         through with `failure_policy="ignore"`. It is asked only if each expression in CEL of
         `match`, by its name, is true, and in namespaces with these labels; it is not asked for
-        what the operator itself or the control plane does. Raise `TypeError` or `ValueError` as
+        what the control plane does. Raise `TypeError` or `ValueError` as
         `owns` does.
         """
         return self._asked(False, on, failure_policy, match, namespaces, timeout)

@@ -109,7 +109,7 @@ class Manager(Generic[S]):
 
     @property
     def webhooks(self) -> list[Webhook]:
-        """The functions that the API server has asked before a write; the kit reads them."""
+        """The functions that the API server has asked before a write."""
         return [one for controller in self.controllers for one in controller.webhooks]
 
     def adapt(self, function: Callable[[given.Client, S], Awaitable[S]]) -> None:

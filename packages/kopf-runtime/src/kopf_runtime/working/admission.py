@@ -118,7 +118,9 @@ def _whole(payload: Raw) -> dict[str, Any]:
     """Return an object of a request with what its class needs; empty if there is no object."""
     whole = msgspec.json.decode(payload, type=dict[str, Any] | None) or {}
     if whole:
-        whole["metadata"] = {**_NEW, **(whole.get("metadata") or {}), "managedFields": None}
+        # Not only the API server may ask.
+        metadata = msgspec.convert(whole.get("metadata") or {}, dict[str, Any])
+        whole["metadata"] = {**_NEW, **metadata, "managedFields": None}
     return whole
 
 
