@@ -238,7 +238,8 @@ async def test_what_no_api_server_sends_is_refused_without_a_traceback(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = "/validate/festivals.example.dev/fair-names"
-    for odd in ({"metadata": 5}, {"metadata": ["a"]}, [], "text"):
+    odds: list[Any] = [{"metadata": 5}, {"metadata": ["a"]}, [], "text"]
+    for odd in odds:
         request = {"uid": "u", "operation": "CREATE", "object": odd}
         review = {"apiVersion": "admission.k8s.io/v1", "kind": "x", "request": request}
         async with client.post(path, json=review) as answer:

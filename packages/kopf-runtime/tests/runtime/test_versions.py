@@ -174,6 +174,12 @@ def test_an_object_of_no_version_is_refused() -> None:
             versions().convert({**LARGE, "apiVersion": odd}, ALPHA)
 
 
+@pytest.mark.parametrize("odd", [5, None, {"name": 3}, {"annotations": 7}])
+def test_an_object_with_metadata_that_no_api_server_sends_is_refused(odd: Any) -> None:
+    with pytest.raises(ConversionError, match="cannot be read: Expected"):
+        versions().convert({**LARGE, "metadata": odd}, ALPHA)
+
+
 # --- declarations -------------------------------------------------------------------------------
 
 

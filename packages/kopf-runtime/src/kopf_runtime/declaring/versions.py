@@ -35,6 +35,14 @@ class ConversionError(Exception):
     """An object cannot be converted; the message says which one, and why."""
 
 
+class _Metadata(Struct):
+    """What conversions need of the metadata."""
+
+    name: str = ""
+    namespace: str = ""
+    annotations: dict[str, str] | None = None
+
+
 class Versions:
     """The versions of one kind; raise `DeclarationError` if they do not belong together."""
 
@@ -126,9 +134,12 @@ class Versions:
         not make the list of all others fail. Its annotation then says why, and holds it.
         """
         here, there = self._of(raw.get("apiVersion")), self._of(api_version)
-        metadata = raw.get("metadata")
-        if not isinstance(metadata, dict):
-            raise ConversionError(f"an object of {raw['apiVersion']} has no metadata")
+        metadata: Any = raw.get("metadata")
+        try:
+            msgspec.convert(metadata, _Metadata)  # not only the API server may ask
+        except msgspec.ValidationError as error:
+            what = f"the metadata of an object of {raw['apiVersion']}"
+            raise ConversionError(f"{what} cannot be read: {error}") from error
         if here == there:
             return raw
         kept = self._kept(metadata)
