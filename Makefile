@@ -127,9 +127,10 @@ release: $(if $(filter keys bundle,$(ARGS)),,no-other-project) $(READY) ## do th
 	@$(if $(filter changelog,$(ARGS)),$(KIT) generate)
 
 # The virtual environment, installed from its part of the hashed lock and again whenever the lock changes. uv needs
-# half of pip's processor time; if it fails, pip is used, because uv ignores pip's settings for package mirrors.
-PIP := $(PY) -m pip install -q --disable-pip-version-check
-UV := $(VENV)/bin/uv pip install -q --system-certs --python $(PY)
+# half of pip's processor time; if it fails, pip is used, because uv ignores pip's settings for package mirrors. An index
+# that fails for a moment is asked again.
+PIP := $(PY) -m pip install -q --disable-pip-version-check --retries=10
+UV := UV_HTTP_RETRIES=10 $(VENV)/bin/uv pip install -q --system-certs --python $(PY)
 WORKSPACE := $(wildcard packages/*)
 LOCKED := $(PY) packages/kopf-kit/src/kopf_kit/rig/locked.py
 NO_LINK = test ! -L $(VENV) || { \
@@ -143,7 +144,8 @@ $(VENV)/.locked: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "make: $(PYTHON) is missing or older than 3.11; install Python 3.11+ or say PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
-	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq python3-venv; \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && apt-get install -o Acquire::Retries=5 -y -qq python3-venv; \
 	  else echo "make: Python's venv module is missing; install it (Debian: apt-get install python3-venv)" >&2; exit 1; fi; }
 	@echo "==> Python packages into $(VENV)"
 	@$(PYTHON) -m venv --clear $(VENV)

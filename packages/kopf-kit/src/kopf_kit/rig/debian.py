@@ -3,6 +3,7 @@
 import os
 import platform
 import shutil
+import time
 from collections.abc import Sequence
 
 from kopf_kit.rig import cache
@@ -12,8 +13,11 @@ from kopf_kit.rig.steps import say, step
 #: Variables with which the package manager asks nothing.
 QUIET = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
 
-# Another program, such as an unattended upgrade, may be at work.
-_WAIT = ("-o", "DPkg::Lock::Timeout=300")
+# Another program, such as an unattended upgrade, may be at work; a mirror may fail for a moment.
+_PATIENT = ("-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=5")
+
+# Seconds before the second and the third attempt.
+_PAUSES = (3.0, 15.0)
 
 
 def is_debian() -> bool:
@@ -41,22 +45,36 @@ def install(what: str, packages: Sequence[str], needs: Sequence[str]) -> None:
             f"{what}: {', '.join(needs)} is missing. On Debian run this as root, or install:\n"
             f"    apt-get install {' '.join(packages)}"
         )
-    update()
-    with cache.lock("apt"), step(f"{what}: Debian packages") as work:
-        work.run(
-            ["apt-get", *_WAIT, "install", "-qy", "--no-install-recommends", *packages],
-            timeout=10 * 60,
-            env=QUIET,
-        )
+    for after in (*_PAUSES, None):
+        update()
+        try:
+            with cache.lock("apt"), step(f"{what}: Debian packages") as work:
+                work.run(
+                    ["apt-get", *_PATIENT, "install", "-qy", "--no-install-recommends", *packages],
+                    timeout=10 * 60,
+                    env=QUIET,
+                )
+            return
+        except HackError as error:
+            if after is None:
+                raise
+            say(f"    {error}\n    The mirror may have changed in between: again in {after:.0f} s")
+            time.sleep(after)
 
 
 def update() -> None:
     """Update apt's package lists.
 
-    A source that fails, such as a vendor's, is ignored: a missing package is reported later.
+    A source that keeps failing, such as a vendor's, is ignored: a missing package is reported
+    later. Without its error mode apt would be content with an old list at the first failure.
     """
+    command = ["apt-get", *_PATIENT, "-o", "APT::Update::Error-Mode=any", "update", "-q"]
     with cache.lock("apt"), step("Debian package lists") as work:
-        try:
-            work.run(["apt-get", *_WAIT, "update", "-q"], timeout=5 * 60, env=QUIET)
-        except HackError:
-            say(f"    `apt-get update` printed warnings, see {work.log}; continuing")
+        for after in (*_PAUSES, None):
+            try:
+                work.run(command, timeout=5 * 60, env=QUIET)
+                return
+            except HackError:
+                if after is not None:
+                    time.sleep(after)
+        say(f"    `apt-get update` printed warnings, see {work.log}; continuing")
