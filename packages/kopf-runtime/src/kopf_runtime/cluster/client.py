@@ -29,12 +29,15 @@ logger = logging.getLogger(__name__)
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 #: Seconds without a line after which a watch counts as dead; bookmarks arrive every minute.
 SILENCE = 75.0
 #: Seconds that a request may take after the previous attempt timed out: the API server's own limit
 #: is 60, of which a webhook may take 30.
 PATIENT = 65.0
+#: Seconds in which it says who asks, on a review's time.
+_WHO = 1.0
 #: Seconds between two readings of the API server's clock.
 _CLOCK = 10.0
 #: Bytes that a TLS connection buffers. A record has 16 KiB at most; asyncio's 256 KiB took 4 MB.
@@ -63,6 +66,7 @@ class Client:
         #: Returns whether a write may be sent; called just before each one. The election sets it.
         self.may_write: Callable[[], bool] = lambda: True
         self._clock = (0.0, time.time() - time.monotonic())
+        self._user = ""
 
     def open(self, credentials: Credentials) -> None:
         """Open the session."""
@@ -82,6 +86,17 @@ class Client:
     def now(self) -> float:
         """Return the API server's time, in seconds of Unix time."""
         return time.monotonic() + self._clock[1]
+
+    async def user(self) -> str:
+        """Return as whom the API server knows this process; empty as long as it does not say."""
+        if not self._user:
+            review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+            path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+            with contextlib.suppress(ApiError, TimeoutError, LookupError):
+                async with asyncio.timeout(_WHO):
+                    answer = await self.ask("POST", path, review, fenced=False)
+                self._user = answer["status"]["userInfo"]["username"]
+        return self._user
 
     async def request(
         self,

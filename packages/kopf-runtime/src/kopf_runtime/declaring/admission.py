@@ -17,7 +17,7 @@ OPERATIONS = ("create", "update", "delete")
 #: Seconds that a function may take at most; the API server waits for 30, and the answer takes some.
 LONGEST, MARGIN = 25.0, 5
 #: What each webhook leaves out, so that namespaces and garbage are deleted although nobody answers.
-#: The operator's own user is to be left out, too, but its name depends on the installation.
+#: The operator's own user is left out, too; its name depends on the installation.
 EXEMPT = {
     "not-the-control-plane": "!('system:serviceaccounts:kube-system' in request.userInfo.groups"
     " || request.userInfo.username.startsWith('system:kube-'))",

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kopf_runtime.cluster.client import APPLY_PATCH, MERGE_PATCH, Client
+from kopf_runtime.cluster.client import APPLY_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Client
 from kopf_runtime.declaring.admission import Webhook
 from kopf_runtime.declaring.errors import ApiError, Backoff
 from kopf_runtime.declaring.kinds import (
@@ -55,6 +55,8 @@ class Certificates:
 
         self._client, self._settings = client, settings
         self._secret = SECRET.path(settings.own_namespace, settings.webhook_secret)
+        #: What the API server asks at: others may convert the same kind, such as another release.
+        self._service = settings.own_namespace, settings.webhook_service
         service = f"{settings.webhook_service}.{settings.own_namespace}.svc"
         self._names = [service, f"{service}.cluster.local"]
         #: What is to trust it: kinds, names, and those of their webhooks.
@@ -68,6 +70,9 @@ class Certificates:
         self._data: dict[str, bytes] = {}  # what is served
         self._newest: ssl.SSLContext | None = None
         self._bundle, self._look_again = b"", 0.0
+        #: Why the API server cannot ask yet; empty as soon as it could once.
+        self.untrusted = "the certificate of the webhooks is not trusted yet"
+        self._told: set[str] = set()
         self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self.context.sni_callback = self._choose
 
@@ -168,31 +173,69 @@ class Certificates:
     async def _trusted(self) -> bytes:
         """Return what the API server trusts now: other replicas may still serve with it."""
         found = [await self._find(kind.path(name=name)) for kind, name, _ in self._trusting]
-        bundles = [bundle for one in found if one for bundle in _clients(one).values()]
+        bundles = [bundle for one in found if one for bundle in self._asking(one).values()]
         return b"".join(dict.fromkeys(one for each in bundles for one in _split(each)))
 
     async def _trust(self, bundle: bytes) -> None:
         """Have the CRDs and webhook configurations that exist trust these certificates."""
         if time.monotonic() < self._look_again and self._bundle == bundle:
             return
-        complete = True
+        complete, missing, failed = True, "", None
         for kind, name, names in self._trusting:
-            found = await self._find(kind.path(name=name))
-            present = {one: known for one, known in _clients(found or {}).items() if one in names}
-            complete = complete and len(present) == len(names)
-            if all(known == bundle for known in present.values()):
-                continue
-            client = {"clientConfig": {"caBundle": base64.b64encode(bundle).decode()}}
-            part: dict[str, Any] = {"webhooks": [{"name": one, **client} for one in present]}
-            if kind is CUSTOM_RESOURCE_DEFINITION:
-                part = {"spec": {"conversion": {"webhook": client}}}
-            manager = f"{self._client.manager}-certificates"
-            await self._client.ask(
-                "PATCH", kind.path(name=name),
-                _named(kind, name) | part, content_type=APPLY_PATCH,
-                query=f"fieldManager={manager}&force=true", fenced=False,
-            )  # fmt: skip
+            crd = kind is CUSTOM_RESOURCE_DEFINITION
+            try:
+                if not await self._write_trust(kind, name, names, bundle):
+                    complete = False
+                    # A configuration is installed after the Deployment, and a CRD before it.
+                    missing = missing if crd else f"{kind.kind} {name} has no webhook of ours yet"
+            except ApiError as error:
+                if error.status == 403 and crd and self._settings.namespaces:
+                    self._tell(
+                        f"{name} is left to whoever installs it, for this operator has no right to "
+                        f"it: write {_CA} of the Secret {self._settings.webhook_secret} into its "
+                        "spec.conversion.webhook.clientConfig.caBundle"
+                    )
+                    continue
+                failed = failed or error
+        if failed is not None:
+            raise failed
         self._bundle, self._look_again = bundle, time.monotonic() + TRUST * complete
+        self.untrusted = missing and self.untrusted and missing
+
+    async def _write_trust(self, kind: Kind, name: str, names: list[str], bundle: bytes) -> bool:
+        """Have one of them trust the bundle; return whether all of it does now."""
+        found = await self._find(kind.path(name=name)) or {}
+        asking = {one: known for one, known in self._asking(found).items() if one in names}
+        crd = kind is CUSTOM_RESOURCE_DEFINITION
+        if any(known != bundle for known in asking.values()):
+            # No apply: nobody else could take out a webhook of which we own a part.
+            client = {"clientConfig": {"caBundle": base64.b64encode(bundle).decode()}}
+            part: dict[str, Any] = {"webhooks": [{"name": one, **client} for one in asking]}
+            if crd:
+                part = {"spec": {"conversion": {"webhook": client}}}
+            part["metadata"] = {"resourceVersion": found["metadata"]["resourceVersion"]}
+            await self._client.ask(
+                "PATCH", kind.path(name=name), part, fenced=False,
+                content_type=MERGE_PATCH if crd else STRATEGIC_PATCH,
+                query=f"fieldManager={self._client.manager}-certificates",
+            )  # fmt: skip
+        if crd and found and not asking:
+            self._tell(f"{name} is converted by somebody else, or not at all, and left alone")
+        return len(asking) == len(names)
+
+    def _asking(self, found: dict[str, Any]) -> dict[str, bytes]:
+        """Return what is trusted by those webhooks of an object that ask our Service."""
+        return {
+            name: _decode(client.get("caBundle", ""))
+            for name, client in _clients(found).items()
+            if (service := client.get("service"))
+            and (service["namespace"], service["name"]) == self._service
+        }
+
+    def _tell(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            logger.warning("%s", text)
 
     # --- certificates -----------------------------------------------------------------------------
 
@@ -243,21 +286,17 @@ class Certificates:
         return {_CA: bundle, _CERTIFICATE: leaf, _KEY: private}
 
 
-def _named(kind: Kind, name: str) -> dict[str, Any]:
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}}
-
-
 def _name(text: str) -> Any:
     from cryptography import x509
 
     return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
 
 
-def _clients(found: dict[str, Any]) -> dict[str, bytes]:
-    """Return the bundles of an object that names a webhook: one without a name, or one for each."""
+def _clients(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return whom an object has asked: by one webhook without a name, or by several with names."""
     conversion = found.get("spec", {}).get("conversion", {}).get("webhook")
     webhooks = [{"name": "", **conversion}] if conversion else found.get("webhooks", [])
-    return {one["name"]: _decode(one["clientConfig"].get("caBundle", "")) for one in webhooks}
+    return {one["name"]: one["clientConfig"] for one in webhooks}
 
 
 def _decoded(secret: dict[str, Any]) -> dict[str, bytes]:

@@ -251,7 +251,7 @@ class Engine(Controller):
         """Yield what answers the API server before a write, with its path."""
         decoder = self.versions or msgspec.json.Decoder(self.type)
         for webhook in self.webhooks:
-            yield webhook.path, Asked(webhook, self.type, decoder, self._given)
+            yield webhook.path, Asked(webhook, self.type, decoder, self._given, self._client.user)
 
     async def _given(self, thing: Resource) -> dict[str, Any]:
         """Return what the context of such a function has of the operator."""

@@ -254,7 +254,7 @@ class Manager(Generic[S]):
         )
         # The API server asks ready replicas alone, and a cache of a converted kind needs answers.
         converts = configured.webhook_bind_address and any(one.versions for one in self.controllers)
-        ready = self._healthy if converts else self._ready
+        ready = self._answers if converts else self._ready
         try:
             await self._server.start(
                 configured, self.client, self._healthy, ready, reviews.routes,
@@ -424,13 +424,17 @@ class Manager(Generic[S]):
         age = max(controller.queue.longest_running() for controller in self.controllers)
         return f"a step of a reconcile has been under way for {age:.0f} s" if age > STUCK else ""
 
+    def _answers(self) -> str:
+        """Return why the API server cannot ask the webhooks, empty if it can."""
+        return self._healthy() or (self._certificates.untrusted if self._certificates else "")
+
     def _ready(self) -> str:
         """Return why nothing is served, empty if something is; metrics and logs tell the rest."""
         unserved: list[str] = []
         for controller in self.controllers:
             waiting, served = controller.unserved()
             if served:
-                return self._healthy()
+                return self._answers()
             unserved += waiting
         return "; ".join(unserved[:5]) or "nothing is served yet"
 
