@@ -1,4 +1,7 @@
-"""What the charts have for an operator that converts objects: those of examples/memcached."""
+"""What the charts have for an operator that the API server asks.
+
+Those of examples/memcached convert objects, and those of examples/flightticket validate them.
+"""
 
 import base64
 from typing import Any
@@ -14,6 +17,9 @@ from tests.chart.helm import HelmError, Manifest
 PROJECT = nested.ensure(load(helm.CHECKOUT / "examples" / "memcached"))
 CRD, NAME = "memcacheds.cache.example.com", f"{helm.RELEASE}-memcached-operator"
 HOST = f"{NAME}-webhook.{helm.NAMESPACE}.svc"
+TICKETS = nested.ensure(load(helm.CHECKOUT / "examples" / "flightticket"))
+VALIDATING = "ValidatingWebhookConfiguration"
+TICKETS_NAME = f"{helm.RELEASE}-flightticket-operator"
 
 
 def rendered(**webhooks: Any) -> dict[tuple[str, str], Manifest]:
@@ -154,6 +160,64 @@ def test_olm_makes_the_certificate_and_the_conversion() -> None:
     assert [mode["type"] for mode in csv["spec"]["installModes"] if mode["supported"]] == [
         "AllNamespaces"
     ]
+
+
+def tickets(**values: Any) -> dict[tuple[str, str], Manifest]:
+    found = helm.render(values, chart=TICKETS.chart)
+    return {(one["kind"], one["metadata"]["name"]): one for one in found}
+
+
+def test_the_api_server_asks_before_it_stores_and_never_about_the_operators_own() -> None:
+    manifests, name = tickets(), f"{helm.NAMESPACE}.{TICKETS_NAME}"
+    (webhook,) = manifests[VALIDATING, name]["webhooks"]
+    (container,) = manifests["Deployment", TICKETS_NAME]["spec"]["template"]["spec"]["containers"]
+    (rule,) = manifests["ClusterRole", f"{name}-webhook"]["rules"]
+
+    (service,) = webhook["clientConfig"].values()
+    assert ("Service", service["name"]) in manifests
+    assert service["path"] == "/validate/flighttickets.flights.com/known-route"
+    assert (webhook["failurePolicy"], webhook["sideEffects"]) == ("Ignore", "None")
+    own = f"system:serviceaccount:{helm.NAMESPACE}:{TICKETS_NAME}"
+    assert webhook["matchConditions"][-1]["expression"] == f"request.userInfo.username != '{own}'"
+    assert "namespaceSelector" not in webhook
+    # The operator writes into these alone, and is told which they are.
+    assert f"--webhook-configuration={name}" in container["args"]
+    assert (rule["resourceNames"], rule["verbs"]) == ([name], ["get", "patch"])
+    assert not [kind for kind, _ in manifests if kind == "MutatingWebhookConfiguration"]
+
+
+def test_only_writes_in_the_watched_namespaces_are_asked_about() -> None:
+    manifests = tickets(watchNamespaces=["team-a", "team-b"])
+    (webhook,) = manifests[VALIDATING, f"{helm.NAMESPACE}.{TICKETS_NAME}"]["webhooks"]
+
+    assert webhook["namespaceSelector"]["matchExpressions"] == [
+        {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["team-a", "team-b"]}
+    ]
+
+
+def test_whoever_makes_the_certificate_tells_the_configuration() -> None:
+    name = f"{helm.NAMESPACE}.{TICKETS_NAME}"
+    managed = tickets(webhooks={"certificate": "certManager"})
+    brought = {"certificate": "secret", "secretName": "ours", "caBundle": "PEM"}
+    (webhook,) = tickets(webhooks=brought)[VALIDATING, name]["webhooks"]
+
+    assert managed[VALIDATING, name]["metadata"]["annotations"] == {
+        "cert-manager.io/inject-ca-from": f"{helm.NAMESPACE}/{TICKETS_NAME}-webhook"
+    }
+    assert ("ClusterRole", f"{name}-webhook") not in managed
+    assert webhook["clientConfig"]["caBundle"] == base64.b64encode(b"PEM").decode()
+
+
+def test_olm_writes_the_configuration_itself() -> None:
+    bundle = TICKETS.built / "bundle" / "manifests"
+    csv = yaml.safe_load((bundle / f"{TICKETS.name}.clusterserviceversion.yaml").read_text())
+    (webhook,) = csv["spec"]["webhookdefinitions"]
+
+    assert (webhook["type"], webhook["failurePolicy"]) == ("ValidatingAdmissionWebhook", "Ignore")
+    assert webhook["webhookPath"] == "/validate/flighttickets.flights.com/known-route"
+    (rule,) = webhook["rules"]
+    assert (rule["resources"], rule["operations"]) == (["flighttickets"], ["CREATE"])
+    assert all(mode["supported"] for mode in csv["spec"]["installModes"])
 
 
 def test_an_operator_without_webhooks_has_nothing_of_them() -> None:

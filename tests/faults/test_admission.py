@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kopf_kit.pack import declared
 from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
 from kopf_kit.testing.process import free_port
 from kopf_kit.testing.subject import Subject
@@ -116,17 +117,8 @@ async def service(here: World) -> AsyncIterator[Balancer]:
     for which, kind in CONFIGURATIONS.items():
         webhooks = [
             {
-                "name": one.name, "clientConfig": {"service": where | {"path": one.path}},
-                "rules": [{
-                    "apiGroups": [one.group], "apiVersions": one.versions,
-                    "resources": [one.resource], "operations": one.operations,
-                }],
-                "matchConditions": [
-                    {"name": name, "expression": rule}
-                    for name, rule in one.match_conditions.items()
-                ],
-                "failurePolicy": one.failure_policy, "timeoutSeconds": one.timeout_seconds,
-                "sideEffects": "None", "admissionReviewVersions": ["v1"],
+                **declared.admission(one),
+                "clientConfig": {"service": where | {"path": one.path}},
                 "namespaceSelector": {
                     "matchLabels": {"kubernetes.io/metadata.name": here.namespace}
                 },

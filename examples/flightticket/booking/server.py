@@ -18,7 +18,7 @@ import sys
 import threading
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS events (
 _KINDS = ("answer", "lose", "hold")
 #: No flight goes there.
 _UNKNOWN = "Atlantis"
+_NO_AIRPORT = f"There is no airport in {_UNKNOWN}."
 #: The reference of what was cancelled before it was booked.
 _NEVER = "never-booked"
 _NOTHING: Answer = (404, "Here is nothing.")
@@ -51,6 +52,12 @@ class Database:
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(path, check_same_thread=False)
         self._connection.executescript(_TABLES)
+
+    def route(self, cities: Sequence[str]) -> Answer:
+        """Return whether there are flights between two cities."""
+        if _UNKNOWN in cities:
+            return 200, {"flown": False, "why": _NO_AIRPORT}
+        return 200, {"flown": True}
 
     def find(self, key: str) -> Answer:
         """Return the booking with this key, if there is one."""
@@ -68,7 +75,7 @@ class Database:
                     return 200, found
                 return 422, "This Idempotency-Key was used for another booking."
             if _UNKNOWN in (wanted["from"], wanted["to"]):
-                return 422, f"There is no airport in {_UNKNOWN}."
+                return 422, _NO_AIRPORT
             self._put(key, "booked", wanted)
             return 201, self._find(key)
 
@@ -301,7 +308,9 @@ class Clients(Handler):
             self._answer(fault.status, fault.text, fault.headers)
             return None
         answer = _NOTHING
-        if (method, path) == ("GET", "/bookings"):
+        if (method, path) == ("GET", "/routes"):
+            answer = office.database.route([*query.get("from", []), *query.get("to", [])])
+        elif (method, path) == ("GET", "/bookings"):
             answer = office.database.find(key)
         elif (method, path) == ("POST", "/bookings"):
             answer = office.database.book(key, given)

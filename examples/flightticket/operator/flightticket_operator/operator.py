@@ -108,6 +108,13 @@ class Booking(msgspec.Struct, frozen=True):
     number: int = 0
 
 
+class Route(msgspec.Struct, frozen=True):
+    """Whether there are flights between two cities, and else why not."""
+
+    flown: bool
+    why: Annotated[str, Meta(max_length=MOST_TOLD)] = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why the booking service will never book for a FlightTicket."""
@@ -138,6 +145,8 @@ class Pace:
 
 
 pace = Pace()
+#: That of the questions before a FlightTicket is stored: nobody who asks many holds up a booking.
+asking = Pace()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +155,19 @@ class Service:
 
     session: aiohttp.ClientSession
     settings: Settings
-    key: str
+    key: str = ""
 
     async def find(self) -> Booking | None:
         """Return the booking, None if it was never made."""
         status, text = await self._ask("GET", "/bookings", params={"key": self.key})
         found = _decoded(status, text, list[Booking])
         return found[0] if found else None
+
+    async def route(self, spec: Spec) -> Route:
+        """Return whether it can be booked at all."""
+        cities = {"from": spec.from_, "to": spec.to}
+        status, text = await self._ask("GET", "/routes", asking, params=cities)
+        return _decoded(status, text, Route)
 
     async def book(self, spec: Spec) -> Booking | Refusal:
         """Book; a mistake of the client's is told only once, for it stays one."""
@@ -169,12 +184,15 @@ class Service:
         if status >= 400:
             raise kr.RetryError(f"The booking service does not cancel it: {text or status}")
 
-    async def _ask(self, method: str, path: str, **options: Any) -> tuple[int, str]:
+    async def _ask(
+        self, method: str, path: str, turns: Pace | None = None, **options: Any
+    ) -> tuple[int, str]:
         """Return the status and the text of an answer; raise `RetryError` where it is of no use.
 
         The text is what may be told: without the token, and short if it tells of a mistake.
         """
-        await pace.turn(self.settings.booking_rate)
+        turns = turns or pace
+        await turns.turn(self.settings.booking_rate)
         token = _token(self.settings.booking_token_path)
         headers = {"Authorization": f"Bearer {token}", **options.pop("headers", {})}
         try:
@@ -189,7 +207,7 @@ class Service:
             problem = f"The booking service cannot be asked: {kr.describe_error(error)}"
             problem = problem.replace(token, "***")
         else:
-            problem = _problem(answer)
+            problem = _problem(answer, turns)
             if not problem:
                 return answer.status, text if answer.status < 400 else text[:MOST_TOLD]
         raise kr.RetryError(problem)
@@ -205,7 +223,7 @@ async def _read(answer: aiohttp.ClientResponse) -> str:
     return read.decode(errors="replace")
 
 
-def _problem(answer: aiohttp.ClientResponse) -> str:
+def _problem(answer: aiohttp.ClientResponse, turns: Pace) -> str:
     """Return why an answer is none, empty if it is one; raise `RetryError` if it asks for a pause.
 
     The address in a redirect is not followed: it would get the token, and the seats.
@@ -213,7 +231,7 @@ def _problem(answer: aiohttp.ClientResponse) -> str:
     after = answer.headers.get("Retry-After", "")  # or a date
     if answer.status in (429, 503) and (after.isdecimal() or answer.status == 429):
         seconds = min(float(after), 600.0) if after.isdecimal() else 1.0
-        pace.pause(seconds)
+        turns.pause(seconds)
         raise kr.RetryError("The booking service is busy.", after=seconds)
     if answer.status in (401, 403):
         return f"The booking service refuses the operator's token ({answer.status})."
@@ -250,6 +268,14 @@ def _token(path: str) -> str:
 
 manager = kr.Manager("flightticket-operator", Settings, version=__version__)
 controller = manager.controller_for(FlightTicket, project=lambda ticket: ticket.spec)
+
+
+@controller.validate(on=("create",), failure_policy="ignore", timeout=3)
+async def known_route(ticket: FlightTicket, context: kr.Context[Settings]) -> None:
+    """Refuse what nobody flies, which no rule in CEL can know; a service that is down is told."""
+    route = await Service(context.session, context.settings).route(ticket.spec)
+    if not route.flown:
+        raise kr.Refusal(route.why or "Nobody flies there; name two other cities.")
 
 
 @controller.sync(every=POLL, timeout=TIMEOUT)

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,22 @@ def test_what_cannot_be_booked_is_refused_in_words(
     refusal = kubectl.refusal("create", "-f", "-", stdin=manifest("bad", **spec))
 
     assert complaint in refusal
+
+
+def test_a_route_that_nobody_flies_is_refused_and_a_service_that_is_down_is_told(
+    kubectl: Kubectl, service: BookingService
+) -> None:
+    refusal = kubectl.refusal("create", "-f", "-", stdin=manifest("bad", to="Atlantis"))
+    assert "denied the request: There is no airport in Atlantis." in refusal
+
+    service.fail({"kind": "answer", "key": "routes", "status": 500, "text": "broken"})
+    create = kubectl.command("create", "-f", "-")
+    told = subprocess.run(  # noqa: S603
+        create, input=manifest("unchecked"), capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert "Warning: It was not checked: known-route.flighttickets" in told.stderr
+    until_booked(kubectl, "unchecked")
 
 
 def test_an_edit_is_refused_and_a_replacement_cancels_and_books(

@@ -288,6 +288,7 @@ async def test_the_operator_that_calls_what_is_outside(server: ApiServer, tmp_pa
     })  # fmt: skip
     async with booking_service(tmp_path) as service:
         variables: dict[str, Any] = {
+            "FLIGHTTICKET_OPERATOR_WEBHOOK_BIND_ADDRESS": "0",
             "FLIGHTTICKET_OPERATOR_BOOKING_URL": service.url,
             "FLIGHTTICKET_OPERATOR_BOOKING_TOKEN_PATH": str(service.tokens),
             "PYTHONPATH": os.pathsep.join((str(FLIGHT_TICKETS), paths.python_path(CHECKOUT))),

@@ -10,12 +10,15 @@ import itertools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from flightticket_operator import operator as flighttickets
 
+import kopf_runtime as kr
 from examples.flightticket.booking.process import TOKEN, BookingService, booking_service
 from kopf_runtime.process.engine import Engine
 from runtime.widgets import Raw, ready
@@ -38,7 +41,8 @@ async def server() -> AsyncIterator[ApiServer]:
 @pytest.fixture
 async def service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[BookingService]:
     monkeypatch.setattr("kopf_runtime.working.external.MIN_PAUSE_SECONDS", 0.05)
-    monkeypatch.setattr(flighttickets, "pace", flighttickets.Pace())
+    for pace in ("pace", "asking"):
+        monkeypatch.setattr(flighttickets, pace, flighttickets.Pace())
     async with booking_service(tmp_path) as one:
         yield one
 
@@ -161,6 +165,30 @@ async def test_a_refusal_is_final_and_told_in_the_service_s_words(
         await until_reason(server, "Booked", "two")
 
     assert (await service.calls(uid(server))).count("POST") == 1
+
+
+async def test_a_route_is_asked_for_before_and_such_questions_hold_up_no_booking(
+    server: ApiServer, service: BookingService
+) -> None:
+    def known(to: str) -> Awaitable[None]:
+        metadata = {"name": "one", "uid": "", "resourceVersion": ""}
+        one = {"metadata": metadata, "spec": ticket(to=to)["spec"]}
+        asked = msgspec.convert(one, flighttickets.FlightTicket)
+        return flighttickets.known_route(asked, context)
+
+    async with aiohttp.ClientSession() as session:
+        context: Any = SimpleNamespace(session=session, settings=settings(service))
+        await known("London")
+        with pytest.raises(kr.Refusal, match="There is no airport in Atlantis"):
+            await known("Atlantis")
+        busy = {"status": 429, "headers": {"Retry-After": "600"}}
+        await service.fail({"kind": "answer", "key": "routes", **busy})
+        with pytest.raises(kr.RetryError, match="The booking service is busy"):
+            await known("Atlantis")
+
+    server.put(FLIGHT_TICKET, ticket())
+    async with operating(server, controller(), settings=settings(service)):
+        await until_reason(server, "Booked")
 
 
 async def test_a_refusal_stays_final_after_a_restart(

@@ -53,6 +53,8 @@ def settings(cluster: Cluster, arguments: Sequence[str]) -> tuple[list[str], dic
         ]
     search = (str(PROJECT.sources), os.environ.get("PYTHONPATH", ""))
     environment = {
+        # No API server asks on this machine, so there is nothing to serve.
+        f"{PROJECT.variables}WEBHOOK_BIND_ADDRESS": "0",
         **os.environ,
         "KUBECONFIG": str(cluster.kubeconfig),
         "PYTHONPATH": os.pathsep.join(filter(None, search)),

@@ -13,6 +13,7 @@ from kopf_kit.pack import adopted, crds, documents, pod_images, rights, samples,
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig.run import HackError
 from kopf_runtime import Manager
+from kopf_runtime.declaring.admission import Webhook
 from kopf_runtime.declaring.errors import DeclarationError
 from kopf_runtime.process.manager import refuse_duplicates
 
@@ -64,6 +65,11 @@ def files() -> dict[Path, str]:
     return {
         templates / "crd.yaml": chart_crd(ours.definitions, PROJECT.name, PROJECT.converted),
         templates / "_rules.tpl": chart_rules(ours.rules, PROJECT.name, PROJECT.converted),
+        **(
+            {templates / "_admission.tpl": chart_admission(PROJECT.admission, PROJECT.name)}
+            if PROJECT.admission
+            else {}
+        ),
         templates / "_images.tpl": pod_images.template(),
         templates / "_sample.tpl": samples.template(),
         **{
@@ -128,6 +134,38 @@ def chart_rules(
         f'{{{{- define "{chart}.rules" -}}}}\n{documents.literal("".join(lines))}{{{{- end }}}}\n'
         f"{named}"
     )
+
+
+def chart_admission(webhooks: Sequence[Webhook], chart: str) -> str:
+    """Return the chart's template with the functions that are asked, each with its `path`."""
+    made = [f"{{{{- /* {documents.header(_BY).strip('# ')}*/}}}}\n"]
+    for kind in ("validating", "mutating"):
+        asked = [admission(one) | {"path": one.path} for one in webhooks if one.kind == kind]
+        text = documents.literal(documents.text(asked)) if asked else ""
+        made.append(f'{{{{- define "{chart}.{kind}" -}}}}\n{text}{{{{- end }}}}\n')
+    return "".join(made)
+
+
+def admission(webhook: Webhook) -> crds.Manifest:
+    """Return what a configuration says of a function, but for where it is asked."""
+    conditions = webhook.match_conditions.items()
+    return {
+        "name": webhook.name,
+        "rules": [
+            {
+                "apiGroups": [webhook.group],
+                "apiVersions": [*webhook.versions],
+                "resources": [webhook.resource],
+                "operations": [*webhook.operations],
+            }
+        ],
+        "failurePolicy": webhook.failure_policy,
+        "timeoutSeconds": webhook.timeout_seconds,
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "matchConditions": [{"name": name, "expression": text} for name, text in conditions],
+        "namespaceSelector": dict(webhook.namespace_selector),
+    }
 
 
 def of_the_project() -> Manager[Any]:

@@ -36,7 +36,7 @@ _OURS = {
 }
 #: The fields of a webhook that a webhookdefinition has, too.
 #: https://olm.operatorframework.io/docs/advanced-tasks/adding-admission-and-conversion-webhooks/
-_WEBHOOK = (
+WEBHOOK = (
     *("admissionReviewVersions", "failurePolicy", "matchPolicy", "objectSelector", "rules"),
     *("reinvocationPolicy", "sideEffects", "timeoutSeconds"),
 )
@@ -140,5 +140,5 @@ def _webhook(kind: str, webhook: Manifest, chart: Sequence[Manifest]) -> Manifes
         "containerPort": port,
         "targetPort": targets[0],
         "webhookPath": service.get("path", "/"),
-        **{key: webhook[key] for key in _WEBHOOK if key in webhook},
+        **{key: webhook[key] for key in WEBHOOK if key in webhook},
     }

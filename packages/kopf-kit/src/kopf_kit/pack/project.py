@@ -18,6 +18,7 @@ import msgspec
 from kopf_kit.rig import names, paths
 from kopf_kit.rig.names import PLAIN, PLUGIN, Label
 from kopf_kit.rig.run import HackError
+from kopf_runtime.declaring.admission import Webhook
 from kopf_runtime.declaring.errors import DeclarationError
 
 # The API server's limits: a DNS subdomain, the name of a kind, a version of an API.
@@ -215,6 +216,11 @@ class Project(msgspec.Struct, frozen=True):
             return tuple(str(one.kind) for one in controllers if one.versions)
         except DeclarationError as error:
             raise HackError(f"{self.manager}: {error}") from error
+
+    @property
+    def admission(self) -> tuple[Webhook, ...]:
+        """The functions of its code that the API server asks before it stores an object."""
+        return () if self.adopted else tuple(self.module(self.manager).manager.webhooks)
 
     @property
     def command(self) -> tuple[str, ...]:

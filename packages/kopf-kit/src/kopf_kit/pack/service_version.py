@@ -21,11 +21,12 @@ from typing import Any
 
 import yaml
 
-from kopf_kit.pack import chart_metadata, further_objects, samples
+from kopf_kit.pack import chart_metadata, declared, further_objects, samples
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.release import Release
 from kopf_kit.pack.rendered import Manifest, arguments, find, for_olm
 from kopf_kit.rig.run import HackError
+from kopf_runtime.declaring.admission import EXEMPT
 
 NAME = PROJECT.name
 #: The texts that people write.
@@ -140,6 +141,31 @@ def _conversion() -> Iterator[Manifest]:
             "conversionCRDs": [*PROJECT.converted],
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
+        }
+
+
+def _admission() -> Iterator[Manifest]:
+    """Yield the webhookdefinitions of the functions that are asked before an object is stored.
+
+    OLM restricts them to the namespaces that it lets the operator watch, and knows no conditions.
+    The operator itself lets through what the kit's own conditions leave out.
+    """
+    for one in PROJECT.admission:
+        odd = ["match="] if one.match_conditions.keys() - EXEMPT.keys() else []
+        if odd := [*odd, *(["namespaces="] if one.namespace_selector else [])]:
+            raise HackError(
+                f"{one.name} is declared with {' and '.join(odd)}, for which OLM has no place; "
+                "check it in the function, or leave out olm/"
+            )
+        asked = declared.admission(one)
+        yield {
+            "type": f"{one.kind.capitalize()}AdmissionWebhook",
+            "generateName": asked["name"],
+            "deploymentName": NAME,
+            "containerPort": 443,
+            "targetPort": "webhook",
+            "webhookPath": one.path,
+            **{key: asked[key] for key in further_objects.WEBHOOK if key in asked},
         }
 
 
@@ -258,7 +284,7 @@ def csv(release: Release) -> Manifest:
     if not PROJECT.adopted:  # then the CRDs are as they are
         _check_kinds(written["kinds"], definitions)
     examples = _examples(written["kinds"])
-    webhooks = [*_conversion(), *further().webhooks]
+    webhooks = [*_conversion(), *_admission(), *further().webhooks]
     shown = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
     titles = {listed["name"]: listed["displayName"] for listed in shown}
     return {

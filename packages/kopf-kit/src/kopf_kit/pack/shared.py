@@ -6,8 +6,9 @@ values of its charts, its runbooks, OLM's settings, its Dockerfile. `kopf_kit.pa
 and `kopf_kit.pack.dockerfile` write them.
 
 Some lines are only for operators on kopf-runtime, some only for those on plain kopf, and some only
-for those that the API server asks. They are between lines with `#@ if runtime`, `#@ if plain` or
-`#@ if webhooks`, `#@ else` and `#@ end`.
+for those that the API server asks: at all, for conversions, or before it stores an object. They are
+between lines with `#@ if runtime`, `plain`, `webhooks`, `conversion` or `admission`, `#@ else` and
+`#@ end`, which do not nest.
 """
 
 import re
@@ -26,7 +27,8 @@ _WORDS = ("widgets.acme.example", "acme.example", "Widgets", "Widget", "widgets"
 #: Files whose commands concern all kinds, such as those that remove everything.
 _OF_ALL_KINDS = ("NOTES.txt", "README.md.in")
 _MARKED = re.compile(
-    r"^#@ if (runtime|plain|webhooks)\n(.*?)(?:^#@ else\n(.*?))?^#@ end\n", re.MULTILINE | re.DOTALL
+    r"^#@ if (runtime|plain|webhooks|conversion|admission)\n(.*?)(?:^#@ else\n(.*?))?^#@ end\n",
+    re.MULTILINE | re.DOTALL,
 )
 _COMMAND = re.compile(r"^(?:\$ )?kubectl .*$", re.MULTILINE)
 
@@ -49,7 +51,8 @@ def read(file: Path) -> str:
 
 def _is(kind: str) -> bool:
     """Return whether lines for operators of a kind are for the project's."""
-    return bool(PROJECT.converted) if kind == "webhooks" else kind == PROJECT.base
+    asked = {"conversion": bool(PROJECT.converted), "admission": bool(PROJECT.admission)}
+    return {"webhooks": any(asked.values()), **asked}.get(kind, kind == PROJECT.base)
 
 
 def text(file: Path) -> str:

@@ -96,7 +96,7 @@ class Subject(ABC):
             "--metrics-bind-address=0", f"--health-probe-bind-address=127.0.0.1:{port}",
             "--all-namespaces" if everywhere else f"--namespace={namespace}",
             f"--lease-namespace={namespace}", f"--lease-name={self.lease}",
-            *(["--webhook-bind-address=0"] if self.versions else ()),
+            *(["--webhook-bind-address=0"] if self.versions or self.manager.webhooks else ()),
             "--resync-period=300", "--log-level=debug", *further,
         )  # fmt: skip
 

@@ -62,6 +62,12 @@ class Admission(Struct, rename="camel"):
         username: str = ""
         groups: list[str] = []
 
+        @property
+        def is_control_plane(self) -> bool:
+            """Whether it is one of those that `EXEMPT` leaves out."""
+            by_group = "system:serviceaccounts:kube-system" in self.groups
+            return by_group or self.username.startswith("system:kube-")
+
     uid: str
     operation: str
     namespace: str = ""

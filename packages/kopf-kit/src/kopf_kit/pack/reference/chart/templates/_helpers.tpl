@@ -49,6 +49,26 @@ longer. A name that is changed for that gets a hash, so that it is no other rele
 {{- default (printf "%s-tls" (include "widget-operator.webhookService" .)) .Values.webhooks.secretName }}
 {{- end }}
 
+{{/* In these the operator writes the authority of its certificate, and nothing else. */}}
+{{- define "widget-operator.webhookRules" -}}
+#@ end
+#@ if admission
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [validatingwebhookconfigurations, mutatingwebhookconfigurations]
+  resourceNames: [{{ include "widget-operator.clusterName" . | quote }}]
+  verbs: [get, patch]
+#@ end
+#@ if conversion
+{{- if or .Values.crds.install (not .Values.watchNamespaces) }}
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  resourceNames: {{ include "widget-operator.converted" . }}
+  verbs: [get, patch]
+{{- end }}
+#@ end
+#@ if webhooks
+{{- end }}
+
 {{/* Where the API server asks, and whom it trusts there, from (dict "root" $ "path" <path>). An operator
 that makes its own certificate writes the caBundle itself. */}}
 {{- define "widget-operator.clientConfig" -}}

@@ -1,4 +1,4 @@
-#@ if webhooks
+#@ if conversion
 {{/* Whom the API server asks to convert Widgets: the operator of the release widget-operator beside this
 one, or what the values say. From (dict "root" $ "path" <path>). */}}
 {{- define "widget-operator-crds.clientConfig" -}}
