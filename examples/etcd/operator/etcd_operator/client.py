@@ -5,6 +5,7 @@ sends numbers as texts and leaves zeros out, so answers are decoded leniently, w
 """
 
 import functools
+import math
 import os
 import ssl
 from collections.abc import AsyncIterator, Iterator
@@ -309,6 +310,21 @@ def context(certificate: Certificate) -> ssl.SSLContext:
     with _file(certificate.crt) as crt, _file(certificate.key) as key:
         found.load_cert_chain(crt, key)
     return found
+
+
+@functools.lru_cache(maxsize=512)  # it is asked at each look
+def expiry(crt: str, ca: str) -> float:
+    """Return when a certificate or its authority expires, in seconds of Unix time.
+
+    Of several authorities with the same subject, the last one to expire counts. Raise `ValueError`
+    if there is no certificate.
+    """
+    from cryptography import x509  # 19 MB of memory, which no cluster without TLS needs
+
+    chain, trusted = (x509.load_pem_x509_certificates(text.encode()) for text in (crt, ca))
+    signers = [one for one in trusted if one.subject == chain[-1].issuer]
+    signed = max((one.not_valid_after_utc.timestamp() for one in signers), default=math.inf)
+    return min(signed, *(one.not_valid_after_utc.timestamp() for one in chain))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import functools
 import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import aiohttp
@@ -140,6 +141,8 @@ class Look:
     authority: str = ""
     #: Why etcd does not accept root's password.
     refused: str = ""
+    #: When the first of the certificates expires, and the Secret that has it.
+    expiry: tuple[float, str] | None = None
 
     @property
     def again(self) -> float:
@@ -163,7 +166,7 @@ async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
     eye = Eye(cluster, context)
     latched = context.last(Status)
     if cluster.spec.paused:
-        return Look(await eye.look(latched), Step(Do.NOTHING))
+        return Look(await eye.look(latched), Step(Do.NOTHING), expiry=eye.expiry)
     clock = asyncio.get_running_loop().time
     until = clock() + ENOUGH
     while True:
@@ -187,7 +190,8 @@ async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
             break
         if clock() > until:
             break
-    return Look(seen, step, context.settings.etcd_repository, eye.authority, eye.refused)
+    repository = context.settings.etcd_repository
+    return Look(seen, step, repository, eye.authority, eye.refused, eye.expiry)
 
 
 def _recorded(latched: Status) -> dict[str, Any]:
@@ -214,6 +218,20 @@ class Eye:
             return ""
         texts = (self._secret(name, "ca.crt") for name in (tls.peer_secret, tls.client_secret))
         return kr.short_hash("".join(texts))
+
+    @functools.cached_property
+    def expiry(self) -> tuple[float, str] | None:
+        """When the first of the certificates expires, and the Secret that has it."""
+        if (tls := self.cluster.spec.tls) is None:
+            return None
+        found = []
+        for name in (tls.peer_secret, tls.client_secret):
+            try:
+                at = client.expiry(self._secret(name, "tls.crt"), self._secret(name, "ca.crt"))
+            except ValueError as error:
+                raise kr.Wait("SecretInvalid", f"Secret {name}: {error}.") from None
+            found.append((at, name))
+        return min(found)
 
     @functools.cached_property
     def tls(self) -> ssl.SSLContext | None:
@@ -467,7 +485,7 @@ Reason = Literal["NotFormed", "QuorumLost", "Unreachable", "Serving"]
 def status(seen: kr.Observed) -> kr.Status:
     """Return the status of a cluster."""
     name, look = seen.object.key[1], seen.outcome
-    told: Any = shown(name, look.seen) if look is not None else {}
+    told: Any = shown(name, look) if look is not None else {}
     conditions = [available(look.seen), healthy(look.seen)] if look is not None else []
     trouble = seen.trouble
     if trouble is None and look is not None and look.refused:
@@ -484,8 +502,9 @@ def status(seen: kr.Observed) -> kr.Status:
     return kr.Status(ready, reason, text, told, not ready, None, conditions)
 
 
-def shown(name: str, seen: Seen) -> Shown:
+def shown(name: str, look: Look) -> Shown:
     """Return the fields of the status that are only for users."""
+    seen = look.seen
     running = [voice.version for voice in seen.voices.values()]
     return Shown(
         version=min(running, key=versions.parsed, default=""),
@@ -494,7 +513,12 @@ def shown(name: str, seen: Seen) -> Shown:
         ready=sum(map(seen.healthy, seen.voters)),
         selector=",".join(f"{key}={value}" for key, value in manifests.labels(name).items()),
         service=f"{name}-client",
+        certificates_expire=_time(look.expiry[0]) if look.expiry is not None else "",
     )
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):{backups.TIME}}"
 
 
 def available(seen: Seen) -> kr.Condition:
@@ -525,6 +549,10 @@ def verdict(spec: Spec, look: Look) -> tuple[bool, str, str]:
     """Return whether a cluster is as wanted, a reason, and a message."""
     seen, step = look.seen, look.step
     well = sum(map(seen.healthy, seen.voters))
+    if look.expiry is not None and look.expiry[0] <= seen.now:
+        at, secret = look.expiry
+        text = f"The certificate in Secret {secret}, or its authority, expired at {_time(at)}."
+        return False, "CertificateExpired", text
     if seen.latched.cluster_id and not seen.available:
         condition = available(seen)
         return False, condition.reason, condition.message

@@ -195,6 +195,9 @@ class Shown(kr.Fields, frozen=True):
     ready: Annotated[int, Meta(description="How many members are healthy voters.")] = 0
     selector: Annotated[Text, Meta(description="Selects the members' Pods.")] = ""
     service: Annotated[Text, Meta(description="The Service for clients.")] = ""
+    certificates_expire: Annotated[
+        Text, Meta(description="When the first of the certificates and their authorities expires.")
+    ] = ""
 
 
 class Status(Shown, frozen=True):

@@ -20,6 +20,12 @@ def last_success(owner: kr.Owner) -> float | None:
     return datetime.fromisoformat(taken[0]["time"]).timestamp() if taken else None
 
 
+def expiry(owner: kr.Owner) -> float | None:
+    """Return when the first of a cluster's certificates expires; None without TLS."""
+    told = owner.status.get("certificatesExpire")
+    return datetime.fromisoformat(told).timestamp() if told else None
+
+
 def due(owner: kr.Owner) -> float | None:
     """Return for when the newest backup of a schedule was due, once one was begun."""
     spec: backups.Spec = owner.view
@@ -37,6 +43,8 @@ of_cluster("members_healthy", "Healthy voters.", lambda one: one.status.get("rea
 of_cluster("members_wanted", "Members that are wanted.", lambda one: one.view.size)
 of_cluster("available", "1 while a quorum serves.", lambda one: condition(one, "Available"))
 of_cluster("healthy", "1 while no member has an alarm.", lambda one: condition(one, "Healthy"))
+of_cluster("certificate_expiration_timestamp_seconds",
+           "When the first of its certificates expires.", expiry)  # fmt: skip
 of_backup("backup_failures", "Backups in a row that have failed.",
           lambda one: one.status.get("failures", 0))  # fmt: skip
 of_backup("backup_last_success_timestamp_seconds", "When the newest backup was begun.",

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import ssl
 from base64 import b64encode
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,8 @@ async def test_tls_is_asked_of_all(cluster: Cluster, certified: Certificates) ->
     url = f"{cluster.url(f'{NAME}-1')}/v3/kv/range"
     with pytest.raises(aiohttp.ClientError):
         await cluster.nodes.session.post(url, json={}, ssl=False)
+    expire = datetime.fromisoformat((await cluster.status())["certificatesExpire"])
+    assert timedelta(days=1) < expire - datetime.now(UTC) < timedelta(days=2)
     await cluster.is_right()
 
 

@@ -45,6 +45,12 @@ to its section in docs/runbooks.md, which a release commits; write the section i
   summary: A member of an etcd cluster has an alarm
   description: {{ $cluster }} has had an alarm for 5 minutes, and may refuse all writes.
   expr: {{ $by }} (etcd_operator_healthy{ {{- .ours -}} }) == 0
+- alert: EtcdOperatorCertificateExpires
+  severity: warning
+  for: 15m
+  summary: A certificate of an etcd cluster expires soon
+  description: A certificate of {{ $cluster }} expires in {{ "{{ $value | humanizeDuration }}" }}.
+  expr: {{ $by }} (etcd_operator_certificate_expiration_timestamp_seconds{ {{- .ours -}} }) - time() < 604800
 - alert: EtcdOperatorBackupFailed
   severity: warning
   for: 5m

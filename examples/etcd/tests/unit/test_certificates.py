@@ -1,0 +1,83 @@
+"""When certificates expire: what the operator reads of the Secrets, and what it tells."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import kopf_runtime as kr
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from etcd_operator import client, clusters, metrics
+from etcd_operator.clusters import Eye, Look
+from etcd_operator.decide import Do, Step
+from etcd_operator.settings import Settings
+from tests.unit.test_decide import healthy
+from tests.unit.test_operator import cluster
+
+KEY = ec.generate_private_key(ec.SECP256R1())
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def day(number: float) -> float:
+    return (START + timedelta(days=number)).timestamp()
+
+
+def certificate(days: int, subject: str, issuer: str) -> str:
+    """Return a certificate as PEM that expires after so many days."""
+    names = (
+        x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, o)]) for o in (subject, issuer)
+    )
+    builder = x509.CertificateBuilder(*reversed([*names])).public_key(KEY.public_key())
+    builder = builder.serial_number(1).not_valid_before(START)
+    signed = builder.not_valid_after(START + timedelta(days=days)).sign(KEY, hashes.SHA256())
+    return signed.public_bytes(serialization.Encoding.PEM).decode()
+
+
+LEAF, SHORT, LONG = certificate(9, "leaf", "a"), certificate(5, "a", "a"), certificate(99, "a", "a")
+OTHER = certificate(1, "b", "b")
+
+
+@pytest.mark.parametrize(
+    ("crt", "ca", "days"),
+    [
+        (LEAF, LONG, 9),
+        (LEAF, SHORT, 5),
+        (LEAF, SHORT + LONG, 9),  # an authority that was renewed
+        (LEAF, OTHER + LONG, 9),  # one that is replaced
+        (certificate(9, "leaf", "i") + certificate(7, "i", "a"), LONG, 7),
+    ],
+)
+def test_what_expires_first_counts_of_a_certificate_and_those_that_signed_it(
+    crt: str, ca: str, days: int
+) -> None:
+    assert client.expiry(crt, ca) == day(days)
+
+
+def eye(**crt: str) -> Eye:
+    wants = cluster(tls={"peerSecret": "p", "clientSecret": "c"})
+    secrets: Any = {("ns", name): {"tls.crt": text, "ca.crt": LONG} for name, text in crt.items()}
+    return Eye(wants, kr.Context(Settings(), namespace="ns", reads={clusters.SECRET: secrets}))
+
+
+def test_the_secret_is_told_whose_certificate_expires_first() -> None:
+    assert eye(c=certificate(8, "leaf", "a"), p=LEAF).expiry == (day(8), "c")
+    with pytest.raises(kr.Wait, match="Secret p: "):
+        _ = eye(c=LEAF, p="none").expiry
+
+
+@pytest.mark.parametrize(("now", "reason"), [(8, "Healthy"), (9, "CertificateExpired")])
+def test_the_time_is_told_for_people_and_for_prometheus(now: int, reason: str) -> None:
+    one: Any = SimpleNamespace(key=("ns", "c"), view=cluster().spec)
+    look = Look(replace(healthy(3), now=day(now)), Step(Do.NOTHING), expiry=(day(9), "peers"))
+    found: Any = clusters.status(kr.Observed(None, object=one, outcome=look))
+
+    assert (found.reason, "Secret peers" in found.message) == (reason, reason != "Healthy")
+    assert found.fields.certificates_expire == "2026-01-10T00:00:00Z"
+    told: Any = SimpleNamespace(status={"certificatesExpire": "2026-01-10T00:00:00Z"})
+    assert metrics.expiry(told) == day(9)
+    assert metrics.expiry(SimpleNamespace(status={"certificatesExpire": ""})) is None  # type: ignore[arg-type]
