@@ -192,6 +192,10 @@ async def follow(backup: EtcdBackup, context: kr.Context[Settings]) -> Look:
     if status.run is not None and not status.run.ended:
         if (end := ended(status, status.run, course, context.now)) is not None:
             await context.record(end)
+            if why := end["error"]:
+                context.event("BackupFailed", why, warning=True)
+            else:
+                context.event("BackupComplete", f"Job {status.run.job} has taken a backup.")
         return Look(course)
     created = backup.metadata.creation_timestamp
     try:

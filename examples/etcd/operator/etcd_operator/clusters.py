@@ -44,6 +44,16 @@ INVALID_ARGUMENT, UNAUTHENTICATED = 3, 16
 OVERDUE = 30.0
 #: The types of the conditions beside Ready.
 CONDITIONS = ("Available", "Healthy")
+#: The Event of each call to etcd.
+EVENTS = {
+    Do.ADD: ("MemberAdded", "{} has joined as a learner"),
+    Do.REMOVE: ("MemberRemoved", "{} was removed from the cluster"),
+    Do.PROMOTE: ("MemberPromoted", "{} has become a voter"),
+    Do.MOVE_LEADER: ("LeaderMoved", "{} has handed the leadership over"),
+    Do.DEFRAGMENT: ("Defragmented", "{} was defragmented"),
+    Do.DISARM: ("AlarmDisarmed", "An alarm was disarmed"),
+    Do.DOWNGRADE: ("Downgrade", "A downgrade was enabled in etcd, or canceled"),
+}
 #: Seconds after which a look tells nothing of how a cluster fares now.
 STALE = 30.0
 
@@ -178,10 +188,15 @@ async def advance(cluster: EtcdCluster, context: kr.Context[Settings]) -> Look:
             step = await eye.compare(seen) or note(seen) or step
         if step.latched is not None:
             await context.record(_recorded(step.latched))
+            if step.latched.recovery != latched.recovery:
+                context.event("Recovery", f"{step.why}.")
             latched = step.latched
         try:
             if isinstance(step.do.value, str):
                 await eye.call(seen, step)
+                reason, text = EVENTS[step.do]
+                why = f": {step.why}" if step.why else ""
+                context.event(reason, f"{text.format(step.member)}{why}.")
             elif step.do is not Do.LATCH and not await eye.authorize(seen, step):
                 break
         except EtcdError as error:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
+import kopf_runtime as kr
 import msgspec
 import pytest
 
@@ -11,6 +12,7 @@ from etcd_operator import agent, backups, jobs, kinds, stored
 from etcd_operator.agent import Backup
 from etcd_operator.backups import Look, Run, Spec, Status
 from etcd_operator.jobs import Course
+from etcd_operator.kinds import CLUSTER
 from etcd_operator.settings import Settings
 from etcd_operator.stored import Report, Taken
 
@@ -93,6 +95,36 @@ def test_a_failed_one_leaves_the_list_as_it_is_and_says_why() -> None:
         "error": "the store: refused",
     }
     assert backups.ended(status, RUN, Course(True, None, failures=1), BORN) is None
+
+
+@pytest.mark.parametrize(
+    ("course", "told"),
+    [
+        (Course(True, "Failed", failure="the store: refused"), ["BackupFailed", True]),
+        (Course(True, "", Report(taken=TAKEN)), ["BackupComplete", False]),
+        (Course(True, None), []),
+    ],
+)
+async def test_the_end_of_a_backup_is_told_as_an_event(
+    monkeypatch: pytest.MonkeyPatch, course: Course, told: list[Any]
+) -> None:
+    events = list[Any]()
+
+    async def record(_: Any) -> None:
+        pass
+
+    def event(reason: str, _: str, *, warning: bool = False) -> None:
+        events.extend([reason, warning])
+
+    monkeypatch.setattr(backups.jobs, "course", lambda *_: course)
+    backup: Any = SimpleNamespace(spec=ONCE)
+    reads: Any = {CLUSTER: {("ns", ONCE.cluster): object()}}
+    stored = msgspec.to_builtins(Status(run=RUN))
+    await backups.follow(backup, kr.Context(
+        Settings(), stored=stored, now=BORN, namespace="ns", reads=reads, record=record, event=event
+    ))  # fmt: skip
+
+    assert events == told
 
 
 def test_a_report_that_comes_after_the_news_that_its_job_is_complete_is_waited_for() -> None:

@@ -11,7 +11,7 @@ import pytest
 from etcd_operator import backups, client, clusters, jobs, manifests, stored
 from etcd_operator.clusters import POD, VOLUME, Look
 from etcd_operator.decide import Do, Pod, Seen, Step, Wanted
-from etcd_operator.kinds import BACKUP, Compared, Entry, EtcdCluster, Status
+from etcd_operator.kinds import BACKUP, Compared, Entry, EtcdCluster, Recovery, Status
 from etcd_operator.manifests import Make
 from etcd_operator.operator import Settings
 from tests.unit.test_decide import alarmed, healthy, silent
@@ -280,6 +280,49 @@ async def test_a_paused_cluster_is_looked_at_and_not_changed() -> None:
     context = kr.Context(Settings(), stored={}, children=[], outcome=look)
     with pytest.raises(kr.Wait, match="paused"):
         list(clusters.desired(cluster(paused=True), context))
+
+
+@pytest.mark.parametrize(
+    ("step", "fails", "told"),
+    [
+        (Step(Do.REMOVE, "c-3", "its node is lost"), False,
+         [("MemberRemoved", "c-3 was removed from the cluster: its node is lost.")]),
+        (Step(Do.PROMOTE, "c-3"), False, [("MemberPromoted", "c-3 has become a voter.")]),
+        (Step(Do.PROMOTE, "c-3"), True, []),
+        (Step(Do.LATCH, why="EtcdRestore r replaces the data",
+              latched=Status(recovery=Recovery(uid="r"))), False,
+         [("Recovery", "EtcdRestore r replaces the data.")]),
+    ],
+)  # fmt: skip
+async def test_what_was_done_to_the_members_is_told_as_an_event(
+    monkeypatch: pytest.MonkeyPatch, step: Step, fails: bool, told: list[Any]
+) -> None:
+    steps, events = iter([step, Step(Do.WAIT)]), list[Any]()
+
+    async def look(*_: Any) -> Seen:
+        return healthy(3)
+
+    async def call(*_: Any) -> None:
+        if fails:
+            raise client.EtcdError("it has not caught up")
+
+    async def record(_: Any) -> None:
+        pass
+
+    monkeypatch.setattr(clusters.Eye, "look", look)
+    monkeypatch.setattr(clusters.Eye, "call", call)
+    monkeypatch.setattr(clusters.restores, "order", lambda *_: None)
+    monkeypatch.setattr(clusters, "recover", lambda *_: next(steps))
+    event: Any = lambda *what: events.append(what)  # noqa: E731
+    await clusters.advance(
+        cluster(), kr.Context(Settings(), stored={}, children=[], record=record, event=event)
+    )
+
+    assert events == told
+
+
+def test_each_call_of_etcd_has_an_event() -> None:
+    assert clusters.EVENTS.keys() == {do for do in Do if isinstance(do.value, str)}
 
 
 @pytest.mark.parametrize(("paused", "after"), [(True, "former"), (False, "next")])
