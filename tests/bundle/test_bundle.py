@@ -193,6 +193,57 @@ def test_rights_of_an_author_s_own_and_for_what_is_read_are_in_the_csv(
     assert rules[-1]["resourceNames"] == ["fast"]
 
 
+@pytest.mark.parametrize(
+    ("name", "declared_with", "problem"),
+    [
+        ("known", {"match": {"a": "true"}}, "declared with match=, for which OLM has no place"),
+        ("known", {"namespaces": {"a": "b"}}, "with namespaces=, for which OLM has no place"),
+        # OLM makes a label of the name, and only the API server of a user would refuse it.
+        ("k" * 50, {}, "has 69 characters, and OLM, which makes a label of it, takes at most 63"),
+    ],
+)
+def test_a_function_that_olm_cannot_have_asked_as_it_is_declared_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, declared_with: dict[str, Any], problem: str
+) -> None:
+    def function(_: Message, __: kr.Context[kr.Settings]) -> None: ...
+
+    function.__name__ = name
+    manager = kr.Manager(NAME, kr.Settings)
+    manager.controller_for(Message).validate(**declared_with)(function)
+    monkeypatch.setattr(type(PROJECT), "admission", tuple(manager.webhooks))
+
+    with pytest.raises(HackError, match=problem):
+        bundle.csv(release("1.2.3"))
+
+
+def test_a_function_is_asked_under_olm_as_it_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    def known(_: Message, __: kr.Context[kr.Settings]) -> None: ...
+    def kept(_: Message, __: kr.Context[kr.Settings]) -> None: ...
+
+    manager = kr.Manager(NAME, kr.Settings)
+    messages = manager.controller_for(Message)
+    messages.default(on=("create",), failure_policy="ignore", timeout=2)(known)
+    messages.validate(on=("delete",))(kept)
+    monkeypatch.setattr(type(PROJECT), "admission", tuple(manager.webhooks))
+
+    defaulting, validating = sorted(
+        bundle.csv(release("1.2.3"))["spec"]["webhookdefinitions"], key=lambda one: one["type"]
+    )
+    names = ("type", "webhookPath", "failurePolicy", "timeoutSeconds")
+    assert [[one[name] for name in names] for one in (defaulting, validating)] == [
+        ["MutatingAdmissionWebhook", "/mutate/messages.myorg.dev/known", "Ignore", 7],
+        ["ValidatingAdmissionWebhook", "/validate/messages.myorg.dev/kept", "Fail", 10],
+    ]
+    assert [one["rules"][0]["operations"] for one in (defaulting, validating)] == [
+        ["CREATE"],
+        ["DELETE"],
+    ]
+    for one in (defaulting, validating):
+        assert (one["sideEffects"], one["admissionReviewVersions"]) == ("None", ["v1"])
+        # OLM would refuse a definition with a field that it does not know.
+        assert not {"matchConditions", "namespaceSelector"} & one.keys()
+
+
 def test_it_holds_the_kind_and_the_csv_and_nothing_else() -> None:
     # docs/decisions/0008-what-the-bundle-holds.md
     assert sorted(file.name for file in (BUNDLE / "manifests").iterdir()) == [

@@ -3,14 +3,17 @@
 import asyncio
 import base64
 import contextlib
+import shutil
 import ssl
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from signal import Signals
 from typing import Any
 
 import pytest
 
-from kopf_kit.pack import declared
+from kopf_kit.pack import declared, nested
+from kopf_kit.pack.project import load
 from kopf_kit.testing.cluster import Cluster, Raw, RefusedError
 from kopf_kit.testing.process import free_port
 from kopf_kit.testing.subject import Subject
@@ -21,6 +24,7 @@ from kopf_runtime.declaring.kinds import (
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
 from runtime import festivals, rotating
+from tests.chart import helm
 from tests.faults.test_versions import BETA, NEWEST, Festivals, festival
 
 pytestmark = pytest.mark.api
@@ -102,8 +106,22 @@ def rights(user: str) -> Iterator[Raw]:
         }  # fmt: skip
 
 
+def configurations(namespace: str, where: Raw, folder: Path) -> Iterator[Raw]:
+    """Yield what the chart of an operator with these functions renders, asked at a Service."""
+    tickets = nested.ensure(load(helm.CHECKOUT / "examples" / "flightticket"))
+    chart = shutil.copytree(tickets.chart, folder / "chart")
+    functions = declared.chart_admission(festivals.manager.webhooks, tickets.name)
+    (chart / "templates" / "_admission.tpl").write_text(functions)
+    kinds = [kind.kind for kind in CONFIGURATIONS.values()]
+    for found in helm.render({"watchNamespaces": [namespace]}, chart=chart):
+        if found["kind"] in kinds:
+            for webhook in found["webhooks"]:
+                webhook["clientConfig"]["service"] |= where
+            yield found | {"metadata": {"name": NAME}}
+
+
 @pytest.fixture
-async def service(here: World) -> AsyncIterator[Balancer]:
+async def service(here: World, tmp_path: Path) -> AsyncIterator[Balancer]:
     """Have the API server ask at a Service, whose certificate it does not know yet."""
     balancer = Balancer()
     server = await asyncio.start_server(balancer.pass_on, "127.0.0.1", balancer.port)
@@ -114,19 +132,10 @@ async def service(here: World) -> AsyncIterator[Balancer]:
             "spec": {"type": "ExternalName", "externalName": "localhost"},
         }
     )  # fmt: skip
-    for which, kind in CONFIGURATIONS.items():
-        webhooks = [
-            {
-                **declared.admission(one),
-                "clientConfig": {"service": where | {"path": one.path}},
-                "namespaceSelector": {
-                    "matchLabels": {"kubernetes.io/metadata.name": here.namespace}
-                },
-            }
-            for one in festivals.manager.webhooks if one.kind == which
-        ]  # fmt: skip
-        manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": NAME}}
-        await here.cluster.put(manifest | {"webhooks": webhooks})
+    rendered = [*configurations(here.namespace, where, tmp_path)]
+    assert {one["kind"] for one in rendered} == {kind.kind for kind in CONFIGURATIONS.values()}
+    for one in rendered:
+        await here.cluster.put(one)
     conversion = {
         "strategy": "Webhook",
         "webhook": {

@@ -29,6 +29,9 @@ from kopf_kit.rig.run import HackError
 from kopf_runtime.declaring.admission import EXEMPT
 
 NAME = PROJECT.name
+#: OLM looks for what it made by a label with this name as its value.
+#: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
+_LONGEST_NAME = 63
 #: The texts that people write.
 WRITTEN = PROJECT.olm
 
@@ -156,6 +159,11 @@ def _admission() -> Iterator[Manifest]:
             raise HackError(
                 f"{one.name} is declared with {' and '.join(odd)}, for which OLM has no place; "
                 "check it in the function, or leave out olm/"
+            )
+        if (length := len(one.name)) > _LONGEST_NAME:
+            raise HackError(
+                f"{one.name} has {length} characters, and OLM, which makes a label of it, takes at "
+                f"most {_LONGEST_NAME}; give the function a shorter name, or leave out olm/"
             )
         asked = declared.admission(one)
         yield {
