@@ -4,12 +4,16 @@ Those of examples/memcached convert objects, and those of examples/flightticket 
 """
 
 import base64
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from flightticket_operator.operator import FlightTicket
 
-from kopf_kit.pack import nested
+import kopf_runtime as kr
+from kopf_kit.pack import declared, nested
 from kopf_kit.pack.project import load
 from tests.chart import helm
 from tests.chart.helm import HelmError, Manifest
@@ -193,6 +197,34 @@ def test_only_writes_in_the_watched_namespaces_are_asked_about() -> None:
     assert webhook["namespaceSelector"]["matchExpressions"] == [
         {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["team-a", "team-b"]}
     ]
+
+
+def test_what_an_author_declares_of_a_function_stays_beside_what_the_values_say(
+    tmp_path: Path,
+) -> None:
+    def named(ticket: FlightTicket, _: kr.Context[kr.Settings]) -> FlightTicket:
+        return ticket
+
+    # Helm would run what is in braces.
+    rule = "object.metadata.name != '{{ fail \"run\" }}'"
+    manager = kr.Manager(TICKETS.name, kr.Settings)
+    controller = manager.controller_for(FlightTicket)
+    controller.default(match={"braces": rule}, namespaces={"team": "a"})(named)
+    chart = shutil.copytree(TICKETS.chart, tmp_path / "chart")
+    functions = declared.chart_admission(manager.webhooks, TICKETS.name)
+    (chart / "templates" / "_admission.tpl").write_text(functions)
+    manifests = helm.render({"watchNamespaces": ["team-a"]}, chart=chart)
+
+    assert not [one for one in manifests if one["kind"] == VALIDATING]
+    name = f"{helm.NAMESPACE}.{TICKETS_NAME}"
+    (webhook,) = helm.find(manifests, "MutatingWebhookConfiguration", name)["webhooks"]
+    assert {"name": "braces", "expression": rule} in webhook["matchConditions"]
+    assert webhook["namespaceSelector"] == {
+        "matchLabels": {"team": "a"},
+        "matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["team-a"]}
+        ],
+    }
 
 
 def test_whoever_makes_the_certificate_tells_the_configuration() -> None:
