@@ -119,7 +119,17 @@ controller = manager.controller_for(EtcdCluster, project=lambda cluster: cluster
 controller.owns(kr.kinds.SERVICE)
 controller.owns(kr.kinds.POD_DISRUPTION_BUDGET)
 controller.owns(
-    VOLUME, VolumeObject, project=lambda one: one.spec.resources.requests.get("storage", "")
+    VOLUME,
+    VolumeObject,
+    project=lambda one: one.spec.resources.requests.get("storage", ""),
+    on_delete=lambda one: kr.RETAIN if one.spec.storage.when_deleted == "Retain" else kr.DELETE,
+)
+# Those that the garbage collector is about to delete have an owner.
+controller.reads(
+    VOLUME,
+    VolumeObject,
+    labels=lambda one: {manifests.CLUSTER: one.metadata.name},
+    project=lambda one: not (one.metadata.deletion_timestamp or one.metadata.owner_references),
 )
 controller.owns(BACKUP, EtcdBackup, update=kr.CREATE, project=lambda one: one.status)
 controller.owns(POD, PodObject, update=kr.CREATE, project=pod)
@@ -365,6 +375,8 @@ class Eye:
             for child in self.context.children_of(VOLUME)
             if manifests.in_bytes(child.view) < manifests.in_bytes(spec.storage.size)
         }
+        named = {name for (_, name), stays in self.context.reads_of(VOLUME).items() if stays}
+        mine = {manifests.volume_name(self.cluster, manifests.member_of(one)) for one in named}
         members, alarms = await self._membership(latched, pods, voices)
         tasks = spec.maintenance
         template = manifests.template(self.cluster, settings.etcd_repository, self.authority)
@@ -386,6 +398,7 @@ class Eye:
             self.context.now,
             frozenset(small),
             self._backup(),
+            tuple(sorted(named - mine)),
         )
 
     def _backup(self) -> str | None:

@@ -99,6 +99,8 @@ class Seen:
     small: frozenset[str] = frozenset()
     #: Why the backup before an upgrade has failed; empty if it is complete, None before it ends.
     backup: str | None = None
+    #: The names of the volumes that an earlier cluster of the same name has left.
+    left: tuple[str, ...] = ()
 
     @property
     def staying(self) -> list[Entry]:
@@ -293,6 +295,15 @@ def _lost(s: Seen) -> Step | None:
     why = "the status was lost, but not the cluster: restore status.clusterId, .lastMember and "
     why += ".members (such as from a backup of this object); to start again without the data, "
     return Step(Do.REFUSE, why=f"{why}delete its Pods and PersistentVolumeClaims")
+
+
+def _left(s: Seen) -> Step | None:
+    """Refuse to form a cluster beside the data of an earlier one, which somebody may want back."""
+    if not s.left or s.latched.members or s.latched.cluster_id:
+        return None
+    why = f"an earlier EtcdCluster {s.name} has left its data in {', '.join(s.left)}: to begin "
+    why += "without the data, delete these PersistentVolumeClaims, or keep them and remove their "
+    return Step(Do.REFUSE, why=f"{why}label etcd.example.com/cluster; or create an EtcdRestore")
 
 
 def _bootstrap(s: Seen) -> Step | None:
@@ -717,6 +728,7 @@ def _number(one: Entry) -> int:
 
 RULES: tuple[Callable[[Seen], Step | None], ...] = (
     _lost,
+    _left,
     _bootstrap,
     _note,
     _take_back_alone,

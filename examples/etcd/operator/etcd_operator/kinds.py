@@ -42,6 +42,13 @@ class Storage(kr.Fields, frozen=True):
             ),
         ),
     ] = ""
+    when_deleted: Annotated[
+        Literal["Retain", "Delete"],
+        Meta(
+            description="What becomes of the volumes when the cluster is deleted. If they stay, no "
+            "other cluster of the same name is formed until somebody decides on them."
+        ),
+    ] = "Retain"
 
 
 class Options(kr.Fields, frozen=True):

@@ -15,7 +15,12 @@ CLIENT, PEER, METRICS = 2379, 2380, 2381
 DATA, TLS = "/var/lib/etcd", "/etc/etcd/tls"
 #: Annotations of a Pod: what it was made of.
 GROUP = "etcd.example.com"
-VERSION, TEMPLATE, BOOT = f"{GROUP}/version", f"{GROUP}/pod-hash", f"{GROUP}/boot"
+CLUSTER, VERSION, TEMPLATE, BOOT = (
+    f"{GROUP}/cluster",
+    f"{GROUP}/version",
+    f"{GROUP}/pod-hash",
+    f"{GROUP}/boot",
+)
 AUTHORITY = f"{GROUP}/authority"
 
 Manifest = dict[str, Any]
@@ -35,7 +40,7 @@ def labels(name: str) -> dict[str, str]:
     return {
         "app.kubernetes.io/name": "etcd",
         "app.kubernetes.io/instance": name,
-        f"{GROUP}/cluster": name,  # others use the same names of applications
+        CLUSTER: name,  # others use the same names of applications
     }
 
 
@@ -55,7 +60,7 @@ def scheme(spec: Spec) -> str:
 
 
 def volume_name(cluster: EtcdCluster, member: str) -> str:
-    """Return the name of a member's volume, which a later cluster of the same name never uses."""
+    """Return the name of a member's volume, which no later cluster of the same name uses."""
     return f"data-{member}-{cluster.metadata.uid[:5]}"
 
 

@@ -195,9 +195,12 @@ def test_the_members_tell_what_alerts_and_dashboard_ask_for(clients: Clients) ->
     assert asked - told == set()
 
 
-def test_the_deletion_of_a_cluster_leaves_its_backups(kubectl: Kubectl) -> None:
+def test_the_deletion_of_a_cluster_leaves_its_data_and_its_backups(kubectl: Kubectl) -> None:
+    members = "--selector=app.kubernetes.io/name=etcd"
     kubectl("delete", CLUSTER, "--timeout=120s")
 
-    kubectl("wait", "--for=delete", "pods,pvc,services,poddisruptionbudgets",
-            "--selector=app.kubernetes.io/name=etcd", "--timeout=150s")  # fmt: skip
+    kubectl("wait", "--for=delete", "pods,services,poddisruptionbudgets", members,
+            "--timeout=150s")  # fmt: skip
+    phases = {one["status"]["phase"] for one in kubectl.get("pvc", members)["items"]}
+    assert phases == {"Bound"}
     assert kubectl.get("pvc", "backups")["status"]["phase"] == "Bound"

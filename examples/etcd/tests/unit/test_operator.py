@@ -273,7 +273,7 @@ def test_a_version_that_cannot_follow_is_told() -> None:
 
 
 async def test_a_paused_cluster_is_looked_at_and_not_changed() -> None:
-    context = kr.Context(Settings(), stored={}, children=[], now=5.0)
+    context = kr.Context(Settings(), stored={}, children=[], now=5.0, reads={VOLUME: {}})
     look = await clusters.advance(cluster(paused=True), context)
     assert (look.seen.now, look.step.do) == (5.0, Do.NOTHING)
 
@@ -350,6 +350,24 @@ async def test_roots_password_is_changed_unless_the_cluster_is_paused(
 
     assert await eye._token("root", eye.member("c-1", "")) == "t"
     assert known == after
+
+
+async def test_volumes_of_an_earlier_cluster_are_known_by_their_names() -> None:
+    stays: Any = {("ns", "data-c-1-abcde"): True, ("ns", "data-c-2-fffff"): True,
+                  ("ns", "data-c-3-fffff"): False}  # fmt: skip
+    context = kr.Context(Settings(), stored={}, children=[], now=5.0, reads={VOLUME: stays})
+
+    look = await clusters.advance(cluster(paused=True), context)
+
+    assert look.seen.left == ("data-c-2-fffff",)
+
+
+@pytest.mark.parametrize("fate", ["Retain", "Delete"])
+def test_volumes_outlive_their_cluster_unless_it_says_otherwise(fate: str) -> None:
+    owned = clusters.controller.owned[VOLUME]
+
+    assert owned.outlives(cluster())
+    assert owned.outlives(cluster(storage={"whenDeleted": fate})) is (fate == "Retain")
 
 
 @pytest.mark.parametrize("kind", [POD, VOLUME])

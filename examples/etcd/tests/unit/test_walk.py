@@ -33,6 +33,8 @@ class World:
     storage: str = "3.6.0"
     count: int = 0
     named: set[str] = field(default_factory=set)
+    #: The volumes that an earlier cluster of the same name has left.
+    left: tuple[str, ...] = ()
 
     def number(self) -> str:
         self.count += 1
@@ -80,7 +82,8 @@ class World:
             for name, one in self.pods.items()
         }
         members = tuple(self.members.values()) if quorate else None
-        return Seen("c", self.wanted, self.latched, pods, self.volumes, members, voices)
+        return Seen("c", self.wanted, self.latched, pods, self.volumes, members, voices,
+                    left=self.left)  # fmt: skip
 
     def take(self, s: Seen, step: Step) -> None:
         """Take a step; fail if it harms."""
@@ -163,3 +166,24 @@ def test_any_walk_ends_as_wanted(seed: int) -> None:
     }
     assert s.pods.keys() == s.volumes.keys() == world.members.keys()
     assert all(one.proved for one in world.latched.members)
+
+
+def test_no_cluster_is_formed_beside_the_data_of_an_earlier_one() -> None:
+    world = World(left=("data-c-1-old", "data-c-2-old"))
+    for _ in range(50):
+        s = world.look()
+        step = decide(s)
+        assert step.do is Do.REFUSE
+        assert "data-c-1-old, data-c-2-old" in step.why
+        world.take(s, step)
+    assert (world.volumes, world.pods, world.latched.members) == ({}, {}, [])
+
+    world.left = ()
+    for _ in range(100):
+        s = world.look()
+        if (step := decide(s)).do is Do.NOTHING:
+            break
+        world.take(s, step)
+    assert len(world.voters()) == 3
+    world.left = ("data-c-1-old",)  # such as one that somebody has labelled: it is formed
+    assert decide(world.look()).do is Do.NOTHING
