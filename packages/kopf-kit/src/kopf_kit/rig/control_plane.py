@@ -127,6 +127,11 @@ class ControlPlane:
         return built
 
     @property
+    def etcd(self) -> str:
+        """The address of etcd."""
+        return f"http://127.0.0.1:{self._etcd}"
+
+    @property
     def certificates(self) -> Path:
         """The folder with the API server's certificate and key, which it makes at its start."""
         return self.folder / "certificates"

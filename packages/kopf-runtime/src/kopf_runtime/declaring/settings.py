@@ -102,6 +102,9 @@ class Settings:
         "", "name of the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration that "
         "are to trust the certificate of --webhook-secret", parsers.object_name,
     )  # fmt: skip
+    migrate_storage: bool = flag(
+        "false", "whether the leader rewrites what is stored in a former version of a kind", boolean
+    )
     log_level: str = flag(
         "info", "debug, info, warning or error", one_of("debug", "info", "warning", "error"),
         "LEVEL",

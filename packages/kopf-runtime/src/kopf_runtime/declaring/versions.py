@@ -161,6 +161,11 @@ class Versions:
             del metadata["annotations"]
         return {"apiVersion": api_version, "kind": raw.get("kind"), "metadata": metadata, **fields}
 
+    def unconverted(self, metadata: Raw) -> str:
+        """Return why an object is only shown, empty if it has been converted."""
+        parts = self._kept(metadata).values()
+        return next((str(part.get("why")) for part in parts if "whole" in part), "")
+
     def decode(self, payload: bytes | msgspec.Raw) -> Resource:
         """Decode an object of the controller's version; raise `MsgspecError`, also if it is shown.
 
@@ -170,9 +175,8 @@ class Versions:
             thing, error = self._decoder.decode(payload), None
         except msgspec.ValidationError as caught:
             thing, error = self._loose_decoder.decode(payload), caught
-        for part in self._kept({"annotations": thing.metadata.annotations}).values():
-            if "whole" in part:
-                raise msgspec.ValidationError(str(part.get("why")))
+        if why := self.unconverted({"annotations": thing.metadata.annotations}):
+            raise msgspec.ValidationError(why)
         if error is not None:
             raise error
         return thing

@@ -41,6 +41,7 @@ from kopf_runtime.reporting import logs
 from kopf_runtime.reporting.events import Recorder
 from kopf_runtime.reporting.troubles import WaitingError
 from kopf_runtime.working.external import ending
+from kopf_runtime.working.migration import Migration
 
 logger = logging.getLogger(__name__)
 
@@ -384,6 +385,10 @@ class Manager(Generic[S]):
                     group.create_task(controller.work())
                 for function in self._tasks:
                     group.create_task(self._keep(function, settings), name="task")
+                kinds = [one.versions for one in self.controllers if one.versions]
+                if settings.migrate_storage and kinds:
+                    migrating = self._keep(Migration(self.client, kinds).run, settings)
+                    group.create_task(migrating, name="migration")
         except asyncio.CancelledError:
             if self._stopped is None and not self._handlers_on_standby and _has_handlers():
                 raise LeadershipLostError from None

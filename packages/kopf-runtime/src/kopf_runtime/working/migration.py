@@ -1,0 +1,136 @@
+"""Rewrites what is stored in a former version of a kind, so that this version can be given up.
+
+The leader does it, if `--migrate-storage` says so. The API server stores an object in the present
+version when it is written, and a patch that changes nothing is enough; it writes nothing at all for
+an object that is stored in that version already. So a leader that continues begins with the first
+object, and loses no more than time. Only when all objects are rewritten, the former version goes
+from the CRD's `status.storedVersions`, and may then go from its `spec.versions`:
+https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from kopf_runtime.cluster.client import MERGE_PATCH, Client
+from kopf_runtime.declaring.errors import ApiError, Backoff
+from kopf_runtime.declaring.kinds import CUSTOM_RESOURCE_DEFINITION, Key, Kind
+from kopf_runtime.declaring.versions import Versions
+from kopf_runtime.watching.listing import Lister
+
+logger = logging.getLogger(__name__)
+
+#: Objects that are rewritten in a second at most.
+RATE = 100.0
+#: Seconds after which each API server stores in the version that a CRD names.
+SETTLE = 30.0
+#: Seconds between two looks at the CRDs, and between two lines of progress.
+LOOK, PROGRESS = 600.0, 10.0
+#: Attempts at an object, and objects that cannot be rewritten before the others are not tried.
+_ATTEMPTS, _MOST = 5, 100
+
+
+class Migration:
+    """Rewrites the objects of some kinds, one kind after the other."""
+
+    def __init__(self, client: Client, kinds: Sequence[Versions]) -> None:
+        self._client, self._kinds = client, kinds
+        self._told: dict[str, str] = {}
+
+    async def run(self, *_: Any) -> None:
+        """Keep all objects in the version that their CRD stores; a task of the manager's."""
+        backoff = Backoff()
+        while True:
+            # One that has to wait holds up no other.
+            if all([await self._finished(versions) for versions in self._kinds]):
+                backoff.reset()
+                await asyncio.sleep(LOOK)
+            else:
+                await asyncio.sleep(backoff.next())
+
+    async def _finished(self, versions: Versions) -> bool:
+        """Rewrite a kind if need be; return whether all of it is in the present version."""
+        name = str(versions.kind)
+        try:
+            problem = await self._problem(versions)
+        except ApiError as error:
+            if error.status == 404:
+                return True  # nothing is stored
+            problem = str(error)
+        if problem and self._told.get(name) != problem:
+            logger.warning("%s is not all stored in its present version: %s", name, problem)
+        self._told[name] = problem
+        return not problem
+
+    async def _problem(self, versions: Versions) -> str:
+        """Rewrite a kind, and tell its CRD; return what keeps it from that."""
+        path = CUSTOM_RESOURCE_DEFINITION.path(name=str(versions.kind))
+        crd = await self._client.ask("GET", path)
+        if crd["status"]["storedVersions"] == [present := _present(crd)]:
+            return ""
+        await asyncio.sleep(SETTLE)
+        kind = versions.kind._replace(version=present)
+        refused = await self._rewritten(kind, versions)
+        if refused:
+            key, why = next(iter(refused.items()))
+            also = f" (and {len(refused) - 1} others)" if len(refused) > 1 else ""
+            return f"{'/'.join(filter(None, key))}{also} cannot be rewritten: {why}"
+        again = await self._client.ask("GET", path)
+        if again["metadata"]["generation"] != crd["metadata"]["generation"]:
+            return "the CRD has changed meanwhile; beginning again"
+        version = again["metadata"]["resourceVersion"]
+        change = {
+            "metadata": {"resourceVersion": version}, "status": {"storedVersions": [present]}
+        }  # fmt: skip
+        await self._client.ask("PATCH", f"{path}/status", change, content_type=MERGE_PATCH)
+        logger.info("All %s are stored as %s", versions.kind.plural, present)
+        return ""
+
+    async def _rewritten(self, kind: Kind, versions: Versions) -> dict[Key, str]:
+        """Rewrite all objects that exist by now; return why some cannot be, by their keys."""
+        keys: list[Key] = []
+        refused: dict[Key, str] = {}
+        async for page, _ in Lister(self._client, kind.path(), "").pages():
+            for payload in page.items or ():
+                metadata = msgspec.json.decode(payload, type=dict[str, Any])["metadata"]
+                key = metadata.get("namespace", ""), metadata["name"]
+                if why := versions.unconverted(metadata):
+                    refused[key] = why
+                else:
+                    keys.append(key)
+        began = told = time.monotonic()
+        for done, key in enumerate(keys):
+            if (now := time.monotonic()) - told > PROGRESS:
+                told = now
+                logger.info("Rewritten: %d of %d %s", done, len(keys), kind.plural)
+            await asyncio.sleep(max(0.0, began + done / RATE - now))
+            if why := await self._rewrite(kind, key):
+                refused[key] = why
+            if len(refused) >= _MOST:
+                break
+        return refused
+
+    async def _rewrite(self, kind: Kind, key: Key) -> str:
+        """Rewrite an object; return why that cannot be."""
+        backoff = Backoff()
+        for attempt in range(_ATTEMPTS):
+            try:
+                await self._client.request("PATCH", kind.at(key), {}, content_type=MERGE_PATCH)
+            except ApiError as error:
+                if error.status in (404, 409):  # it is gone, or somebody else has written it
+                    return ""
+                if attempt + 1 == _ATTEMPTS or (400 <= error.status < 500 and error.status != 429):
+                    return str(error)
+                await asyncio.sleep(max(error.after, backoff.next()))
+            else:
+                return ""
+        return ""
+
+
+def _present(crd: dict[str, Any]) -> str:
+    found: list[str] = [one["name"] for one in crd["spec"]["versions"] if one["storage"]]
+    return found[0]

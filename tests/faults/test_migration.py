@@ -1,0 +1,188 @@
+"""What is stored in a former version is rewritten, on a real API server, and read in its etcd."""
+
+import asyncio
+import base64
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from signal import Signals
+from typing import Any
+
+import pytest
+
+from kopf_kit.testing.cluster import Raw, RefusedError
+from kopf_kit.testing.subject import Subject
+from kopf_kit.testing.world import ELECT, World
+from runtime import migrating
+from tests.faults.test_versions import ALPHA, NEWEST, Festivals, festival, until_converted
+from tests.faults.test_versions import flags as converting
+
+pytestmark = pytest.mark.api
+flags = converting
+OBJECTS = 150
+MIGRATE = (*ELECT, "--migrate-storage")
+
+
+class Migrating(Festivals):
+    """An operator that rewrites few objects in a second."""
+
+    program = (migrating.__file__,)
+
+
+@pytest.fixture
+def subject() -> Subject:
+    return Migrating()
+
+
+async def store(here: World, version: str) -> None:
+    """Have the API server store another version from now on."""
+    versions = (await here.cluster.ask("GET", here.subject.crd))["spec"]["versions"]
+    for one in versions:
+        one["storage"] = one["name"] == version
+    await here.cluster.patch(here.subject.crd, {"spec": {"versions": versions}})
+
+
+async def stored_versions(here: World) -> list[str]:
+    found: list[str] = (await here.cluster.ask("GET", here.subject.crd))["status"]["storedVersions"]
+    return found
+
+
+async def in_etcd(here: World) -> dict[str, Raw]:
+    """Return the objects as etcd has them, by their names."""
+    key = f"/registry/{NEWEST.group}/{NEWEST.plural}/{here.namespace}/".encode()
+    first, end = (base64.b64encode(one).decode() for one in (key, key[:-1] + b"0"))
+    asked = {"key": first, "range_end": end}
+    async with here.cluster.session.post(
+        f"{here.cluster.plane.etcd}/v3/kv/range", json=asked
+    ) as got:
+        found = (await got.json()).get("kvs", [])
+    objects = [json.loads(base64.b64decode(one["value"])) for one in found]
+    return {one["metadata"]["name"]: one for one in objects}
+
+
+async def versions_in_etcd(here: World) -> Counter[str]:
+    return Counter(one["apiVersion"] for one in (await in_etcd(here)).values())
+
+
+def rights(user: str) -> Iterator[Raw]:
+    """Yield what the operator needs for it, as the chart grants it."""
+    group, name = "rbac.authorization.k8s.io", "festival-migration"
+    crds, crd = "customresourcedefinitions", [str(NEWEST)]
+    rules: tuple[Raw, ...] = (
+        {"apiGroups": ["apiextensions.k8s.io"], "resources": [crds], "verbs": ["get"]},
+        {
+            "apiGroups": ["apiextensions.k8s.io"],
+            "resources": [f"{crds}/status"],
+            "verbs": ["patch"],
+        },
+    )
+    own = {"apiGroups": [NEWEST.group], "resources": [NEWEST.plural], "verbs": ["list", "patch"]}
+    yield {
+        "apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": name},
+        "rules": [*(rule | {"resourceNames": crd} for rule in rules), own],
+    }  # fmt: skip
+    yield {
+        "apiVersion": f"{group}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+    }  # fmt: skip
+
+
+@pytest.fixture
+async def older(here: World, flags: Any) -> AsyncIterator[tuple[str, ...]]:
+    """Have objects that are stored in a version which is not the present one any more."""
+    await here.grant(rights(here.subject.user))
+    await here.start(*flags)
+    await until_converted(here)
+    path = ALPHA.path(here.namespace)
+    for number in range(OBJECTS):
+        made = festival(ALPHA, f"f-{number:03}", stageName="main", opensAt=str(number % 24))
+        await here.cluster.ask("POST", path, made)
+    async with here.within(60, "all with a status, so that nothing else is written"):
+        while not all(one.get("status") for one in await here.cluster.items(path)):
+            await asyncio.sleep(0.2)
+    await here.operator.stop()
+    here.operators.clear()
+    await store(here, NEWEST.version)
+    yield flags
+    await here.cluster.remove(NEWEST.path(here.namespace))
+    await store(here, ALPHA.version)
+
+
+async def test_everything_is_rewritten_though_the_leader_is_killed_in_the_middle(
+    here: World, older: tuple[str, ...]
+) -> None:
+    before = await in_etcd(here)
+    assert {one["apiVersion"] for one in before.values()} == {ALPHA.api_version}
+    await here.start(*MIGRATE, *older)
+    async with here.within(90, "in the middle"):
+        while (await versions_in_etcd(here))[NEWEST.api_version] < OBJECTS / 3:
+            await asyncio.sleep(0.05)
+    here.operator.send(Signals.SIGKILL)
+    assert (await versions_in_etcd(here))[ALPHA.api_version] > OBJECTS / 5
+    assert set(await stored_versions(here)) == {ALPHA.version, NEWEST.version}
+
+    async with here.within(120, "rewritten"):
+        while await stored_versions(here) != [NEWEST.version]:
+            await asyncio.sleep(0.1)
+
+    after = await in_etcd(here)
+    assert {one["apiVersion"] for one in after.values()} == {NEWEST.api_version}
+    assert after.keys() == before.keys()
+    for name, was in before.items():
+        now = after[name]
+        assert now["metadata"]["uid"] == was["metadata"]["uid"]
+        assert now["spec"]["hours"]["opens"] == was["spec"]["opensAt"]
+        assert now["metadata"]["generation"] == was["metadata"]["generation"]
+
+
+async def test_what_cannot_be_rewritten_is_named_and_its_version_stays(
+    here: World, older: tuple[str, ...]
+) -> None:
+    path, group = NEWEST.path(here.namespace), "admissionregistration.k8s.io/v1"
+    policy = {
+        "apiVersion": group, "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "frozen-festival"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{
+                "apiGroups": [NEWEST.group], "apiVersions": ["*"], "operations": ["UPDATE"],
+                "resources": [NEWEST.plural], "resourceNames": ["f-007"],
+            }]},
+            "validations": [{"expression": "false", "message": "it is frozen"}],
+        },
+    }  # fmt: skip
+    binding = {
+        "apiVersion": group,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "frozen-festival"},
+        "spec": {"policyName": "frozen-festival", "validationActions": ["Deny"]},
+    }
+    root = f"/apis/{group}"
+    kinds = ("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding)
+    for plural, one in kinds:
+        await here.cluster.ask("POST", f"{root}/{plural}", one)
+    try:
+        await here.start(*older)
+        async with here.within(60, "frozen"):
+            while True:
+                try:
+                    await here.cluster.patch(f"{path}/f-007?dryRun=All", {})
+                except RefusedError as error:
+                    if "it is frozen" in str(error):
+                        break
+                await asyncio.sleep(0.2)
+        await here.operator.stop()
+        here.operators.clear()
+        await here.start(*MIGRATE, *older)
+        async with here.within(90, "told"):
+            while "f-007 cannot be rewritten: " not in here.operator.log.read_text():
+                await asyncio.sleep(0.1)
+        assert "it is frozen" in here.operator.log.read_text()
+        assert ALPHA.version in await stored_versions(here)
+    finally:
+        for plural, _ in reversed(kinds):
+            await here.cluster.remove(f"{root}/{plural}/frozen-festival")
+
+    async with here.within(120, "rewritten"):
+        while await stored_versions(here) != [NEWEST.version]:
+            await asyncio.sleep(0.1)
