@@ -154,6 +154,10 @@ def test_olm_makes_the_certificate_and_the_conversion() -> None:
     environment = {one["name"]: one.get("value") for one in container["env"]}
 
     assert "conversion" not in crd["spec"]
+    # OLM refuses to drop a version that is stored, and nobody has values there.
+    assert environment["MEMCACHED_OPERATOR_MIGRATE_STORAGE"] == "true"
+    (wide,) = csv["spec"]["install"]["spec"]["clusterPermissions"]
+    assert ["customresourcedefinitions/status"] in [rule["resources"] for rule in wide["rules"]]
     assert (webhook["type"], webhook["conversionCRDs"]) == ("ConversionWebhook", [CRD])
     assert webhook["targetPort"] in [port["name"] for port in container["ports"]]
     assert (webhook["deploymentName"], webhook["webhookPath"]) == (deployment["name"], "/convert")
@@ -164,6 +168,21 @@ def test_olm_makes_the_certificate_and_the_conversion() -> None:
     assert [mode["type"] for mode in csv["spec"]["installModes"] if mode["supported"]] == [
         "AllNamespaces"
     ]
+
+
+def test_what_is_stored_is_rewritten_only_where_somebody_wants_it() -> None:
+    role = ("ClusterRole", f"{helm.NAMESPACE}.{NAME}-migration")
+    wanted = named({"controller": {"migrateStorage": True}, "watchNamespaces": ["a"]})
+    (container,) = pod(wanted)["containers"]
+
+    assert role not in rendered()
+    assert "--migrate-storage" in container["args"]
+    assert [(rule["resources"], rule["verbs"]) for rule in wanted[role]["rules"]] == [
+        (["customresourcedefinitions"], ["get"]),
+        (["customresourcedefinitions/status"], ["patch"]),
+        (["memcacheds"], ["list", "patch"]),
+    ]
+    assert [rule.get("resourceNames") for rule in wanted[role]["rules"]] == [[CRD], [CRD], None]
 
 
 def tickets(**values: Any) -> dict[tuple[str, str], Manifest]:
