@@ -119,8 +119,17 @@ def test_what_cannot_be_booked_is_refused_in_words(
 def test_a_route_that_nobody_flies_is_refused_and_a_service_that_is_down_is_told(
     kubectl: Kubectl, service: BookingService
 ) -> None:
-    refusal = kubectl.refusal("create", "-f", "-", stdin=manifest("bad", to="Atlantis"))
-    assert "denied the request: There is no airport in Atlantis." in refusal
+    def dry_run() -> str:
+        options = ("create", "--dry-run=server", "-f", "-")
+        asked = subprocess.run(  # noqa: S603
+            kubectl.command(*options), input=manifest("bad", to="Atlantis"), capture_output=True,
+            text=True, timeout=60, check=False,
+        )  # fmt: skip
+        return asked.stderr
+
+    refusal = "denied the request: There is no airport in Atlantis."
+    # An operator that was killed before is asked once it is ready.
+    wait_until("the operator is asked", dry_run, lambda told: refusal in told)
 
     service.fail({"kind": "answer", "key": "routes", "status": 500, "text": "broken"})
     create = kubectl.command("create", "-f", "-")
