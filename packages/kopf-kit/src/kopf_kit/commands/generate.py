@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from kopf_kit.pack import bundle, catalog, generated, nested, numbered, rules
+from kopf_kit.pack import bundle, catalog, crd_history, generated, nested, numbered, rules
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import paths
 
@@ -55,6 +55,7 @@ def problems() -> Iterator[str]:
     """Yield a sentence for each mistake in the files in git."""
     if PROJECT.has_olm:
         yield from rules.problems(bundle.BUNDLE, catalog.CATALOG)
+    yield from crd_history.problems()
     for file in catalog.unreleased():
         yield f"{_name(file)} is of a version that was never released: run `kopf-kit generate`"
     texts = generated.files()

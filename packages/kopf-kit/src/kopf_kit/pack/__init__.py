@@ -20,6 +20,7 @@ chart_kinds         the kinds of values that values.yaml may name
 chart_dashboard     the Grafana dashboard, from chart_panels
 chart_panels        the dashboard's rows of panels, and their queries
 history             the releases in git
+crd_history         what the kinds have changed since the last release
 manifests           deploy/: the chart rendered for users without Helm or of OLM v1
 changelog           the changes of each release for users, from the commits
 numbered            documents that people write, in which the version is updated

@@ -1,6 +1,6 @@
 """The releases according to git, where each has a tag such as v0.1.0.
 
-Used by `kopf_kit.pack.catalog`, which must know each of them.
+Used by `kopf_kit.pack.catalog`, which must know each of them, and by `crd_history`.
 """
 
 import subprocess
@@ -12,6 +12,14 @@ def git(repository: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes
     return subprocess.run(
         ["git", "-C", repository, *arguments], capture_output=True, timeout=60, check=False
     )
+
+
+def last(repository: Path) -> str:
+    """Return the tag of the last release before what is checked out, empty if there is none."""
+    if not (repository / ".git").exists():
+        return ""
+    done = git(repository, "describe", "--tags", "--abbrev=0", "--match", "v[0-9]*")
+    return done.stdout.decode().strip()
 
 
 def tagged(repository: Path) -> list[str]:

@@ -129,6 +129,8 @@ class _Plugin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     extension: _Values = ""
     #: The folder of the generated files, if git has them.
     generated: Literal["", "."] = ""
+    #: Breaking changes since the last release, as `verify` tells them, and why each hits nobody.
+    accepted: dict[str, str] = {}
     #: Read by `kopf_kit.rig.names`.
     registry_port: int = 0
 
@@ -151,6 +153,8 @@ class Adopted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     requirements: str = ""
     #: A Role or ClusterRole with what the handlers do beyond what kopf itself does.
     rights: str = ""
+    #: Breaking changes since the last release, as `verify` tells them, and why each hits nobody.
+    accepted: dict[str, str] = {}
     registry_port: int = 0
 
     @property
@@ -200,6 +204,7 @@ class Project(msgspec.Struct, frozen=True):
     generated: str = ""
     #: Not for an operator on kopf-runtime.
     adopted: Adopted | None = None
+    accepted: dict[str, str] = {}
 
     @property
     def base(self) -> Literal["runtime", "plain"]:
@@ -387,6 +392,7 @@ def load(root: Path) -> Project:
         extension=plugin.extension,
         generated=plugin.generated,
         adopted=adopted,
+        accepted=adopted.accepted if adopted else plugin.accepted,
     )
     _check(project, root / "PROJECT")
     return project

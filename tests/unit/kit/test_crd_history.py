@@ -1,0 +1,123 @@
+"""`kopf-kit verify` finds what would break the users of the last release, in any layout."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from kopf_kit.pack import crd_history
+
+_CODE = '''
+import kopf_runtime as kr
+
+
+class Spec(kr.Fields, frozen=True):
+    """What is wanted."""
+
+    size: int
+    name: str = ""
+
+
+@kr.custom_resource("box.example.dev", "v1", "boxes")
+class Box(kr.Resource, kw_only=True):
+    """A Box is a box."""
+
+    spec: Spec
+
+
+manager = kr.Manager("box-operator", kr.Settings, version="0.1.0")
+controller = manager.controller_for(Box)
+'''
+_PROJECT = """
+domain: example.dev
+layout: [kopf-runtime.myorg.dev/v1]
+plugins:
+  kopf-runtime.myorg.dev/v1:
+    package: boxes
+    samples: {Box: sample.yaml}
+projectName: box-operator
+resources:
+  - {api: {crdVersion: v1, namespaced: true}, controller: true, domain: example.dev,
+     group: box, kind: Box, plural: boxes, version: v1}
+version: "3"
+"""
+_SAMPLE = "{apiVersion: box.example.dev/v1, kind: Box, metadata: {name: one}, spec: {size: 1}}\n"
+_REMOVED = "boxes.box.example.dev: v1.spec.name: may not be removed"
+
+
+class Repository:
+    """An author's repository; `code` is its one module."""
+
+    def __init__(self, folder: Path, code: Path) -> None:
+        self.folder, self.code = folder, folder / code
+        self.code.parent.mkdir(parents=True, exist_ok=True)
+        self.code.write_text(_CODE)
+        (folder / "PROJECT").write_text(_PROJECT)
+        (folder / "sample.yaml").write_text(_SAMPLE)
+        self.git("init", "--quiet")
+
+    def git(self, *arguments: str) -> None:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@example.dev")
+        command = ("git", "-C", str(self.folder), *identity, *arguments)
+        subprocess.run(command, check=True, timeout=60)
+
+    def release(self, tag: str = "v0.1.0") -> None:
+        self.git("add", ".")
+        self.git("commit", "--quiet", "--message=one")
+        self.git("tag", tag)
+
+    def change(self, former: str, present: str) -> None:
+        text = self.code.read_text()
+        assert former in text
+        self.code.write_text(text.replace(former, present))
+
+    def verify(self) -> tuple[str, str]:
+        """Return what is wrong, and what is said beside it."""
+        asked = "from kopf_kit.pack import crd_history; print(*crd_history.problems(), sep='\\n')"
+        done = subprocess.run(
+            [sys.executable, "-c", asked], cwd=self.folder, capture_output=True, text=True,
+            timeout=120, check=True,
+        )  # fmt: skip
+        return done.stdout.strip(), done.stderr.strip()
+
+
+def test_a_field_that_users_have_may_not_go_unless_somebody_says_why(tmp_path: Path) -> None:
+    here = Repository(tmp_path, Path("operator/boxes/__init__.py"))
+    here.release()
+    here.change('    name: str = ""\n', "")
+
+    wrong, _ = here.verify()
+    assert wrong.startswith(f"{_REMOVED} since v0.1.0. Declare a new version of the kind")
+
+    project = here.folder / "PROJECT"
+    accepted = f'    package: boxes\n    accepted: {{"{_REMOVED}": nobody has used it}}\n'
+    project.write_text(_PROJECT.replace("    package: boxes\n", accepted))
+    assert here.verify() == ("", "")
+
+
+def test_a_kind_or_a_version_that_is_served_may_not_go() -> None:
+    def crd(name: str, **served: bool) -> dict[str, Any]:
+        schema = {"openAPIV3Schema": {"type": "object"}}
+        versions = [{"name": one, "served": is_, "schema": schema} for one, is_ in served.items()]
+        spec = {"scope": "Namespaced", "versions": versions}
+        return {"metadata": {"name": name}, "spec": spec}
+
+    former = [crd("a", v1=False, v2=True, v3=True), crd("b", v1=True)]
+
+    assert list(crd_history.changes(former, [crd("a", v3=True)])) == [
+        "a: spec.versions: v2 may not be removed while it is served",
+        "b: may not be removed",
+    ]
+
+
+def test_a_release_that_cannot_be_asked_is_told(tmp_path: Path) -> None:
+    here = Repository(tmp_path, Path("boxes.py"))
+    here.change("import kopf_runtime as kr\n", "import kopf_runtime as kr\nimport no_such_module\n")
+    here.release()
+    here.change("import no_such_module\n", "")
+
+    wrong, said = here.verify()
+
+    assert wrong == ""
+    assert "whose code cannot be asked" in " ".join(said.split())
+    assert "No module named 'no_such_module'" in " ".join(said.split())
