@@ -10,7 +10,6 @@ https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resou
 
 import asyncio
 import logging
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,10 +39,12 @@ class Migration:
     def __init__(self, client: Client, kinds: Sequence[Versions]) -> None:
         self._client, self._kinds = client, kinds
         self._told: dict[str, str] = {}
+        #: What this leader has rewritten of a kind, and for which generation of its CRD.
+        self._done: dict[str, tuple[int, set[Key]]] = {}
 
     async def run(self, *_: Any) -> None:
         """Keep all objects in the version that their CRD stores; a task of the manager's."""
-        backoff = Backoff()
+        backoff = Backoff(longest=LOOK)
         while True:
             # One that has to wait holds up no other.
             if all([await self._finished(versions) for versions in self._kinds]):
@@ -58,8 +59,6 @@ class Migration:
         try:
             problem = await self._problem(versions)
         except ApiError as error:
-            if error.status == 404:
-                return True  # nothing is stored
             problem = str(error)
         if problem and self._told.get(name) != problem:
             logger.warning("%s is not all stored in its present version: %s", name, problem)
@@ -69,66 +68,112 @@ class Migration:
     async def _problem(self, versions: Versions) -> str:
         """Rewrite a kind, and tell its CRD; return what keeps it from that."""
         path = CUSTOM_RESOURCE_DEFINITION.path(name=str(versions.kind))
-        crd = await self._client.ask("GET", path)
+        try:
+            crd = await self._client.ask("GET", path)
+        except ApiError as error:
+            if error.status == 404:
+                return ""  # nothing is stored
+            raise
         if crd["status"]["storedVersions"] == [present := _present(crd)]:
             return ""
+        generation = crd["metadata"]["generation"]
         await asyncio.sleep(SETTLE)
         kind = versions.kind._replace(version=present)
-        refused = await self._rewritten(kind, versions)
-        if refused:
-            key, why = next(iter(refused.items()))
-            also = f" (and {len(refused) - 1} others)" if len(refused) > 1 else ""
-            return f"{'/'.join(filter(None, key))}{also} cannot be rewritten: {why}"
+        if refused := await self._rewritten(kind, versions, generation):
+            (namespace, name), why = next(iter(refused.items()))
+            also = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+            return f"{namespace}/{name}{also} cannot be rewritten: {why}".removeprefix("/")
         again = await self._client.ask("GET", path)
-        if again["metadata"]["generation"] != crd["metadata"]["generation"]:
+        if again["metadata"]["generation"] != generation:
             return "the CRD has changed meanwhile; beginning again"
         version = again["metadata"]["resourceVersion"]
         change = {
             "metadata": {"resourceVersion": version}, "status": {"storedVersions": [present]}
         }  # fmt: skip
         await self._client.ask("PATCH", f"{path}/status", change, content_type=MERGE_PATCH)
+        self._done.pop(str(kind), None)
         logger.info("All %s are stored as %s", versions.kind.plural, present)
         return ""
 
-    async def _rewritten(self, kind: Kind, versions: Versions) -> dict[Key, str]:
-        """Rewrite all objects that exist by now; return why some cannot be, by their keys."""
-        keys: list[Key] = []
+    async def _rewritten(self, kind: Kind, versions: Versions, generation: int) -> dict[Key, str]:
+        """Rewrite all objects that exist by now; return why some cannot be, by their keys.
+
+        A later attempt at the same generation of the CRD leaves out what an earlier one has done.
+        """
+        former, done = self._done.get(str(kind), (generation, set()))
+        if former != generation:
+            done = set()
+        self._done[str(kind)] = generation, done
+        keys, shown = await self._listed(kind, versions)
+        clock = asyncio.get_running_loop().time
+        due = told = clock()
         refused: dict[Key, str] = {}
-        async for page, _ in Lister(self._client, kind.path(), "").pages():
-            for payload in page.items or ():
-                metadata = msgspec.json.decode(payload, type=dict[str, Any])["metadata"]
-                key = metadata.get("namespace", ""), metadata["name"]
-                if why := versions.unconverted(metadata):
-                    refused[key] = why
-                else:
-                    keys.append(key)
-        began = told = time.monotonic()
-        for done, key in enumerate(keys):
-            if (now := time.monotonic()) - told > PROGRESS:
+        for number, key in enumerate(keys):
+            if key in done:
+                continue
+            if (now := clock()) - told > PROGRESS:
                 told = now
-                logger.info("Rewritten: %d of %d %s", done, len(keys), kind.plural)
-            await asyncio.sleep(max(0.0, began + done / RATE - now))
+                logger.info("Rewritten: %d of %d %s", number, len(keys), kind.plural)
+            await asyncio.sleep(due - now)
+            due = max(due, now) + 1 / RATE  # what is late is not made up for
             if why := await self._rewrite(kind, key):
                 refused[key] = why
+            else:
+                done.add(key)
             if len(refused) >= _MOST:
                 break
-        return refused
+        return refused | shown
+
+    async def _listed(self, kind: Kind, versions: Versions) -> tuple[list[Key], dict[Key, str]]:
+        """Return the keys of all objects that can be rewritten, and why the others cannot be."""
+        keys: list[Key] = []
+        shown: dict[Key, str] = {}
+        async for page, _ in Lister(self._client, kind.path(), "").pages():
+            for payload in page.items or ():
+                one = msgspec.json.decode(payload, type=_Named).metadata
+                if why := versions.unconverted({"annotations": one.annotations}):
+                    shown[one.namespace, one.name] = why
+                else:
+                    keys.append((one.namespace, one.name))
+                await asyncio.sleep(0)  # reviews are answered meanwhile
+        return keys, shown
 
     async def _rewrite(self, kind: Kind, key: Key) -> str:
         """Rewrite an object; return why that cannot be."""
-        backoff = Backoff()
-        for attempt in range(_ATTEMPTS):
+        backoff, why = Backoff(), ""
+        for _ in range(_ATTEMPTS):
             try:
                 await self._client.request("PATCH", kind.at(key), {}, content_type=MERGE_PATCH)
             except ApiError as error:
-                if error.status in (404, 409):  # it is gone, or somebody else has written it
-                    return ""
-                if attempt + 1 == _ATTEMPTS or (400 <= error.status < 500 and error.status != 429):
-                    return str(error)
+                why = str(error)
+                if error.status == 404:  # or a webhook says so
+                    return "" if await self._is_gone(kind, key) else why
+                # A conflict comes from others who write it at the same moment.
+                if 400 <= error.status < 500 and error.status not in (409, 429):
+                    return why
                 await asyncio.sleep(max(error.after, backoff.next()))
             else:
                 return ""
-        return ""
+        return why
+
+    async def _is_gone(self, kind: Kind, key: Key) -> bool:
+        try:
+            await self._client.request("GET", kind.at(key))
+        except ApiError as error:
+            return error.status == 404
+        return False
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    namespace: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Named(msgspec.Struct):
+    """Of an object, what says which one it is, and whether it has been converted."""
+
+    metadata: _Metadata
 
 
 def _present(crd: dict[str, Any]) -> str:

@@ -1,0 +1,118 @@
+"""What is stored in a former version is rewritten at its pace, whatever the API server answers.
+
+tests/faults/test_migration.py does it with a real one, and reads its etcd.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+
+from kopf_runtime.declaring.errors import ApiError
+from kopf_runtime.working import migration
+from kopf_runtime.working.migration import Migration
+from runtime import festivals
+from tests.support.waiting import in_virtual_time, now
+
+VERSIONS = festivals.controller.versions
+UNCONVERTED = {"example.dev/conversion": '{"v1alpha1": {"why": "odd", "whole": {}}}'}
+
+
+class Server:
+    """An API server with a number of Festivals, the first of which are only shown."""
+
+    def __init__(self, number: int, shown: int = 0) -> None:
+        self.objects = [
+            {"name": f"f-{n}", "annotations": UNCONVERTED if n < shown else None}
+            for n in range(number)
+        ]
+        self.stored = ["v1alpha1", "v1"]
+        #: When each object was written.
+        self.writes: list[tuple[str, float]] = []
+        #: What befalls a write: an error, or seconds.
+        self.faults: dict[str, ApiError | float] = {}
+        self.listing: ApiError | None = None
+
+    async def ask(self, method: str, path: str, body: Any = None, **_: Any) -> dict[str, Any]:
+        if method == "PATCH":
+            assert path.endswith("/status")
+            self.stored = body["status"]["storedVersions"]
+        versions = [{"name": "v1alpha1", "storage": False}, {"name": "v1", "storage": True}]
+        metadata = {"generation": 1, "resourceVersion": "1"}
+        status = {"storedVersions": self.stored}
+        return {"metadata": metadata, "spec": {"versions": versions}, "status": status}
+
+    async def request(self, method: str, path: str, _: Any = None, **__: Any) -> bytes:
+        name = path.rpartition("/")[2]
+        if name == "festivals":
+            if self.listing:
+                raise self.listing
+            items = [{"metadata": {"namespace": "ns", **one}} for one in self.objects]
+            return msgspec.json.encode({"metadata": {"resourceVersion": "1"}, "items": items})
+        if method == "GET":
+            return b"{}"
+        self.writes.append((name, now()))
+        if isinstance(fault := self.faults.pop(name, 0.0), ApiError):
+            raise fault
+        await asyncio.sleep(fault)
+        return b"{}"
+
+
+async def migrated(server: Server, seconds: float) -> None:
+    task = asyncio.create_task(Migration(server, [VERSIONS]).run())  # type: ignore[arg-type, list-item]
+    await asyncio.sleep(seconds)
+    task.cancel()
+
+
+@in_virtual_time
+async def test_no_second_has_more_writes_than_it_may_after_the_api_server_was_slow() -> None:
+    server = Server(500)
+    server.faults["f-50"] = 3.0
+
+    await migrated(server, 60)
+
+    assert server.stored == ["v1"]
+    assert max(Counter(int(when) for _, when in server.writes).values()) <= migration.RATE + 1
+
+
+@in_virtual_time
+async def test_those_that_can_be_rewritten_are_once_though_others_cannot_be() -> None:
+    server = Server(300, shown=150)
+
+    await migrated(server, 200)
+
+    assert Counter(name for name, _ in server.writes) == {f"f-{n}": 1 for n in range(150, 300)}
+    assert "v1alpha1" in server.stored
+
+
+@pytest.mark.parametrize("status", [403, 404, 422])
+def test_what_a_webhook_refuses_with_any_status_is_told_and_tried_again(
+    status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    @in_virtual_time
+    async def test() -> None:
+        server = Server(3)
+        server.faults["f-1"] = ApiError("PATCH", "f-1", status, "NotFound", "a webhook said no")
+        with caplog.at_level(logging.WARNING):
+            await migrated(server, migration.SETTLE + 1)
+        assert "v1alpha1" in server.stored
+        assert "ns/f-1 cannot be rewritten" in caplog.text
+        await migrated(server, 100)
+        assert server.stored == ["v1"]
+
+    test()
+
+
+@in_virtual_time
+async def test_a_list_that_is_not_served_ends_nothing() -> None:
+    server = Server(3)
+    server.listing = ApiError("GET", "festivals", 404, "NotFound", "page not found")
+    task = asyncio.create_task(migrated(server, 200))
+    await asyncio.sleep(migration.SETTLE + 1)
+    server.listing = None
+    await task
+
+    assert server.stored == ["v1"]
