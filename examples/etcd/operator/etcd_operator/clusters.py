@@ -115,21 +115,27 @@ def secrets(cluster: EtcdCluster) -> list[str]:
     return [*names, auth.root_secret] if auth is not None else names
 
 
+def _size(thing: VolumeObject) -> str:
+    return thing.spec.resources.requests.get("storage", "")
+
+
+def _left(thing: VolumeObject) -> str:
+    """Return the size of a volume that nobody deletes; the garbage collector's have an owner."""
+    gone = thing.metadata.deletion_timestamp or thing.metadata.owner_references
+    return "" if gone else _size(thing)
+
+
 controller = manager.controller_for(EtcdCluster, project=lambda cluster: cluster.spec)
 controller.owns(kr.kinds.SERVICE)
 controller.owns(kr.kinds.POD_DISRUPTION_BUDGET)
 controller.owns(
     VOLUME,
     VolumeObject,
-    project=lambda one: one.spec.resources.requests.get("storage", ""),
+    project=_size,
     on_delete=lambda one: kr.RETAIN if one.spec.storage.when_deleted == "Retain" else kr.DELETE,
 )
-# Those that the garbage collector is about to delete have an owner.
 controller.reads(
-    VOLUME,
-    VolumeObject,
-    labels=lambda one: {manifests.CLUSTER: one.metadata.name},
-    project=lambda one: not (one.metadata.deletion_timestamp or one.metadata.owner_references),
+    VOLUME, VolumeObject, labels=lambda one: {manifests.CLUSTER: one.metadata.name}, project=_left
 )
 controller.owns(BACKUP, EtcdBackup, update=kr.CREATE, project=lambda one: one.status)
 controller.owns(POD, PodObject, update=kr.CREATE, project=pod)
@@ -375,8 +381,11 @@ class Eye:
             for child in self.context.children_of(VOLUME)
             if manifests.in_bytes(child.view) < manifests.in_bytes(spec.storage.size)
         }
-        named = {name for (_, name), stays in self.context.reads_of(VOLUME).items() if stays}
-        mine = {manifests.volume_name(self.cluster, manifests.member_of(one)) for one in named}
+        named = {name for (_, name), size in self.context.reads_of(VOLUME).items() if size}
+        mine = {
+            member: name for name in named
+            if manifests.volume_name(self.cluster, member := manifests.member_of(name)) == name
+        }  # fmt: skip
         members, alarms = await self._membership(latched, pods, voices)
         tasks = spec.maintenance
         template = manifests.template(self.cluster, settings.etcd_repository, self.authority)
@@ -388,6 +397,7 @@ class Eye:
                 template,
                 tasks.defragment_hours * HOUR,
                 tasks.backup_before_upgrade is not None,
+                spec.storage.adopt,
             ),
             latched,
             pods,
@@ -398,7 +408,8 @@ class Eye:
             self.context.now,
             frozenset(small),
             self._backup(),
-            tuple(sorted(named - mine)),
+            tuple(sorted(named - {*mine.values()})),
+            frozenset(mine),
         )
 
     def _backup(self) -> str | None:
@@ -488,7 +499,9 @@ def desired(
         grows = (step.do, step.uid) == (Do.GROW_VOLUME, child.uid)
         yield manifests.volume(cluster, member, "" if grows else child.view)
     if step.do is Do.CREATE_VOLUME and step.member not in uids:
-        yield manifests.volume(cluster, step.member)
+        name = manifests.volume_name(cluster, step.member)
+        size = context.reads_of(VOLUME).get((cluster.metadata.namespace, name), "")
+        yield manifests.volume(cluster, step.member, size)  # one that is adopted keeps its size
     begun = bool(context.children_of(BACKUP)) and look.seen.upgrades
     if cluster.spec.maintenance.backup_before_upgrade and (begun or step.do is Do.BACK_UP):
         yield backups.before_upgrade(cluster, context)

@@ -61,6 +61,8 @@ class Wanted:
     defragment: float = 0.0
     #: Whether a backup is taken before the minor version changes.
     backup: bool = False
+    #: What the names of the volumes of an earlier cluster end with that are to be adopted.
+    adopt: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,8 @@ class Seen:
     backup: str | None = None
     #: The names of the volumes that an earlier cluster of the same name has left.
     left: tuple[str, ...] = ()
+    #: The members whose volumes are there, even if they are not adopted yet.
+    found: frozenset[str] = frozenset()
 
     @property
     def staying(self) -> list[Entry]:
@@ -302,8 +306,56 @@ def _left(s: Seen) -> Step | None:
     if not s.left or s.latched.members or s.latched.cluster_id:
         return None
     why = f"an earlier EtcdCluster {s.name} has left its data in {', '.join(s.left)}: to begin "
-    why += "without the data, delete these PersistentVolumeClaims, or keep them and remove their "
-    return Step(Do.REFUSE, why=f"{why}label etcd.example.com/cluster; or create an EtcdRestore")
+    why += "without it, delete these PersistentVolumeClaims, or remove their label "
+    why += "etcd.example.com/cluster; to continue with it, create the EtcdCluster again, with the "
+    return Step(Do.REFUSE, why=f"{why}end of their names in spec.storage.adopt")
+
+
+def _adopt(s: Seen) -> Step | None:
+    """Run the members of an earlier cluster again on their volumes, as a whole.
+
+    They know each other. Their Pods boot as `member`, which never forms a cluster without a log.
+    """
+    entries = s.latched.members
+    if not s.wanted.adopt or s.latched.cluster_id:
+        return None
+    if missing := {one.name for one in entries} - s.volumes.keys() - s.found:
+        return Step(Do.REFUSE, why=f"the volume of {', '.join(sorted(missing))} is gone")
+    if not entries and not s.found:
+        return Step(
+            Do.REFUSE, why=f"no PersistentVolumeClaim of {s.name} ends with {s.wanted.adopt}"
+        )
+    if not entries:
+        entries = [Entry(name=one, version=s.wanted.version, template=s.wanted.template)
+                   for one in sorted(s.found)]  # fmt: skip
+        latched = replace(s.latched, last_member=max(map(_number, entries)), members=entries)
+        return _latch(latched, "its members are those of the earlier cluster")
+    for one in entries:
+        if one.name not in s.volumes:
+            return Step(Do.CREATE_VOLUME, one.name, "its volume is adopted")
+        if not s.intact(one):
+            return _set(s, one, "its volume", volume=s.volumes[one.name])
+        if not s.as_wanted(one):
+            return _set(s, one, "as is wanted by now", **_wanted(s))
+        if (pod := s.pods.get(one.name)) is None:
+            return _pod(s, one, "member")
+        if not pod.deleting and (pod.ended or not _made_of(pod, one)):
+            return _delete_pod(s, one, "it is created again")
+    if s.members is None:
+        return _wait(f"{len(s.voices)} of {len(entries)} members answer, and none has a quorum")
+    ids = {one.name: one.id for one in s.members}
+    gone = "it is not a member of the cluster"
+    members = [
+        replace(one, id=ids.get(one.name, ""), leaving="" if one.name in ids else gone)
+        for one in entries
+    ]
+    cluster_id = next(voice.cluster_id for voice in s.voices.values() if voice.leader)
+    return _latch(replace(s.latched, cluster_id=cluster_id, members=members), "it is adopted")
+
+
+def _made_of(pod: Pod, one: Entry) -> bool:
+    """Return whether a Pod has the version and the template of its member's entry."""
+    return (pod.version, pod.template) == (one.version, one.template)
 
 
 def _bootstrap(s: Seen) -> Step | None:
@@ -328,7 +380,7 @@ def _bootstrap(s: Seen) -> Step | None:
         return _set(s, seed, "as is wanted by now", **_wanted(s))
     if pod is None:
         return _pod(s, seed, "new")
-    if pod.ended or (pod.version, pod.template) != (seed.version, seed.template):
+    if pod.ended or not _made_of(pod, seed):
         return _wait(f"{seed.name} ends") if pod.deleting else _delete_pod(s, seed, "created again")
     return _wait(f"{seed.name} starts")
 
@@ -347,7 +399,7 @@ def _note(s: Seen) -> Step | None:
             return _set(s, one, "it is in the member list", id=listed.id)
         if one.proved or listed is None or listed.learner or pod is None or not s.healthy(one):
             continue
-        if (pod.version, pod.template) == (one.version, one.template):
+        if _made_of(pod, one):
             step = _set(s, one, "it is a healthy voter", proved=True)
             assert step.latched is not None
             return _latch(replace(step.latched, failed_joins=0), step.why)
@@ -471,7 +523,7 @@ def _learner(s: Seen) -> Step | None:
         if not s.as_wanted(one) and s.may_change and not s.unsaved:
             return _set(s, one, "as is wanted by now", **_wanted(s))
         if pod is not None and not pod.deleting:
-            if (pod.version, pod.template) != (one.version, one.template):
+            if not _made_of(pod, one):
                 return _delete_pod(s, one, "it is created again")
             if pod.stuck:
                 step = _let_go(s, one, pod.stuck)
@@ -729,6 +781,7 @@ def _number(one: Entry) -> int:
 RULES: tuple[Callable[[Seen], Step | None], ...] = (
     _lost,
     _left,
+    _adopt,
     _bootstrap,
     _note,
     _take_back_alone,

@@ -49,6 +49,18 @@ class Storage(kr.Fields, frozen=True):
             "other cluster of the same name is formed until somebody decides on them."
         ),
     ] = "Retain"
+    adopt: Annotated[
+        str,
+        Meta(
+            max_length=5,
+            pattern="^([0-9a-f]{5})?$",
+            description="What the names of the volumes end with that a deleted cluster of the same "
+            "name has left: its members run again on them. The version has to be that of the data.",
+            extra_json_schema=kr.rules(
+                kr.Rule("self == oldSelf", "which volumes are adopted cannot be changed")
+            ),
+        ),
+    ] = ""
 
 
 class Options(kr.Fields, frozen=True):

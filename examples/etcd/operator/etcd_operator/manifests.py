@@ -60,8 +60,8 @@ def scheme(spec: Spec) -> str:
 
 
 def volume_name(cluster: EtcdCluster, member: str) -> str:
-    """Return the name of a member's volume, which no later cluster of the same name uses."""
-    return f"data-{member}-{cluster.metadata.uid[:5]}"
+    """Return the name of a member's volume; a later cluster of the same name has to ask for it."""
+    return f"data-{member}-{cluster.spec.storage.adopt or cluster.metadata.uid[:5]}"
 
 
 def member_of(volume: str) -> str:

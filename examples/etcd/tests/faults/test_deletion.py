@@ -7,7 +7,7 @@ from kopf_kit.testing.world import World
 
 from tests.faults.conftest import Cluster
 from tests.faults.nodes import NAME
-from tests.faults.test_operator import SUBJECTS
+from tests.faults.test_operator import SUBJECTS, kill_after_each_write
 
 __all__ = ["SUBJECTS"]
 pytestmark = pytest.mark.long
@@ -54,3 +54,26 @@ async def test_what_a_deleted_cluster_leaves_is_neither_taken_nor_deleted_by_the
     assert third["clusterId"] != second["clusterId"]
     claims = await here.cluster.items(cluster.nodes.path("persistentvolumeclaims"))
     assert len(claims) == 1
+
+
+async def test_a_deleted_cluster_is_adopted_with_all_that_was_acknowledged(
+    here: World, cluster: Cluster
+) -> None:
+    await here.start()
+    await cluster.create(3)
+    first = await cluster.settles(3)
+    claims = await here.cluster.items(cluster.nodes.path("persistentvolumeclaims"))
+    uids = {one["metadata"]["uid"] for one in claims}
+    end = claims[0]["metadata"]["name"].rpartition("-")[2]
+
+    await delete(here, cluster)
+    kill_after_each_write(here, cluster, 3)
+    # A comparison is three calls: killed after each third one, the operator would never end it.
+    await cluster.create(3, storage={"adopt": end}, maintenance={"compareHours": 0})
+    second = await cluster.settles(3, patience=300)
+
+    assert second["clusterId"] == first["clusterId"]
+    assert [one["id"] for one in second["members"]] == [one["id"] for one in first["members"]]
+    claims = await here.cluster.items(cluster.nodes.path("persistentvolumeclaims"))
+    assert {one["metadata"]["uid"] for one in claims} == uids
+    await cluster.is_right()

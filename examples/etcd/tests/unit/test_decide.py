@@ -104,6 +104,36 @@ def member(step: Step, number: int) -> Entry:
     return next(one for one in step.latched.members if one.name == f"c-{number}")
 
 
+# --- adopting what an earlier one has left --------------------------------------------------------
+
+
+def adopting(found: frozenset[str]) -> Seen:
+    return Seen("c", Wanted(3, OLD, "t", adopt="abcde"), Status(), found=found)
+
+
+def test_what_is_to_be_adopted_and_is_not_there_is_told() -> None:
+    step = decide(adopting(frozenset()))
+    assert (step.do, step.why) == (Do.REFUSE, "no PersistentVolumeClaim of c ends with abcde")
+
+    step = decide(adopting(frozenset({"c-2", "c-7"})))
+    assert step.latched is not None
+    assert step.latched.last_member == 7
+    step = decide(replace(adopting(frozenset({"c-2"})), latched=step.latched))
+    assert (step.do, step.why) == (Do.REFUSE, "the volume of c-7 is gone")
+
+
+def test_an_adopted_volume_of_no_member_is_let_go_once_a_quorum_says_so() -> None:
+    entries = [structs.replace(one, id="") for one in healthy(3).latched.members]
+    s = wanting(latching(healthy(3), cluster_id="", members=entries), adopt="abcde")
+    s = replace(s, members=(s.members or ())[:2], found=frozenset(s.volumes))
+
+    assert decide(replace(s, members=None)).do is Do.WAIT
+    step = decide(s)
+    assert step.latched is not None
+    assert step.latched.cluster_id == "c1"
+    assert [bool(one.leaving) for one in step.latched.members] == [False, False, True]
+
+
 # --- forming a cluster --------------------------------------------------------------------------
 
 

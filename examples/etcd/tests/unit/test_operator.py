@@ -353,13 +353,29 @@ async def test_roots_password_is_changed_unless_the_cluster_is_paused(
 
 
 async def test_volumes_of_an_earlier_cluster_are_known_by_their_names() -> None:
-    stays: Any = {("ns", "data-c-1-abcde"): True, ("ns", "data-c-2-fffff"): True,
-                  ("ns", "data-c-3-fffff"): False}  # fmt: skip
+    stays: Any = {("ns", "data-c-1-abcde"): "1Gi", ("ns", "data-c-2-fffff"): "1Gi",
+                  ("ns", "data-c-3-fffff"): ""}  # fmt: skip
     context = kr.Context(Settings(), stored={}, children=[], now=5.0, reads={VOLUME: stays})
 
     look = await clusters.advance(cluster(paused=True), context)
+    assert (look.seen.left, look.seen.found) == (("data-c-2-fffff",), {"c-1"})
 
-    assert look.seen.left == ("data-c-2-fffff",)
+    wants = cluster(paused=True, storage={"adopt": "fffff"})
+    look = await clusters.advance(wants, context)
+    assert (look.seen.left, look.seen.found) == (("data-c-1-abcde",), {"c-2"})
+
+
+def test_a_volume_that_is_adopted_keeps_its_size() -> None:
+    wants = cluster(storage={"adopt": "fffff", "size": "9Gi"})
+    reads: Any = {VOLUME: {("ns", "data-c-2-fffff"): "8Gi"}}
+    sizes = [
+        one["spec"]["resources"]["requests"]["storage"]
+        for name in ("c-2", "c-3")
+        for one in clusters.desired(wants, there(Step(Do.CREATE_VOLUME, name), reads=reads))
+        if one["metadata"]["name"].startswith(f"data-{name}")
+    ]
+
+    assert sizes == ["8Gi", "9Gi"]
 
 
 @pytest.mark.parametrize("fate", ["Retain", "Delete"])

@@ -35,6 +35,8 @@ class World:
     named: set[str] = field(default_factory=set)
     #: The volumes that an earlier cluster of the same name has left.
     left: tuple[str, ...] = ()
+    #: Those of its members that are to be adopted.
+    kept: dict[str, str] = field(default_factory=dict)
 
     def number(self) -> str:
         self.count += 1
@@ -83,7 +85,7 @@ class World:
         }
         members = tuple(self.members.values()) if quorate else None
         return Seen("c", self.wanted, self.latched, pods, self.volumes, members, voices,
-                    left=self.left)  # fmt: skip
+                    left=self.left, found=frozenset({**self.volumes, **self.kept}))  # fmt: skip
 
     def take(self, s: Seen, step: Step) -> None:
         """Take a step; fail if it harms."""
@@ -91,6 +93,8 @@ class World:
         if step.latched is not None:
             self.latched = step.latched
         match step.do:
+            case Do.CREATE_VOLUME if name in self.kept:
+                self.volumes[name] = self.kept.pop(name)
             case Do.CREATE_VOLUME:
                 assert name not in self.named, "a name came back"
                 self.named.add(name)
@@ -168,6 +172,39 @@ def test_any_walk_ends_as_wanted(seed: int) -> None:
     assert all(one.proved for one in world.latched.members)
 
 
+def settle(world: World, dice: random.Random | None = None) -> None:
+    """Take all steps; with dice, lose answers and Pods meanwhile."""
+    for turn in range(400):
+        if dice and turn < 100 and world.pods and dice.random() < 0.2:
+            del world.pods[dice.choice(sorted(world.pods))]
+        s = world.look()
+        if (step := decide(s)).do is Do.NOTHING:
+            return
+        if step.do is Do.LATCH or not dice or dice.random() > 0.2:
+            world.take(s, step)
+    raise AssertionError(step)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_an_adopted_cluster_has_the_members_and_the_data_that_it_had(seed: int) -> None:
+    dice = random.Random(seed)  # noqa: S311
+    world = World(Wanted(dice.randint(1, 5), "3.6.16", "t1"))
+    settle(world)
+    members, volumes = dict(world.members), dict(world.volumes)
+
+    world.pods, world.volumes, world.latched = {}, {}, Status()  # it is deleted, and comes again
+    world.wanted = replace(world.wanted, adopt="old", template="t2")
+    world.kept = {**volumes, "c-9": "removed"}  # that of one that was just removed
+    world.logs.add("removed")
+    settle(world, dice)
+
+    assert (world.members, world.volumes) == (members, volumes)
+    world.wanted = replace(world.wanted, size=6)
+    settle(world, dice)
+    assert len(world.voters()) == 6
+    assert "c-9" not in world.members, "a name came back"
+
+
 def test_no_cluster_is_formed_beside_the_data_of_an_earlier_one() -> None:
     world = World(left=("data-c-1-old", "data-c-2-old"))
     for _ in range(50):
@@ -179,11 +216,7 @@ def test_no_cluster_is_formed_beside_the_data_of_an_earlier_one() -> None:
     assert (world.volumes, world.pods, world.latched.members) == ({}, {}, [])
 
     world.left = ()
-    for _ in range(100):
-        s = world.look()
-        if (step := decide(s)).do is Do.NOTHING:
-            break
-        world.take(s, step)
+    settle(world)
     assert len(world.voters()) == 3
     world.left = ("data-c-1-old",)  # such as one that somebody has labelled: it is formed
     assert decide(world.look()).do is Do.NOTHING
