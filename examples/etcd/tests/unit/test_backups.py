@@ -113,10 +113,11 @@ async def test_the_end_of_a_backup_is_told_as_an_event(
     async def record(_: Any) -> None:
         pass
 
-    def event(reason: str, _: str, *, warning: bool = False) -> None:
+    def event(reason: str, message: str, *, warning: bool = False) -> None:
+        assert message
         events.extend([reason, warning])
 
-    monkeypatch.setattr(backups.jobs, "course", lambda *_: course)
+    monkeypatch.setattr(jobs, "course", lambda *_: course)
     backup: Any = SimpleNamespace(spec=ONCE)
     reads: Any = {CLUSTER: {("ns", ONCE.cluster): object()}}
     stored = msgspec.to_builtins(Status(run=RUN))

@@ -8,7 +8,7 @@ import kopf_runtime as kr
 import msgspec
 import pytest
 
-from etcd_operator import backups, client, clusters, jobs, manifests, stored
+from etcd_operator import backups, client, clusters, jobs, manifests, restores, stored
 from etcd_operator.clusters import POD, VOLUME, Look
 from etcd_operator.decide import Do, Pod, Seen, Step, Wanted
 from etcd_operator.kinds import BACKUP, Compared, Entry, EtcdCluster, Recovery, Status
@@ -311,7 +311,7 @@ async def test_what_was_done_to_the_members_is_told_as_an_event(
 
     monkeypatch.setattr(clusters.Eye, "look", look)
     monkeypatch.setattr(clusters.Eye, "call", call)
-    monkeypatch.setattr(clusters.restores, "order", lambda *_: None)
+    monkeypatch.setattr(restores, "order", lambda *_: None)
     monkeypatch.setattr(clusters, "recover", lambda *_: next(steps))
     event: Any = lambda *what: events.append(what)  # noqa: E731
     await clusters.advance(
@@ -358,11 +358,11 @@ async def test_volumes_of_an_earlier_cluster_are_known_by_their_names() -> None:
     context = kr.Context(Settings(), stored={}, children=[], now=5.0, reads={VOLUME: stays})
 
     look = await clusters.advance(cluster(paused=True), context)
-    assert (look.seen.left, look.seen.found) == (("data-c-2-fffff",), {"c-1"})
+    assert (look.seen.left, look.seen.found) == (("data-c-2-fffff",), frozenset({"c-1"}))
 
     wants = cluster(paused=True, storage={"adopt": "fffff"})
     look = await clusters.advance(wants, context)
-    assert (look.seen.left, look.seen.found) == (("data-c-1-abcde",), {"c-2"})
+    assert (look.seen.left, look.seen.found) == (("data-c-1-abcde",), frozenset({"c-2"}))
 
 
 def test_a_volume_that_is_adopted_keeps_its_size() -> None:
