@@ -166,14 +166,6 @@ async def snapshot(member: Member, sum_: Sum) -> AsyncIterator[bytes]:
 # --- backup --------------------------------------------------------------------------------------
 
 
-class _Listed(Struct, frozen=True):
-    clientURLs: list[str] = []  # noqa: N815 - as etcd writes it
-
-
-class _Members(Struct, frozen=True):
-    members: list[_Listed] = []
-
-
 async def source(session: aiohttp.ClientSession, request: Backup) -> tuple[Member, Voice]:
     """Return the healthy follower that has applied the most, and its status.
 
@@ -187,8 +179,8 @@ async def source(session: aiohttp.ClientSession, request: Backup) -> tuple[Membe
     door = Member(session, request.address, request.host, tls)
     token = await door.authenticate(password) if (password := os.environ.get(PASSWORD)) else ""
     door = Member(session, request.address, request.host, tls, token)
-    listed = await door.call("cluster/member/list", {"linearizable": True}, _Members)
-    hosts = [urlsplit(one.clientURLs[0]).hostname for one in listed.members if one.clientURLs]
+    listed = await door.call("cluster/member/list", {"linearizable": True}, client.Members)
+    hosts = [urlsplit(one.client_urls[0]).hostname for one in listed.members if one.client_urls]
     members = [Member(session, host, host, tls, token) for host in hosts if host]
     said = await asyncio.gather(*(one.status() for one in members), return_exceptions=True)
     able = [

@@ -114,13 +114,7 @@ class Status(Shown, frozen=True):
         kr.REASON,
         kr.AGE,
     ],
-    rules=[
-        kr.Rule(
-            "size(self.metadata.name) <= 40",
-            "metadata.name must have at most 40 characters: Jobs are named after it",
-            ".metadata.name",
-        ),
-    ],
+    rules=[jobs.SHORT],
 )
 class EtcdBackup(kr.Resource, kw_only=True):
     """An EtcdBackup takes backups of an EtcdCluster to a store, once or on a schedule."""

@@ -110,10 +110,13 @@ class _Member(Struct, rename="camel", frozen=True):
     id: int = msgspec.field(name="ID", default=0)
     name: str = ""
     peer_urls: list[str] = msgspec.field(name="peerURLs", default_factory=list)
+    client_urls: list[str] = msgspec.field(name="clientURLs", default_factory=list)
     is_learner: bool = False
 
 
-class _Members(Struct, frozen=True):
+class Members(Struct, frozen=True):
+    """The member list, as etcd writes it."""
+
     members: list[_Member] = []
 
 
@@ -186,7 +189,7 @@ class Member:
 
     async def members(self, names: dict[str, str]) -> tuple[Listed, ...]:
         """Return the members as a quorum knows them; `names` has their names by peer URL."""
-        said = await self.call("cluster/member/list", {"linearizable": True}, _Members, LIST)
+        said = await self.call("cluster/member/list", {"linearizable": True}, Members, LIST)
         return tuple(
             Listed(
                 _hex(one.id),

@@ -236,30 +236,35 @@ class Step:
     ask: str = ""
 
 
-def _wait(why: str) -> Step:
+def wait(why: str) -> Step:
+    """Wait, for a reason."""
     return Step(Do.WAIT, why=why)
 
 
-def _latch(latched: Status, why: str) -> Step:
-    return Step(Do.LATCH, why=why, latched=latched)
+def latch(s: Seen, why: str, **changes: Any) -> Step:
+    """Record changes to the status."""
+    return Step(Do.LATCH, why=why, latched=replace(s.latched, **changes))
 
 
-def _set(s: Seen, one: Entry, why: str, **changes: Any) -> Step:
-    """Record changes to the entry of a member."""
+def _set(
+    s: Seen, one: Entry, why: str, status: Mapping[str, Any] | None = None, **changes: Any
+) -> Step:
+    """Record changes to the entry of a member, and to other fields of the status."""
     members = [replace(e, **changes) if e.name == one.name else e for e in s.latched.members]
-    return _latch(replace(s.latched, members=members), f"{one.name}: {why}")
+    return latch(s, f"{one.name}: {why}", members=members, **(status or {}))
 
 
-def _let_go(s: Seen, one: Entry, why: str) -> Step:
+def _let_go(s: Seen, one: Entry, why: str, status: Mapping[str, Any] | None = None) -> Step:
     """Record that a member leaves. It never comes back: its data may be out of date by then."""
-    return _set(s, one, why, leaving=why)
+    return _set(s, one, why, status, leaving=why)
 
 
-def _named(s: Seen, version: str) -> Status:
-    """Return the status with an entry for a new member."""
+def _name(s: Seen, version: str) -> Step:
+    """Record the entry of a new member."""
     number = s.latched.last_member + 1
     new = Entry(name=f"{s.name}-{number}", version=version, template=s.wanted.template)
-    return replace(s.latched, last_member=number, members=[*s.latched.members, new])
+    members = [*s.latched.members, new]
+    return latch(s, f"{new.name} is to join", last_member=number, members=members)
 
 
 def _pod(s: Seen, one: Entry, boot: Boot) -> Step:
@@ -277,7 +282,7 @@ def _move_leader(s: Seen, one: Entry) -> Step:
     """Move the leadership to the healthy voter that has applied the most."""
     able = [e for e in s.voters if e.name != one.name and not e.leaving and s.healthy(e)]
     if not able:
-        return _wait(f"nobody can lead in place of {one.name}")
+        return wait(f"nobody can lead in place of {one.name}")
     to = s.voices[max(able, key=lambda e: s.voices[e.name].applied).name]
     return Step(Do.MOVE_LEADER, one.name, body={"targetID": to.id}, ask=one.name)
 
@@ -328,8 +333,8 @@ def _adopt(s: Seen) -> Step | None:
     if not entries:
         entries = [Entry(name=one, version=s.wanted.version, template=s.wanted.template)
                    for one in sorted(s.found)]  # fmt: skip
-        latched = replace(s.latched, last_member=max(map(_number, entries)), members=entries)
-        return _latch(latched, "its members are those of the earlier cluster")
+        last, why = max(map(_number, entries)), "its members are those of the earlier cluster"
+        return latch(s, why, last_member=last, members=entries)
     for one in entries:
         if one.name not in s.volumes:
             return Step(Do.CREATE_VOLUME, one.name, "its volume is adopted")
@@ -342,7 +347,7 @@ def _adopt(s: Seen) -> Step | None:
         if not pod.deleting and (pod.ended or not _made_of(pod, one)):
             return _delete_pod(s, one, "it is created again")
     if s.members is None:
-        return _wait(f"{len(s.voices)} of {len(entries)} members answer, and none has a quorum")
+        return wait(f"{len(s.voices)} of {len(entries)} members answer, and none has a quorum")
     ids = {one.name: one.id for one in s.members}
     gone = "it is not a member of the cluster"
     members = [
@@ -350,7 +355,7 @@ def _adopt(s: Seen) -> Step | None:
         for one in entries
     ]
     cluster_id = next(voice.cluster_id for voice in s.voices.values() if voice.leader)
-    return _latch(replace(s.latched, cluster_id=cluster_id, members=members), "it is adopted")
+    return latch(s, "it is adopted", cluster_id=cluster_id, members=members)
 
 
 def _made_of(pod: Pod, one: Entry) -> bool:
@@ -365,7 +370,7 @@ def _bootstrap(s: Seen) -> Step | None:
     if not s.latched.members and s.refusal:
         return Step(Do.REFUSE, why=s.refusal)
     if not s.latched.members:
-        return _latch(_named(s, s.wanted.version), "the first member is named")
+        return _name(s, s.wanted.version)
     seed = s.latched.members[0]
     if seed.name not in s.volumes:
         return Step(Do.CREATE_VOLUME, seed.name)
@@ -373,16 +378,15 @@ def _bootstrap(s: Seen) -> Step | None:
         return _set(s, seed, "its volume", volume=s.volumes[seed.name])
     pod, voice = s.pods.get(seed.name), s.voices.get(seed.name)
     if voice is not None and voice.leader:
-        step = _set(s, seed, "it has formed the cluster", id=voice.id)
-        assert step.latched is not None
-        return _latch(replace(step.latched, cluster_id=voice.cluster_id), step.why)
+        formed = {"cluster_id": voice.cluster_id}
+        return _set(s, seed, "it has formed the cluster", formed, id=voice.id)
     if not s.as_wanted(seed):  # it may be as it is the reason why it does not start
         return _set(s, seed, "as is wanted by now", **_wanted(s))
     if pod is None:
         return _pod(s, seed, "new")
     if pod.ended or not _made_of(pod, seed):
-        return _wait(f"{seed.name} ends") if pod.deleting else _delete_pod(s, seed, "created again")
-    return _wait(f"{seed.name} starts")
+        return wait(f"{seed.name} ends") if pod.deleting else _delete_pod(s, seed, "created again")
+    return wait(f"{seed.name} starts")
 
 
 def _wanted(s: Seen) -> dict[str, Any]:
@@ -400,9 +404,7 @@ def _note(s: Seen) -> Step | None:
         if one.proved or listed is None or listed.learner or pod is None or not s.healthy(one):
             continue
         if _made_of(pod, one):
-            step = _set(s, one, "it is a healthy voter", proved=True)
-            assert step.latched is not None
-            return _latch(replace(step.latched, failed_joins=0), step.why)
+            return _set(s, one, "it is a healthy voter", {"failed_joins": 0}, proved=True)
     return None
 
 
@@ -446,7 +448,7 @@ def _restart(s: Seen) -> Step | None:
 def _unknown(s: Seen) -> Step | None:
     """Wait while no quorum can say who the members are."""
     if s.members is None:
-        return _wait(f"{len(s.voices)} of {len(s.staying)} members answer, and none has a quorum")
+        return wait(f"{len(s.voices)} of {len(s.staying)} members answer, and none has a quorum")
     return None
 
 
@@ -496,7 +498,7 @@ def _leave(s: Seen) -> Step | None:
         if one.name in s.volumes:
             return Step(Do.DELETE_VOLUME, one.name, one.leaving, uid=s.volumes[one.name])
         left = [e for e in s.latched.members if e.name != one.name]
-        return _latch(replace(s.latched, members=left), f"nothing is left of {one.name}")
+        return latch(s, f"nothing is left of {one.name}", members=left)
     return None
 
 
@@ -526,11 +528,9 @@ def _learner(s: Seen) -> Step | None:
             if not _made_of(pod, one):
                 return _delete_pod(s, one, "it is created again")
             if pod.stuck:
-                step = _let_go(s, one, pod.stuck)
-                assert step.latched is not None
-                failed = step.latched.failed_joins + 1
-                return _latch(replace(step.latched, failed_joins=failed, failed_at=s.now), step.why)
-        return _wait(f"the learner {one.name} starts")
+                failed = {"failed_joins": s.latched.failed_joins + 1, "failed_at": s.now}
+                return _let_go(s, one, pod.stuck, failed)
+        return wait(f"the learner {one.name} starts")
     return None
 
 
@@ -563,7 +563,7 @@ def _later(s: Seen) -> Step | None:
     """Wait for a member that cannot leave yet; the urgent rules above do not wait for it."""
     for one in s.voters:
         if one.leaving:
-            return _wait(f"{one.name} leaves once {max(1, quorum(s.count - 1))} are healthy")
+            return wait(f"{one.name} leaves once {max(1, quorum(s.count - 1))} are healthy")
     return None
 
 
@@ -592,7 +592,7 @@ def _join(s: Seen) -> Step | None:
         if one.name not in s.volumes:
             return Step(Do.CREATE_VOLUME, one.name)
         if sum(map(s.healthy, s.voters)) < s.count or len(s.members or ()) > s.count:
-            return _wait(f"{one.name} is added once all others are healthy voters")
+            return wait(f"{one.name} is added once all others are healthy voters")
         if s.downgrade:  # a server that joins demands a higher version than is left
             return Step(Do.DOWNGRADE, why=f"{one.name} joins", body={"action": "CANCEL"})
         return Step(Do.ADD, one.name)
@@ -624,7 +624,7 @@ def _outdated(s: Seen) -> Step | None:
         if (pod.version, pod.boot) == (one.version, "member") and pod.template in templates:
             continue
         if s.healthy(one) and s.healthy_beside(one) < s.count - 1:
-            return _wait(f"{one.name} is created again once all others are healthy")
+            return wait(f"{one.name} is created again once all others are healthy")
         if s.count == 2 < s.wanted.size:
             return None  # two members cannot do without each other; soon there are more
         if s.leads(one) and s.count > 1:
@@ -645,7 +645,7 @@ def _unsettled(s: Seen) -> Step | None:
     """Wait with everything that is not urgent until all members are healthy."""
     sick = [one.name for one in s.staying if not (one in s.voters and s.healthy(one))]
     if sick:
-        return _wait(f"{', '.join(sick)} is not healthy yet")
+        return wait(f"{', '.join(sick)} is not healthy yet")
     for one in s.members or ():
         if not one.name and any(e.id == one.id for e in s.latched.members):
             why = "somebody changed the peer URL of"
@@ -709,20 +709,20 @@ def _version(s: Seen) -> Step | None:
     if minors == {6} and wanted == 7 and not s.latched.flushed:  # where 3.7 runs, all was read
         return _flush(s)
     if wanted == 5 and s.latched.flushed:
-        return _latch(replace(s.latched, flushed=False), "3.5 may write its entries again")
+        return latch(s, "3.5 may write its entries again", flushed=False)
     if target and target != f"3.{wanted}" and wanted >= lowest:
         return cancel
     if target and any(v.storage and not v.storage.startswith(f"{target}.") for v in voices):
-        return _wait(f"each member converts its storage before the first runs {target}")
+        return wait(f"each member converts its storage before the first runs {target}")
     if wanted == 7 and any(v.storage.startswith("3.5.") for v in voices):
-        return _wait("the storage is that of 3.6 again in a moment")
+        return wait("the storage is that of 3.6 again in a moment")
     if wanted < lowest and not target:
         return Step(Do.DOWNGRADE, body={"action": "ENABLE", "version": f"3.{wanted}"})
     changed = [one for one in s.voters if not s.as_wanted(one)]
     if changed:
         first = min(changed, key=s.leads)
         return _set(s, first, "it is the next to change", **_wanted(s))
-    return _wait("the downgrade ends") if target else None
+    return wait("the downgrade ends") if target else None
 
 
 def _flush(s: Seen) -> Step:
@@ -734,8 +734,8 @@ def _flush(s: Seen) -> Step:
         body = {"action": "ENABLE", "version": "3.5"}
         return Step(Do.DOWNGRADE, why="each member takes a snapshot", body=body)
     if all(voice.storage.startswith("3.5.") for voice in s.voices.values()):
-        return _latch(replace(s.latched, flushed=True), "each member has taken a snapshot")
-    return _wait("each member takes a snapshot before 3.7")
+        return latch(s, "each member has taken a snapshot", flushed=True)
+    return wait("each member takes a snapshot before 3.7")
 
 
 def _size(s: Seen) -> Step | None:
@@ -744,8 +744,7 @@ def _size(s: Seen) -> Step | None:
         if s.latched.failed_joins >= FAILURES and s.now - s.latched.failed_at < PATIENCE:
             why = f"{FAILURES} new members in a row did not start; the last ones' logs say why"
             return Step(Do.REFUSE, why=why)
-        now = _named(s, s.staying[0].version)
-        return _latch(now, f"{now.members[-1].name} is to join")
+        return _name(s, s.staying[0].version)
     if len(s.staying) > s.wanted.size:
         newest = max(s.staying, key=lambda one: (not s.leads(one), _number(one)))
         return _let_go(s, newest, UNWANTED)

@@ -17,6 +17,11 @@ from etcd_operator.settings import Settings
 JOB, POD = kr.kinds.JOB, kr.kinds.POD
 #: The keys of a Secret with credentials for S3.
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+SHORT = kr.Rule(
+    "size(self.metadata.name) <= 40",
+    "metadata.name must have at most 40 characters: Jobs are named after it",
+    ".metadata.name",
+)
 #: Why a container waits that is only about to start.
 _STARTS = ("", "PodInitializing", "ContainerCreating")
 
@@ -192,7 +197,7 @@ def restore(
         "command": ["etcdutl", "snapshot", "restore", f"{data}/{agent.FETCHED}", *given,
                     "--mark-compacted"],
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": _ALONE,
+        "securityContext": manifests.ALONE,
     }  # fmt: skip
     fetch = _agent("fetch", request, settings)
     containers = [fetch, etcdutl, _agent("finish", agent.Finish(), settings)]
@@ -203,13 +208,6 @@ def restore(
     return _job(cluster, name, containers, volumes, 24 * 3600, 10)
 
 
-_ALONE = {
-    "allowPrivilegeEscalation": False,
-    "readOnlyRootFilesystem": True,
-    "capabilities": {"drop": ["ALL"]},
-}
-
-
 def _agent(name: str, request: agent.Request, settings: Settings) -> Manifest:
     return {
         "name": name,
@@ -218,7 +216,7 @@ def _agent(name: str, request: agent.Request, settings: Settings) -> Manifest:
         "env": [{"name": agent.REQUEST, "value": msgspec.json.encode(request).decode()}],
         "resources": {"requests": {"cpu": "50m", "memory": "96Mi"}, "limits": {"memory": "384Mi"}},
         "volumeMounts": [],
-        "securityContext": _ALONE,
+        "securityContext": manifests.ALONE,
     }
 
 

@@ -33,6 +33,12 @@ ANYBODY: Manifest = {
     "fsGroupChangePolicy": "OnRootMismatch",
     "seccompProfile": {"type": "RuntimeDefault"},
 }
+#: What each container may not do.
+ALONE: Manifest = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
 
 
 def labels(name: str) -> dict[str, str]:
@@ -211,11 +217,7 @@ def _container(cluster: EtcdCluster, make: Make, repository: str) -> Manifest:
         "startupProbe": probe("/livez", 5, 120),  # a large database takes its time to be read
         "resources": spec.pod.resources,
         "volumeMounts": mounts,
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": ALONE,
     }
 
 

@@ -5,11 +5,10 @@ first, with the uid of the EtcdRestore, which therefore acts only once.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from msgspec.structs import replace
 
-from etcd_operator.decide import Boot, Do, Seen, Step
+from etcd_operator.decide import Boot, Do, Seen, Step, latch, wait
 from etcd_operator.kinds import Entry, Recovery, Status
 
 #: Seconds between two notes of the revision.
@@ -50,7 +49,7 @@ def note(s: Seen) -> Step | None:
     highest = _highest(s)
     if highest <= s.latched.revision or s.now - s.latched.revision_at < NOTED:
         return None
-    return _latch(s, "the revision", revision=highest, revision_at=s.now)
+    return latch(s, "the revision", revision=highest, revision_at=s.now)
 
 
 def _highest(s: Seen) -> int:
@@ -61,18 +60,18 @@ def _begin(s: Seen, order: Order) -> Step | None:
     """Record which restore begins, and that all members leave, or which one survives."""
     if not order.accepted:
         # A new cluster has nothing to do in the meantime: it is born with the backup.
-        return None if s.latched.members else _wait(f"EtcdRestore {order.name} is checked")
+        return None if s.latched.members else wait(f"EtcdRestore {order.name} is checked")
     why = f"EtcdRestore {order.name} replaces the data"
     if not order.survivor:
         gone = [replace(one, leaving=one.leaving or why) for one in s.latched.members]
         recovery = Recovery(uid=order.uid, revision=_highest(s))
-        return _latch(s, why, recovery=recovery, members=gone)
+        return latch(s, why, recovery=recovery, members=gone)
     if s.members is not None:
         return None  # there is a quorum again
     named = [one for one in s.staying if order.member in ("", one.name) and s.intact(one)]
     able = [one for one in named if one.name in s.voices and not s.voices[one.name].learner]
     if not able:
-        return _wait("no member answers that could be the survivor")
+        return wait("no member answers that could be the survivor")
 
     def age(one: Entry) -> tuple[int, int]:
         voice = s.voices[one.name]
@@ -81,7 +80,7 @@ def _begin(s: Seen, order: Order) -> Step | None:
     best = max(able, key=age)
     lost = max(0, s.latched.revision - age(best)[0])
     recovery = Recovery(uid=order.uid, survivor=best.name, lost=lost)
-    return _latch(s, f"{best.name} survives", recovery=recovery)
+    return latch(s, f"{best.name} survives", recovery=recovery)
 
 
 # --- a backup --------------------------------------------------------------------------------
@@ -94,7 +93,7 @@ def _clear(s: Seen, now: Recovery) -> Step | None:
         if (pod := s.pods.get(one.name)) is not None and not pod.deleting:
             return Step(Do.DELETE_POD, one.name, one.leaving, uid=pod.uid)
     if ending := [one.name for one in old if one.name in s.pods]:
-        return _wait(f"{', '.join(ending)} ends; if its node is lost, delete its Pod by force")
+        return wait(f"{', '.join(ending)} ends; if its node is lost, delete its Pod by force")
     for one in old:
         if one.name in s.volumes:
             return Step(Do.DELETE_VOLUME, one.name, one.leaving, uid=s.volumes[one.name])
@@ -112,14 +111,14 @@ def _fill(s: Seen, now: Recovery, order: Order | None) -> Step:
     if seed.name not in s.volumes:
         return Step(Do.CREATE_VOLUME, seed.name)
     if not s.intact(seed):
-        return _latch(s, "its volume", members=[replace(seed, volume=s.volumes[seed.name])])
+        return latch(s, "its volume", members=[replace(seed, volume=s.volumes[seed.name])])
     if order is None or order.filled != seed.name:
-        return _wait(f"the volume of {seed.name} gets the backup")
+        return wait(f"the volume of {seed.name} gets the backup")
     if seed.name not in s.pods:
         return _boot(seed, "member")  # its log is there
     if (voice := s.voices.get(seed.name)) is None or not voice.leader:
-        return _wait(f"{seed.name} starts")
-    return _latch(
+        return wait(f"{seed.name} starts")
+    return latch(
         s,
         "the backup is restored",
         members=[replace(seed, id=voice.id)],
@@ -138,32 +137,24 @@ def _force(s: Seen, now: Recovery, survivor: Entry) -> Step:
         if (pod := s.pods.get(one.name)) is not None and not pod.deleting:
             return Step(Do.DELETE_POD, one.name, "lost with the quorum", uid=pod.uid)
     if ending := [one.name for one in others if one.name in s.pods]:
-        return _wait(f"{', '.join(ending)} ends; if its node is lost, delete its Pod by force")
+        return wait(f"{', '.join(ending)} ends; if its node is lost, delete its Pod by force")
     pod = s.pods.get(survivor.name)
     if pod is None:
         return _boot(survivor, "force")
     if pod.deleting:
-        return _wait(f"{survivor.name} ends")
+        return wait(f"{survivor.name} ends")
     if pod.boot != "force":
         return Step(Do.DELETE_POD, survivor.name, "it becomes the cluster", uid=pod.uid)
     if [one.id for one in s.members or ()] != [survivor.id]:
-        return _wait(f"{survivor.name} becomes the cluster")
+        return wait(f"{survivor.name} becomes the cluster")
     lost = "lost with the quorum"
     gone = [
         one if one.name == survivor.name else replace(one, leaving=one.leaving or lost)
         for one in s.latched.members
     ]
-    return _latch(s, f"{survivor.name} is the cluster", members=gone,
+    return latch(s, f"{survivor.name} is the cluster", members=gone,
                   recovery=replace(now, ended=True))  # fmt: skip
 
 
 def _boot(one: Entry, boot: Boot) -> Step:
     return Step(Do.CREATE_POD, one.name, boot=boot, uid=one.volume, beside=(one.name,))
-
-
-def _wait(why: str) -> Step:
-    return Step(Do.WAIT, why=why)
-
-
-def _latch(s: Seen, why: str, **changes: Any) -> Step:
-    return Step(Do.LATCH, why=why, latched=replace(s.latched, **changes))

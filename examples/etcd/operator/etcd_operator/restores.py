@@ -132,11 +132,7 @@ class Status(Shown, frozen=True):
             "spec.source must have exactly one of backup, store and survivor",
             ".spec.source",
         ),
-        kr.Rule(
-            "size(self.metadata.name) <= 40",
-            "metadata.name must have at most 40 characters: Jobs are named after it",
-            ".metadata.name",
-        ),
+        jobs.SHORT,
     ],
 )
 class EtcdRestore(kr.Resource, kw_only=True):
