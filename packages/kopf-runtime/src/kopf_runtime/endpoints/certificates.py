@@ -65,7 +65,8 @@ class Certificates:
             (VALIDATING_WEBHOOK_CONFIGURATION, "validating"),
             (MUTATING_WEBHOOK_CONFIGURATION, "mutating"),
         ):
-            if names := [one.name for one in webhooks if one.kind == which]:
+            names = [one.name for one in webhooks if one.kind == which]
+            if names and settings.webhook_configuration:
                 self._trusting.append((kind, settings.webhook_configuration, names))
         self._data: dict[str, bytes] = {}  # what is served
         self._newest: ssl.SSLContext | None = None
@@ -172,7 +173,7 @@ class Certificates:
 
     async def _trusted(self) -> bytes:
         """Return what the API server trusts now: other replicas may still serve with it."""
-        found = [await self._find(kind.path(name=name)) for kind, name, _ in self._trusting]
+        found = [await self._asker(kind, name) for kind, name, _ in self._trusting]
         bundles = [bundle for one in found if one for bundle in self._asking(one).values()]
         return b"".join(dict.fromkeys(one for each in bundles for one in _split(each)))
 
@@ -189,13 +190,6 @@ class Certificates:
                     # A configuration is installed after the Deployment, and a CRD before it.
                     missing = missing if crd else f"{kind.kind} {name} has no webhook of ours yet"
             except ApiError as error:
-                if error.status == 403 and crd and self._settings.namespaces:
-                    self._tell(
-                        f"{name} is left to whoever installs it, for this operator has no right to "
-                        f"it: write {_CA} of the Secret {self._settings.webhook_secret} into its "
-                        "spec.conversion.webhook.clientConfig.caBundle"
-                    )
-                    continue
                 failed = failed or error
         if failed is not None:
             raise failed
@@ -204,7 +198,7 @@ class Certificates:
 
     async def _write_trust(self, kind: Kind, name: str, names: list[str], bundle: bytes) -> bool:
         """Have one of them trust the bundle; return whether all of it does now."""
-        found = await self._find(kind.path(name=name)) or {}
+        found = await self._asker(kind, name) or {}
         asking = {one: known for one, known in self._asking(found).items() if one in names}
         crd = kind is CUSTOM_RESOURCE_DEFINITION
         if any(known != bundle for known in asking.values()):
@@ -222,6 +216,21 @@ class Certificates:
         if crd and found and not asking:
             self._tell(f"{name} is converted by somebody else, or not at all, and left alone")
         return len(asking) == len(names)
+
+    async def _asker(self, kind: Kind, name: str) -> dict[str, Any] | None:
+        """Return what has us asked; None if it is not there, or is not ours to change."""
+        try:
+            return await self._find(kind.path(name=name))
+        except ApiError as error:
+            crd = kind is CUSTOM_RESOURCE_DEFINITION
+            if error.status != 403 or not crd or not self._settings.namespaces:
+                raise
+        self._tell(
+            f"{name} is left to those who install it, as this operator has no right to it: they "
+            f"write {_CA} of the Secret {self._settings.webhook_secret} into its "
+            "spec.conversion.webhook.clientConfig.caBundle"
+        )
+        return None
 
     def _asking(self, found: dict[str, Any]) -> dict[str, bytes]:
         """Return what is trusted by those webhooks of an object that ask our Service."""
