@@ -114,9 +114,7 @@ def test_a_saved_file_restarts_it_with_its_kind_and_the_deployed_one_is_paused(d
     assert dev.replicas() == 0
 
     dev.edit("kr.READY, kr.REASON", 'kr.READY, kr.Column("Text", ".spec.text"), kr.REASON')
-    saved = time.monotonic()
     dev.until(lambda: dev.said().count("Ready; there") >= 2)
-    assert time.monotonic() - saved < 10  # 1.1 s on two processors with other work
     assert "Text" in columns()
 
     assert dev.end(signal.SIGINT) == 0

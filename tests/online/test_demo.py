@@ -38,7 +38,7 @@ def test_the_demo_pulls_what_it_needs_and_compiles_nothing(
     assert demo.returncode == 0, demo.stdout
     assert _PRINTED in demo.stdout
     assert not re.search("Go programs|from Debian|Node image", demo.stdout)
-    parts = machine.run("ls", f"{HOME}/.cache/message-operator").stdout.split()
+    parts = machine.run("ls", f"{HOME}/.cache/kopf-kit").stdout.split()
     assert set(parts) <= {"lock", "log"}
     bases = [base.partition("/")[2].partition(":")[0] for base in image.public_bases()]
     served = registry.log()

@@ -261,6 +261,8 @@ async def test_gone_is_not_told_of_what_vanished_while_another_replica_led(
         await until(lambda: len(one.owners.cache) == 1)
         leading = asyncio.create_task(one.work())
         await until(lambda: one.queue.running)
+        server.put(WIDGET, widget())  # what was missed would be told before the next of that name
+        await until(lambda: is_ready(server))
         server.remove(WIDGET, ("ns", "other"))
         await until(lambda: calls)
         leading.cancel()
