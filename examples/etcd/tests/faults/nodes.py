@@ -268,7 +268,7 @@ class Nodes:
             assert request.transport is not None
             request.transport.abort()
             return web.Response(status=502)
-        if not path.endswith(("/status", "/list")) and b'"GET"' not in body:
+        if not path.endswith(("/status", "/list", "/hashkv")) and b'"GET"' not in body:
             self.calls.append((path.removeprefix("v3/"), answer.status))
             if self.after_call is not None:
                 await self.after_call(path)

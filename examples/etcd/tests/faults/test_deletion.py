@@ -68,8 +68,7 @@ async def test_a_deleted_cluster_is_adopted_with_all_that_was_acknowledged(
 
     await delete(here, cluster)
     kill_after_each_write(here, cluster, 3)
-    # A comparison is three calls: killed after each third one, the operator would never end it.
-    await cluster.create(3, storage={"adopt": end}, maintenance={"compareHours": 0})
+    await cluster.create(3, storage={"adopt": end})
     second = await cluster.settles(3, patience=300)
 
     assert second["clusterId"] == first["clusterId"]
