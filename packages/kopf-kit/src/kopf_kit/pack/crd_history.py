@@ -24,7 +24,7 @@ Manifest = dict[str, Any]
 
 
 def problems() -> Iterator[str]:
-    """Yield a sentence for each breaking change since the last release that PROJECT accepts not."""
+    """Yield a sentence for each breaking change since the last release, unless it is accepted."""
     tag = history.last(PROJECT.root)
     if not tag or (former := _released(tag)) is None:
         return
