@@ -203,6 +203,8 @@ def test_the_api_server_asks_before_it_stores_and_never_about_the_operators_own(
     own = f"system:serviceaccount:{helm.NAMESPACE}:{TICKETS_NAME}"
     assert webhook["matchConditions"][-1]["expression"] == f"request.userInfo.username != '{own}'"
     assert "namespaceSelector" not in webhook
+    # It goes with the release, so that no write waits for an operator that is gone.
+    assert "annotations" not in manifests[VALIDATING, name]["metadata"]
     # The operator writes into these alone, and is told which they are.
     assert f"--webhook-configuration={name}" in container["args"]
     assert (rule["resourceNames"], rule["verbs"]) == ([name], ["get", "patch"])

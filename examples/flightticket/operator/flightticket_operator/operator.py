@@ -112,7 +112,7 @@ class Route(msgspec.Struct, frozen=True):
     """Whether there are flights between two cities, and else why not."""
 
     flown: bool
-    why: Annotated[str, Meta(max_length=MOST_TOLD)] = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ async def known_route(ticket: FlightTicket, context: kr.Context[Settings]) -> No
     """Refuse what nobody flies, which no rule in CEL can know; a service that is down is told."""
     route = await Service(context.session, context.settings).route(ticket.spec)
     if not route.flown:
-        raise kr.Refusal(route.why or "Nobody flies there; name two other cities.")
+        raise kr.Refusal(route.why[:MOST_TOLD] or "Nobody flies there; name two other cities.")
 
 
 @controller.sync(every=POLL, timeout=TIMEOUT)

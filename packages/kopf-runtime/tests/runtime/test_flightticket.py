@@ -181,6 +181,10 @@ async def test_a_route_is_asked_for_before_and_such_questions_hold_up_no_booking
         await known("London")
         with pytest.raises(kr.Refusal, match="There is no airport in Atlantis"):
             await known("Atlantis")
+        long = {"status": 200, "text": f'{{"flown": false, "why": "{"no " * 100}"}}'}
+        await service.fail({"kind": "answer", "key": "routes", **long})
+        with pytest.raises(kr.Refusal, match=r"^(no ){66}no$"):
+            await known("London")
         busy = {"status": 429, "headers": {"Retry-After": "600"}}
         await service.fail({"kind": "answer", "key": "routes", **busy})
         with pytest.raises(kr.RetryError, match="The booking service is busy"):

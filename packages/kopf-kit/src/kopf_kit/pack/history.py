@@ -15,7 +15,7 @@ def git(repository: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes
 
 
 def last(repository: Path) -> str:
-    """Return the tag of the last release before what is checked out, empty if there is none."""
+    """Return the tag of the last release; empty before the first one."""
     if not (repository / ".git").exists():
         return ""
     done = git(repository, "describe", "--tags", "--abbrev=0", "--match", "v[0-9]*")

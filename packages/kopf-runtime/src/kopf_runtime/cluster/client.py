@@ -36,7 +36,7 @@ SILENCE = 75.0
 #: Seconds that a request may take after the previous attempt timed out: the API server's own limit
 #: is 60, of which a webhook may take 30.
 PATIENT = 65.0
-#: Seconds in which it says who asks, on a review's time.
+#: Seconds to wait until it says who this process is, as a review waits meanwhile.
 _WHO = 1.0
 #: Seconds between two readings of the API server's clock.
 _CLOCK = 10.0
