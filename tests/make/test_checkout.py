@@ -226,11 +226,12 @@ def test_soak_takes_as_many_minutes_as_it_is_told(make: Make) -> None:
 
 
 def test_matrix_ends_with_a_line_for_each_version(make: Make) -> None:
-    oldest = versions.OLDEST
+    # The one that everything else here runs on: another one is compiled for minutes.
+    newest = versions.NEWEST
 
-    said = make("test", f"KUBERNETES={oldest}", "ARGS=--tier matrix -k version_that_was_chosen")
+    said = make("test", f"KUBERNETES={newest}", "ARGS=--tier matrix -k version_that_was_chosen")
 
-    assert f"{oldest:<10}  {versions.PROVED[oldest]:<8}  1 passed in" in said
+    assert f"{newest:<10}  {versions.PROVED[newest]:<8}  1 passed in" in said
 
 
 def test_help_lists_the_commands(make: Make) -> None:

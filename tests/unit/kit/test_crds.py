@@ -268,7 +268,7 @@ def test_only_who_cleans_up_may_write_to_what_users_declare() -> None:
     manager = kr.Manager("box-operator", kr.Settings)
     controller = manager.controller_for(Box)
 
-    @controller.finalize()
+    @controller.finalize
     async def clean_up(*_: Any) -> None: ...
 
     assert granted(manager)["boxes.example.dev"] == "get list watch patch"

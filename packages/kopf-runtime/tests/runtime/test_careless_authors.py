@@ -102,6 +102,7 @@ def test_a_function_that_nobody_awaits_is_refused_at_once(name: str, function: A
     [
         lambda one: one.desired(list), lambda one: one.status(list), lambda one: one.gone(list),
         lambda one: one.session(dict), lambda one: one.sync()(waits),
+        lambda one: one.sync(waits), lambda one: one.finalize(waits),
         lambda one: one.check(every=1)(waits), lambda one: one.finalize()(waits),
         lambda one: one.desired(stepwise=True)(list),
     ],

@@ -1,6 +1,6 @@
 """Objects by what they share: a value of the author's, or another object that they name."""
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any, TypeVar
 
@@ -39,6 +39,6 @@ class Index:
         """Remove an object that was added with the same arguments."""
         for value in values:
             holders = self._holders[value]
-            holders.remove((created, key))
+            del holders[bisect_left(holders, (created, key))]
             if not holders:
                 del self._holders[value]

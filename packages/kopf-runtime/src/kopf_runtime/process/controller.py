@@ -314,9 +314,16 @@ class Controller:
             raise ValueError(f"the gauge {name} is declared twice for {self.kind.kind}; do it once")
         self._gauges[name] = meaning, value
 
+    @overload
+    def sync(self, function: F) -> F: ...
+    @overload
     def sync(
         self, *, every: Every = 300.0, on: Sequence[Kind] = (), timeout: float = 30.0
-    ) -> Callable[[F], F]:
+    ) -> Callable[[F], F]: ...
+    def sync(
+        self, function: F | None = None, *,
+        every: Every = 300.0, on: Sequence[Kind] = (), timeout: float = 30.0,
+    ) -> Any:  # fmt: skip
         """Register the coroutine that brings external resources in line with an object.
 
         Its arguments are the object and a `Context`. Its result is kept in memory; it is the
@@ -332,7 +339,7 @@ class Controller:
             self._sync = Call(self._take("sync", function), "SyncFailed", timeout, every, tuple(on))
             return function
 
-        return register
+        return register if function is None else register(function)
 
     def check(
         self, *, every: Every, on: Sequence[Kind] = (), timeout: float = 30.0
@@ -361,7 +368,11 @@ class Controller:
         self._session = self._take("session", _plain(function))
         return function
 
-    def finalize(self, *, timeout: float = 30.0) -> Callable[[F], F]:
+    @overload
+    def finalize(self, function: F) -> F: ...
+    @overload
+    def finalize(self, *, timeout: float = 30.0) -> Callable[[F], F]: ...
+    def finalize(self, function: F | None = None, *, timeout: float = 30.0) -> Any:
         """Register the coroutine that removes external resources before an object is deleted.
 
         It has the arguments of `sync`, and is retried until it succeeds. Until then a finalizer
@@ -372,7 +383,7 @@ class Controller:
             self._finalize = Call(self._take("finalize", function), "CleanupFailed", timeout)
             return function
 
-        return register
+        return register if function is None else register(function)
 
 
 def _plain(function: F) -> F:
