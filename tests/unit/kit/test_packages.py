@@ -100,7 +100,9 @@ def test_the_links_of_its_page_lead_to_files_of_this_repository(folder: Path) ->
     assert [file[1] for file in files if file and not (CHECKOUT / file[1]).exists()] == []
 
 
-@pytest.mark.parametrize("folder", [f for f in FOLDERS if f.name != "kopf-offline"])
+@pytest.mark.parametrize(
+    "folder", [CHECKOUT, *(folder for folder in FOLDERS if folder.name != "kopf-offline")]
+)
 def test_the_code_on_its_page_declares_an_operator(folder: Path) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
     # Declaring a kind twice is an error, so it runs in a process of its own.
