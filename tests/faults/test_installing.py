@@ -9,7 +9,7 @@ import yaml
 from kopf_kit.rig import versions
 from kopf_kit.rig.control_plane import ADMIN, ControlPlane, chosen
 from kopf_kit.testing.kubectl import kubectl
-from tests.chart.helm import CHART, NAMESPACE, PROGRAMS, RELEASE, Manifest, helm, render
+from tests.chart.helm import CHART, HELM_3_IN_TIME, NAMESPACE, RELEASE, Manifest, helm, render
 from tests.support import control_plane
 
 pytestmark = pytest.mark.api
@@ -48,7 +48,7 @@ def is_kept(manifest: Manifest) -> bool:
     return bool(annotations.get("helm.sh/resource-policy") == "keep")
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", HELM_3_IN_TIME)
 def test_helm_installs_upgrades_and_removes_it(empty: ControlPlane, program: str) -> None:
     def release(verb: str, *arguments: str) -> None:
         helm(
@@ -70,7 +70,7 @@ def test_helm_installs_upgrades_and_removes_it(empty: ControlPlane, program: str
     assert there(empty, more) == wanted([m for m in more if is_kept(m)])
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", HELM_3_IN_TIME)
 def test_helm_takes_over_what_was_rendered_and_applied(empty: ControlPlane, program: str) -> None:
     applied = [m for m in render() if m["kind"] != "Pod"]  # without that of `helm test`
     where = ("--namespace", NAMESPACE, "--kubeconfig", empty.kubeconfig(ADMIN))

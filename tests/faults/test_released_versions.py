@@ -23,6 +23,7 @@ from kopf_kit.rig import tools
 from kopf_kit.rig.paths import CHECKOUT
 from kopf_kit.testing.cluster import Cluster, RefusedError
 from kopf_runtime.declaring.kinds import Kind
+from tests.chart.helm import HELM_3_IN_TIME
 
 pytestmark = pytest.mark.api
 
@@ -86,7 +87,7 @@ class Release:
         return found
 
 
-@pytest.fixture(params=["helm3", "helm4"])
+@pytest.fixture(params=HELM_3_IN_TIME)
 async def release(request: pytest.FixtureRequest, api: Cluster) -> AsyncIterator[Release]:
     """Return a release of the version before, which has the stored version alone."""
     one = Release(api, request.param, await api.new_namespace("restricted"))
