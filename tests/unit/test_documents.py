@@ -19,6 +19,7 @@ DOCUMENTS = sorted(
         "examples/*/*.md",
         "examples/*/docs/*.md",
         ".github/*.md",
+        "tests/*/README.md",
     )
     for file in CHECKOUT.glob(pattern)
 )

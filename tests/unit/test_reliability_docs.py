@@ -2,11 +2,18 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 CHECKOUT = Path(__file__).parents[2]
+#: What users can rely on, and all that was tried.
+PAGE, INVENTORY = CHECKOUT / "docs" / "reliability.md", CHECKOUT / "tests" / "faults" / "README.md"
+
+each = pytest.mark.parametrize("document", [PAGE, INVENTORY], ids=["page", "inventory"])
 
 
-def test_each_test_that_the_docs_name_exists() -> None:
-    named = re.findall(r"`(test_\w+)`", (CHECKOUT / "docs" / "reliability.md").read_text())
+@each
+def test_each_test_that_the_docs_name_exists(document: Path) -> None:
+    named = re.findall(r"`(test_\w+)`", document.read_text())
     # The conformance suite is in the kit's test library.
     files = (file for folder in ("tests", "packages") for file in (CHECKOUT / folder).rglob("*.py"))
     sources = [file.read_text() for file in files]
@@ -16,8 +23,9 @@ def test_each_test_that_the_docs_name_exists() -> None:
     assert [name for name in named if name not in there] == []
 
 
-def test_each_row_names_a_test() -> None:
-    blocks = (CHECKOUT / "docs" / "reliability.md").read_text().split("\n\n")
+@each
+def test_each_row_names_a_test(document: Path) -> None:
+    blocks = document.read_text().split("\n\n")
     # A table whose tests try all of its rows has them in the sentence before it.
     rows = [
         row
@@ -31,7 +39,7 @@ def test_each_row_names_a_test() -> None:
 
 
 def test_each_finding_has_a_row() -> None:
-    rows = (CHECKOUT / "docs" / "reliability.md").read_text()
+    rows = INVENTORY.read_text()
     findings = [
         "C1", "C2", *(f"M{n}" for n in range(1, 8)), *(f"minor {n}" for n in range(1, 12)),
         *(f"L{n}" for n in range(1, 12)), *(f"D{n}" for n in range(1, 24)),
