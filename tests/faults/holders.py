@@ -47,7 +47,7 @@ class Stores(Parent):
 
     program = (stores.__file__,)
     manager = stores.manager
-    quick = ("burst", "alter", "heal")
+    quick = ("alter", "heal")
     thorough = False
 
     def install(self) -> list[Raw]:

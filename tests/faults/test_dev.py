@@ -144,6 +144,7 @@ def test_a_mistake_is_shown_once_with_its_lines_and_a_mended_one_runs(dev: Dev) 
     assert dev.said().count("Traceback") == 2
 
 
+@pytest.mark.long
 def test_what_a_killed_one_left_paused_is_told_and_resumed(dev: Dev) -> None:
     dev.start()
     dev.until(lambda: "Ready; there" in dev.said())
@@ -159,6 +160,7 @@ def test_what_a_killed_one_left_paused_is_told_and_resumed(dev: Dev) -> None:
     assert f"The operator {NAME}/{NAME} is no longer paused: replicas 2." in dev.said()
 
 
+@pytest.mark.long
 def test_a_deploy_resumes_what_a_killed_one_left_paused(dev: Dev) -> None:
     dev.start()
     dev.until(lambda: "Ready; there" in dev.said())

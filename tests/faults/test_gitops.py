@@ -70,14 +70,10 @@ def remove(plane: ControlPlane, objects: list[Manifest]) -> None:
     kubectl(plane, "delete", "--wait=false", "-f", "-", stdin=gone)
 
 
-#: `unusual` sets every value; the tiers `faults-long` and `matrix` try the scenarios between.
-QUICK = ("defaults", "unusual")
-
-
 @pytest.mark.parametrize(
     "values",
     [
-        pytest.param(values, id=name, marks=() if name in QUICK else pytest.mark.long)
+        pytest.param(values, id=name, marks=() if name == "defaults" else pytest.mark.long)
         for name, values in SCENARIOS.items()
     ],
 )

@@ -44,6 +44,7 @@ async def test_a_log_that_cannot_be_written_stops_nothing(here: World) -> None:
     assert here.operator.exits == []
 
 
+@pytest.mark.long
 async def test_etcd_that_forgets_each_second_is_no_trouble() -> None:
     # With its cache of events, the API server would remember in etcd's place.
     flags = ("--etcd-compaction-interval=1s", "--watch-cache=false")

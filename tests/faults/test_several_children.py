@@ -44,17 +44,6 @@ class Trios(Parent):
 TRIO = Trios()
 
 
-def of_each_scenario(*quick: str, least: int = 0) -> pytest.MarkDecorator:
-    """Run with each scenario of so many writes; in the tier `faults` only with the quick ones."""
-    return pytest.mark.parametrize(
-        "scenario",
-        [
-            pytest.param(name, marks=() if name in quick else pytest.mark.long)
-            for name, writes in TRIO.writes.items() if writes >= least
-        ],
-    )  # fmt: skip
-
-
 @pytest.fixture
 def subject() -> Parent:
     return TRIO
@@ -66,14 +55,17 @@ async def cluster(cluster: Cluster) -> Cluster:
     return cluster
 
 
-@of_each_scenario("edit", least=1)
+# What holds data has several children, too, and is killed in the tier `faults`.
+@pytest.mark.long
+@pytest.mark.parametrize("scenario", [name for name, writes in TRIO.writes.items() if writes])
 async def test_several_children_outlive_a_kill_after_every_single_write(
     cluster: Cluster, scenario: str
 ) -> None:
     await every_write.test_killed_after_every_single_write(cluster, TRIO, scenario)
 
 
-@of_each_scenario()
+@pytest.mark.long
+@pytest.mark.parametrize("scenario", TRIO.writes)
 async def test_several_children_outlive_a_fault_at_every_single_write(
     here: World, scenario: str
 ) -> None:

@@ -161,6 +161,7 @@ async def test_what_the_users_of_a_site_see(here: World, answers: dict[str, int]
     assert every == [now]
 
 
+@pytest.mark.long
 async def test_an_edit_outlives_a_kill_after_every_single_write(cluster: Cluster) -> None:
     sites = SitesWithLogins()
     await prepare(cluster, sites)

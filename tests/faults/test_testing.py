@@ -28,9 +28,8 @@ def run(folder: Path, text: str, *options: str) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("listing", [test for test in TESTS if not _ON_CLUSTERS.search(test)])
 def test_the_examples_of_the_page_pass_in_a_folder_without_a_project(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listing: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With envtest's two programs in its folder, and the third on the PATH."""
     assets, path = tmp_path / "assets", tmp_path / "path"
@@ -44,11 +43,16 @@ def test_the_examples_of_the_page_pass_in_a_folder_without_a_project(
     monkeypatch.delenv("KUBERNETES", raising=False)
     (tmp_path / "greetings.py").write_text(OPERATOR.read_text())
     (tmp_path / "subjects.py").write_text(SUBJECT)
+    listings = [test for test in TESTS if not _ON_CLUSTERS.search(test)]
+    for number, listing in enumerate(listings):
+        (tmp_path / f"test_{number}.py").write_text(listing)
     few = ("-k", "goes_on_after or namespace_is or answer_is or back_again")
 
-    said = run(tmp_path, listing, *few)
+    said = run(tmp_path, "", "-rA", *few)
 
-    assert re.search(r"^[12] passed", said, re.MULTILINE), said
+    passed = re.findall(r"^PASSED test_(\d)\.py", said, re.MULTILINE)
+    assert {*passed} == {str(number) for number in range(len(listings))}, said
+    assert not re.search(r"\d (failed|error)", said), said
     used = {file.name.removesuffix("-used") for file in tmp_path.glob("*/*-used")}
     assert used == {*control_plane.PARTS}
 
