@@ -51,8 +51,8 @@ no-other-project: # the first thing that a command needs which is only for the o
 ##@ Start here
 demo: no-other-project $(READY) ## run the main job: a cluster, the operator by Helm, a Message in Korean
 	@$(PY) -m hack demo
-plugin: no-other-project $(READY) ## pack `kubectl message`, and install it into ~/.local/bin
-	@$(PY) -m hack plugin
+plugin: $(READY) ## pack `kubectl message`, and install it into ~/.local/bin (PROJECT=…)
+	@$(KIT) plugin
 sabotage: no-other-project $(READY) ## apply small defects, one at a time: a test must notice each (ARGS="-k NAME")
 	@$(PY) -m hack sabotage $(ARGS)
 bench: no-other-project $(READY) ## measure beside the peers, into docs/benchmarks.md (ARGS=--quick: to try it)

@@ -1,1 +1,1 @@
-"""What only this repository needs: its demo, its site, its plugin, and tests of its own tools."""
+"""What only this repository needs: its demo, its site, and tests of its own tools."""

@@ -9,7 +9,6 @@ PROGRAM = Program(
     "hack",
     {
         "demo": Entry(_SHOW, "hack.demo:command", "run the main job from nothing to the end"),
-        "plugin": Entry(_SHOW, "hack.plugin:command", "pack and install kubectl's plugin"),
         "docs": Entry(_SHOW, "hack.docs:command", "build the documentation site"),
         "docs-serve": Entry(_SHOW, "hack.docs:serve", "serve it, built again after changes"),
         "matrix": Entry(_TEST, "hack.own_tiers:matrix_command", "test on each Kubernetes"),

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from hack import reference_packages, reference_rights, reference_tables
 from hack.reference_tables import Body
 from kopf_kit.pack.project import PROJECT
+from kopf_kit.plugin.text import Text
 from kopf_kit.rig import paths
-from kubectl_message.text import Text
 
 FOLDER = paths.CHECKOUT / "docs" / "reference"
 

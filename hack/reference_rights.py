@@ -8,8 +8,8 @@ import yaml
 from hack.reference_tables import Say, row, table
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.rendered import NAME, Manifest, text
+from kopf_kit.plugin.text import Text
 from kopf_kit.rig.run import HackError
-from kubectl_message.text import Text
 
 #: Values with which the chart creates every role that it has.
 _EVERYTHING = (

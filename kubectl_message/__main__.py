@@ -1,56 +1,32 @@
-"""The command line of `kubectl message`, and its exit codes.
-
-0  nothing is wrong
-1  something is wrong: the Message does not print, or a check fails
-2  the command line is wrong
-3  there is no answer: no kubectl, no cluster, no right to read, or no such Message
-"""
+"""The command line of `kubectl message`; `kopf_kit.plugin.cli` has its exit codes."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
 
-from kubectl_message import doctor, explain, status, support, why
-from kubectl_message.findings import UNKNOWN, Finding, complain
-from kubectl_message.help import HELP, MISTAKE
-from kubectl_message.kubectl import Kubectl, KubectlError
+from kopf_kit.plugin import cli, subject, support
+from kopf_kit.plugin import doctor as common
+from kopf_kit.plugin.kubectl import Kubectl
+from kopf_kit.plugin.text import Text
+from kubectl_message import doctor, explain, status, why
+from kubectl_message.help import HELP
 from kubectl_message.messages import CONTAINER, KIND, state
-from kubectl_message.version import VERSION
-
-#: Options that are passed on to kubectl.
-GLOBAL = ("context", "cluster", "user", "kubeconfig", "as", "as-group", "server", "request-timeout")
 
 
-class _Parser(argparse.ArgumentParser):
-    """Prints our own help, in the user's language, and one line if the command line is wrong."""
+def _run(argv: Sequence[str] | None) -> int:
+    told = Text(*(text.format(version=subject.current().version) for text in HELP))
+    arguments = _parser(told).parse_args(argv)
+    if arguments.command:
+        return _command(arguments)
+    print(told, end="")
+    return 0
 
-    def format_help(self) -> str:
-        return str(HELP)
 
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"kubectl message: {MISTAKE.format(message=message)}\n")
-
-
-def _parser() -> _Parser:
-    # These options may stand before or after the command. SUPPRESS: one that is missing after the
-    # command must not reset the one before it.
-    shared = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
-    shared.add_argument("-h", "--help", action="help")
-    shared.add_argument("-n", "--namespace")
-    for name in GLOBAL:
-        shared.add_argument(f"--{name}", action="append" if name == "as-group" else "store")
-    parser = _Parser(prog="kubectl message", parents=[shared], add_help=False, allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=f"kubectl-message {VERSION}")
-    commands = parser.add_subparsers(dest="command", parser_class=_Parser)
-
-    def command(name: str) -> argparse.ArgumentParser:
-        return commands.add_parser(name, parents=[shared], add_help=False, allow_abbrev=False)
-
+def _parser(told: Text) -> argparse.ArgumentParser:
+    parser, command = cli.parser(told)
     one = command("status")
     one.add_argument("-A", "--all-namespaces", action="store_true")
     form = one.add_mutually_exclusive_group()
@@ -73,9 +49,9 @@ def _parser() -> _Parser:
     return parser
 
 
-def run(arguments: argparse.Namespace) -> int:
+def _command(arguments: argparse.Namespace) -> int:
     """Run the command of the command line; return the exit code, or raise `KubectlError`."""
-    kubectl = Kubectl(_options(arguments), getattr(arguments, "namespace", None))
+    kubectl = cli.kubectl(arguments)
     if arguments.command == "status":
         if arguments.watch:
             return status.live(kubectl, everywhere=arguments.all_namespaces)
@@ -88,27 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.command == "logs":
         return _log(kubectl, arguments.name, _flags(arguments))
     if arguments.command == "doctor":
-        return doctor.report(kubectl)
+        return common.report(kubectl, doctor.fare)
     if arguments.command == "support-bundle":
-        return support.write(kubectl, arguments.filename)
-    if arguments.command == "explain":
-        return explain.one(arguments.word) if arguments.word else explain.everything()
-    print(HELP, end="")
-    return 0
-
-
-def _options(arguments: argparse.Namespace) -> list[str]:
-    """Return the options for kubectl."""
-    given: dict[str, Any] = vars(arguments)
-    return [
-        f"--{name}={value}"
-        for name in GLOBAL
-        for value in _values(given.get(name.replace("-", "_")))
-    ]
-
-
-def _values(value: Any) -> Sequence[str]:
-    return value if isinstance(value, list) else [value] if value is not None else []
+        return support.write(kubectl, arguments.filename, doctor.fare)
+    return explain.one(arguments.word) if arguments.word else explain.everything()
 
 
 def _log(kubectl: Kubectl, name: str, flags: Sequence[str]) -> int:
@@ -136,21 +95,7 @@ def _flags(arguments: argparse.Namespace) -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the plugin; return the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="replace")  # a terminal without Korean shows ? instead
-    try:
-        return run(_parser().parse_args(argv))
-    except KubectlError as error:
-        complain(Finding(UNKNOWN, error.refusal.says, error.refusal.todo, error.said))
-        return 3
-    except BrokenPipeError:  # the reader, such as `| head`, is done
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        print()
-        return 0
+    return cli.guarded(lambda: _run(argv))
 
 
 if __name__ == "__main__":

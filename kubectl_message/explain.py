@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 
+from kopf_kit.plugin.findings import UNKNOWN, Finding, complain, lines
+from kopf_kit.plugin.text import Cell, Text, paint, table
 from kubectl_message import knowledge
-from kubectl_message.findings import UNKNOWN, Finding, complain, lines
 from kubectl_message.knowledge.alerts import ALERTS, BY_NAME
 from kubectl_message.knowledge.entry import Entry
 from kubectl_message.knowledge.events import BY_REASON, EVENTS
-from kubectl_message.text import Cell, Text, paint, table
 
 #: Words to fill into the sentences of an entry if there is no Message.
 WORDS = {"pod": "msg-NAME", "name": "NAME", "namespace": "NAMESPACE"}

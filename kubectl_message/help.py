@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from kubectl_message.text import Text
-from kubectl_message.version import VERSION
-
-MISTAKE = Text(
-    "{message}. `kubectl message --help` lists the commands.",
-    "명령을 이해하지 못했습니다: {message}. `kubectl message --help`에 명령 목록이 있습니다.",
-)
+from kopf_kit.plugin.text import Text
 
 HELP = Text(
     """\
@@ -38,8 +32,8 @@ Exit codes:
   1  something is wrong         3  it cannot be told: no kubectl, cluster, right, Message, file
 
 The language follows the locale (LC_ALL, LANG). NO_COLOR turns the colours off.
-"""
-    f"Version {VERSION}: https://github.com/myorg/message-operator\n",
+Version {version}: https://github.com/myorg/message-operator
+""",
     """\
 Message의 상태와 그 이유, 할 일을 알려 줍니다.
 
@@ -67,6 +61,6 @@ Message의 상태와 그 이유, 할 일을 알려 줍니다.
   1  문제가 있음                 3  알 수 없음: kubectl, 클러스터, 권한, Message, 파일이 없음
 
 언어는 로케일(LC_ALL, LANG)을 따릅니다. NO_COLOR를 설정하면 색을 쓰지 않습니다.
-"""
-    f"버전 {VERSION}: https://github.com/myorg/message-operator\n",
+버전 {version}: https://github.com/myorg/message-operator
+""",
 )

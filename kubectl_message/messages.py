@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from kubectl_message import names
+from kopf_kit.plugin import names
+from kopf_kit.plugin.objects import ready
 
 Object = dict[str, Any]
 
 #: The kind's full name: another group may also have a resource `messages`.
-GROUP, VERSION = "myorg.dev", "v1"
-KIND = f"messages.{GROUP}"
+KIND = "messages.myorg.dev"
 #: The container of a Message's Pod that prints the text.
 CONTAINER = "message"
 
@@ -68,21 +66,3 @@ def state(message: Object) -> State:
         deleting="deletionTimestamp" in meta,
         edited=bool(condition) and not current,
     )
-
-
-def ready(status: Object) -> Object:
-    """Return the Ready condition of a status, or an empty one."""
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "Ready":
-            return dict(condition)
-    return {}
-
-
-def age(timestamp: str) -> float | None:
-    """Return the seconds since a timestamp of the API, or None if it is invalid."""
-    plain = timestamp.partition(".")[0].rstrip("Z")
-    try:
-        then = datetime.strptime(plain, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
-    except ValueError:
-        return None
-    return time.time() - then.timestamp()

@@ -11,10 +11,11 @@ import time
 from collections import Counter
 from typing import Any, Union
 
+from kopf_kit.plugin.kubectl import Kubectl, KubectlError
+from kopf_kit.plugin.objects import age
+from kopf_kit.plugin.text import Cell, Text, ago, cut, escaped, paint, printable, table
 from kubectl_message import knowledge
-from kubectl_message.kubectl import Kubectl, KubectlError
-from kubectl_message.messages import KIND, State, age, state
-from kubectl_message.text import Cell, Text, ago, cut, escaped, paint, printable, table
+from kubectl_message.messages import KIND, State, state
 
 Object = dict[str, Any]
 #: News from the watching thread: an event, a new watch, or why it cannot watch.

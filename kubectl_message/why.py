@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from kubectl_message import advice, checks, knowledge, running, survey
-from kubectl_message.findings import FAILS, UNKNOWN, WAITS, WELL, Finding, complain, lines
-from kubectl_message.knowledge import refusals
-from kubectl_message.kubectl import Kubectl, KubectlError
-from kubectl_message.messages import KIND, State, age, state
-from kubectl_message.text import Text, ago, paint
+from kopf_kit.plugin import refusals, survey
+from kopf_kit.plugin import why as common
+from kopf_kit.plugin.findings import FAILS, UNKNOWN, WAITS, WELL, Finding, complain, lines
+from kopf_kit.plugin.kubectl import Kubectl, KubectlError
+from kopf_kit.plugin.objects import age
+from kopf_kit.plugin.text import Text, ago, paint
+from kubectl_message import knowledge
+from kubectl_message.messages import KIND, State, state
 
 Object = dict[str, Any]
 
@@ -24,16 +26,11 @@ SENTENCES = {
 COLORS = {WELL: "green", WAITS: "yellow", FAILS: "red", UNKNOWN: "yellow"}
 #: Reasons of a Pod that is starting: only its Events say what keeps it.
 STARTING = ("PodPending", "ContainerCreating", "PodInitializing")
-#: Seconds within which a healthy operator has looked at a Message.
-PROMPT = 5.0
 
 #: The name of a Message of which only an earlier version was looked at, which may still print.
 EDITED = Text("{name}, as it is now,", "{name}(지금의 내용)")
-#: What is wrong with the Message, and with the operator.
-BESIDES = Text("{says}. Besides, {more}", "{says}. 또한 {more}")
+#: What is to be done about the Message, and about the operator.
 AND_DO = Text("{todo} As to the operator: {more}", "{todo} 오퍼레이터에 대해 할 일: {more}")
-FOR = Text("for {age}", "{age} 동안")
-NOT_SEEN = Text("no operator has looked at it yet", "아직 오퍼레이터가 확인하지 않았습니다")
 
 
 def of_name(kubectl: Kubectl, name: str) -> int:
@@ -91,7 +88,7 @@ def look(kubectl: Kubectl, now: State) -> Finding:
         return finding
     return finding._replace(
         level=besides.level,
-        says=BESIDES.format(says=finding.says, more=besides.says),
+        says=common.BESIDES.format(says=finding.says, more=besides.says),
         todo=AND_DO.format(todo=finding.todo, more=besides.todo),
         detail="; ".join(detail for detail in (finding.detail, besides.detail) if detail),
         about=besides.about,
@@ -146,57 +143,19 @@ def _not_seen(kubectl: Kubectl, now: State) -> Finding:
     held = held_up(kubectl, now)
     if held is not None:
         return held
-    if (age(now.since) or 0) < PROMPT:
-        return Finding(
-            WAITS, Text("the operator is about to look at it", "오퍼레이터가 곧 확인합니다")
-        )
+    if (age(now.since) or 0) < common.PROMPT:
+        return Finding(WAITS, common.SOON)
     return Finding(
         WAITS,
-        NOT_SEEN,
-        Text(
-            "The operator runs and leads; its log says what it does. `kubectl message doctor` "
-            "checks the rest.",
-            "오퍼레이터는 실행 중이며 리더도 있습니다. 하는 일은 로그에 있습니다. 나머지는 "
-            "`kubectl message doctor`가 확인합니다.",
-        ),
+        common.NOT_SEEN,
+        common.LOG.format(command="message"),
         runbook="MessageOperatorQueueStuck",
     )
 
 
 def held_up(kubectl: Kubectl, now: State) -> Finding | None:
     """Return why the operator does not look at a Message, or None if there is no reason."""
-    try:
-        operators, alike = survey.look(kubectl)
-        serving = [one for one in operators if checks.serves(kubectl, one, now.namespace)]
-    except KubectlError as error:
-        if error.key != "forbidden":
-            raise
-        return None if now.phase else _may_not_look()
-    if not operators:
-        return checks.NOT_INSTALLED._replace(
-            detail=str(advice.ignored(alike).says) if alike else ""
-        )
-    if not serving:
-        return checks.unserved(operators, now.namespace)
-    for operator in serving:
-        for finding in (
-            checks.accepted(kubectl, operator),
-            running.runs(operator),
-            checks.leads(operator),
-            checks.allowed(kubectl, operator, [now.namespace]),
-        ):
-            if finding is not None and finding.level == FAILS:
-                return advice.about(operator, finding)
-    return None
-
-
-def _may_not_look() -> Finding:
-    todo = Text(
-        "You may not see the operator: ask an administrator to run `kubectl message doctor`.",
-        "오퍼레이터를 조회할 권한이 없습니다. 관리자에게 `kubectl message doctor` 실행을 "
-        "요청하십시오.",
-    )
-    return Finding(WAITS, NOT_SEEN, todo)
+    return common.held(kubectl, now.namespace, seen=bool(now.phase))
 
 
 def _last_warning(kubectl: Kubectl, now: State) -> str:
@@ -237,7 +196,7 @@ def _reason(now: State) -> str:
     seconds = age(now.since)
     if not now.reason or seconds is None:
         return now.reason
-    return f"{now.reason}, {FOR.format(age=ago(seconds))}"
+    return f"{now.reason}, {common.FOR.format(age=ago(seconds))}"
 
 
 def _print(name: str, finding: Finding, reason: str = "") -> None:

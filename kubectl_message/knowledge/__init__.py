@@ -10,10 +10,8 @@ admission   the API server refuses the Pod
 api_server  the API server does not answer as it should
 operator    problems that the operator itself finds
 pods        why a Pod does not run
-replicas    why an operator's own Pod does not run
 events      the Events that the operator records
 alerts      the chart's alerts
-refusals    why kubectl fails
 """
 
 from __future__ import annotations

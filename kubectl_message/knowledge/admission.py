@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kopf_kit.plugin.text import Text
 from kubectl_message.knowledge.entry import Entry, again
-from kubectl_message.text import Text
 
 ENTRIES = (
     Entry(

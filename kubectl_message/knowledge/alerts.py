@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kopf_kit.plugin.text import Text
 from kubectl_message.knowledge.entry import HOME
-from kubectl_message.text import Text
 
 
 class Alert(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kubectl_message.text import Text
+from kopf_kit.plugin.text import Text
 
 HOME = "https://github.com/myorg/message-operator"
 FAILED, PENDING = "MessageOperatorMessagesFailed", "MessageOperatorMessagesPending"
@@ -30,9 +30,3 @@ def again(en: str, ko: str) -> Text:
         f"{en} The operator tries again by itself.",
         f"{ko} 오퍼레이터가 자동으로 다시 시도합니다.",
     )
-
-
-def url(alert: str, version: str) -> Text:
-    """Return the URL of an alert's runbook, in each language."""
-    page = f"{HOME}/blob/v{version}/docs/runbooks"
-    return Text(f"{page}.md#{alert.lower()}", f"{page}.ko.md#{alert.lower()}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kopf_kit.plugin.text import Text
 from kubectl_message.knowledge.entry import PENDING, Entry
-from kubectl_message.text import Text
 
 _DESCRIBE = "`kubectl -n {namespace} describe pod {pod}`"
 _IMAGE = Text(

@@ -262,7 +262,7 @@ async def test_a_support_bundle_of_a_broken_cluster_hides_the_texts(
     [condition] = message["status"]["conditions"]
     assert (message["spec"]["text"], condition["reason"]) == ("<hidden>", "Forbidden")
     assert "exceeded quota: none" in condition["message"]
-    assert "messages.myorg.dev" in files["crd.json"]
+    assert "messages.myorg.dev" in files["crds/messages.json"]
     assert "no operator is installed" in files["doctor.txt"], "the test's runs outside"
     assert "swordfish" not in "".join(files.values())
     assert "hunter2" not in "".join(files.values())

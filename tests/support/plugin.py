@@ -8,7 +8,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from hack import packing as plugin
+from kopf_kit.pack import plugin
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,11 @@
 import pytest
 
-from kubectl_message import rights
-from kubectl_message.kubectl import Kubectl
+from kopf_kit.pack import plugin
+from kopf_kit.plugin import rights, subject
+from kopf_kit.plugin.kubectl import Kubectl
 from tests.unit.plugin.operators import Raw
+
+subject.use(plugin.subject())
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from kopf_kit.pack import bundle
-from kubectl_message import operators
+from kopf_kit.plugin import operators
 from tests.chart import helm
 
 Raw = dict[str, Any]

@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from kubectl_message.text import Text
+from kopf_kit import plugin
+from kopf_kit.plugin.text import Text
 from kubectl_message.why import EDITED, SENTENCES
 
 CHECKOUT = Path(__file__).parents[3]
@@ -56,7 +57,8 @@ def place(found: re.Match[str]) -> str:
 
 def texts() -> Iterator[Text]:
     """Return the texts of the plugin's code that have both languages."""
-    for file in (CHECKOUT / "kubectl_message").rglob("*.py"):
+    common = Path(plugin.__file__).parent
+    for file in (*(CHECKOUT / "kubectl_message").rglob("*.py"), *common.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Text":
                 parts = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]

@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from hack import packing as plugin
+from kopf_kit.pack import plugin
+from kopf_kit.plugin import names
 from kubectl_message import __main__ as program
-from kubectl_message import names
 from tests.support.listener import listening
 from tests.unit.plugin import fake_kubectl
 from tests.unit.plugin.clusters import container, crd, healthy, look_alike
@@ -214,8 +214,8 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Recorded]:
         raise AssertionError(f"kubectl is sent to {url}")
 
     monkeypatch.chdir(tmp_path)  # the file of support-bundle is written here
-    monkeypatch.setattr("kubectl_message.kubectl.subprocess.Popen", Here)
-    monkeypatch.setattr("kubectl_message.kubectl.subprocess.call", call)
+    monkeypatch.setattr("kopf_kit.plugin.kubectl.subprocess.Popen", Here)
+    monkeypatch.setattr("kopf_kit.plugin.kubectl.subprocess.call", call)
     monkeypatch.setattr(fake_kubectl, "visit", visit)
     return Here
 

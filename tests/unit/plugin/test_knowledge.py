@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from kubectl_message import explain, knowledge, rights
-from kubectl_message.knowledge import refusals, replicas
+from kopf_kit.plugin import refusals, replicas, rights, subject
+from kopf_kit.plugin.text import Text
+from kubectl_message import explain, knowledge
 from kubectl_message.knowledge.alerts import ALERTS, BY_NAME
-from kubectl_message.knowledge.entry import HOME, Entry, url
+from kubectl_message.knowledge.entry import HOME, Entry
 from kubectl_message.knowledge.events import BY_REASON, EVENTS
-from kubectl_message.text import Text
 from message_operator import messages
 from tests.chart import helm
 from tests.support.rights import Right, bound_roles, granted
@@ -202,7 +202,7 @@ def test_everything_is_said_in_both_languages() -> None:
 
 def test_the_runbook_that_an_entry_names_is_there_in_both_languages() -> None:
     for entry in knowledge.ENTRIES:
-        for language, link in url(entry.runbook, "0.1.0")._asdict().items():
+        for language, link in subject.current().runbook(entry.runbook)._asdict().items():
             ending = {"en": ".md", "ko": ".ko.md"}[language]
 
             assert link.endswith(f"/docs/runbooks{ending}#{entry.runbook.lower()}")
@@ -252,7 +252,7 @@ def test_doctor_asks_for_the_rights_that_the_chart_gives() -> None:
     roles = bound_roles(
         watchNamespaceSelector="team=a", leaderElection={"enabled": True}, replicaCount=2
     )
-    asked = (*rights.NEEDED, *rights.LEASE, *rights.SELECTING)
+    asked = (*subject.current().rights, *rights.LEASE, *rights.SELECTING)
 
     given = {Right(r.group, r.resource, r.verb) for r in granted(roles, "Role", "ClusterRole")}
     assert {Right(*right) for right in asked} == given

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from hack import packing as plugin
-from hack import plugin as command
+from kopf_kit import plugin as common
+from kopf_kit.commands import plugin as command
+from kopf_kit.pack import plugin
 from kubectl_message.help import HELP
 from message_operator import __version__
 
 CHECKOUT = Path(__file__).parents[3]
+MODULES = [*Path(common.__file__).parent.rglob("*.py"), *plugin.OWN.rglob("*.py")]
 #: The oldest Python that the plugin runs on.
 OLDEST = (3, 9)
 
@@ -57,7 +59,7 @@ def test_each_python_runs_it(program: Path, python: str) -> None:
     assert "ImagePullBackOff" in known
 
 
-@pytest.mark.parametrize("file", sorted(plugin.PACKAGE.rglob("*.py")), ids=lambda f: f.stem)
+@pytest.mark.parametrize("file", MODULES, ids=lambda file: file.stem)
 def test_its_modules_are_of_the_oldest_python_small_and_need_nothing_else(file: Path) -> None:
     source = file.read_text()
     tree = ast.parse(source, feature_version=OLDEST)
@@ -72,19 +74,19 @@ def test_its_modules_are_of_the_oldest_python_small_and_need_nothing_else(file: 
         )
     ]  # fmt: skip
     roots = {name.partition(".")[0] for name in imported}
-    assert roots - sys.stdlib_module_names <= {"kubectl_message"}
+    assert roots - sys.stdlib_module_names <= {"kubectl_message", "kopf_kit"}
     assert source.count("\n") <= 250
 
 
 def test_it_is_the_same_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = tmp_path / "kubectl_message"
     before = plugin.program(), plugin.archive(), plugin.manifest()
-    shutil.copytree(plugin.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(plugin.OWN, copy, ignore=shutil.ignore_patterns("__pycache__"))
     for file in copy.rglob("*.py"):
         os.utime(file, (0, 2_000_000_000))
         file.chmod(0o600)
 
-    monkeypatch.setattr(plugin, "PACKAGE", copy)
+    monkeypatch.setattr(plugin, "OWN", copy)
 
     assert (plugin.program(), plugin.archive(), plugin.manifest()) == before
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from kopf_kit.plugin import refusals
+from kopf_kit.plugin.kubectl import Kubectl, KubectlError
+from kopf_kit.plugin.refusals import refusal
 from kubectl_message import why
-from kubectl_message.knowledge import refusals
-from kubectl_message.knowledge.refusals import refusal
-from kubectl_message.kubectl import Kubectl, KubectlError
 
 
 @pytest.mark.parametrize(

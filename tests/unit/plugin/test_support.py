@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
+from kopf_kit.plugin import kubectl, refusals, subject
+from kopf_kit.plugin.kubectl import Kubectl, KubectlError
+from kopf_kit.plugin.redaction import HIDDEN, Redaction
 from kubectl_message import __main__ as program
-from kubectl_message import kubectl
-from kubectl_message.knowledge import refusals
-from kubectl_message.kubectl import Kubectl, KubectlError
-from kubectl_message.redaction import HIDDEN, Redaction
 from tests.support.plugin import support_bundle
 from tests.unit.plugin import fake_kubectl
 from tests.unit.plugin.clusters import container, crd, healthy
@@ -72,8 +71,8 @@ def test_it_has_the_operator_its_logs_and_the_messages_but_neither_secrets_nor_t
     assert f"{file} is written." in capsys.readouterr().out
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert {
-        "versions.json", "messages.json", "pods.json", "events.json", "crd.json", "doctor.txt",
-        "missing.txt", f"{OPERATOR}/deployment.json", f"{OPERATOR}/pods.json",
+        "versions.json", "messages.json", "pods.json", "events.json", "crds/messages.json",
+        "doctor.txt", "missing.txt", f"{OPERATOR}/deployment.json", f"{OPERATOR}/pods.json",
         f"{OPERATOR}/lease.json", f"{OPERATOR}/events.json",
         f"{OPERATOR}/logs/operator-0.operator.log",
         f"{OPERATOR}/logs/operator-0.operator.previous.log",
@@ -84,11 +83,13 @@ def test_it_has_the_operator_its_logs_and_the_messages_but_neither_secrets_nor_t
         assert private not in everything
     [message] = json.loads(files["messages.json"])
     assert message["spec"] == {"text": HIDDEN, "intervalSeconds": 10}
-    assert message["metadata"]["annotations"] == {"team": "red"}
+    assert message["metadata"]["annotations"] == {"team": HIDDEN}
     assert message["status"]["conditions"][0]["message"] == f'the text "{HIDDEN}" is refused'
     assert files[f"{OPERATOR}/logs/operator-0.operator.log"].endswith("…\nall else is well\n")
     assert "--message-image=" in files[f"{OPERATOR}/deployment.json"]
-    assert json.loads(files["crd.json"])["status"]["openAPIV3Schema"]["properties"]["text"]
+    assert json.loads(files["crds/messages.json"])["status"]["openAPIV3Schema"]["properties"][
+        "text"
+    ]
     assert "Operator" in files["doctor.txt"]
 
 
@@ -140,4 +141,7 @@ def test_a_file_that_exists_is_not_overwritten(
     ],
 )
 def test_texts_are_hidden_as_they_are_quoted(text: str, told: str, hidden: str) -> None:
-    assert Redaction([{"spec": {"text": text}}]).text(told) == hidden
+    message = {"metadata": {"name": "hello"}, "spec": {"text": text}}
+    (kind,) = subject.current().kinds
+
+    assert Redaction([(kind, [message])]).text(told) == hidden

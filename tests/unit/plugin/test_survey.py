@@ -2,11 +2,11 @@
 
 import pytest
 
-from kubectl_message import checks, operators, rights, running, survey
-from kubectl_message.findings import FAILS, WAITS, WELL, Finding
-from kubectl_message.kubectl import Kubectl
-from kubectl_message.operators import Operator
-from kubectl_message.trust import RELEASE
+from kopf_kit.plugin import checks, operators, rights, running, survey
+from kopf_kit.plugin.findings import FAILS, WAITS, WELL, Finding
+from kopf_kit.plugin.kubectl import Kubectl
+from kopf_kit.plugin.operators import Operator
+from kopf_kit.plugin.trust import RELEASE
 from tests.unit.plugin.operators import Raw, account, ago, by_helm, by_olm, lease, pod
 
 
@@ -35,7 +35,9 @@ def test_a_deployment_of_olm_is_understood() -> None:
 
 def test_by_its_settings_an_operator_is_told_from_other_deployments() -> None:
     other = by_helm()
-    other["spec"]["template"]["spec"]["containers"][0].update(args=["--namespace=a"], env=[])
+    other["spec"]["template"]["spec"]["containers"][0].update(
+        args=["--namespace=a"], env=[], image="registry.example/other:1"
+    )
 
     assert operators.is_operator(by_helm(nameOverride="other"))
     assert operators.is_operator(by_olm())

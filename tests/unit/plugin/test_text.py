@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kubectl_message import text
-from kubectl_message.text import Cell, Text
+from kopf_kit.plugin import text
+from kopf_kit.plugin.text import Cell, Text
+from kubectl_message import why
 
 #: Particles whose form depends on how the word before them ends, right behind a value.
 PARTICLE = re.compile(
@@ -127,7 +128,7 @@ def test_a_particle_that_depends_on_a_name_is_known(sentence: str, depends: bool
 
 
 def test_no_sentence_has_a_particle_that_depends_on_a_name() -> None:
-    found = [*strings(Path(text.__file__).parent)]
+    found = [*strings(Path(text.__file__).parent), *strings(Path(why.__file__).parent)]
 
     assert "파드 {pod}에서 {s}초마다 출력합니다" in found
     assert [sentence for sentence in found if PARTICLE.search(sentence)] == []

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from kubectl_message import checks, rights, survey, why
-from kubectl_message import doctor as command
-from kubectl_message.advice import about
-from kubectl_message.findings import FAILS, Finding
-from kubectl_message.knowledge import refusals
-from kubectl_message.kubectl import Kubectl, KubectlError
+from kopf_kit.plugin import checks, refusals, rights, survey
+from kopf_kit.plugin import doctor as command
+from kopf_kit.plugin.advice import about
+from kopf_kit.plugin.findings import FAILS, Finding
+from kopf_kit.plugin.kubectl import Kubectl, KubectlError
+from kopf_kit.plugin.operators import Operator
+from kopf_kit.plugin.trust import RELEASE, RELEASE_NAMESPACE, label
+from kubectl_message import why
 from kubectl_message.messages import State, state
-from kubectl_message.operators import Operator
-from kubectl_message.trust import LABEL, RELEASE, RELEASE_NAMESPACE
 from tests.unit.plugin import fake_kubectl
 from tests.unit.plugin.clusters import TENANT, container, crd, healthy, installed, look_alike
 from tests.unit.plugin.fake_kubectl import Objects
@@ -31,7 +31,7 @@ def objects(monkeypatch: pytest.MonkeyPatch) -> Objects:
 
     def ask(_: Kubectl, *arguments: str, send: Any = None) -> str:
         chosen = dict(known)
-        if f"--selector={LABEL}" in arguments:
+        if f"--selector={label()}" in arguments:
             for kind in ("deployments", "clusterroles", "clusterrolebindings"):
                 chosen[kind] = [one for one in known.get(kind, []) if labelled(one)]
         sent = "" if send is None else json.dumps(send)
@@ -42,7 +42,7 @@ def objects(monkeypatch: pytest.MonkeyPatch) -> Objects:
 
 
 def labelled(one: Any) -> bool:
-    key, _, value = LABEL.partition("=")
+    key, _, value = label().partition("=")
     return bool(one["metadata"].get("labels", {}).get(key) == value)
 
 

@@ -1,7 +1,7 @@
 """`why` keeps what it knows of the Message if something is wrong with the operator, too."""
 
+from kopf_kit.plugin.kubectl import Kubectl
 from kubectl_message import why
-from kubectl_message.kubectl import Kubectl
 from kubectl_message.messages import State
 from tests.unit.plugin.operators import Raw, account, by_helm, pod
 

@@ -49,6 +49,7 @@ COMMANDS = {
     "undeploy": Entry(
         _CLUSTER, f"{_IN}deploy:undeploy_command", "remove the operator; the objects stay"
     ),
+    "plugin": Entry(_CLUSTER, f"{_IN}plugin:command", "pack and install its plugin for kubectl"),
     "tool": Entry(_CLUSTER, f"{_IN}cluster:tool", "print the paths of programs", "project"),
     "image": Entry(_IMAGE, f"{_IN}push:image_command", "build or push the operator's image"),
     "push": Entry(_IMAGE, f"{_IN}push:command", "push charts, bundle and catalog"),

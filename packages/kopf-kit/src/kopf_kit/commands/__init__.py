@@ -4,6 +4,7 @@ new, update     write a new operator's repository, and have it follow a newer ki
 adopt           writes PROJECT of an operator on plain kopf
 test            runs tiers of tests; slowest: names the slowest tests
 cluster         creates a cluster, installs OLM in it, removes them; tool: prints a program's path
+plugin          packs the operator's plugin for kubectl, and installs it
 push            pushes bundle, catalog or charts with the images that they name; image: that alone
 rights          records the rights that an operator uses, or checks its Role
 generate        writes the generated files; verify: finds mistakes

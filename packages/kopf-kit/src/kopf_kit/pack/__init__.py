@@ -37,6 +37,7 @@ further_objects     what an author's templates add, for the bundle
 release             a version, its images and its channels
 service_version     the ClusterServiceVersion
 bundle, catalog     what OLM installs, from the chart
+plugin              kubectl's plugin for the operator
 extension           what a repository's own module adds to these files
 rules               the rules for bundle and catalog
 release_folder      the files for the hubs of operators

@@ -1,7 +1,6 @@
-"""What a repository's own module adds to its generated files and to a release.
+"""What a repository's own module adds to its generated files.
 
-PROJECT names it as `extension`. It has `files()`, which returns texts by path, and
-`write_release(folder)`.
+PROJECT names it as `extension`. It has `files()`, which returns texts by path.
 """
 
 import importlib

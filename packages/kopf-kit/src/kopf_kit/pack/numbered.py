@@ -23,15 +23,13 @@ _WRITTEN = PROJECT.written_chart / "Chart.yaml"
 _DOCUMENTS = (
     *sorted(PROJECT.root.glob("README*.md")),
     *sorted((PROJECT.root / "docs").glob("*.md")),
-    *PROJECT.root.glob("kubectl_*/version.py"),
 )
 
 #: What precedes the version: in Chart.yaml, in an image's tag, in a git tag, in a channel.
 _BEFORE = (
     *("^version: ", "^appVersion: ", rf"/{PROJECT.name}(?:-bundle|-catalog)?:v?"),
-    # A kubectl plugin's own version, its links, and what it prints about an operator and a CRD.
-    *('^VERSION = "', f"/{PROJECT.name}/blob/v"),
-    *(rf"{PROJECT.name} \(", rf"{PROJECT.kinds[0].crd}/v1 \("),
+    # A kubectl plugin's links, and what it prints about an operator and a CRD.
+    *(f"/{PROJECT.name}/blob/v", rf"{PROJECT.name} \(", rf"{PROJECT.kinds[0].crd}/v1 \("),
     *(r"\?ref=v", "newTag: ", r"REGISTRY=\S+ VERSION=", rf"{PROJECT.name}\.v"),
     # The chart, as Argo CD, Terraform and Helm name it.
     *("targetRevision: ", '^  version += "'),

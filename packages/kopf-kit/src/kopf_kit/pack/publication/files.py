@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from kopf_kit.pack import bundle, extension, manifests
+from kopf_kit.pack import bundle, manifests, plugin
 from kopf_kit.pack.manifests import MONITORING
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.pack.publication import packages, statements
@@ -55,8 +55,7 @@ def write(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     built = packages.build(folder)
-    if (own := extension.load()) is not None:
-        own.write_release(folder)
+    plugin.write(folder)
     texts = {
         "install.yaml": install(release),
         "crds.yaml": (manifests.DEPLOY / "crds.yaml").read_text(),

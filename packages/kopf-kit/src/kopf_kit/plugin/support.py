@@ -1,7 +1,7 @@
-"""`kubectl message support-bundle`: collects in one file what a maintainer needs to help.
+"""`kubectl NAME support-bundle`: collects in one file what a maintainer needs to help.
 
-It asks for no Secret, and it hides the texts of Messages (`redaction`). What cannot be read is
-named in the file, and the rest is collected.
+It asks for no Secret, and it hides what users wrote (`redaction`). What cannot be read is named in
+the file, and the rest is collected.
 """
 
 from __future__ import annotations
@@ -12,32 +12,35 @@ import json
 import os
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from kubectl_message import doctor, names, survey
-from kubectl_message.findings import FAILS, Finding, complain
-from kubectl_message.kubectl import Kubectl, KubectlError
-from kubectl_message.messages import KIND
-from kubectl_message.operators import Operator
-from kubectl_message.redaction import Redaction
-from kubectl_message.text import Text
-from kubectl_message.version import VERSION
+from kopf_kit.plugin import doctor, names, subject, survey
+from kopf_kit.plugin.findings import FAILS, Finding, complain
+from kopf_kit.plugin.health import Judge, fare
+from kopf_kit.plugin.kubectl import Kubectl, KubectlError
+from kopf_kit.plugin.operators import Operator
+from kopf_kit.plugin.redaction import Redaction
+from kopf_kit.plugin.text import Text, escaped
 
 Object = dict[str, Any]
 
-#: The label of the Pods of Messages.
-PODS = "--selector=app.kubernetes.io/name=message"
-ABOUT_MESSAGES = "--field-selector=involvedObject.kind=Message"
+#: The label with the operator's name that the runtime gives what is made for an object.
+MADE = "--selector=app.kubernetes.io/managed-by="
+#: What an operator may create and nobody has to see; a ServiceAccount's tokens, for example.
+UNSEEN = ("secrets", "events", "leases", "serviceaccounts")
+#: The groups of what can only be asked, such as whether somebody has a right.
+REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")
+ABOUT = "--field-selector=involvedObject.kind={}"
 CSV = "clusterserviceversions.operators.coreos.com"
 #: What is taken of each log: as many of its last lines, and no more bytes.
 LOGS = ("--timestamps", "--tail=10000", "--limit-bytes=4000000")
 
 WRITTEN = Text(
-    "{file} is written. It has no Secret and no text of a Message, but names of namespaces, "
-    "Messages and nodes: look through it before you send it.",
-    "{file} 파일을 만들었습니다. 시크릿과 Message의 텍스트는 없지만 네임스페이스와 Message, 노드의 "
-    "이름은 있으므로, 보내기 전에 살펴보십시오.",
+    "{file} is written. It has no Secrets, and the texts in {many} are hidden, but it has names, "
+    "such as those of namespaces, nodes and users: look through it before you send it.",
+    "{file} 파일을 만들었습니다. 시크릿은 없고 {many}의 텍스트는 가렸지만 네임스페이스와 노드, "
+    "사용자 등의 이름은 있으므로, 보내기 전에 살펴보십시오.",
 )
 PARTLY = Text("What could not be read: {what}.", "읽지 못한 것: {what}.")
 REFUSED = Text("{file} cannot be written", "{file} 파일을 만들 수 없습니다")
@@ -54,10 +57,11 @@ class Missing(NamedTuple):
     why: str
 
 
-def write(kubectl: Kubectl, file: str | None) -> int:
+def write(kubectl: Kubectl, file: str | None, judge: Judge = fare) -> int:
     """Write the file; return the exit code, or raise `KubectlError` if there is no cluster."""
+    ours = subject.current()
     versions = json.loads(kubectl.ask("version", "--output=json"))
-    title = time.strftime("message-support-%Y%m%d-%H%M%S")
+    title = ours.command + time.strftime("-support-%Y%m%d-%H%M%S")
     path = file or f"{title}.tar.gz"
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -66,19 +70,19 @@ def write(kubectl: Kubectl, file: str | None) -> int:
         return 3
     missing: list[Missing] = []
     with os.fdopen(handle, "wb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
-        versions["plugin"] = VERSION
+        versions["plugin"] = ours.version
         _add(archive, f"{title}/versions.json", _json(versions))
-        for name, text in _collected(kubectl, missing):
+        for name, text in _collected(kubectl, missing, judge):
             _add(archive, f"{title}/{name}", text)
         told = "".join(f"{one.what}: {one.why}\n" for one in missing)
         _add(archive, f"{title}/missing.txt", told)
-    print(WRITTEN.format(file=path))
+    print(WRITTEN.format(file=path, many=ours.many))
     if missing:
         print(PARTLY.format(what=", ".join(one.what for one in missing)))
     return 0
 
 
-def _collected(kubectl: Kubectl, missing: list[Missing]) -> Iterator[tuple[str, str]]:
+def _collected(kubectl: Kubectl, missing: list[Missing], judge: Judge) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each file, and add what cannot be read to `missing`."""
 
     def listed(kind: str, *arguments: str, within: str | None = None) -> list[Object]:
@@ -93,13 +97,25 @@ def _collected(kubectl: Kubectl, missing: list[Missing]) -> Iterator[tuple[str, 
             return kubectl.list(kind, *arguments)
         return []
 
-    messages = listed(KIND)
-    hidden = Redaction(messages)
-    yield "messages.json", hidden.json(messages)
-    yield "pods.json", hidden.json(listed("pods", PODS))
-    yield "events.json", hidden.json(listed("events", ABOUT_MESSAGES))
-    with _told(missing, "the CRD"):
-        yield "crd.json", _json(kubectl.get("customresourcedefinitions", KIND))
+    kinds = subject.current().kinds
+    objects = [(kind, listed(kind.resource)) for kind in kinds]
+    hidden = Redaction(objects)
+    for kind, of_kind in objects:
+        yield _file(kind.resource), hidden.own(kind, of_kind)
+        with _told(missing, f"the CRD {kind.resource}"):
+            crd = kubectl.get("customresourcedefinitions", kind.resource)
+            yield f"crds/{_file(kind.resource)}", _json(crd)
+    made = {
+        resource: _made(listed, resource, [one for _, of_kind in objects for one in of_kind])
+        for resource in _children()
+    }
+    for resource, children in made.items():
+        yield _file(resource), hidden.json(children)
+    pods = {_place(pod["metadata"]) for pod in made["pods"]}
+    events = [one for kind in kinds for one in listed("events", ABOUT.format(kind.kind))]
+    of_pods = listed("events", ABOUT.format("Pod"))
+    events += [one for one in of_pods if _place(one.get("involvedObject") or {}) in pods]
+    yield "events.json", hidden.json(events)
     with _told(missing, "the operators"):
         for operator in survey.look(kubectl).operators:
             folder = f"operators/{operator.namespace}/{operator.name}"
@@ -111,14 +127,49 @@ def _collected(kubectl: Kubectl, missing: list[Missing]) -> Iterator[tuple[str, 
             yield f"{folder}/events.json", hidden.json(own)
             with contextlib.suppress(KubectlError):  # without OLM there is no such kind
                 csvs = Kubectl(kubectl.options, operator.namespace).list(CSV)
-                own = [one for one in csvs if KIND in json.dumps(one)]
+                own = [one for one in csvs if kinds[0].resource in json.dumps(one)]
                 yield f"{folder}/clusterserviceversions.json", hidden.json(own)
             for name, text in _logs(kubectl, operator, missing):
                 yield f"{folder}/logs/{name}.log", hidden.text(text)
     printed = io.StringIO()
     with _told(missing, "doctor"), contextlib.redirect_stdout(printed):
-        doctor.report(kubectl)
+        doctor.report(kubectl, judge)
     yield "doctor.txt", hidden.text(printed.getvalue())
+
+
+def _children() -> list[str]:
+    """Return the resources of what the operator makes for its objects, and their Pods."""
+    ours = subject.current()
+    own = {kind.resource for kind in ours.kinds}
+    made = [
+        f"{right.resource}.{right.group}".rstrip(".")
+        for right in ours.rights
+        if right.verb == "create" and right.resource not in UNSEEN and right.group not in REVIEWS
+    ]
+    # Not what is part of another, such as pods/eviction, nor `*`.
+    return [one for one in dict.fromkeys(["pods", *made]) if one not in own and names.is_name(one)]
+
+
+def _made(listed: Callable[..., list[Object]], resource: str, owners: list[Object]) -> list[Object]:
+    """Return what the operator made for these objects: by its label, or by their ownership."""
+    if subject.current().tells:
+        return listed(resource, MADE + subject.current().name)
+    uids = {owner["metadata"].get("uid") for owner in owners}
+    namespaces = sorted({_place(owner["metadata"])[0] for owner in owners} - {""})
+    return [
+        one
+        for namespace in namespaces
+        for one in listed(resource, within=namespace)
+        if uids & {ref.get("uid") for ref in one["metadata"].get("ownerReferences") or ()}
+    ]
+
+
+def _place(meta: Object) -> tuple[str, str]:
+    return str(meta.get("namespace") or ""), str(meta.get("name") or "")
+
+
+def _file(resource: str) -> str:
+    return f"{resource.partition('.')[0]}.json"
 
 
 def _is_about(event: Object, operator: Operator) -> bool:
@@ -159,7 +210,7 @@ def _json(value: object) -> str:
 
 
 def _add(archive: tarfile.TarFile, name: str, text: str) -> None:
-    body = text.encode("utf-8", "replace")
+    body = escaped(text).encode("utf-8", "replace")  # it may be read on a terminal
     entry = tarfile.TarInfo(name)
     entry.size, entry.mtime, entry.mode = len(body), int(time.time()), 0o600
     archive.addfile(entry, io.BytesIO(body))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kubectl_message.text import Text
+from kopf_kit.plugin.text import Text
 
 _LOGS = "kubectl -n {namespace} logs {pod}"
 _DESCRIBE = "`kubectl -n {namespace} describe pod {pod}`"

@@ -1,15 +1,15 @@
-"""Checks of an operator: `doctor` prints all, `why` those that explain why a Message waits."""
+"""Checks of an operator: `doctor` prints all, `why` those that explain why an object waits."""
 
 from __future__ import annotations
 
 import itertools
 
-from kubectl_message import names, rights
-from kubectl_message.findings import FAILS, UNKNOWN, WELL, Finding
-from kubectl_message.kubectl import Kubectl, KubectlError
-from kubectl_message.messages import age
-from kubectl_message.operators import Operator
-from kubectl_message.text import Text, ago, some
+from kopf_kit.plugin import names, rights, subject
+from kopf_kit.plugin.findings import FAILS, UNKNOWN, WELL, Finding
+from kopf_kit.plugin.kubectl import Kubectl, KubectlError
+from kopf_kit.plugin.objects import age
+from kopf_kit.plugin.operators import Operator
+from kopf_kit.plugin.text import Text, ago, some
 
 #: Seconds without a renewal after which a Lease counts as abandoned; clocks may differ.
 SILENT = 90.0
@@ -18,21 +18,13 @@ TOKEN = 3600.0
 #: Seconds for which an API server may accept a token that is not valid any more.
 CACHED = 15.0
 
-NOT_INSTALLED = Finding(
-    FAILS,
-    Text("no operator is installed", "오퍼레이터가 설치되어 있지 않습니다"),
-    Text(
-        "Install it: helm install message-operator charts/message-operator "
-        "--namespace message-operator --create-namespace",
-        "설치하십시오: helm install message-operator charts/message-operator "
-        "--namespace message-operator --create-namespace",
-    ),
-    runbook="MessageOperatorDown",
-)
+NOT_INSTALLED = Text("no operator is installed", "오퍼레이터가 설치되어 있지 않습니다")
+_INSTALL = "helm install {name} charts/{name} --namespace {name} --create-namespace"
+INSTALL = Text(f"Install it: {_INSTALL}", f"설치하십시오: {_INSTALL}")
 ALL = Text("all namespaces", "모든 네임스페이스")
 SHARED = Text(
-    "{one} and {other} both act on the Messages of {which}",
-    "{one}, {other} 둘 다 같은 Message를 처리합니다: {which}",
+    "{one} and {other} both act on the {many} of {which}",
+    "{one}, {other} 둘 다 같은 {many} 오브젝트를 처리합니다: {which}",
 )
 SEPARATE = Text(
     "Give each its own namespaces by the chart's value watchNamespaces or watchNamespaceSelector, "
@@ -65,8 +57,17 @@ NEWER = Text(
     "{account} 서비스어카운트가 파드보다 나중에 만들어져 파드의 토큰이 유효하지 않습니다(401)",
 )
 RESTART = Text(f"Restart the operator: {_RESTART}", f"오퍼레이터를 재시작하십시오: {_RESTART}")
-FORBIDDEN = "MessageOperatorForbidden"
 _LOGS = "kubectl -n {namespace} logs deployment/{name}"
+
+
+def _alert(name: str) -> str:
+    return subject.current().alert(name)
+
+
+def not_installed() -> Finding:
+    """Return the finding that no operator is installed."""
+    todo = INSTALL.format(name=subject.current().name)
+    return Finding(FAILS, NOT_INSTALLED, todo, runbook=_alert("Down"))
 
 
 def leads(operator: Operator) -> Finding:
@@ -77,7 +78,7 @@ def leads(operator: Operator) -> Finding:
         )
     lease = f"{operator.lease_namespace}/{operator.lease_name}"
     if not names.is_name(operator.lease_name) or not names.is_namespace(operator.lease_namespace):
-        return Finding(FAILS, NO_NAME, CORRECT, lease[:QUOTED], "MessageOperatorNoLeader")
+        return Finding(FAILS, NO_NAME, CORRECT, lease[:QUOTED], _alert("NoLeader"))
     spec = (operator.lease or {}).get("spec") or {}
     holder, since = spec.get("holderIdentity") or "", age(spec.get("renewTime") or "")
     if holder in [pod["metadata"]["name"] for pod in operator.pods] and (since or 0) < SILENT:
@@ -101,7 +102,7 @@ def leads(operator: Operator) -> Finding:
             f"확인하십시오: {_LOGS} --all-pods | grep -i lease",
         ).format(namespace=operator.namespace, name=operator.name),
         detail,
-        "MessageOperatorNoLeader",
+        _alert("NoLeader"),
     )
 
 
@@ -120,7 +121,9 @@ def accepted(kubectl: Kubectl, operator: Operator) -> Finding | None:
         return None
     words = {"namespace": operator.namespace, "name": operator.name, "account": name}
     if account is None:
-        return Finding(FAILS, GONE.format(**words), RESTORE.format(**words), runbook=FORBIDDEN)
+        return Finding(
+            FAILS, GONE.format(**words), RESTORE.format(**words), runbook=_alert("Forbidden")
+        )
     created = str(account["metadata"]["creationTimestamp"])
     former = [
         pod
@@ -133,7 +136,9 @@ def accepted(kubectl: Kubectl, operator: Operator) -> Finding | None:
     works = renewed is not None and renewed < since - CACHED
     if not former or works or since > TOKEN:
         return None
-    return Finding(FAILS, NEWER.format(**words), RESTART.format(**words), runbook=FORBIDDEN)
+    return Finding(
+        FAILS, NEWER.format(**words), RESTART.format(**words), runbook=_alert("Forbidden")
+    )
 
 
 def allowed(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> Finding:
@@ -162,7 +167,7 @@ def allowed(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> Find
             "부여해야 합니다.",
         ),
         ", ".join(lacks),
-        FORBIDDEN,
+        _alert("Forbidden"),
     )
 
 
@@ -190,7 +195,8 @@ def shared(kubectl: Kubectl, operators: list[Operator], there: set[str]) -> Find
         if not both:
             continue
         which = ALL if ones == others == there else Text.of(some(both))
-        says = SHARED.format(which=which, one=one.title, other=other.title)
+        many = subject.current().many
+        says = SHARED.format(which=which, many=many, one=one.title, other=other.title)
         return Finding(FAILS, says, SEPARATE)
     return None
 
@@ -214,6 +220,6 @@ def unserved(operators: list[Operator], namespace: str) -> Finding:
             "{it} 네임스페이스를 처리하는 오퍼레이터가 없습니다",
         ).format(it=namespace),
         todo,
-        runbook="MessageOperatorUnserved",
+        runbook=_alert("Unserved"),
         about=some([one.title for one in operators]),
     )

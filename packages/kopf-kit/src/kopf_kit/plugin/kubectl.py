@@ -13,9 +13,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kubectl_message import names
-from kubectl_message.knowledge import refusals
-from kubectl_message.knowledge.refusals import Refusal
+from kopf_kit.plugin import names, refusals
+from kopf_kit.plugin.refusals import Refusal
+from kopf_kit.plugin.text import printable
 
 Object = dict[str, Any]
 
@@ -161,7 +161,9 @@ class _Errors:
     def _show(self) -> None:
         self._late.set()
         with self._lock:
-            sys.stderr.writelines(self._lines[self._shown :])
+            sys.stderr.writelines(
+                f"{printable(one.rstrip())}\n" for one in self._lines[self._shown :]
+            )
             sys.stderr.flush()
             self._shown = len(self._lines)
 

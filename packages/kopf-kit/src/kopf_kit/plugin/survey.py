@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kubectl_message import names, trust
-from kubectl_message.kubectl import Kubectl, KubectlError
-from kubectl_message.messages import age, ready
-from kubectl_message.operators import Operator
-from kubectl_message.trust import Sorted
+from kopf_kit.plugin import names, trust
+from kopf_kit.plugin.kubectl import Kubectl, KubectlError
+from kopf_kit.plugin.objects import age, ready
+from kopf_kit.plugin.operators import Operator
+from kopf_kit.plugin.trust import Sorted
 
 Object = dict[str, Any]
 
@@ -21,7 +21,7 @@ RECENT = 600.0
 
 def look(kubectl: Kubectl) -> Sorted:
     """Return the installed operators, and what only looks like one; raise `KubectlError`."""
-    labelled = kubectl.list("deployments.apps", f"--selector={trust.LABEL}", everywhere=True)
+    labelled = kubectl.list("deployments.apps", f"--selector={trust.label()}", everywhere=True)
     found = trust.sort(kubectl, labelled)
     if all(one.only is not None for one in found.operators):  # the chart's label can be changed
         found = trust.sort(kubectl, kubectl.list("deployments.apps", everywhere=True))

@@ -1,4 +1,4 @@
-"""`make plugin`: packs the kubectl plugin, and installs it for the user."""
+"""`kopf-kit plugin`: packs the operator's kubectl plugin, and installs it for the user."""
 
 import os
 import shutil
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from hack import packing
+from kopf_kit.pack import plugin
+from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig import paths
 from kopf_kit.rig.run import HackError
 
@@ -16,14 +17,14 @@ HOME = Path(".local") / "bin"
 
 @click.command()
 def command() -> None:  # noqa: D103 (the program has its help)
-    folder = paths.BUILD / "plugin"
-    packing.write(folder)
-    print(f"{folder.relative_to(paths.CHECKOUT)}/ has {packing.PROGRAM}, and krew's archive")
-    print(f"and manifest of it: {packing.ARCHIVE}, {packing.MANIFEST}")
-    installed = install(folder / packing.PROGRAM)
+    folder = (paths.BUILD if PROJECT.is_the_checkouts else PROJECT.built) / "plugin"
+    plugin.write(folder)
+    print(f"{folder.relative_to(paths.CHECKOUT)}/ has {plugin.PROGRAM}, and krew's archive")
+    print(f"and manifest of it: {plugin.ARCHIVE}, {plugin.MANIFEST}")
+    installed = install(folder / plugin.PROGRAM)
     print(f"{installed} is installed")
-    if (found := shutil.which(packing.PROGRAM)) is not None and Path(found) == installed:
-        print("Try it: kubectl message --help")
+    if (found := shutil.which(plugin.PROGRAM)) is not None and Path(found) == installed:
+        print(f"Try it: kubectl {plugin.COMMAND} --help")
         return
     print("kubectl finds plugins on the PATH, and it is not there yet. Put this into ~/.profile:")
     print(f'  export PATH="{installed.parent}:$PATH"')
@@ -35,11 +36,11 @@ def install(program: Path) -> Path:
     If it is already on the PATH, it is replaced, unless krew manages it. Raise HackError if the
     folder is not writable.
     """
-    former = shutil.which(packing.PROGRAM)
+    former = shutil.which(plugin.PROGRAM)
     there = Path(former).parent if former else Path.home() / HOME
     if ".krew" in there.parts or not os.access(there, os.W_OK):
         there = Path.home() / HOME
-    target = there / packing.PROGRAM
+    target = there / plugin.PROGRAM
     try:
         there.mkdir(parents=True, exist_ok=True)
         fresh = target.with_name(f".{target.name}.new")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kubectl_message.findings import NOTE, Finding
-from kubectl_message.operators import Operator
-from kubectl_message.text import Text, some
+from kopf_kit.plugin.findings import NOTE, Finding
+from kopf_kit.plugin.operators import Operator
+from kopf_kit.plugin.text import Text, some
 
 #: What the administrators of a namespace installed, they could have made to be misunderstood: a
 #: `helm upgrade` or `helm rollback` by somebody else would give it what they ask for.

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubectl_message import names
-from kubectl_message.findings import FAILS, WAITS, WELL, Finding
-from kubectl_message.knowledge import replicas
-from kubectl_message.operators import Operator
-from kubectl_message.survey import Trouble, ended, is_ready, trouble
-from kubectl_message.text import Text
-from kubectl_message.trust import RELEASE
+from kopf_kit.plugin import names, replicas, subject
+from kopf_kit.plugin.findings import FAILS, WAITS, WELL, Finding
+from kopf_kit.plugin.operators import Operator
+from kopf_kit.plugin.survey import Trouble, ended, is_ready, trouble
+from kopf_kit.plugin.text import Text
+from kopf_kit.plugin.trust import RELEASE
 
 Object = dict[str, Any]
 
@@ -32,7 +31,7 @@ def runs(operator: Operator) -> Finding:
                 "the operator is scaled to zero", "오퍼레이터의 레플리카가 0개로 설정되어 있습니다"
             ),
             Text(f"Start it: {_UP}", f"시작하십시오: {_UP}").format(**_words(operator)),
-            runbook="MessageOperatorDown",
+            runbook=subject.current().alert("Down"),
         )
     if not count:
         return _down(operator)
@@ -56,7 +55,7 @@ def runs(operator: Operator) -> Finding:
             ).format(n=max(restarts)),
             todo.format(**_words(operator)),
             "; ".join(map(str, ends)),
-            "MessageOperatorRestarting",
+            subject.current().alert("Restarting"),
         )
     numbers = {"count": count, "wanted": wanted}
     said = Text("{count} of {wanted} replicas are ready", "레플리카 {wanted}개 중 {count}개 준비됨")
@@ -67,7 +66,7 @@ def runs(operator: Operator) -> Finding:
 
 def _down(operator: Operator) -> Finding:
     says = Text("no replica of the operator is ready", "준비된 오퍼레이터 레플리카가 없습니다")
-    return _not_ready(operator, Finding(FAILS, says, runbook="MessageOperatorDown"))
+    return _not_ready(operator, Finding(FAILS, says, runbook=subject.current().alert("Down")))
 
 
 def _rollout(operator: Operator) -> Finding | None:

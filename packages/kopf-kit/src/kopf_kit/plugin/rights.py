@@ -5,21 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from kubectl_message.kubectl import Kubectl
-from kubectl_message.operators import Operator
+from kopf_kit.plugin import subject
+from kopf_kit.plugin.kubectl import Kubectl
+from kopf_kit.plugin.operators import Operator
+from kopf_kit.plugin.subject import Right
 
 Object = dict[str, Any]
-
-
-class Right(NamedTuple):
-    """A verb on a resource."""
-
-    group: str
-    resource: str
-    verb: str
-
-    def __str__(self) -> str:
-        return f"{self.verb} {self.resource}"
 
 
 class Question(NamedTuple):
@@ -32,12 +23,6 @@ class Question(NamedTuple):
 
 
 #: A test compares them with the chart's roles.
-NEEDED = (
-    *(Right("myorg.dev", "messages", verb) for verb in ("get", "list", "watch")),
-    Right("myorg.dev", "messages/status", "patch"),
-    *(Right("", "pods", verb) for verb in ("get", "list", "watch", "create", "delete")),
-    *(Right("", "events", verb) for verb in ("create", "patch")),
-)
 LEASE = tuple(Right("coordination.k8s.io", "leases", verb) for verb in ("get", "update", "create"))
 SELECTING = tuple(Right("", "namespaces", verb) for verb in ("list", "watch"))
 #: Maximum number of namespaces to check: each takes one request per right.
@@ -53,9 +38,9 @@ def missing(kubectl: Kubectl, operator: Operator, namespaces: list[str]) -> list
     """
     account = operator.account
     asked = [
-        Question(account, right, namespace)
+        Question(account, right, namespace, right.name)
         for namespace in (namespaces or [""])[:MOST]
-        for right in NEEDED
+        for right in subject.current().rights
     ]
     if operator.selector:
         asked += [Question(account, right) for right in SELECTING]

@@ -1,4 +1,4 @@
-"""Findings: the result of a check of a Message or an operator, and how a terminal shows it."""
+"""Findings: the result of a check of an object or an operator, and how a terminal shows it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import re
 import sys
 from typing import NamedTuple
 
-from kubectl_message.knowledge.entry import url
-from kubectl_message.text import Text, columns, pad, paint, printable, shown, width, wrap
-from kubectl_message.version import VERSION
+from kopf_kit.plugin import subject
+from kopf_kit.plugin.text import Text, columns, pad, paint, printable, shown, width, wrap
 
 WELL, WAITS, FAILS, UNKNOWN, NOTE = "well", "waits", "fails", "unknown", "note"
 #: The mark and the colour of each level. The marks take one column in every font.
@@ -47,7 +46,7 @@ def lines(finding: Finding, reason: str = "") -> list[str]:
         (OPERATOR, shown(finding.about)),
         (DETAILS, quoted(finding.detail)),
         (ADVICE, str(finding.todo or "")),
-        (MORE, str(url(finding.runbook, VERSION)) if finding.runbook else ""),
+        (MORE, str(subject.current().runbook(finding.runbook)) if finding.runbook else ""),
     ]
     told = [(str(label), text) for label, text in said if text]
     room = max((width(label) for label, _ in told), default=0) + 2
@@ -71,7 +70,7 @@ def mark(level: str) -> str:
 
 def complain(finding: Finding) -> None:
     """Print a finding on stderr that explains why there is no answer."""
-    print(f"kubectl message: {finding.says}", file=sys.stderr)
+    print(f"kubectl {subject.current().command}: {finding.says}", file=sys.stderr)
     if finding.todo:
         print(f"  {finding.todo}", file=sys.stderr)
     for line in finding.detail.split("\n"):

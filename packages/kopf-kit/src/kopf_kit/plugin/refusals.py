@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from kubectl_message.text import Text
+from kopf_kit.plugin import subject
+from kopf_kit.plugin.text import Text
 
 
 class Refusal(NamedTuple):
@@ -62,9 +63,9 @@ FILES = (
         Text("The file {file} is not a manifest.", "{file} 파일은 매니페스트가 아닙니다."),
         Text(
             "It must be YAML or JSON with apiVersion, kind, metadata and spec; "
-            "`kubectl explain messages` lists the fields.",
+            "`kubectl explain {crd}` lists the fields.",
             "apiVersion, kind, metadata, spec이 있는 YAML이나 JSON이어야 합니다. "
-            "`kubectl explain messages`로 필드를 확인하십시오.",
+            "필드는 `kubectl explain {crd}` 명령으로 확인하십시오.",
         ),
     ),
 )
@@ -74,8 +75,8 @@ REFUSALS = (
         "no-kind",
         r"doesn't have a resource type|no matches for kind|could not find the requested resource",
         Text(
-            "The cluster does not know the kind Message: its CRD is missing.",
-            "클러스터에 Message라는 종류(kind)가 없습니다. CRD가 설치되어 있지 않습니다.",
+            "The cluster does not know the kind {kind}: its CRD is missing.",
+            "클러스터에 {kind} 종류(kind)가 없습니다. CRD가 설치되어 있지 않습니다.",
         ),
         Text(
             "Install the operator's chart with crds.install=true, or apply deploy/crds.yaml. "
@@ -89,9 +90,9 @@ REFUSALS = (
         r"\(Forbidden\)",
         Text("The cluster does not allow you to look.", "클러스터에서 조회할 권한이 없습니다."),
         Text(
-            "Ask an administrator for the ClusterRole messages.myorg.dev-view in your namespace, "
+            "Ask an administrator for the ClusterRole {crd}-view in your namespace, "
             "or name a namespace that you may read: -n NAMESPACE",
-            "관리자에게 네임스페이스의 ClusterRole messages.myorg.dev-view를 요청하거나, "
+            "관리자에게 네임스페이스의 ClusterRole {crd}-view를 요청하거나, "
             "조회할 수 있는 네임스페이스를 지정하십시오: -n NAMESPACE",
         ),
     ),
@@ -154,9 +155,18 @@ REFUSALS = (
 
 def refusal(said: str) -> Refusal:
     """Return the cause of a failure of kubectl with this output."""
-    return next((one for one in REFUSALS if re.search(one.pattern, said)), OTHER)
+    return _filled(next((one for one in REFUSALS if re.search(one.pattern, said)), OTHER))
 
 
 def of_file(said: str) -> Refusal | None:
     """Return what is wrong with a file itself, or None if it is a manifest."""
-    return next((one for one in FILES if re.search(rf"(?m)^error: .*({one.pattern})", said)), None)
+    pattern = r"(?m)^error: .*({})"
+    found = (one for one in FILES if re.search(pattern.format(one.pattern), said))
+    return next(map(_filled, found), None)
+
+
+def _filled(one: Refusal) -> Refusal:
+    """Return a refusal whose sentences name the kind."""
+    kind = subject.current().kinds[0]
+    words = {"kind": kind.kind, "crd": kind.resource, "file": "{file}"}
+    return one._replace(says=one.says.format(**words), todo=one.todo.format(**words))

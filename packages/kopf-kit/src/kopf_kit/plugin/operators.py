@@ -5,12 +5,13 @@ Anybody who may edit a namespace can write such a Deployment there; `trust` tell
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
+
+from kopf_kit.plugin import subject
 
 Object = dict[str, Any]
 
-#: The prefix of the operator's environment variables, and a flag that the chart always sets.
-PREFIX, FLAG = "MESSAGE_OPERATOR_", "--message-image="
 #: OLM sets this annotation on the operator's Pods to the namespaces to serve.
 OLM = "olm.targetNamespaces"
 
@@ -63,7 +64,7 @@ class Operator(NamedTuple):
     @property
     def lease_name(self) -> str:
         """The name of the Lease."""
-        return setting(self.deployment, "lease-name") or "message-operator"
+        return setting(self.deployment, "lease-name") or subject.current().name
 
     @property
     def lease_namespace(self) -> str:
@@ -95,8 +96,11 @@ class Operator(NamedTuple):
 
 def is_operator(deployment: Object) -> bool:
     """Return whether a Deployment looks like an operator's."""
+    ours = subject.current()
     arguments, env = _container(deployment)
-    return any(a.startswith(FLAG) for a in arguments) or any(v.startswith(PREFIX) for v in env)
+    image = str(deployment["spec"]["template"]["spec"]["containers"][0].get("image", ""))
+    by_image = re.split("[:@]", image.rpartition("/")[2])[0] == ours.name
+    return by_image or any(one.startswith(ours.signs) for one in (*arguments, *env))
 
 
 def _container(deployment: Object) -> tuple[list[str], dict[str, str]]:
@@ -113,4 +117,4 @@ def setting(deployment: Object, flag: str) -> str:
         name, _, value = argument.partition("=")
         if name == f"--{flag}":
             return value or "true"
-    return env.get(PREFIX + flag.upper().replace("-", "_"), "")
+    return env.get(subject.current().variables + flag.upper().replace("-", "_"), "")

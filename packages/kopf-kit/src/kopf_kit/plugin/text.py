@@ -97,7 +97,7 @@ def printable(text: str) -> str:
 def escaped(text: str) -> str:
     """Return a JSON document with what controls the terminal escaped as JSON does it."""
     return re.sub(
-        r"[^\n]",
+        r"[^\n -~]",
         lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1],
         text,
     )

@@ -6,7 +6,7 @@ write are objects without a namespace, and rights in namespaces that they do not
 
 - The CRD, a ClusterRole or a ClusterRoleBinding names the operator: its Helm release, its
   ServiceAccount, or the namespace that OLM installed it in. This holds even if it lost its rights.
-- The operator's ServiceAccount may write the status of every Message.
+- The operator's ServiceAccount may write the status of every object.
 - It may do so in namespaces that the operator is configured to serve. Their administrators gave it
   that right, and may have installed it: it counts for these namespaces only.
 """
@@ -17,27 +17,28 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kubectl_message import names, rights
-from kubectl_message.kubectl import Kubectl, KubectlError
-from kubectl_message.messages import KIND
-from kubectl_message.operators import Operator, is_operator
-from kubectl_message.rights import Question, Right
+from kopf_kit.plugin import names, rights, subject
+from kopf_kit.plugin.kubectl import Kubectl, KubectlError
+from kopf_kit.plugin.operators import Operator, is_operator
+from kopf_kit.plugin.rights import Question
 
 Object = dict[str, Any]
 
 #: The label of all objects of the chart, unless its value nameOverride changes it.
-NAME, OURS = "app.kubernetes.io/name", "message-operator"
-LABEL = f"{NAME}={OURS}"
+NAME = "app.kubernetes.io/name"
 #: Helm's annotations with the name and the namespace of the release.
 RELEASE, RELEASE_NAMESPACE = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
 #: The prefix of OLM's label with the package and its namespace, which it cuts to this length.
 OLM_LABEL, OLM_SIZE = "operators.coreos.com/", 63
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 ROLES = "clusterroles.rbac.authorization.k8s.io,clusterrolebindings.rbac.authorization.k8s.io"
-#: What no operator works without.
-NEEDED = Right("myorg.dev", "messages/status", "patch")
 #: The largest number of Deployments in a namespace to ask about.
 MOST = 5
+
+
+def label() -> str:
+    """Return the selector of the chart's objects."""
+    return f"{NAME}={subject.current().name}"
 
 
 class Sorted(NamedTuple):
@@ -76,7 +77,7 @@ def _named(deployment: Object) -> bool:
 def _identities(operator: Operator) -> Iterator[tuple[str, ...]]:
     """Yield by what an object of the cluster may name an operator."""
     yield "account", operator.account
-    yield "olm", f"{OURS}.{operator.namespace}"[:OLM_SIZE].rstrip("-_.")
+    yield "olm", f"{subject.current().name}.{operator.namespace}"[:OLM_SIZE].rstrip("-_.")
     release = (operator.deployment["metadata"].get("annotations") or {}).get(RELEASE)
     if release:  # the namespace is the Deployment's own, whatever its annotation says
         yield "release", operator.namespace, str(release)
@@ -86,8 +87,8 @@ def _named_by_the_cluster(kubectl: Kubectl) -> set[tuple[str, ...]]:
     """Return what the CRD, the ClusterRoles and their bindings name, as far as one may look."""
     found: set[tuple[str, ...]] = set()
     try:
-        crd = kubectl.get(CRDS, KIND)
-        for one in [*([crd] if crd else []), *kubectl.list(ROLES, f"--selector={LABEL}")]:
+        crds = [kubectl.get(CRDS, kind.resource) for kind in subject.current().kinds]
+        for one in [*filter(None, crds), *kubectl.list(ROLES, f"--selector={label()}")]:
             found.update(_names(one))
     except KubectlError as error:
         if error.key != "forbidden":
@@ -100,27 +101,28 @@ def _names(one: Object) -> Iterator[tuple[str, ...]]:
     for label in labels:
         if label.startswith(OLM_LABEL):
             yield "olm", label[len(OLM_LABEL) :]
-    if labels.get(NAME) != OURS:  # as the CRD of the chart that has nothing else
+    if labels.get(NAME) != subject.current().name:  # as the CRD of the chart that has nothing else
         return
     annotations = one["metadata"].get("annotations") or {}
     yield "release", annotations.get(RELEASE_NAMESPACE, ""), annotations.get(RELEASE, "")
     # The operator's own binding is called as its role.
     if (one.get("roleRef") or {}).get("name") == one["metadata"]["name"]:
-        for subject in one.get("subjects") or ():
-            if subject["kind"] == "ServiceAccount":
-                account = f"system:serviceaccount:{subject.get('namespace', '')}:{subject['name']}"
+        for bound in one.get("subjects") or ():
+            if bound["kind"] == "ServiceAccount":
+                account = f"system:serviceaccount:{bound.get('namespace', '')}:{bound['name']}"
                 yield "account", account
 
 
 def _granted(kubectl: Kubectl, operators: list[Operator]) -> list[Operator]:
-    """Return the operators that may write the status of Messages, and where they may."""
+    """Return the operators that may write the status of objects, and where they may."""
     asked = [
         (one, namespace)
         for one in operators
         for namespace in ["", *filter(names.is_namespace, one.named[: rights.MOST])]
     ]
+    writes = subject.current().writes
     answers = rights.answers(
-        kubectl, [Question(one.account, NEEDED, where) for one, where in asked]
+        kubectl, [Question(one.account, writes, where) for one, where in asked]
     )
     found = []
     for one in operators:

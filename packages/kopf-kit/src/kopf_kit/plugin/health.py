@@ -1,0 +1,48 @@
+"""How the objects of a kind fare, for `doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kopf_kit.plugin import subject
+from kopf_kit.plugin.findings import FAILS, WAITS, WELL, Finding
+from kopf_kit.plugin.objects import age, state
+from kopf_kit.plugin.subject import Kind
+from kopf_kit.plugin.text import Text
+
+Object = dict[str, Any]
+#: Says how the objects of a kind fare, in all namespaces.
+Judge = Callable[[Kind, list[Object]], Finding]
+
+#: Seconds within which a healthy operator has looked at an object.
+PROMPT = 60.0
+
+
+def fare(kind: Kind, objects: list[Object]) -> Finding:
+    """Say how the objects of a kind fare, by their Ready conditions."""
+    states = [state(kind, one) for one in objects]
+    tells = subject.current().tells
+    waiting = [one for one in states if not one.ready and (age(one.since) or 0) > PROMPT]
+    if waiting and tells:
+        return unseen([f"{one.namespace}/{one.name}".lstrip("/") for one in waiting])
+    ready = sum(one.ready == "True" for one in states)
+    if not (tells or any(one.ready for one in states)):
+        return Finding(WELL, Text.of(len(states)))
+    says = Text("{all}: {n} ready", "{all}개: 준비됨 {n}").format(all=len(states), n=ready)
+    if ready == len(states):
+        return Finding(WELL, says)
+    todo = Text(
+        "`kubectl {command} status -A` lists them, `kubectl {command} why {kind}/NAME` says why.",
+        "`kubectl {command} status -A`로 목록을 보고 `kubectl {command} why {kind}/NAME`으로 "
+        "이유를 확인하십시오.",
+    )
+    words = {"command": subject.current().command, "kind": kind.kind.lower()}
+    return Finding(WAITS, says, todo.format(**words))
+
+
+def unseen(names: list[str]) -> Finding:
+    """Return the finding about objects that no operator has looked at."""
+    says = Text("{n} were not looked at: {it}", "{n}개를 확인하지 않음: {it}")
+    says = says.format(n=len(names), it=", ".join(names[:3]))
+    return Finding(FAILS, says, runbook=subject.current().alert("QueueStuck"))

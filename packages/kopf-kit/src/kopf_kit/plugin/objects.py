@@ -1,0 +1,81 @@
+"""Reads what an object's conditions say, as `kubectl get -o json` prints it."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+from kopf_kit.plugin.subject import Kind
+
+Object = dict[str, Any]
+
+
+class State(NamedTuple):
+    """The state of an object according to its conditions."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str
+    #: The Ready condition: `True`, `False`, `Unknown`; empty if no operator has looked at this
+    #: version of the object, or if it has no such condition.
+    ready: str
+    reason: str
+    message: str
+    #: When the Ready condition last changed; empty if that is unknown.
+    since: str
+    #: The other conditions, as `Available=False (NoQuorum)`.
+    others: tuple[str, ...]
+    deleting: bool
+    #: Whether the operator has only looked at an earlier version of the object.
+    edited: bool
+
+    @property
+    def title(self) -> str:
+        """What a sentence calls it."""
+        return f"{self.kind.kind} {self.name}"
+
+
+def state(kind: Kind, given: Object) -> State:
+    """Return the state of an object; a condition of an earlier version does not count."""
+    meta, status = given["metadata"], given.get("status") or {}
+    condition = ready(status)
+    observed = condition.get("observedGeneration", status.get("observedGeneration"))
+    current = bool(condition) and observed in (None, meta.get("generation"))
+    return State(
+        kind=kind,
+        namespace=meta.get("namespace", ""),
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        ready=str(condition.get("status", "")) if current else "",
+        reason=str(condition.get("reason", "")) if current else "",
+        message=str(condition.get("message", "")) if current else "",
+        since=str((condition.get("lastTransitionTime") if current else "") or "")
+        or str(meta.get("creationTimestamp", "")),
+        others=tuple(
+            f"{one.get('type')}={one.get('status')} ({one.get('reason', '')})"
+            for one in status.get("conditions") or ()
+            if one.get("type") != "Ready"
+        ),
+        deleting="deletionTimestamp" in meta,
+        edited=bool(condition) and not current,
+    )
+
+
+def ready(status: Object) -> Object:
+    """Return the Ready condition of a status, or an empty one."""
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "Ready":
+            return dict(condition)
+    return {}
+
+
+def age(timestamp: str) -> float | None:
+    """Return the seconds since a timestamp of the API, or None if it is invalid."""
+    plain = timestamp.partition(".")[0].rstrip("Z")
+    try:
+        then = datetime.strptime(plain, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
+    except ValueError:
+        return None
+    return time.time() - then.timestamp()

@@ -1,0 +1,71 @@
+"""`kubectl NAME status`: shows the objects of an operator at a glance."""
+
+from __future__ import annotations
+
+import json
+
+from kopf_kit.plugin import subject
+from kopf_kit.plugin.kubectl import Kubectl
+from kopf_kit.plugin.objects import State, age, state
+from kopf_kit.plugin.text import Cell, Text, ago, escaped, paint, printable, table
+
+COLORS = {"True": "green", "False": "red"}
+
+NAMESPACE, NAME = Text("NAMESPACE", "네임스페이스"), Text("NAME", "이름")
+READY, SINCE, WHY = Text("READY", "준비"), Text("SINCE", "경과"), Text("WHY", "이유")
+NOT_SEEN = Text("no operator has looked at it yet", "아직 오퍼레이터가 확인하지 않았습니다")
+DELETING = Text("it is being deleted", "삭제되는 중입니다")
+NONE_HERE = Text(
+    "There are no {many} in the namespace {here}; -A shows all namespaces.",
+    "네임스페이스 {here}에 {many} 오브젝트가 없습니다. -A로 모든 네임스페이스를 볼 수 있습니다.",
+)
+NONE = Text("There are no {many} in the cluster.", "클러스터에 {many} 오브젝트가 없습니다.")
+ASK = Text(
+    "`kubectl {command} why KIND/NAME` says more about one.",
+    "`kubectl {command} why KIND/NAME`으로 더 자세히 볼 수 있습니다.",
+)
+
+
+def show(kubectl: Kubectl, *, everywhere: bool, as_json: bool) -> int:
+    """Print all objects of the operator's kinds, those in trouble first; return the exit code."""
+    ours = subject.current()
+    states = [
+        state(kind, one)
+        for kind in ours.kinds
+        for one in kubectl.list(kind.resource, everywhere=everywhere)
+    ]
+    states.sort(key=lambda one: (one.ready == "True", one.namespace, one.kind.kind, one.name))
+    if as_json:
+        items = [{**one._asdict(), "kind": one.kind.kind} for one in states]
+        print(escaped(json.dumps({"items": items}, ensure_ascii=False, indent=2)))
+    elif not states:
+        here = "" if everywhere else kubectl.here()
+        print((NONE if everywhere else NONE_HERE).format(many=ours.many, here=here))
+    else:
+        heads = [*([NAMESPACE] if everywhere else []), NAME, READY, SINCE, WHY]
+        print(
+            *table([str(head) for head in heads], [_row(one, everywhere) for one in states]),
+            sep="\n",
+        )
+        if any(one.ready != "True" for one in states):
+            print("", paint(str(ASK.format(command=ours.command)), "dim"), sep="\n")
+    return 0
+
+
+def _row(one: State, everywhere: bool) -> list[Cell]:
+    seconds = age(one.since)
+    return [
+        *([Cell(one.namespace)] if everywhere else []),
+        Cell(f"{one.kind.kind.lower()}/{one.name}"),
+        Cell(one.ready or "-", COLORS.get(one.ready, "yellow")),
+        Cell("" if seconds is None else ago(seconds)),
+        Cell(_why(one)),
+    ]
+
+
+def _why(one: State) -> str:
+    if one.deleting:
+        return str(DELETING)
+    if not one.ready:
+        return str(NOT_SEEN) if subject.current().tells else printable(", ".join(one.others))
+    return "" if one.ready == "True" else printable(f"{one.reason}: {one.message}")
