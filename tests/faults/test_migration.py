@@ -23,15 +23,13 @@ OBJECTS = 150
 MIGRATE = (*ELECT, "--migrate-storage")
 
 
-class Migrating(Festivals):
-    """An operator that rewrites few objects in a second."""
-
-    program = (migrating.__file__,)
+#: What a tenant writes into an annotation that only a conversion should write.
+FORGED = {f"{NEWEST.group}/conversion": '{"v1alpha1":{"whole":{}},"v1":{"whole":{"spec":{}}}}'}
 
 
 @pytest.fixture
 def subject() -> Subject:
-    return Migrating()
+    return Festivals()
 
 
 async def store(here: World, version: str) -> None:
@@ -90,7 +88,10 @@ def rights(user: str) -> Iterator[Raw]:
 
 @pytest.fixture
 async def older(here: World, flags: Any) -> AsyncIterator[tuple[str, ...]]:
-    """Have objects that are stored in a version which is not the present one any more."""
+    """Have objects that are stored in a version which is not the present one any more.
+
+    `poisoned` cannot be converted from that version, and a tenant claims the same of `forged`.
+    """
     await here.grant(rights(here.subject.user))
     await here.start(*flags)
     await until_converted(here)
@@ -98,12 +99,17 @@ async def older(here: World, flags: Any) -> AsyncIterator[tuple[str, ...]]:
     for number in range(OBJECTS):
         made = festival(ALPHA, f"f-{number:03}", stageName="main", opensAt=str(number % 24))
         await here.cluster.ask("POST", path, made)
+    forged = festival(ALPHA, "forged", stageName="main", opensAt="9")
+    forged["metadata"]["annotations"] = FORGED
+    for made in (festival(ALPHA, "poisoned", stageName="poison"), forged):
+        await here.cluster.ask("POST", path, made)
     async with here.within(60, "all with a status, so that nothing else is written"):
         while not all(one.get("status") for one in await here.cluster.items(path)):
             await asyncio.sleep(0.2)
     await here.operator.stop()
     here.operators.clear()
     await store(here, NEWEST.version)
+    here.subject.program = (migrating.__file__,)
     yield flags
     await here.cluster.remove(NEWEST.path(here.namespace))
     await store(here, ALPHA.version)
@@ -132,8 +138,40 @@ async def test_everything_is_rewritten_though_the_leader_is_killed_in_the_middle
     for name, was in before.items():
         now = after[name]
         assert now["metadata"]["uid"] == was["metadata"]["uid"]
-        assert now["spec"]["hours"]["opens"] == was["spec"]["opensAt"]
+        if name != "poisoned":
+            assert now["spec"]["hours"]["opens"] == was["spec"]["opensAt"]
         assert now["metadata"]["generation"] == was["metadata"]["generation"]
+
+
+async def test_what_cannot_be_converted_fails_alone_and_holds_nothing_up(
+    here: World, older: tuple[str, ...]
+) -> None:
+    await here.start(*MIGRATE, *older)
+    listed = await here.cluster.items(NEWEST.path(here.namespace))
+    assert len(listed) == OBJECTS + 2
+    # A claim that is stored already counts until somebody takes it away, for its object alone.
+    later = festival(NEWEST, "later", stages=[{"name": "main"}])
+    later["metadata"]["annotations"] = FORGED
+    await here.cluster.ask("POST", NEWEST.path(here.namespace), later)
+    told = await here.until_reason("Unreadable", "later")
+    assert "remove that if it is complete" in told["message"]
+
+    async with here.within(120, "rewritten"):
+        while await stored_versions(here) != [NEWEST.version]:
+            await asyncio.sleep(0.1)
+
+    assert {one["apiVersion"] for one in (await in_etcd(here)).values()} == {NEWEST.api_version}
+    await here.is_ready("forged")
+    told = await here.until_reason("Unreadable", "poisoned")
+    assert "RuntimeError: no stage may be poisoned" in told["message"]
+    old = await here.cluster.ask("GET", ALPHA.path(here.namespace, "poisoned"))
+    assert old["spec"]["stageName"] == "poison"
+    await here.cluster.patch(ALPHA.path(here.namespace, "poisoned"), {"spec": {"stageName": "ok"}})
+    await here.cluster.patch(
+        NEWEST.path(here.namespace, "later"), {"metadata": {"annotations": dict.fromkeys(FORGED)}}
+    )
+    await here.is_ready("poisoned")
+    await here.is_ready("later")
 
 
 async def test_what_cannot_be_rewritten_is_named_and_its_version_stays(

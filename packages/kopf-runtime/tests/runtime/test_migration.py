@@ -18,17 +18,13 @@ from runtime import festivals
 from tests.support.waiting import in_virtual_time, now
 
 VERSIONS = festivals.controller.versions
-UNCONVERTED = {"example.dev/conversion": '{"v1alpha1": {"why": "odd", "whole": {}}}'}
 
 
 class Server:
-    """An API server with a number of Festivals, the first of which are only shown."""
+    """An API server with a number of Festivals."""
 
-    def __init__(self, number: int, shown: int = 0) -> None:
-        self.objects = [
-            {"name": f"f-{n}", "annotations": UNCONVERTED if n < shown else None}
-            for n in range(number)
-        ]
+    def __init__(self, number: int) -> None:
+        self.objects = [{"name": f"f-{n}"} for n in range(number)]
         self.stored = ["v1alpha1", "v1"]
         #: When each object was written.
         self.writes: list[tuple[str, float]] = []
@@ -76,16 +72,6 @@ async def test_no_second_has_more_writes_than_it_may_after_the_api_server_was_sl
 
     assert server.stored == ["v1"]
     assert max(Counter(int(when) for _, when in server.writes).values()) <= migration.RATE + 1
-
-
-@in_virtual_time
-async def test_those_that_can_be_rewritten_are_once_though_others_cannot_be() -> None:
-    server = Server(300, shown=150)
-
-    await migrated(server, 200)
-
-    assert Counter(name for name, _ in server.writes) == {f"f-{n}": 1 for n in range(150, 300)}
-    assert "v1alpha1" in server.stored
 
 
 @pytest.mark.parametrize("status", [403, 404, 422])

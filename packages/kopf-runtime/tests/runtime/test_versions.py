@@ -1,10 +1,12 @@
 """Several versions of a kind: what is declared, and what conversions keep."""
 
 import copy
+import dataclasses
 import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
@@ -14,8 +16,9 @@ from msgspec.structs import replace
 import kopf_runtime as kr
 from kopf_kit.pack import crds
 from kopf_kit.testing.versions import assert_lossless
+from kopf_runtime.declaring.declaration import declared
 from kopf_runtime.declaring.errors import DeclarationError
-from kopf_runtime.declaring.versions import ConversionError, Steps, Versions
+from kopf_runtime.declaring.versions import Complete, ConversionError, Steps, Versions
 from kopf_runtime.endpoints.reviews import Reviews
 from runtime import festivals
 from runtime.festivals import Alpha, AlphaSpec, Beta, Festival
@@ -111,6 +114,91 @@ def test_an_object_that_cannot_be_converted_is_shown_and_told_and_is_not_lost() 
     shown["spec"] = {"stages": [{"name": "good"}]}
     with pytest.raises(ConversionError, match="it is shown in part; change it as v1alpha1"):
         versions().convert(shown, ALPHA)
+
+
+@pytest.fixture
+def moved(monkeypatch: pytest.MonkeyPatch) -> Versions:
+    """The versions of the next release, which stores v1; some objects are stored in v1alpha1."""
+    for type_, storage in ((Alpha, False), (Festival, True)):
+        changed = dataclasses.replace(declared(type_), storage=storage)
+        monkeypatch.setattr(type_, "__custom_resource__", changed)
+    return versions()
+
+
+def why_unread(raw: Raw) -> str:
+    """Return why the operator does not act on an object, empty if it does."""
+    raw = {**raw, "metadata": {"uid": "u", "resourceVersion": "1", **raw["metadata"]}}
+    try:
+        Complete(Festival, "example.dev").decode(msgspec.json.encode(raw))
+    except msgspec.ValidationError as error:
+        return str(error)
+    return ""
+
+
+def test_what_is_stored_in_the_version_before_fails_no_list_and_is_stored_as_it_is_shown(
+    moved: Versions,
+) -> None:
+    poisoned = alpha(stageName="poison")
+    poisoned["metadata"]["annotations"] = {ANNOTATION: '{"v1":{"lost":{"spec":{}}}}'}
+    stored = moved.convert(poisoned, NEWEST)
+    assert why_unread(stored)
+    assert moved.convert(stored, ALPHA) == {**poisoned, "status": {}}
+    as_beta = moved.convert(stored, BETA)
+    assert moved.convert(as_beta, ALPHA)["spec"] == {"stageName": "poison"}
+
+    stored["spec"] = LARGE["spec"]  # somebody mends it as the stored version
+    assert moved.convert(stored, ALPHA)["spec"] == {"stageName": "main", "opensAt": "9"}
+
+
+def test_an_object_stays_unread_after_the_version_that_it_is_shown_for_has_gone(
+    moved: Versions,
+) -> None:
+    stored = moved.convert(alpha(stageName="poison"), NEWEST)
+    stored["spec"] = {"stages": [{"name": "a default"}]}
+    assert why_unread(stored)
+    del stored["metadata"]["annotations"]
+    assert not why_unread(stored)
+
+
+def test_a_change_of_what_is_shown_in_part_loses_neither_it_nor_the_rest(moved: Versions) -> None:
+    """It cannot be refused: v1alpha1 may be how it is stored."""
+    shown = alpha(stageName="a part")
+    whole = {"v1": {"why": "odd", "whole": {"spec": LARGE["spec"]}}}
+    shown["metadata"]["annotations"] = {ANNOTATION: json.dumps(whole)}
+    both = moved.convert(shown, NEWEST)
+    assert why_unread(both)
+    kept = json.loads(both["metadata"]["annotations"][ANNOTATION])
+    assert kept["v1"]["whole"]["spec"] == LARGE["spec"]
+    assert "shown in part; change it as v1" in kept["v1alpha1"]["why"]
+    again = moved.convert(both, ALPHA)
+    assert again["spec"] == {"stageName": "a part"}
+    assert why_unread(moved.convert(again, NEWEST))
+
+
+@pytest.mark.parametrize("whole", [{}, {"spec": {"stageName": "x"}}, 7, None])
+@pytest.mark.parametrize("version", ["v1alpha1", "v1beta1", "v1"])
+def test_a_claim_to_be_shown_in_part_hides_nothing_of_what_is_stored(
+    whole: Any, version: str
+) -> None:
+    forged = alpha(stageName="main", opensAt="9")
+    forged["metadata"]["annotations"] = {ANNOTATION: json.dumps({version: {"whole": whole}})}
+    there = versions().convert(forged, NEWEST)
+    assert there["spec"]["stages"] == [{"name": "main", "seats": 100}]
+    assert not why_unread(there)
+    back = versions().convert(there, ALPHA)
+    assert back["spec"] == forged["spec"]
+
+
+@pytest.mark.parametrize("whole", [{}, {"spec": {"stageName": "x"}}, 7, None])
+@pytest.mark.parametrize("version", ["v1alpha1", "v1beta1", "v1", "v0"])
+def test_a_claim_of_the_stored_version_s_hits_its_own_object_alone(
+    moved: Versions, whole: Any, version: str
+) -> None:
+    forged = copy.deepcopy(LARGE)
+    forged["metadata"]["annotations"] = {ANNOTATION: json.dumps({version: {"whole": whole}})}
+    assert moved.convert(forged, ALPHA)["spec"] == {"stageName": "main", "opensAt": "9"}
+    told = f"its annotation {ANNOTATION} says that it is shown in part; remove that if it is comp"
+    assert why_unread(forged).startswith(told)
 
 
 @pytest.mark.parametrize(

@@ -57,9 +57,7 @@ class Versions:
         marked = [one.kind.version for one in self.all.values() if one.storage]
         self.stored = self._only(marked) if len(self.all) > 1 else _version(own)
         #: The annotation with what the version that an object has cannot hold.
-        self.annotation = f"{self.kind.group}/conversion"
-        self._decoder = msgspec.json.Decoder(own)
-        self._loose_decoder: msgspec.json.Decoder[Resource] = msgspec.json.Decoder(_loose(own))
+        self.annotation = _annotation(self.kind.group)
 
     # --- what is declared -------------------------------------------------------------------------
 
@@ -130,8 +128,9 @@ class Versions:
     def convert(self, raw: Raw, api_version: str) -> Raw:
         """Return an object in another version; raise `ConversionError`.
 
-        If it cannot be converted from the stored version, it is shown as far as possible: it must
-        not make the list of all others fail. Its annotation then says why, and holds it.
+        If it cannot be converted from what may be stored, it is shown as far as possible: it must
+        not make the list of all others fail. Its annotation then says why, and holds it. Once the
+        controller's version is stored, the version before may still be, so nothing is refused.
         """
         here, there = self._of(raw.get("apiVersion")), self._of(api_version)
         metadata: Any = raw.get("metadata")
@@ -142,44 +141,29 @@ class Versions:
             raise ConversionError(f"{what} cannot be read: {error}") from error
         if here == there:
             return raw
-        kept = self._kept(metadata)
+        asked, former = raw, self._kept(metadata)
+        refuses = self.stored not in (here, self.kind.version)
+        kept = dict(former)
         try:
-            fields = self._converted(raw, here, there, kept)
+            raw, here = self._whole(raw, here, kept)
+            former = dict(kept)
+            fields = _fields_of(raw) if here == there else self._converted(raw, here, there, kept)
         except Exception as error:
             name = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
-            said = f"{raw.get('kind')} {name} cannot be converted from {here} to {there}"
+            said = f"{asked.get('kind')} {name} cannot be converted from {here} to {there}"
             why = f"{said}: {_said(error)[:_LONGEST]}"
-            if here != self.stored:
+            if refuses:
                 raise ConversionError(why) from error
             fields = self._shown(raw, there)
-            kept = {here: {"why": why, "whole": _fields_of(raw)}}
+            kept = former | {here: {"why": why, "whole": _fields_of(raw)}}
         metadata = {**metadata, "annotations": {**(metadata.get("annotations") or {})}}
         metadata["annotations"].pop(self.annotation, None)
         if kept:
             metadata["annotations"][self.annotation] = msgspec.json.encode(kept).decode()
         elif not metadata["annotations"]:
             del metadata["annotations"]
-        return {"apiVersion": api_version, "kind": raw.get("kind"), "metadata": metadata, **fields}
-
-    def unconverted(self, metadata: Raw) -> str:
-        """Return why an object is only shown, empty if it has been converted."""
-        parts = self._kept(metadata).values()
-        return next((str(part.get("why")) for part in parts if "whole" in part), "")
-
-    def decode(self, payload: bytes | msgspec.Raw) -> Resource:
-        """Decode an object of the controller's version; raise `MsgspecError`, also if it is shown.
-
-        The caches decode with it, so that nothing acts on an object that could not be converted.
-        """
-        try:
-            thing, error = self._decoder.decode(payload), None
-        except msgspec.ValidationError as caught:
-            thing, error = self._loose_decoder.decode(payload), caught
-        if why := self.unconverted({"annotations": thing.metadata.annotations}):
-            raise msgspec.ValidationError(why)
-        if error is not None:
-            raise error
-        return thing
+        kind = asked.get("kind")
+        return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
 
     def _of(self, api_version: Any) -> str:
         group, _, version = str(api_version).rpartition("/")
@@ -189,25 +173,11 @@ class Versions:
 
     def _kept(self, metadata: Raw) -> dict[str, Raw]:
         """Return what the annotation holds, by version; others may write into it."""
-        try:
-            text = (metadata.get("annotations") or {}).get(self.annotation, "{}")
-            return {
-                version: part
-                for version, part in msgspec.json.decode(text, type=dict[str, Raw]).items()
-                if version in self.all
-            }
-        except _FORGED:
-            return {}
+        parts = _parts(metadata.get("annotations") or {}, self.annotation)
+        return {key: part for key, part in parts.items() if key in self.all or "whole" in part}
 
     def _converted(self, raw: Raw, here: str, there: str, kept: dict[str, Raw]) -> Raw:
         """Return the fields of an object in another version, and change what is kept."""
-        for version, part in kept.items():
-            if isinstance(whole := part.get("whole"), dict):
-                del kept[version]
-                raw = self._unchanged(raw, here, version, whole)
-                return _fields_of(raw) if version == there else self._converted(
-                    raw, version, there, kept
-                )  # fmt: skip
         mine, valid = self._read(here, raw)
         made = self._along(here, there, mine, raw, valid)
         if (lost := kept.pop(there, {}).get("lost")) is not None:
@@ -271,15 +241,84 @@ class Versions:
                 continue
         return {}
 
-    def _unchanged(self, raw: Raw, here: str, version: str, whole: Raw) -> Raw:
-        """Return what an object is shown for, with its present status; raise `ValueError`."""
-        shown = self._shown({**raw, **whole}, here)
-        now = _fields(self._read(here, raw)[0])
-        if shown | {"status": None} != now | {"status": None}:
-            raise ConversionError(f"it is shown in part; change it as {version}")
-        original = _body({**whole, "status": raw.get("status") or {}}, raw)
-        self._read(version, original, valid=True)
-        return original
+    def _whole(self, raw: Raw, here: str, kept: dict[str, Raw]) -> tuple[Raw, str]:
+        """Return what an object is shown for, and the version of that; else the object itself.
+
+        Raise `ConversionError` if somebody has changed what is shown. Whoever writes the stored
+        version may change it, and may have written the annotation, which then counts for nothing.
+        """
+        claims = [one for one in kept if one in self.all and "whole" in kept[one]]
+        for version in (one for one in claims if one != here):
+            if (original := self._unchanged(raw, here, version, kept[version]["whole"])) is None:
+                continue
+            del kept[version]
+            return original, version
+        for version in claims:
+            if here not in (version, self.stored):
+                raise ConversionError(f"it is shown in part; change it as {version}")
+            del kept[version]
+        return raw, here
+
+    def _unchanged(self, raw: Raw, here: str, version: str, whole: Any) -> Raw | None:
+        """Return what an object is shown for, with its present status; None if it is not."""
+        with contextlib.suppress(*_FORGED):
+            shown = self._shown(_body(whole, raw), here)
+            now = _fields(self._read(here, raw)[0])
+            original = _body({**whole, "status": raw.get("status") or {}}, raw)
+            self._read(version, original, valid=True)
+            if shown | {"status": None} == now | {"status": None}:
+                return original
+        return None
+
+
+class Complete:
+    """Decodes objects of a class, but refuses those that are only shown in part.
+
+    The caches decode with it, so that nothing acts on an object that could not be converted; also
+    if the version has gone that it could not be converted from. Everybody who may write an object
+    may claim that of it, which hits only this object.
+    """
+
+    def __init__(self, type_: type[Resource], group: str) -> None:
+        self._type, self._annotation = type_, _annotation(group)
+        self._decoder = msgspec.json.Decoder(type_)
+
+    @functools.cached_property
+    def _loose_decoder(self) -> msgspec.json.Decoder[Resource]:
+        return msgspec.json.Decoder(_loose(self._type))
+
+    def decode(self, payload: bytes | msgspec.Raw) -> Resource:
+        """Decode an object; raise `MsgspecError`."""
+        try:
+            thing, error = self._decoder.decode(payload), None
+        except msgspec.ValidationError as caught:
+            if self._annotation.encode() not in bytes(payload):
+                raise
+            thing, error = self._loose_decoder.decode(payload), caught
+        if self._annotation in (annotations := thing.metadata.annotations or {}):
+            for part in _parts(annotations, self._annotation).values():
+                if "whole" in part:
+                    raise msgspec.ValidationError(str(part.get("why") or self._claimed))
+        if error is not None:
+            raise error
+        return thing
+
+    @property
+    def _claimed(self) -> str:
+        named = f"its annotation {self._annotation}"
+        return f"{named} says that it is shown in part; remove that if it is complete"
+
+
+def _annotation(group: str) -> str:
+    return f"{group}/conversion"
+
+
+def _parts(annotations: Mapping[str, str], name: str) -> dict[str, Raw]:
+    """Return what an annotation holds, by version; nothing of what somebody else has broken."""
+    try:
+        return msgspec.json.decode(annotations.get(name, "{}"), type=dict[str, Raw])
+    except _FORGED:
+        return {}
 
 
 def _version(type_: type[Resource]) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from kopf_runtime.cluster.client import Client
@@ -22,6 +21,7 @@ from kopf_runtime.declaring.kinds import Key, Kind
 from kopf_runtime.declaring.objects import Resource, UnreadableError
 from kopf_runtime.declaring.records import Child, Owner, Wanted
 from kopf_runtime.declaring.settings import Settings
+from kopf_runtime.declaring.versions import Complete
 from kopf_runtime.process.controller import Controller, nothing
 from kopf_runtime.reporting import troubles
 from kopf_runtime.reporting.events import Recorder
@@ -95,10 +95,11 @@ class Engine(Controller):
             marks, self.kind, self._project, templates, self._wanted, self._reads.named,
             self.indexes, late=self._plans_late,
         )  # fmt: skip
+        self._decoder = Complete(self.type, self.kind.group)
         self.owners: Source[Owner] = Source(
             client, self.kind, self.type, reader.owner, self._owner_changed,
             lambda left_out: self._add(left_out.key), metrics, selected=self._selection.has,
-            decoder=self.versions,
+            decoder=self._decoder,
         )  # fmt: skip
         self.children: dict[Kind, Source[Child]] = {
             owned.kind: Source(
@@ -249,9 +250,11 @@ class Engine(Controller):
 
     def asked(self) -> Iterator[tuple[str, Asked]]:
         """Yield what answers the API server before a write, with its path."""
-        decoder = self.versions or msgspec.json.Decoder(self.type)
         for webhook in self.webhooks:
-            yield webhook.path, Asked(webhook, self.type, decoder, self._given, self._client.user)
+            yield (
+                webhook.path,
+                Asked(webhook, self.type, self._decoder, self._given, self._client.user),
+            )
 
     async def _given(self, thing: Resource) -> dict[str, Any]:
         """Return what the context of such a function has of the operator."""

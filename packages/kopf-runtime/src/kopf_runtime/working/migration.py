@@ -79,7 +79,7 @@ class Migration:
         generation = crd["metadata"]["generation"]
         await asyncio.sleep(SETTLE)
         kind = versions.kind._replace(version=present)
-        if refused := await self._rewritten(kind, versions, generation):
+        if refused := await self._rewritten(kind, generation):
             (namespace, name), why = next(iter(refused.items()))
             also = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
             return f"{namespace}/{name}{also} cannot be rewritten: {why}".removeprefix("/")
@@ -95,7 +95,7 @@ class Migration:
         logger.info("All %s are stored as %s", versions.kind.plural, present)
         return ""
 
-    async def _rewritten(self, kind: Kind, versions: Versions, generation: int) -> dict[Key, str]:
+    async def _rewritten(self, kind: Kind, generation: int) -> dict[Key, str]:
         """Rewrite all objects that exist by now; return why some cannot be, by their keys.
 
         A later attempt at the same generation of the CRD leaves out what an earlier one has done.
@@ -104,7 +104,7 @@ class Migration:
         if former != generation:
             done = set()
         self._done[str(kind)] = generation, done
-        keys, shown = await self._listed(kind, versions)
+        keys = await self._listed(kind)
         clock = asyncio.get_running_loop().time
         due = told = clock()
         refused: dict[Key, str] = {}
@@ -122,21 +122,17 @@ class Migration:
                 done.add(key)
             if len(refused) >= _MOST:
                 break
-        return refused | shown
+        return refused
 
-    async def _listed(self, kind: Kind, versions: Versions) -> tuple[list[Key], dict[Key, str]]:
-        """Return the keys of all objects that can be rewritten, and why the others cannot be."""
+    async def _listed(self, kind: Kind) -> list[Key]:
+        """Return the keys of all objects, also of those that are only shown: nothing is lost."""
         keys: list[Key] = []
-        shown: dict[Key, str] = {}
         async for page, _ in Lister(self._client, kind.path(), "").pages():
             for payload in page.items or ():
                 one = msgspec.json.decode(payload, type=_Named).metadata
-                if why := versions.unconverted({"annotations": one.annotations}):
-                    shown[one.namespace, one.name] = why
-                else:
-                    keys.append((one.namespace, one.name))
+                keys.append((one.namespace, one.name))
                 await asyncio.sleep(0)  # reviews are answered meanwhile
-        return keys, shown
+        return keys
 
     async def _rewrite(self, kind: Kind, key: Key) -> str:
         """Rewrite an object; return why that cannot be."""
@@ -167,11 +163,10 @@ class Migration:
 class _Metadata(msgspec.Struct):
     name: str
     namespace: str = ""
-    annotations: dict[str, str] | None = None
 
 
 class _Named(msgspec.Struct):
-    """Of an object, what says which one it is, and whether it has been converted."""
+    """Of an object, what says which one it is."""
 
     metadata: _Metadata
 
