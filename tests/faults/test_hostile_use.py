@@ -188,9 +188,9 @@ async def test_namespaces_that_come_and_go_leave_nothing(own_world: World, count
     for kind in (here.subject.kind, POD):
         assert await _namespaces_of(here, kind) == {here.namespace}
     await _resyncs(here, 2)
-    asked, before = len(here.proxy.calls), await _metrics(port)
+    asked, before = len(here.proxy.calls), await scraped(port)
     await _resyncs(here, 2)
-    after, late = await _metrics(port), here.proxy.calls[asked:]
+    after, late = await scraped(port), here.proxy.calls[asked:]
     assert [call.path for call in late if call.writes or {*call.path.split("/")} & {*names}] == []
     phases = {"Pending": 0, "Processed": 1, "Failed": 0}
     assert _of(after, "message_operator_messages") == {
@@ -221,7 +221,7 @@ async def _resyncs(here: World, count: int) -> None:
             await asyncio.sleep(0.05)
 
 
-async def _metrics(port: int) -> dict[str, float]:
+async def scraped(port: int) -> dict[str, float]:
     """Scrape the operator; return its series with their values."""
     async with (
         aiohttp.ClientSession() as session,

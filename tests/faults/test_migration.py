@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from kopf_kit.testing.cluster import Raw, RefusedError
+from kopf_kit.testing.conformance.replicas import holds
+from kopf_kit.testing.process import free_port
 from kopf_kit.testing.subject import Subject
 from kopf_kit.testing.world import ELECT, World
 from runtime import migrating
+from tests.faults.test_hostile_use import scraped
 from tests.faults.test_versions import ALPHA, NEWEST, Festivals, festival, until_converted
 from tests.faults.test_versions import flags as converting
 
@@ -115,16 +118,21 @@ async def older(here: World, flags: Any) -> AsyncIterator[tuple[str, ...]]:
     await store(here, ALPHA.version)
 
 
-async def test_everything_is_rewritten_though_the_leader_is_killed_in_the_middle(
+async def test_a_standby_goes_on_when_the_leader_is_killed_in_the_middle(
     here: World, older: tuple[str, ...]
 ) -> None:
+    """The standby also converts, for both: the leader lists what is stored as v1alpha1."""
     before = await in_etcd(here)
     assert {one["apiVersion"] for one in before.values()} == {ALPHA.api_version}
-    await here.start(*MIGRATE, *older)
+    leader = await here.launch(*MIGRATE)
+    await holds(here, here.proxies[-1])
+    port = free_port()
+    await here.start(*MIGRATE, *older, f"--metrics-bind-address=127.0.0.1:{port}")
     async with here.within(90, "in the middle"):
         while (await versions_in_etcd(here))[NEWEST.api_version] < OBJECTS / 3:
             await asyncio.sleep(0.05)
-    here.operator.send(Signals.SIGKILL)
+    assert not any("storage_migrator" in series for series in await scraped(port))
+    await leader.stop(Signals.SIGKILL)
     assert (await versions_in_etcd(here))[ALPHA.api_version] > OBJECTS / 5
     assert set(await stored_versions(here)) == {ALPHA.version, NEWEST.version}
 
@@ -141,6 +149,10 @@ async def test_everything_is_rewritten_though_the_leader_is_killed_in_the_middle
         if name != "poisoned":
             assert now["spec"]["hours"]["opens"] == was["spec"]["opensAt"]
         assert now["metadata"]["generation"] == was["metadata"]["generation"]
+    found = await scraped(port)
+    name, label = "festival_operator_storage_migrator", '{resource="festivals"}'
+    assert found[f"{name}_migrated_objects_total{label}"] == len(after)
+    assert found[f"{name}_remaining_objects{label}"] == 0
 
 
 async def test_what_cannot_be_converted_fails_alone_and_holds_nothing_up(

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError
 from kopf_runtime.working import migration
 from kopf_runtime.working.migration import Migration
@@ -57,10 +58,19 @@ class Server:
         return b"{}"
 
 
-async def migrated(server: Server, seconds: float) -> None:
-    task = asyncio.create_task(Migration(server, [VERSIONS]).run())  # type: ignore[arg-type, list-item]
+async def migrated(server: Server, seconds: float) -> dict[str, float]:
+    """Migrate for some time; return what the metrics say then, by name."""
+    metrics = Metrics("festival-operator")
+    task = asyncio.create_task(Migration(server, [VERSIONS], metrics).run())  # type: ignore[arg-type, list-item]
     await asyncio.sleep(seconds)
+    found = {
+        name: metrics.registry.get_sample_value(
+            f"festival_operator_storage_migrator_{name}", {"resource": "festivals"}
+        ) or 0.0
+        for name in ("migrated_objects_total", "remaining_objects")
+    }  # fmt: skip
     task.cancel()
+    return found
 
 
 @in_virtual_time
@@ -68,8 +78,9 @@ async def test_no_second_has_more_writes_than_it_may_after_the_api_server_was_sl
     server = Server(500)
     server.faults["f-50"] = 3.0
 
-    await migrated(server, 60)
+    found = await migrated(server, 60)
 
+    assert found == {"migrated_objects_total": 500, "remaining_objects": 0}
     assert server.stored == ["v1"]
     assert max(Counter(int(when) for _, when in server.writes).values()) <= migration.RATE + 1
 
@@ -83,7 +94,8 @@ def test_what_a_webhook_refuses_with_any_status_is_told_and_tried_again(
         server = Server(3)
         server.faults["f-1"] = ApiError("PATCH", "f-1", status, "NotFound", "a webhook said no")
         with caplog.at_level(logging.WARNING):
-            await migrated(server, migration.SETTLE + 1)
+            found = await migrated(server, migration.SETTLE + 0.5)
+        assert found == {"migrated_objects_total": 2, "remaining_objects": 1}
         assert "v1alpha1" in server.stored
         assert "ns/f-1 cannot be rewritten" in caplog.text
         await migrated(server, 100)

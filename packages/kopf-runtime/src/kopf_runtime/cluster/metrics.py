@@ -127,6 +127,16 @@ class Metrics:
         self.unreadable = self.gauge(
             "unreadable_objects", "Objects left out because they cannot be read.", "resource"
         )
+        self.migrated = self.counter(
+            "storage_migrator_migrated_objects",
+            "Objects that were rewritten in the version that is stored now.",
+            "resource",
+        )
+        self.remaining = self.gauge(
+            "storage_migrator_remaining_objects",
+            "Objects that this replica, which leads, still has to rewrite.",
+            "resource",
+        )
         self.events_dropped = self.counter(
             "events_dropped", "Events not posted: too many at once, or refused."
         )

@@ -387,8 +387,8 @@ class Manager(Generic[S]):
                     group.create_task(self._keep(function, settings), name="task")
                 kinds = [one.versions for one in self.controllers if one.versions]
                 if settings.migrate_storage and kinds:
-                    migrating = self._keep(Migration(self.client, kinds).run, settings)
-                    group.create_task(migrating, name="migration")
+                    migration = Migration(self.client, kinds, self.metrics)
+                    group.create_task(self._keep(migration.run, settings), name="migration")
         except asyncio.CancelledError:
             if self._stopped is None and not self._handlers_on_standby and _has_handlers():
                 raise LeadershipLostError from None

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from kopf_runtime.cluster.client import MERGE_PATCH, Client
+from kopf_runtime.cluster.metrics import Metrics
 from kopf_runtime.declaring.errors import ApiError, Backoff
 from kopf_runtime.declaring.kinds import CUSTOM_RESOURCE_DEFINITION, Key, Kind
 from kopf_runtime.declaring.versions import Versions
@@ -36,8 +37,8 @@ _ATTEMPTS, _MOST = 5, 100
 class Migration:
     """Rewrites the objects of some kinds, one kind after the other."""
 
-    def __init__(self, client: Client, kinds: Sequence[Versions]) -> None:
-        self._client, self._kinds = client, kinds
+    def __init__(self, client: Client, kinds: Sequence[Versions], metrics: Metrics) -> None:
+        self._client, self._kinds, self._metrics = client, kinds, metrics
         self._told: dict[str, str] = {}
         #: What this leader has rewritten of a kind, and for which generation of its CRD.
         self._done: dict[str, tuple[int, set[Key]]] = {}
@@ -45,13 +46,16 @@ class Migration:
     async def run(self, *_: Any) -> None:
         """Keep all objects in the version that their CRD stores; a task of the manager's."""
         backoff = Backoff(longest=LOOK)
-        while True:
-            # One that has to wait holds up no other.
-            if all([await self._finished(versions) for versions in self._kinds]):
-                backoff.reset()
-                await asyncio.sleep(LOOK)
-            else:
-                await asyncio.sleep(backoff.next())
+        try:
+            while True:
+                # One that has to wait holds up no other.
+                if all([await self._finished(versions) for versions in self._kinds]):
+                    backoff.reset()
+                    await asyncio.sleep(LOOK)
+                else:
+                    await asyncio.sleep(backoff.next())
+        finally:
+            self._metrics.remaining.clear()  # another replica leads
 
     async def _finished(self, versions: Versions) -> bool:
         """Rewrite a kind if need be; return whether all of it is in the present version."""
@@ -75,6 +79,7 @@ class Migration:
                 return ""  # nothing is stored
             raise
         if crd["status"]["storedVersions"] == [present := _present(crd)]:
+            self._metrics.remaining.labels(versions.kind.plural).set(0)
             return ""
         generation = crd["metadata"]["generation"]
         await asyncio.sleep(SETTLE)
@@ -105,6 +110,8 @@ class Migration:
             done = set()
         self._done[str(kind)] = generation, done
         keys = await self._listed(kind)
+        remaining = self._metrics.remaining.labels(kind.plural)
+        remaining.set(sum(key not in done for key in keys))
         clock = asyncio.get_running_loop().time
         due = told = clock()
         refused: dict[Key, str] = {}
@@ -120,6 +127,8 @@ class Migration:
                 refused[key] = why
             else:
                 done.add(key)
+                remaining.dec()
+                self._metrics.migrated.labels(kind.plural).inc()
             if len(refused) >= _MOST:
                 break
         return refused
