@@ -28,6 +28,27 @@ class Box(kr.Resource, kw_only=True):
 manager = kr.Manager("box-operator", kr.Settings, version="0.1.0")
 controller = manager.controller_for(Box)
 '''
+_SECOND_VERSION = '''
+@kr.custom_resource("box.example.dev", "v2", "boxes", kind="Box", storage=True)
+class New(kr.Resource, kw_only=True):
+    """A Box is a box."""
+
+    spec: Spec
+
+
+manager = kr.Manager("box-operator", kr.Settings, version="0.1.0")
+'''
+_CONVERTERS = """
+
+@controller.convert(Box, New)
+def newer(old: Box) -> New:
+    return New(metadata=old.metadata, spec=old.spec)
+
+
+@controller.convert(New, Box)
+def older(new: New) -> Box:
+    return Box(metadata=new.metadata, spec=new.spec)
+"""
 _PROJECT = """
 domain: example.dev
 layout: [kopf-runtime.myorg.dev/v1]
@@ -95,19 +116,54 @@ def test_a_field_that_users_have_may_not_go_unless_somebody_says_why(tmp_path: P
     assert here.verify() == ("", "")
 
 
-def test_a_kind_or_a_version_that_is_served_may_not_go() -> None:
-    def crd(name: str, **served: bool) -> dict[str, Any]:
-        schema = {"openAPIV3Schema": {"type": "object"}}
-        versions = [{"name": one, "served": is_, "schema": schema} for one, is_ in served.items()]
-        spec = {"scope": "Namespaced", "versions": versions}
-        return {"metadata": {"name": name}, "spec": spec}
+def crd(name: str, **served: bool) -> dict[str, Any]:
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    versions = [{"name": one, "served": is_, "schema": schema} for one, is_ in served.items()]
+    return {"metadata": {"name": name}, "spec": {"scope": "Namespaced", "versions": versions}}
 
+
+def test_a_kind_or_a_version_that_is_served_may_not_go() -> None:
     former = [crd("a", v1=False, v2=True, v3=True), crd("b", v1=True)]
 
     assert list(crd_history.changes(former, [crd("a", v3=True)])) == [
         "a: spec.versions: v2 may not be removed while it is served",
         "b: may not be removed",
     ]
+
+
+def test_a_version_is_served_until_its_users_have_had_a_release_to_move_in() -> None:
+    refused = [
+        "a: spec.versions: v1 may not stop being served before a release has served another "
+        "version beside it"
+    ]
+    one, both, next_ = crd("a", v1=True), crd("a", v1=True, v2=True), crd("a", v1=False, v2=True)
+    hidden = crd("a", v1=True, v2=False)
+
+    assert list(crd_history.changes([one], [next_])) == refused
+    assert list(crd_history.changes([hidden], [next_])) == refused
+    for former, present in ((one, both), (both, next_), (next_, crd("a", v2=True))):
+        assert list(crd_history.changes([former], [present])) == []
+
+
+def test_a_new_version_in_place_of_the_former_one_is_refused_by_verify(tmp_path: Path) -> None:
+    here = Repository(tmp_path, Path("boxes.py"))
+    here.release()
+    here.change(
+        'manager = kr.Manager("box-operator", kr.Settings, version="0.1.0")\n', _SECOND_VERSION
+    )
+    here.change("controller_for(Box)", "controller_for(New)")
+    here.change(
+        '"box.example.dev", "v1", "boxes"', '"box.example.dev", "v1", "boxes", served=False'
+    )
+    here.code.write_text(here.code.read_text() + _CONVERTERS)
+
+    wrong, _ = here.verify()
+
+    assert wrong.startswith(
+        "boxes.box.example.dev: spec.versions: v1 may not stop being served before a release has "
+        "served another version beside it since v0.1.0. Declare a new version of the kind, and "
+        "serve this one beside it; or,"
+    )
 
 
 def test_a_release_that_cannot_be_asked_is_told(tmp_path: Path) -> None:

@@ -32,8 +32,9 @@ def problems() -> Iterator[str]:
     for change in found:
         if not PROJECT.accepted.get(change):
             yield (
-                f"{change} since {tag}. Declare a new version of the kind beside this one; or, if "
-                "nobody can be hit, say why in PROJECT, where `accepted` has this change as a key"
+                f"{change} since {tag}. Declare a new version of the kind, and serve this one "
+                "beside it; or, if nobody can be hit, say why in PROJECT, where `accepted` has "
+                "this change as a key"
             )
     for change in PROJECT.accepted.keys() - set(found):
         say(f"note: PROJECT accepts {change!r}, which has not changed since {tag}: take it out")
@@ -44,9 +45,24 @@ def changes(former: list[Manifest], present: list[Manifest]) -> Iterator[str]:
     now = {crd["metadata"]["name"]: crd for crd in present}
     for crd in former:
         if (name := crd["metadata"]["name"]) in now:
-            yield from (f"{name}: {change}" for change in unsafe(crd, now[name]))
+            found = (*unsafe(crd, now[name]), *_abandoned(crd, now[name]))
+            yield from (f"{name}: {change}" for change in found)
         else:
             yield f"{name}: may not be removed"
+
+
+def _abandoned(former: Manifest, present: Manifest) -> Iterator[str]:
+    """Yield the versions whose users had no release in which to move to another one."""
+    before, now = (
+        {version["name"]: version["served"] for version in crd["spec"]["versions"]}
+        for crd in (former, present)
+    )
+    if not any(before[name] and served for name, served in now.items() if name in before):
+        for name in (name for name, served in before.items() if served and name in now):
+            yield (
+                f"spec.versions: {name} may not stop being served before a release has served "
+                "another version beside it"
+            )
 
 
 def definitions() -> list[Manifest]:
