@@ -72,6 +72,22 @@ def test_without_a_role_it_says_what_is_not_known(notes: Path) -> None:
     assert "what handlers write is not known: name a Role that has it with --rights" in said
 
 
+def test_webhooks_of_handlers_are_not_packaged_without_a_word(notes: Path) -> None:
+    webhook = "\n\n@kopf.on.validate('notes')\ndef short(**_): ...\n"
+    with (notes / "main.py").open("a") as code:
+        code.write(webhook)
+    told = "the webhooks short are kopf's, which the kit does not package"
+    assert told in adopt(notes, *SAID)[1]
+
+    generate = (sys.executable, "-m", "kopf_kit", "generate")
+    done = subprocess.run(
+        generate, cwd=notes, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 1
+    assert f"main: {told}" in " ".join(done.stderr.split())
+    assert not (notes / "charts").exists()
+
+
 def test_a_version_of_two_numbers_becomes_one_that_helm_takes(notes: Path) -> None:
     (notes / "pyproject.toml").write_text('[project]\nversion = "1.10"\n')
 

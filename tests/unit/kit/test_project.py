@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import kopf
 import msgspec
 import pytest
 import yaml
@@ -235,6 +236,24 @@ def test_a_manager_of_another_name_than_the_project_is_refused(
     monkeypatch.setattr(declared, "PROJECT", another)
 
     with pytest.raises(HackError, match=r"manager message-operator, and .* project another-opera"):
+        declared.of_the_project()
+
+
+def test_webhooks_of_kopfs_own_beside_the_runtime_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handlers = kopf.OperatorRegistry()
+
+    @kopf.on.validate("messages", registry=handlers)
+    def short(**_: object) -> None: ...
+
+    monkeypatch.setattr(kopf, "get_default_registry", lambda: handlers)
+    declared.of_the_project()  # it is somebody else's
+
+    short.__module__ = "message_operator.operator"
+    with pytest.raises(
+        HackError, match=r"the webhooks .*short are kopf's, .* @controller.validate"
+    ):
         declared.of_the_project()
 
 

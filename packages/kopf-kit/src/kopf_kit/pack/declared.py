@@ -9,6 +9,8 @@ from pathlib import Path
 from runpy import run_path
 from typing import Any, NamedTuple
 
+import kopf
+
 from kopf_kit.pack import adopted, crds, documents, pod_images, rights, samples, watched
 from kopf_kit.pack.project import PROJECT
 from kopf_kit.rig.run import HackError
@@ -54,7 +56,10 @@ class Operator(NamedTuple):
 def operator() -> Operator:
     """Return what the code of PROJECT's operator says of it."""
     if PROJECT.adopted:
-        return Operator(adopted.definitions(PROJECT), [*watched.rules(PROJECT)])
+        module, crds_ = PROJECT.adopted.module, adopted.definitions(PROJECT)
+        webhooks = watched.handlers(module, PROJECT.sources, crds_).webhooks
+        watched.check_webhooks(PROJECT, module, webhooks)
+        return Operator(crds_, [*watched.rules(PROJECT)])
     manager = of_the_project()
     return Operator(definitions(manager), rights.rules(manager))
 
@@ -181,6 +186,11 @@ def of_the_project() -> Manager[Any]:
         definitions(manager)
     except DeclarationError as error:
         raise HackError(f"{PROJECT.manager}: {error}") from error
+    package = PROJECT.manager.partition(".")[0]
+    # kopf has no public name for this; a test notices if it moves.
+    webhooks = kopf.get_default_registry()._webhooks.get_all_handlers()
+    theirs = [one.id for one in webhooks if one.fn.__module__.partition(".")[0] == package]
+    watched.check_webhooks(PROJECT, PROJECT.manager, theirs)
     served = {str(controller.kind) for controller in manager.controllers}
     if odd := sorted(served ^ {kind.crd for kind in PROJECT.kinds}):
         raise HackError(

@@ -7,7 +7,7 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -92,6 +92,23 @@ def handlers(module: str, folder: Path, crds: list[dict[str, Any]]) -> Handlers:
         )
     watched = (Watched(*resource, changes) for resource, changes in resources.items())
     return Handlers(tuple(watched), tuple(dict.fromkeys(unknown)), tuple(found["webhooks"]))
+
+
+def unpackaged(webhooks: Iterable[str]) -> str:
+    """Return what to do about handlers of kopf that the API server would have to ask."""
+    return (
+        f"the webhooks {', '.join(webhooks)} are kopf's, which the kit does not package, so the "
+        "API server would not ask them; declare them with @controller.validate and "
+        "@controller.default of kopf-runtime, or write the Service, the webhook configurations and "
+        "the rights to them into the chart's templates, and set settings.admission.server"
+    )
+
+
+def check_webhooks(project: "Project", module: str, webhooks: Sequence[str]) -> None:
+    """Raise HackError if handlers are webhooks, and no template of the author's configures them."""
+    templates = (project.written_chart / "templates").rglob("*.yaml")
+    if webhooks and not any("WebhookConfiguration" in file.read_text() for file in templates):
+        raise HackError(f"{module}: {unpackaged(webhooks)}")
 
 
 def rules(project: "Project") -> Iterator[tuple[str, Rule]]:

@@ -157,7 +157,7 @@ def project(operator: Operator) -> tuple[str, list[str]]:
             "right to list, watch and patch them with --rights"
         )
     if handlers.webhooks:
-        left_out.append(f"the webhooks {', '.join(handlers.webhooks)} are not packaged")
+        left_out.append(watched.unpackaged(handlers.webhooks))
     if not operator.rights:
         left_out.append("what handlers write is not known: name a Role that has it with --rights")
     return text, left_out
