@@ -356,6 +356,14 @@ def test_a_file_that_must_not_be_there_is_named(
     assert problems(bundle, catalog) == [sentence]
 
 
+def test_a_kind_that_consoles_hide_needs_no_example(tmp_path: Path) -> None:
+    bundle, catalog = copy_both(tmp_path)
+    hidden = {"operators.operatorframework.io/internal-objects": '["messages.myorg.dev"]'}
+    edit(tmp_path / CSV, lambda csv: annotations(csv).update({"alm-examples": "[]", **hidden}))
+
+    assert list(RULES["examples"](Package(bundle, catalog))) == []
+
+
 def test_an_image_without_digest_is_told_in_a_release(tmp_path: Path) -> None:
     bundle, catalog = copy_both(tmp_path)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kopf_kit.pack import dockerfile, project, service_version, watched
 from kopf_kit.rig import paths
 
 NOTES = paths.CHECKOUT / "examples" / "plain-kopf"
@@ -110,6 +111,80 @@ def test_a_raised_version_is_in_project_and_the_code_stays(notes: Path) -> None:
     assert (notes / "main.py").read_text() == code
 
 
+_PEERING = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: kopfpeerings.kopf.dev}
+spec:
+  group: kopf.dev
+  names: {kind: KopfPeering, plural: kopfpeerings}
+  versions: [{name: v1, served: true, storage: true}]
+"""
+
+
+@pytest.fixture
+def public(notes: Path) -> Path:
+    """Return a repository as public ones are, with more than the kit packages."""
+    (notes / "src").mkdir()
+    code = (notes / "main.py").read_text().replace("import kopf\n", "import kopf, os\n")
+    (notes / "src" / "main.py").write_text(
+        f"{code}\n\nos.environ['ITS_OWN']\n\n\n@kopf.on.startup()\n"
+        "def peer(settings, **_):\n    settings.peering.mandatory = True\n"
+    )
+    (notes / "main.py").unlink()
+    python = notes / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nITS_OWN=yes exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    (notes / "Dockerfile").write_text("FROM python\nUSER app\n")
+    (notes / "peering.yaml").write_text(_PEERING)
+    crd = (notes / "crd.yaml").read_text().replace("name: v1", "name: beta-1")
+    draft = crd.replace("notes", "drafts").replace("note", "draft").replace("Note", "Draft")
+    (notes / "crd.yaml").write_text(crd)
+    (notes / "draft.yaml").write_text(draft.replace("subresources: {status: {}}", ""))
+    sample = (notes / "sample.yaml").read_text().replace("v1", "beta-1")
+    (notes / "sample.yaml").write_text(sample)
+    (notes / "more.yaml").write_text(sample.replace("name:", "generateName:"))
+    return notes
+
+
+def test_a_public_repository_is_adopted_with_its_own_python_and_an_image_of_the_kit_s(
+    public: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, said = adopt(public, *SAID)
+    assert code == 1
+    assert "Dockerfile runs as app" in said
+    assert "or name with --requirements what an image of the kit's installs" in said
+
+    code, said = adopt(public, *SAID, "--requirements=requirements.txt")
+
+    assert code == 0, said
+    assert "src/main.py makes kopf's peering mandatory" in said
+    assert "OLM's consoles do not show Draft, of which there is no sample" in said
+    text = (public / "PROJECT").read_text()
+    assert "    crds: [crd.yaml, draft.yaml]\n" in text
+    assert "      Note: sample.yaml\n      Draft: []\n" in text
+    adopted = project.load(public)
+    monkeypatch.setattr(dockerfile, "PROJECT", adopted)
+    monkeypatch.setattr(dockerfile, "_OWN", public / "Dockerfile")
+    assert dockerfile.file() != public / "Dockerfile"
+    monkeypatch.setattr(service_version, "PROJECT", adopted)
+    (hidden,) = service_version._internal([{"kind": "Note"}]).values()
+    assert hidden == '["drafts.example.dev"]'
+
+
+def test_the_right_to_a_status_is_given_where_there_is_one(public: Path) -> None:
+    main = public / "src" / "main.py"
+    main.write_text(main.read_text() + "\n\nkopf.on.create('drafts')(create_pod)\n")
+    assert adopt(public, *SAID, "--requirements=requirements.txt")[0] == 0
+
+    rules = [rule for _, rule in watched.kopfs(project.load(public))]
+
+    assert [rule["resources"] for rule in rules] == [
+        ["notes"], ["notes/status"], ["drafts"], ["events"],
+    ]  # fmt: skip
+
+
 def _without_day(project: str) -> list[str]:
     return [line for line in project.splitlines() if not line.startswith("    created: ")]
 
@@ -120,6 +195,11 @@ def _replace(name: str, text: str) -> Callable[[Path], object]:
 
 def _twice(folder: Path) -> None:
     shutil.copy(folder / "crd.yaml", folder / "again.yaml")
+
+
+def _own_chart(folder: Path) -> None:
+    (folder / "charts" / "notes-operator").mkdir(parents=True)
+    (folder / "charts" / "notes-operator" / "values.yaml").touch()
 
 
 _KOPF = "import kopf\n\n\n@kopf.on.create('notes')\ndef create(**_): ...\n"
@@ -145,6 +225,7 @@ _KOPF = "import kopf\n\n\n@kopf.on.create('notes')\ndef create(**_): ...\n"
             "has the version `one`; write one such as 1.2.0",
         ),
         (_replace("role.yaml", "kind: Service\n"), "must have nothing but Roles or ClusterRoles"),
+        (_own_chart, "charts/notes-operator is a chart already"),
         (_replace("Dockerfile", "FROM python\nUSER root\n"), "runs as root, and the kubelet"),
         (_replace("Dockerfile", "FROM python\n"), "end it with one, such as `USER 65532`"),
         (

@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> None:
     say("==> The operator runs here; press Ctrl-C to stop it")
     command = [sys.executable, *PROJECT.command[1:], *options]
     if PROJECT.adopted:
-        command[0] = str(watched.python(PROJECT.sources))
+        command[0] = str(watched.python(PROJECT.root))
         command += [] if arguments else ["--all-namespaces"]
     os.execve(command[0], command, environment)  # noqa: S606 (so that signals reach it)
 

@@ -57,7 +57,7 @@ def operator() -> Operator:
     """Return what the code of PROJECT's operator says of it."""
     if PROJECT.adopted:
         module, crds_ = PROJECT.adopted.module, adopted.definitions(PROJECT)
-        webhooks = watched.handlers(module, PROJECT.sources, crds_).webhooks
+        webhooks = watched.handlers(module, PROJECT.root, crds_).webhooks
         watched.check_webhooks(PROJECT, module, webhooks)
         return Operator(crds_, [*watched.rules(PROJECT)])
     manager = of_the_project()

@@ -1,10 +1,10 @@
 """What the operator's image is built from: a Dockerfile, and the folder that is its context.
 
-A repository may have a Dockerfile of its own, with the checkout as its context. Without one, the
-image is built from the kit's, in a folder below build/ that is laid out here: what the lock says
-that the operator needs, its code, and those of its distributions that no index has, such as the
-runtime in its own workspace. uv installs the first into the folder: here, and not in the build, it
-has the author's package indexes and credentials.
+A repository may have a Dockerfile of its own, with the checkout as its context. Without one, or if
+PROJECT names requirements, the image is built from the kit's, in a folder below build/ that is laid
+out here: what the lock says that the operator needs, its code, and those of its distributions that
+no index has, such as the runtime in its own workspace. uv installs the first into the folder: here,
+and not in the build, it has the author's package indexes and credentials.
 """
 
 import json
@@ -31,12 +31,12 @@ _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 def file() -> Path:
     """Return the Dockerfile by which the image is built."""
-    return _OWN if _OWN.is_file() else _CONTEXT / "Dockerfile"
+    return _OWN if _has_own() else _CONTEXT / "Dockerfile"
 
 
 def context() -> Path:
     """Return the folder from which the image is built; lay it out, unless it is the checkout."""
-    if _OWN.is_file():
+    if _has_own():
         return paths.CHECKOUT
     requirements = _requirements()
     shutil.rmtree(_CONTEXT, ignore_errors=True)
@@ -51,6 +51,11 @@ def context() -> Path:
     if not PROJECT.adopted and not re.search(r"^kopf-runtime==", requirements, re.MULTILINE):
         _copy(Path(kopf_runtime.__file__).parent)
     return _CONTEXT
+
+
+def _has_own() -> bool:
+    """Return whether the repository's Dockerfile is used: it is, unless `adopt` was told not to."""
+    return _OWN.is_file() and not (PROJECT.adopted and PROJECT.adopted.requirements)
 
 
 def text() -> str:

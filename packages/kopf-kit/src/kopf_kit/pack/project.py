@@ -26,7 +26,7 @@ _Domain = Annotated[
     str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$")
 ]
 _KindName = Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Za-z0-9]{0,62}$")]
-_Version = Annotated[str, msgspec.Meta(pattern=r"^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$")]
+_Version = Annotated[str, msgspec.Meta(pattern=r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$")]
 _Module = Annotated[str, msgspec.Meta(pattern=r"^[a-z_][a-z0-9_]*$")]
 _Values = Annotated[str, msgspec.Meta(pattern=r"^\w+(\.\w+)*$")]
 _Home = Annotated[str, msgspec.Meta(pattern=r"^https://[^/\s]+/[^/\s]+/[^/\s]+$")]
@@ -149,7 +149,7 @@ class Adopted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     description: str
     crds: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     samples: dict[_KindName, str | tuple[str, ...]]
-    #: What the image installs, unless the repository has a Dockerfile or a lock of uv's.
+    #: What the image installs; without it, the repository's Dockerfile or its lock of uv's says so.
     requirements: str = ""
     #: A Role or ClusterRole with what the handlers do beyond what kopf itself does.
     rights: str = ""

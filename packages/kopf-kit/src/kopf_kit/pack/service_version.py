@@ -196,12 +196,22 @@ def _platforms() -> dict[str, str]:
 
 
 def _examples(kinds: Mapping[str, Manifest]) -> list[Manifest]:
-    """Return the samples with the status that the operator writes."""
+    """Return the samples with the status that the operator writes, unless only plain kopf does."""
     examples = samples.manifests()
-    for example in examples:
+    for example in examples if not PROJECT.adopted else ():
         status = json.dumps(kinds[example["kind"]]["status"])
         example["status"] = json.loads(status.replace("$NAME", example["metadata"]["name"]))
     return examples
+
+
+def _internal(examples: Iterable[Manifest]) -> dict[str, str]:
+    """Return the annotation by which consoles hide kinds, if some have no example.
+
+    https://github.com/openshift/console/pull/3877
+    """
+    shown = {example["kind"] for example in examples}
+    hidden = [kind.crd for kind in PROJECT.kinds if kind.kind not in shown]
+    return {"operators.operatorframework.io/internal-objects": json.dumps(hidden)} if hidden else {}
 
 
 def _shown(definition: Manifest) -> Manifest:
@@ -311,6 +321,7 @@ def csv(release: Release) -> Manifest:
                 ),
                 "repository": chart["home"],
                 "support": f"{chart['home']}/issues",
+                **_internal(examples),
                 **({"olm.skipRange": place.skip_range} if place and place.skip_range else {}),
             },
         },

@@ -15,6 +15,7 @@ from packaging.version import Version
 
 from kopf_kit.pack import adopted
 from kopf_kit.pack.rights import Rule
+from kopf_kit.rig import paths
 from kopf_kit.rig.run import CommandError, HackError, output
 
 if TYPE_CHECKING:  # `kopf-kit adopt` reads CRDs and handlers where there is no PROJECT yet
@@ -69,9 +70,9 @@ class Handlers(NamedTuple):
     webhooks: tuple[str, ...]
 
 
-def handlers(module: str, folder: Path, crds: list[dict[str, Any]]) -> Handlers:
+def handlers(module: str, root: Path, crds: list[dict[str, Any]]) -> Handlers:
     """Return what the handlers of a module watch; raise HackError if nothing can be read of it."""
-    found = _read(module, folder)
+    found = _read(module, root)
     if Version(found["kopf"]) < _OLDEST_KOPF:
         raise HackError(
             f"{module} runs with kopf {found['kopf']}, and the kit packages operators on "
@@ -124,11 +125,17 @@ def kopfs(project: "Project") -> Iterator[tuple[str, Rule]]:
     """Yield those of the rules that kopf itself needs."""
     assert project.adopted
     crds = adopted.definitions(project)
-    for group, plural, changes in handlers(project.adopted.module, project.sources, crds).watched:
+    with_status = {
+        crd["metadata"]["name"]
+        for crd in crds
+        for version in crd["spec"]["versions"]
+        if "status" in version.get("subresources", {})
+    }
+    for group, plural, changes in handlers(project.adopted.module, project.root, crds).watched:
         verbs = ["list", "watch", "patch"] if changes else ["list", "watch"]
         noted = "; kopf notes on each of them how far its handlers are." if changes else "."
         yield f"{plural} are watched{noted}", _rule(group, [plural], verbs)
-        if changes and f"{plural}.{group}" in {kind.crd for kind in project.kinds}:
+        if changes and f"{plural}.{group}" in with_status:
             why = f"What handlers of {plural} return, they report."
             yield why, _rule(group, [f"{plural}/status"], ["patch"])
     yield "What handlers log goes into Events.", _rule("", ["events"], ["create"])
@@ -151,18 +158,19 @@ def _rule(group: str, resources: list[str], verbs: list[str]) -> Rule:
     return {"apiGroups": [group], "resources": resources, "verbs": verbs}
 
 
-def python(folder: Path) -> Path:
-    """Return the operator's own Python, if its folder has one."""
-    own = folder / ".venv" / "bin" / "python"
+def python(root: Path) -> Path:
+    """Return the operator's own Python, if its repository has one."""
+    own = root / ".venv" / "bin" / "python"
     return own if own.exists() else Path(sys.executable)
 
 
 @functools.cache
-def _read(module: str, folder: Path) -> Any:
+def _read(module: str, root: Path) -> Any:
     """Return what `handlers.py` prints about a module, which is imported without a cluster."""
+    folder = paths.sources(root, module.partition(".")[0])
     try:
         printed = output(
-            [python(folder), _READER, module], cwd=folder, env=_NO_CLUSTER, timeout=_SECONDS
+            [python(root), _READER, module], cwd=folder, env=_NO_CLUSTER, timeout=_SECONDS
         )
     except CommandError as error:
         raise HackError(

@@ -13,7 +13,7 @@ import yaml
 from packaging.version import InvalidVersion, Version
 
 from kopf_kit.pack import adopted, watched
-from kopf_kit.rig import names, paths
+from kopf_kit.rig import names
 from kopf_kit.rig.run import HackError, answer
 from kopf_kit.template import repository
 from kopf_kit.template.answers import check_name
@@ -50,6 +50,8 @@ _REQUIREMENTS = "    # What the image installs.\n    requirements: {}\n"
 _RIGHTS = "    # What the handlers do beyond what kopf itself does.\n    rights: {}\n"
 _HOME = re.compile(r"(?:https://|ssh://git@|git@)([^/:\s]+)[/:]([^/\s]+)/([^/\s]+?)(?:\.git)?/?")
 _HANDLER = re.compile(r"^@kopf\.(on\.\w+|daemon|timer|index)\(", re.MULTILINE)
+#: The kinds by which operators on kopf know of each other; it has one replica, and needs none.
+_PEERING = ("KopfPeering", "ClusterKopfPeering")
 #: Folders of a repository that are not about its operator.
 _OTHERS = {"build", "dist", "node_modules", "venv", "tests", "test"}
 
@@ -77,7 +79,7 @@ def find(root: Path, said: Operator) -> Operator:
     remote = answer(["git", "-C", root, "remote", "get-url", "origin"]) or ""
     pages = (_HOME.fullmatch(page) for page in (*about.get("urls", {}).values(), remote))
     home = next((f"https://{'/'.join(page.groups())}" for page in pages if page), "")
-    crds = said.crds or _found(root, lambda one: one.get("kind") == "CustomResourceDefinition")
+    crds = said.crds or _found(root, _is_own_crd)
     kinds = {
         crd["spec"]["names"]["kind"] for name in crds for crd in adopted.definitions_in(root / name)
     }
@@ -90,7 +92,7 @@ def find(root: Path, said: Operator) -> Operator:
         module=said.module or (modules[0] if len(modules) == 1 else ""),
         home=said.home or home,
         crds=crds,
-        samples=said.samples or _found(root, lambda one: one.get("kind") in kinds),
+        samples=said.samples or _found(root, lambda one: _sampled(one) in kinds),
         requirements=said.requirements or ("" if installed else required),
         version=_semantic(file, about.get("version", said.version)),
         description=said.description or about.get("description", ""),
@@ -127,12 +129,16 @@ def project(operator: Operator) -> tuple[str, list[str]]:
             "one with --home"
         )
     crds = _crds(operator)
+    if (chart := root / "charts" / operator.name / "values.yaml").is_file():
+        raise HackError(
+            f"{chart.parent} is a chart already, and the kit's would have its name: say another "
+            "with --name"
+        )
     _check_image(operator)
-    sources = paths.sources(root, operator.module.partition(".")[0])
-    handlers = watched.handlers(operator.module, sources, crds)
+    handlers = watched.handlers(operator.module, root, crds)
     if operator.rights:
         watched.given(root / operator.rights)
-    sampled = {one.get("kind") for name in operator.samples for one in _manifests(root / name)}
+    sampled = {_sampled(one) for name in operator.samples for one in _manifests(root / name)}
     # The first kind is the one that the documents show.
     crds.sort(key=lambda crd: crd["spec"]["names"]["kind"] not in sampled)
     resources = [_resource(crd) for crd in crds]
@@ -151,6 +157,11 @@ def project(operator: Operator) -> tuple[str, list[str]]:
         resources=textwrap.indent(yaml.safe_dump(resources), "  "),
     )  # fmt: skip
     left_out = []
+    if hidden := [kind for kind in kinds if kind not in sampled]:
+        left_out.append(
+            f"OLM's consoles do not show {', '.join(hidden)}, of which there is no sample: name a "
+            "file with --sample if users create one"
+        )
     if handlers.unknown:
         left_out.append(
             f"handlers watch {', '.join(handlers.unknown)}, whose plural no file says: give the "
@@ -158,6 +169,13 @@ def project(operator: Operator) -> tuple[str, list[str]]:
         )
     if handlers.webhooks:
         left_out.append(watched.unpackaged(handlers.webhooks))
+    left_out += [
+        f"{file.relative_to(root)} makes kopf's peering mandatory, so the operator would wait for "
+        "it, and has one replica without: in a later function with @kopf.on.startup(), set "
+        "`settings.peering.mandatory` to False"
+        for file in _files(root, "*.py")
+        if "peering.mandatory = True" in file.read_text(errors="replace")
+    ]
     if not operator.rights:
         left_out.append("what handlers write is not known: name a Role that has it with --rights")
     return text, left_out
@@ -186,17 +204,18 @@ def _crds(operator: Operator) -> list[Manifest]:
 def _check_image(operator: Operator) -> None:
     """Raise HackError where nothing says what the image holds, or where it runs as root."""
     file = operator.root / "Dockerfile"
-    if file.is_file():
+    if operator.requirements:
+        if not (operator.root / operator.requirements).is_file():
+            raise HackError(f"{operator.root / operator.requirements} does not exist")
+    elif file.is_file():
         users = re.findall(r"^USER\s+(\S+)", file.read_text(), re.MULTILINE | re.IGNORECASE)
         user = users[-1].partition(":")[0] if users else "root"
         if not user.isdigit() or user == "0":
             raise HackError(
                 f"{file} runs as {user}, and the kubelet starts the operator only with a numeric "
-                "user that is not root; end it with one, such as `USER 65532`"
+                "user that is not root; end it with one, such as `USER 65532`, or name with "
+                "--requirements what an image of the kit's installs"
             )
-    elif operator.requirements:
-        if not (operator.root / operator.requirements).is_file():
-            raise HackError(f"{operator.root / operator.requirements} does not exist")
     elif not (operator.root / "uv.lock").is_file():
         raise HackError(
             f"{operator.root} has no Dockerfile, uv.lock or requirements.txt, so nothing says what "
@@ -209,15 +228,22 @@ def _samples(operator: Operator, kinds: list[str]) -> Iterator[str]:
     files: dict[str, list[str]] = {kind: [] for kind in kinds}
     for name in operator.samples:
         found = [*_manifests(operator.root / name)]
-        kind = found[0].get("kind") if len(found) == 1 else None
+        kind = _sampled(found[0]) if len(found) == 1 else None
         if kind not in files:
-            raise HackError(f"{name} must be one object of {', '.join(kinds)}, to be a sample")
+            raise HackError(
+                f"{name} must be one object of {', '.join(kinds)} with a name, to be a sample"
+            )
         files[kind].append(name)
     for kind, listed in files.items():
         if not listed and kind == kinds[0]:
             raise HackError(f"there is no sample of {kind}; name a file with one with --sample")
         several = f"[{', '.join(listed)}]"
         yield f"      {kind}: {listed[0] if len(listed) == 1 else several}"
+
+
+def _sampled(one: Manifest) -> Any:
+    """Return the kind of an object that `kubectl apply` takes: it has a name, no `generateName`."""
+    return one.get("kind") if one.get("metadata", {}).get("name") else None
 
 
 def _resource(crd: Manifest) -> Manifest:
@@ -243,6 +269,12 @@ def _modules(root: Path) -> Iterator[str]:
             inside = next((f for f in (root / "operator", root / "src") if f in file.parents), root)
             parts = file.relative_to(inside).with_suffix("").parts
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _is_own_crd(one: Manifest) -> bool:
+    """Return whether it is a CRD of the operator's; kopf's peering is not packaged."""
+    kind = one.get("spec", {}).get("names", {}).get("kind")
+    return one.get("kind") == "CustomResourceDefinition" and kind not in _PEERING
 
 
 def _found(root: Path, fits: Any) -> tuple[str, ...]:
