@@ -1,4 +1,4 @@
-"""A public operator on plain kopf, as it was released: adopted, packaged, and its rights recorded.
+"""Public operators on plain kopf, as they were released: adopted, packaged, their rights recorded.
 
 docs/package-your-operator.md has what comes out of it.
 """
@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -15,17 +16,82 @@ import yaml
 from kopf_kit.rig import paths
 from kopf_offline import golang
 
-DASK = "dask-kubernetes==2026.3.0"
-HOME = "https://github.com/dask/dask-kubernetes"
-MODULE = "dask_kubernetes.operator.controller"
-OURS = Path(__file__).parent / "dask"
+OURS = Path(__file__).parent / "adopted"
 PAGES = ("package-your-operator.md", "package-your-operator.ko.md")
+
+
+class Released(NamedTuple):
+    """An operator in the package index."""
+
+    #: Also the folder with our sample, and with what to do with it.
+    name: str
+    requirement: str
+    #: What `adopt` does not find.
+    options: tuple[str, ...]
+    #: Its own chart, and of it the CRDs and the template with its own Role.
+    chart: str
+    crds: str
+    role: str
+    #: The rights that it needs beyond those that kopf itself does.
+    table: tuple[tuple[str, str, str], ...]
+    #: What differs in its own Role.
+    differs: str = ""
+
+    @property
+    def project(self) -> str:
+        return self.requirement.partition("==")[0]
+
+
+DASK = Released(
+    "dask",
+    "dask-kubernetes==2026.3.0",
+    (
+        *("--home=https://github.com/dask/dask-kubernetes", "--name=dask-kubernetes-operator"),
+        "--module=dask_kubernetes.operator.controller",
+    ),
+    "dask_kubernetes/operator/deployment/helm/dask-kubernetes-operator",
+    "crds",
+    "templates/clusterrole.yaml",
+    (
+        ("", "services", "get, create"),
+        ("apps", "deployments", "get, list, create"),
+        ("kubernetes.dask.org", "daskworkergroups", "get, create"),
+    ),
+    # It names a version where a group is meant, so it gives nothing.
+    "validatingwebhookconfigurations.admissionregistration.k8s.io/v1: role.yaml",
+)
+FASTFLOW = Released(
+    "fastflow",
+    "python-fastflow==0.8.1",
+    ("--module=serve",),
+    "chart",
+    "crds/generated",
+    "templates/rbac/role.yaml",
+    (("fastflow.dev", "tasks", "create"),),
+    "unused: the right to list, watch, patch, get kopfpeerings.kopf.dev: role.yaml",
+)
+BALER = Released(
+    "baler",
+    "baler-operator==0.0.1.dev0",
+    (
+        *("--home=https://github.com/gatecastle/baler-operator", "--name=baler"),
+        "--module=baler_operator",
+    ),
+    "charts/baler-operator",
+    "crds",
+    "",
+    (
+        ("", "configmaps", "create, delete"),
+        ("", "services", "create, delete"),
+        ("apps", "deployments", "create, delete"),
+    ),
+)
 
 
 def run(at: Path, *command: str | Path) -> str:
     ended = subprocess.run(
         command, cwd=at, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-        timeout=600,
+        timeout=900,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout
     return ended.stdout
@@ -35,25 +101,22 @@ def kit(at: Path, *words: str) -> str:
     return run(at, sys.executable, "-m", "kopf_kit", *words)
 
 
-@pytest.fixture(scope="module")
-def dask(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a repository with the released code, the CRDs and the Role of its own chart."""
-    root = tmp_path_factory.mktemp("dask")
+def repository(released: Released, folder: Path) -> Path:
+    """Return a folder with the released sources, a sample of ours, and the operator's Python."""
+    pip = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=:all:")
+    run(folder, *pip, released.requirement)
+    (archive,) = folder.glob("*.tar.gz")
+    shutil.unpack_archive(archive, folder, filter="data")
+    (root,) = (each for each in folder.iterdir() if each.is_dir())
     uv = Path(sys.executable).with_name("uv")
-    install = (uv, "pip", "install", "--quiet", "--python=.venv")
     run(root, uv, "venv", "--quiet", f"--python={sys.executable}", ".venv")
-    run(root, *install, DASK)
-    run(root, *install, "--target=.", "--no-deps", DASK)
-    (chart,) = root.glob("dask_kubernetes/operator/deployment/helm/*/")
-    shutil.copytree(chart / "crds", root / "crds")
-    role = run(
-        root, golang.program("helm"), "template", chart, "--show-only=templates/clusterrole.yaml"
-    )
-    (root / "role.yaml").write_text(role)
-    (root / "requirements.txt").write_text(f"{DASK}\n")
-    for file in OURS.iterdir():
-        if file.is_file():
-            shutil.copy(file, root)
+    run(root, uv, "pip", "install", "--quiet", "--python=.venv", released.requirement)
+    (root / "requirements.txt").write_text(f"{released.requirement}\n")
+    for file in (OURS / "life.py", *(OURS / released.name).iterdir()):
+        shutil.copy(file, root)
+    if released.role:
+        show = (released.chart, f"--show-only={released.role}")
+        (root / "role.yaml").write_text(run(root, golang.program("helm"), "template", *show))
     return root
 
 
@@ -61,47 +124,57 @@ def files(root: Path) -> set[Path]:
     return {file for file in root.rglob("*") if file.is_file() and ".venv" not in file.parts}
 
 
-def test_a_released_operator_is_adopted_and_its_rights_are_fewer_than_its_role_s(
-    dask: Path,
+@pytest.mark.parametrize("released", [DASK, FASTFLOW, BALER], ids=lambda released: released.name)
+def test_a_released_operator_is_packaged_and_its_rights_are_fewer_than_its_role_s(
+    released: Released, tmp_path: Path
 ) -> None:
-    before = files(dask)
-    crds = [f"--crd=crds/{file.name}" for file in sorted((dask / "crds").iterdir())]
-    named = (f"--home={HOME}", f"--module={MODULE}", "--name=dask-kubernetes-operator")
-    kit(dask, "adopt", *named, *crds, "--sample=sample.yaml", "--rights=role.yaml")
-    assert files(dask) - before == {dask / "PROJECT"}
+    root = repository(released, tmp_path)
+    before = files(root)
+    crds = sorted((root / released.chart / released.crds).iterdir())
+    options = [*released.options, *(f"--crd={file.relative_to(root)}" for file in crds)]
+    options += ["--rights=role.yaml"] if released.role else []
 
-    kit(dask, "generate")
-    built = dask / "build" / "generated"
-    chart = built / "charts" / "dask-kubernetes-operator"
-    assert "0 chart(s) failed" in run(dask, golang.program("helm"), "lint", "--strict", chart)
+    kit(root, "adopt", *options, "--sample=sample.yaml", "--requirements=requirements.txt")
+    assert files(root) - before == {root / "PROJECT"}
 
-    test = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "life.py")
-    said = kit(dask, "rights", "record", "--", *test)
-    recorded = yaml.safe_load((dask / "rights.yaml").read_text())["rules"]
-    (dask / "PROJECT").write_text(
-        (dask / "PROJECT").read_text().replace("rights: role.yaml", "rights: rights.yaml")
+    test = (
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--timeout=300",
+        "life.py",
     )
-    kit(dask, "generate")
-
-    assert "missing: " not in said
-    # Its own Role names a version where a group is meant, so it gives nothing.
-    assert "validatingwebhookconfigurations.admissionregistration.k8s.io/v1: role.yaml" in said
+    said = kit(root, "rights", "record", "--", *test)
+    recorded = yaml.safe_load((root / "rights.yaml").read_text())["rules"]
     assert recorded == [
-        {"apiGroups": [group], "resources": [resource], "verbs": verbs}
-        for group, resource, verbs in TABLE
+        {"apiGroups": [group], "resources": [resource], "verbs": verbs.split(", ")}
+        for group, resource, verbs in released.table
     ]
+    assert released.differs in said
+    assert bool(released.role) == ("missing: " not in said)
+
+    project = (root / "PROJECT").read_text().replace("    rights: role.yaml\n", "")
+    (root / "PROJECT").write_text(
+        project.replace("    samples:\n", "    rights: rights.yaml\n    samples:\n")
+    )
+    kit(root, "generate")
+    kit(root, "verify")
+    built = root / "build" / "generated"
+    charts = [*(built / "charts").iterdir()]
+    assert "2 chart(s) linted, 0 chart(s) failed" in run(
+        root, golang.program("helm"), "lint", "--strict", *charts
+    )
     # What the page says of it.
-    written = sum(1 for file in built.rglob("*") if file.is_file())
+    written = len(files(built))
     for page in PAGES:
         text = (paths.CHECKOUT / "docs" / page).read_text()
-        rows = re.findall(r"^\| `(\S*)` `(\S+)` \| `([^`]+)` \|", text, re.MULTILINE)
-        assert [(g.replace("core", ""), r, v.split(", ")) for g, r, v in rows] == TABLE
-        assert re.search(rf"(?<!\d){written}(?!\d)", text), written
-
-
-#: The rights that it needs beyond those that kopf itself does.
-TABLE = [
-    ("", "services", ["get", "create"]),
-    ("apps", "deployments", ["get", "list", "create"]),
-    ("kubernetes.dask.org", "daskworkergroups", ["get", "create"]),
-]
+        assert re.search(rf"^\| {released.project} .* \| {written} \|$", text, re.MULTILINE), (
+            written
+        )
+        rows = re.findall(
+            rf"^\| {released.project} \| `(\S*)` `(\S+)` \| `([^`]+)` \|", text, re.MULTILINE
+        )
+        assert tuple((group.replace("core", ""), *row) for group, *row in rows) == released.table
