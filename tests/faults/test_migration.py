@@ -15,6 +15,7 @@ from kopf_kit.testing.conformance.replicas import holds
 from kopf_kit.testing.process import free_port
 from kopf_kit.testing.subject import Subject
 from kopf_kit.testing.world import ELECT, World
+from kopf_runtime.declaring.kinds import Kind
 from runtime import migrating
 from tests.faults.test_hostile_use import scraped
 from tests.faults.test_versions import ALPHA, NEWEST, Festivals, festival, until_converted
@@ -65,10 +66,10 @@ async def versions_in_etcd(here: World) -> Counter[str]:
     return Counter(one["apiVersion"] for one in (await in_etcd(here)).values())
 
 
-def rights(user: str) -> Iterator[Raw]:
+def rights(user: str, kind: Kind = NEWEST) -> Iterator[Raw]:
     """Yield what the operator needs for it, as the chart grants it."""
-    group, name = "rbac.authorization.k8s.io", "festival-migration"
-    crds, crd = "customresourcedefinitions", [str(NEWEST)]
+    group, name = "rbac.authorization.k8s.io", f"{kind.plural}-migration"
+    crds, crd = "customresourcedefinitions", [str(kind)]
     rules: tuple[Raw, ...] = (
         {"apiGroups": ["apiextensions.k8s.io"], "resources": [crds], "verbs": ["get"]},
         {
@@ -77,7 +78,7 @@ def rights(user: str) -> Iterator[Raw]:
             "verbs": ["patch"],
         },
     )
-    own = {"apiGroups": [NEWEST.group], "resources": [NEWEST.plural], "verbs": ["list", "patch"]}
+    own = {"apiGroups": [kind.group], "resources": [kind.plural], "verbs": ["list", "patch"]}
     yield {
         "apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": name},
         "rules": [*(rule | {"resourceNames": crd} for rule in rules), own],
