@@ -312,13 +312,16 @@ async def test_three_rotations_refuse_nothing_whoever_is_killed(
     seen = {await certificate(here.cluster)}
     async with here.within(120, "rotated three times"):
         while len(seen) < 4:
+            before = asked
             found = await here.cluster.ask("GET", STORED)
             seen.add(found["data"]["tls.crt"])
-            await asyncio.sleep(0.1)
+            # Something is written before, between and after the rotations.
+            while asked == before and not refused:
+                await asyncio.sleep(0.1)
     stop.set()
     await asyncio.gather(*load)
 
-    assert (refused, asked > 50) == ([], True)
+    assert refused == []
 
 
 async def test_who_is_killed_between_two_steps_is_continued_by_another(

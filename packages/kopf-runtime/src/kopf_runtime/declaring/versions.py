@@ -244,8 +244,8 @@ class Versions:
     def _whole(self, raw: Raw, here: str, kept: dict[str, Raw]) -> tuple[Raw, str]:
         """Return what an object is shown for, and the version of that; else the object itself.
 
-        Raise `ConversionError` if somebody has changed what is shown. Whoever writes the stored
-        version may change it, and may have written the annotation, which then counts for nothing.
+        Raise `ConversionError` if somebody has changed what is shown. In the stored version that is
+        allowed, and the annotation may be somebody's own: then it counts for nothing.
         """
         claims = [one for one in kept if one in self.all and "whole" in kept[one]]
         for version in (one for one in claims if one != here):
