@@ -250,6 +250,7 @@ async def test_a_process_that_stutters_finishes_its_work(here: World) -> None:
     assert here.operator.exits == []
 
 
+@pytest.mark.long
 async def test_out_of_memory_it_loses_nothing(here: World) -> None:
     """It gets no more memory than it has, in the middle of its work, as at a container's limit."""
     await here.start()

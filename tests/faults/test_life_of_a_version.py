@@ -1,7 +1,7 @@
 """A version from its first release to its last one, on a real API server, while somebody writes.
 
 Each release changes the CRD before the operator, as Helm does. NUMBER says how many objects there
-are in the long tier.
+are.
 """
 
 import asyncio
@@ -23,7 +23,8 @@ from tests.faults import fairs
 from tests.faults.test_migration import MIGRATE, rights, stored_versions
 from tests.faults.test_versions import flags as converting
 
-pytestmark = [pytest.mark.api, pytest.mark.timeout(3600)]
+# The tier `faults` has its parts: test_versions.py and test_migration.py.
+pytestmark = [pytest.mark.api, pytest.mark.long, pytest.mark.timeout(3600)]
 flags = converting
 NUMBER = int(os.environ.get("NUMBER", "1000"))
 ALPHA = Kind("example.dev", "v1alpha1", "fairs", "Fair")
@@ -107,21 +108,20 @@ async def by_name(here: World, kind: Kind) -> dict[str, Raw]:
     return {one["metadata"]["name"]: one for one in found}
 
 
-@pytest.mark.parametrize("number", [100, pytest.param(NUMBER, marks=pytest.mark.long)])
 async def test_a_version_comes_is_migrated_and_goes_and_nothing_is_lost_or_restarted(
-    here: World, flags: tuple[str, ...], number: int
+    here: World, flags: tuple[str, ...]
 ) -> None:
     cluster, path = here.cluster, ALPHA.path(here.namespace)
     await here.grant(rights(here.subject.user, ALPHA))
     await here.start(*flags)
-    names = [f"fair-{each:05}" for each in range(number)]
+    names = [f"fair-{each:05}" for each in range(NUMBER)]
     head = {"apiVersion": ALPHA.api_version, "kind": "Fair"}
     await together(
         cluster.ask("POST", path, {**head, "metadata": {"name": name}, "spec": {"seats": seats}})
         for seats, name in enumerate(names)
     )
-    async with here.within(60 + number / 10, "all have a child"):
-        while len(children := await by_name(here, DEPLOYMENTS)) < number:
+    async with here.within(60 + NUMBER / 10, "all have a child"):
+        while len(children := await by_name(here, DEPLOYMENTS)) < NUMBER:
             await asyncio.sleep(0.2)
     objects = await by_name(here, ALPHA)
     writer = Writer(here, names)
@@ -139,7 +139,7 @@ async def test_a_version_comes_is_migrated_and_goes_and_nothing_is_lost_or_resta
     with pytest.raises(RefusedError, match="storedVersions"):  # too early
         await change_crd(here)
     await upgrade(here, fairs.STORED, *MIGRATE, *flags)
-    async with here.within(120 + number / 20, "migrated"):
+    async with here.within(120 + NUMBER / 20, "migrated"):
         while await stored_versions(here) != [NEW.version]:
             await asyncio.sleep(0.2)
 
@@ -147,7 +147,7 @@ async def test_a_version_comes_is_migrated_and_goes_and_nothing_is_lost_or_resta
     await upgrade(here, fairs.LAST, *flags)
     async with here.within(60, "written after the last release"):
         before = len(writer.notes)
-        while len(writer.notes) < min(before + 5, number):
+        while len(writer.notes) < min(before + 5, NUMBER):
             await asyncio.sleep(0.05)
     writer.ends = True
     await writing

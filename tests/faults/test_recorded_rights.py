@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from kopf_kit.rig import paths
@@ -13,6 +14,7 @@ NOTES = paths.CHECKOUT / "examples" / "plain-kopf"
 LIFE = ("-m", "pytest", "-q", "-o", "asyncio_mode=auto", "tests/faults", "-k", "there_and_back")
 
 
+@pytest.mark.long
 def test_the_recorded_rights_are_the_author_s_and_differences_are_told(tmp_path: Path) -> None:
     notes = shutil.copytree(
         NOTES, tmp_path / "notes", ignore=shutil.ignore_patterns("__pycache__", "build")
