@@ -1,10 +1,12 @@
 """`kopf-kit e2e`: the end-to-end tests, on a kind cluster of their own, or on an existing one.
 
 `e2e` runs the tests in which Helm installs the operator, `e2e-olm` those in which a Subscription
-does. The tests of an operator that PROJECT names are in its own folder, for both. Tests with the
-mark `long` are left out unless an option of pytest, `-m`, says otherwise.
+does. The tests of an operator that PROJECT names are in its own folder, for both. Where it has no
+folder tests/e2e, its samples are applied. Tests with the mark `long` are left out unless an option
+of pytest, `-m`, says otherwise.
 """
 
+import os
 from pathlib import Path
 
 from kopf_kit.commands import crd, pytest_runs
@@ -17,6 +19,8 @@ from kopf_kit.rig.run import HackError
 from kopf_kit.rig.steps import say
 
 _TESTS = paths.CHECKOUT / "tests"
+#: What is tested where there is no folder tests/e2e.
+_SAMPLES = paths.KIT / "testing" / "samples.py"
 #: The release that the tests by Helm install, as NAMESPACE/NAME.
 RELEASE = f"{PROJECT.name}-e2e/{PROJECT.name}"
 
@@ -29,9 +33,11 @@ def run(arguments: list[str]) -> int:
     cluster = clusters.up(clusters.TEST_NAME)
     if cluster.existing:
         _refuse_users_crd(cluster)
+    e2e = PROJECT.root / "tests" / "e2e"
+    if not e2e.is_dir():
+        return _pytest(_SAMPLES, cluster, [f"--rootdir={paths.CHECKOUT}", *arguments])
     if not PROJECT.is_the_checkouts:
-        return _pytest(PROJECT.root / "tests" / "e2e", cluster, arguments)
-    e2e = _TESTS / "e2e"
+        return _pytest(e2e, cluster, arguments)
     alone = [folder for folder in (e2e / "chart", e2e / "alone") if folder.is_dir()]
     if not alone:
         return _pytest(e2e, cluster, arguments)
@@ -69,7 +75,7 @@ def _refuse_users_crd(cluster: Cluster) -> None:
 
 def _pytest(tests: Path | list[Path], cluster: Cluster, arguments: list[str]) -> int:
     folders = [tests] if isinstance(tests, Path) else tests
-    named = " and ".join(str(folder.relative_to(paths.CHECKOUT)) for folder in folders)
+    named = " and ".join(os.path.relpath(folder, paths.CHECKOUT) for folder in folders)
     say(f"==> End-to-end tests in {named}")
     return pytest_runs.run(*map(str, folders), *arguments, KUBECONFIG=str(cluster.kubeconfig))
 
