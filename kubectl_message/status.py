@@ -12,7 +12,8 @@ from collections import Counter
 from typing import Any, Union
 
 from kopf_kit.plugin.kubectl import Kubectl, KubectlError
-from kopf_kit.plugin.objects import age
+from kopf_kit.plugin.objects import NOT_SEEN, age
+from kopf_kit.plugin.status import DELETING, NAME, NAMESPACE, SINCE, WHY
 from kopf_kit.plugin.text import Cell, Text, ago, cut, escaped, paint, printable, table
 from kubectl_message import knowledge
 from kubectl_message.messages import KIND, State, state
@@ -29,12 +30,7 @@ TICK, PAUSE = 1.0, 1.0
 #: Escape codes: cursor home, and clear everything below.
 _CLEAR = "\033[H\033[J"
 
-NAMESPACE, NAME, PHASE = (
-    Text("NAMESPACE", "네임스페이스"), Text("NAME", "이름"), Text("PHASE", "상태")
-)  # fmt: skip
-SINCE, TEXT, WHY = Text("SINCE", "경과"), Text("TEXT", "텍스트"), Text("WHY", "이유")
-NOT_SEEN = Text("no operator has looked at it yet", "아직 오퍼레이터가 확인하지 않았습니다")
-DELETING = Text("it is being deleted", "삭제되는 중입니다")
+PHASE, TEXT = Text("PHASE", "상태"), Text("TEXT", "텍스트")
 TOTAL = Text(
     "Messages: {all} ({Processed} print, {Pending} wait, {Failed} fail).",
     "Message {all}개: 출력 {Processed}, 대기 {Pending}, 실패 {Failed}.",

@@ -9,7 +9,7 @@ from kopf_kit.plugin import refusals, survey
 from kopf_kit.plugin import why as common
 from kopf_kit.plugin.findings import FAILS, UNKNOWN, WAITS, WELL, Finding, complain, lines
 from kopf_kit.plugin.kubectl import Kubectl, KubectlError
-from kopf_kit.plugin.objects import age
+from kopf_kit.plugin.objects import NOT_SEEN, age
 from kopf_kit.plugin.text import Text, ago, paint
 from kubectl_message import knowledge
 from kubectl_message.messages import KIND, State, state
@@ -147,7 +147,7 @@ def _not_seen(kubectl: Kubectl, now: State) -> Finding:
         return Finding(WAITS, common.SOON)
     return Finding(
         WAITS,
-        common.NOT_SEEN,
+        NOT_SEEN,
         common.LOG.format(command="message"),
         runbook="MessageOperatorQueueStuck",
     )

@@ -10,11 +10,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from kopf_kit.plugin.subject import Right
 from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.world import ELECT, World
 from tests.faults.messages import foreign_pod
 from tests.support.control_plane import OPERATOR
-from tests.support.rights import REVIEWS, Right, bound_roles, granted, review, rights, told
+from tests.support.rights import REVIEWS, bound_roles, granted, review, rights, told
 
 pytestmark = pytest.mark.api
 

@@ -2,25 +2,14 @@
 
 import itertools
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
+from kopf_kit.plugin.subject import Right
 from tests.chart import helm
 
 Raw = dict[str, Any]
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
-
-
-class Right(NamedTuple):
-    """A verb on a resource, or only on one of its objects."""
-
-    group: str
-    resource: str
-    verb: str
-    name: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.verb} {self.resource}"
 
 
 def rights(rules: Iterable[Raw]) -> set[Right]:

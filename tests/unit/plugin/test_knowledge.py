@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kopf_kit.plugin import refusals, replicas, rights, subject
+from kopf_kit.plugin.subject import Right
 from kopf_kit.plugin.text import Text
 from kubectl_message import explain, knowledge
 from kubectl_message.knowledge.alerts import ALERTS, BY_NAME
@@ -16,7 +17,7 @@ from kubectl_message.knowledge.entry import HOME, Entry
 from kubectl_message.knowledge.events import BY_REASON, EVENTS
 from message_operator import messages
 from tests.chart import helm
-from tests.support.rights import Right, bound_roles, granted
+from tests.support.rights import bound_roles, granted
 
 CHECKOUT = Path(__file__).parents[3]
 RUNTIME = CHECKOUT / "packages" / "kopf-runtime" / "src" / "kopf_runtime"

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from kopf_kit.plugin.objects import NOT_SEEN
+from kopf_kit.plugin.status import DELETING
 from kubectl_message import status
 from kubectl_message.messages import state
 
@@ -45,7 +47,7 @@ def test_what_the_operator_said_of_an_older_message_counts_for_nothing() -> None
 
     assert not one.prints
     assert (one.phase, one.reason, one.edited) == ("", "", True)
-    assert status.why(one) == str(status.NOT_SEEN)
+    assert status.why(one) == str(NOT_SEEN)
 
 
 def test_a_message_without_a_status_is_waiting() -> None:
@@ -74,7 +76,7 @@ def test_the_sum_counts_each_message_once() -> None:
 
     assert lines[-1].startswith("Messages: 2 (2 print, 0 wait, 0 fail).")
     assert lines[1].startswith("default     b ")
-    assert lines[1].endswith(str(status.DELETING))
+    assert lines[1].endswith(str(DELETING))
 
 
 def test_messages_in_trouble_come_first() -> None:

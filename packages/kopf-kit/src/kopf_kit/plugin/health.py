@@ -1,4 +1,4 @@
-"""How the objects of a kind fare, for `doctor`."""
+"""The state of all objects of a kind, for `doctor`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kopf_kit.plugin.subject import Kind
 from kopf_kit.plugin.text import Text
 
 Object = dict[str, Any]
-#: Says how the objects of a kind fare, in all namespaces.
+#: Returns the state of all objects of a kind, in all namespaces.
 Judge = Callable[[Kind, list[Object]], Finding]
 
 #: Seconds within which a healthy operator has looked at an object.
@@ -20,7 +20,7 @@ PROMPT = 60.0
 
 
 def fare(kind: Kind, objects: list[Object]) -> Finding:
-    """Say how the objects of a kind fare, by their Ready conditions."""
+    """Return the state of all objects of a kind, by their Ready conditions."""
     states = [state(kind, one) for one in objects]
     tells = subject.current().tells
     waiting = [one for one in states if not one.ready and (age(one.since) or 0) > PROMPT]

@@ -7,8 +7,11 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from kopf_kit.plugin.subject import Kind
+from kopf_kit.plugin.text import Text
 
 Object = dict[str, Any]
+
+NOT_SEEN = Text("no operator has looked at it yet", "아직 오퍼레이터가 확인하지 않았습니다")
 
 
 class State(NamedTuple):

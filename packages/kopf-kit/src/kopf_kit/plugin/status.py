@@ -6,14 +6,13 @@ import json
 
 from kopf_kit.plugin import subject
 from kopf_kit.plugin.kubectl import Kubectl
-from kopf_kit.plugin.objects import State, age, state
+from kopf_kit.plugin.objects import NOT_SEEN, State, age, state
 from kopf_kit.plugin.text import Cell, Text, ago, escaped, paint, printable, table
 
 COLORS = {"True": "green", "False": "red"}
 
 NAMESPACE, NAME = Text("NAMESPACE", "네임스페이스"), Text("NAME", "이름")
 READY, SINCE, WHY = Text("READY", "준비"), Text("SINCE", "경과"), Text("WHY", "이유")
-NOT_SEEN = Text("no operator has looked at it yet", "아직 오퍼레이터가 확인하지 않았습니다")
 DELETING = Text("it is being deleted", "삭제되는 중입니다")
 NONE_HERE = Text(
     "There are no {many} in the namespace {here}; -A shows all namespaces.",

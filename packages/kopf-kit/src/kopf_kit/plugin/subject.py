@@ -55,7 +55,7 @@ class Subject(NamedTuple):
     kinds: tuple[Kind, ...]
     #: The rights that it needs in each namespace that it serves.
     rights: tuple[Right, ...]
-    #: Whether it tells in a `Ready` condition how each of its objects fares.
+    #: Whether each of its objects has a `Ready` condition.
     tells: bool
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 from kopf_kit.plugin import advice, checks, running, subject, survey
 from kopf_kit.plugin.findings import FAILS, UNKNOWN, WAITS, WELL, Finding, complain, lines
 from kopf_kit.plugin.kubectl import Kubectl, KubectlError
-from kopf_kit.plugin.objects import State, age, state
+from kopf_kit.plugin.objects import NOT_SEEN, State, age, state
 from kopf_kit.plugin.subject import Kind
 from kopf_kit.plugin.text import Text, ago, paint, shown
 
@@ -33,7 +33,6 @@ FINALIZERS = Text(
     "These finalizers hold it: {it}. Their owners take them off when they are done.",
     "다음 파이널라이저가 붙잡고 있습니다: {it}. 소유자가 정리를 마치면 제거합니다.",
 )
-NOT_SEEN = Text("no operator has looked at it yet", "아직 오퍼레이터가 확인하지 않았습니다")
 SOON = Text("the operator is about to look at it", "오퍼레이터가 곧 확인합니다")
 LOG = Text(
     "The operator runs and leads; its log says what it does. `kubectl {command} doctor` checks the "
