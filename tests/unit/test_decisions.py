@@ -12,6 +12,6 @@ def test_the_index_lists_each_decision_once_by_its_number_and_title() -> None:
 
     index = (DECISIONS / "README.md").read_text()
     listed = re.findall(r"^- \[(.+)\]\((\S+)\)$", index, re.MULTILINE)
-    numbers = [int(file[:4]) for file in written.values()]
+    numbers = [file[:4] for file in written.values()]
     assert sorted(listed) == sorted(written.items())
-    assert sorted(numbers) == list(range(1, len(numbers) + 1))
+    assert len(numbers) == len(set(numbers))

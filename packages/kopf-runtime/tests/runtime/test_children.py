@@ -72,7 +72,7 @@ async def test_a_child_is_made_with_its_owner_and_told_once(server: ApiServer) -
     owner = server.get(WIDGET, KEY) or {}
     (reference,) = child(server)["metadata"]["ownerReferences"]
 
-    # Nothing more: blockOwnerDeletion would take a right to the owner (decision 5).
+    # Nothing more: blockOwnerDeletion would require the right to finalize the owner.
     assert reference == {
         "apiVersion": WIDGET.api_version, "kind": WIDGET.kind, "name": "one",
         "uid": owner["metadata"]["uid"], "controller": True,

@@ -3,7 +3,7 @@
 They are the files of `kopf_kit.pack.shared`. A project has only these of its own:
 `templates/_operator.tpl`, the templates generated from its code (`kopf_kit.pack.declared`), and the
 values of its Pods: their images, and what `values.own.yaml` says.
-docs/decisions/0023-one-source-for-the-charts.md explains why.
+docs/decisions/0023-one-source-for-crd-rights-and-charts.md explains why.
 """
 
 from pathlib import Path

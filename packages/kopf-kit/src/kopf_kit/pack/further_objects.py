@@ -2,7 +2,8 @@
 
 OLM installs objects of some kinds as they are. The operator's own rights and its webhooks become
 parts of the ClusterServiceVersion, because OLM chooses the namespace, and the certificates.
-Nothing of the chart is left out of the bundle but what docs/decisions/0008 names.
+Nothing of the chart is left out of the bundle but what
+docs/decisions/0008-what-the-bundle-holds.md names.
 """
 
 from collections.abc import Iterator, Sequence

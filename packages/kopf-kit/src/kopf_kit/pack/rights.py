@@ -1,6 +1,6 @@
 """The RBAC rules of an operator, generated from what its code declares.
 
-docs/decisions/0018-the-declaration-is-the-one-source.md says why they are generated.
+docs/decisions/0023-one-source-for-crd-rights-and-charts.md says why they are generated.
 """
 
 from typing import Any

@@ -1,7 +1,8 @@
 """Settings: flags and their environment variables, which are checked before anything starts.
 
 An operator derives its own `Settings` and adds fields with `flag`. `manager` parses the command
-line, or only the environment if `kopf run` starts the operator.
+line, or only the environment if `kopf run` starts the operator. They are argparse's: with click, an
+error that names the variable, and a given environment, would take more code.
 """
 
 import argparse

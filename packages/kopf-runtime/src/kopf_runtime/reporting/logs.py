@@ -2,7 +2,8 @@
 
 `manager` sets up the logging, and `queue` calls `about` for each object. The API server's errors
 may quote what users wrote, so control characters are escaped and long lines are cut: no text can
-forge a log line or control a terminal.
+forge a log line or control a terminal. kopf's own text has no time zone, and its JSON has other
+names for the level, the time and the object.
 """
 
 import json

@@ -61,6 +61,7 @@ PATIENCE = 240.0
 #: Seconds for which a call that is cancelled may go on, to clean up after itself.
 ENDING = 2.0
 #: Attempts to change the finalizers of an object, or to record something, while others write to it.
+#: With one, each of their writes would have `finalize` called again.
 ATTEMPTS = 5
 
 
