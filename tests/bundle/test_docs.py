@@ -47,4 +47,3 @@ def test_the_guide_names_the_first_openshift_that_has_the_kubernetes_that_is_nee
 
     assert f"Kubernetes 1.{minor} (`minKubeVersion`)" in GUIDE
     assert f"OpenShift {first} is the first version with it" in GUIDE
-    assert f"from `v{first}` on" in GUIDE

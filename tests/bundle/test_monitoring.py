@@ -1,4 +1,4 @@
-"""What docs/olm.md has a user apply to monitor an operator of OLM's fits what OLM installs."""
+"""What docs/olm.md and docs/monitoring.md have a user of OLM apply fits what OLM installs."""
 
 import json
 import re
@@ -14,7 +14,8 @@ from kopf_kit.rig import paths
 from tests.chart.helm import Manifest, helm
 from tests.support.flags import parse
 
-GUIDE = (paths.CHECKOUT / "docs" / "olm.md").read_text()
+DOCS = paths.CHECKOUT / "docs"
+GUIDE, PAGE = (DOCS / "olm.md").read_text(), (DOCS / "monitoring.md").read_text()
 CSV = yaml.safe_load((BUNDLE / "manifests" / f"{NAME}.clusterserviceversion.yaml").read_text())
 (DEPLOYMENT,) = CSV["spec"]["install"]["spec"]["deployments"]
 POD: dict[str, Any] = DEPLOYMENT["spec"]["template"]
@@ -29,8 +30,8 @@ def one(kind: str, manifests: list[Manifest] = FILE) -> Manifest:
 
 
 def section(title: str) -> str:
-    """Return one section of the guide."""
-    return GUIDE.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    """Return one section of the two pages."""
+    return f"{GUIDE}\n{PAGE}".partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
 def by_the_guide(namespace: str, title: str = "Monitor") -> list[Manifest]:
@@ -139,7 +140,7 @@ def test_the_guide_s_way_on_openshift_is_that_of_the_chart_s_readme(tmp_path: Pa
         if found
     ]
 
-    (secret,) = re.findall(r"mount the\nSecret `([-\w]+)`", section(title))
+    (secret,) = re.findall(r"mount the\s+Secret `([-\w]+)`", section(title))
     annotations = one("Service", made)["metadata"]["annotations"]
     assert annotations["service.beta.openshift.io/serving-cert-secret-name"] == secret
     (endpoint,) = one("ServiceMonitor", made)["spec"]["endpoints"]
