@@ -123,7 +123,7 @@ def test_p1_the_user_s_own_sync_options_are_joined(theirs: str, expected: str) -
 
 
 def test_p1_what_is_not_to_be_kept_has_only_the_user_s_options() -> None:
-    # The guide's way to be asked before the kind is pruned.
+    # How a user is asked before the kind is pruned.
     annotations = {"helm.sh/resource-policy": "keep", OPTIONS: "Prune=confirm"}
 
     for manifest in of_the_kind(render({"crds": {"keep": False}})):
