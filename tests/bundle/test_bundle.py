@@ -108,11 +108,15 @@ def test_the_guide_s_settings_are_understood() -> None:
     guide = (paths.CHECKOUT / "docs" / "olm.md").read_text().partition("## Configure\n")[2]
     block = guide.partition("```yaml\n")[2].partition("```")[0]
     subscription = {v["name"]: v["value"] for v in yaml.safe_load(block)["spec"]["config"]["env"]}
+    text = guide.partition("the fields of the chart's")[2].partition(". If a value")[0]
+    field, *left_out = re.findall(r"`(\w+)`", text)
+    fields = yaml.safe_load((PROJECT.chart / "values.yaml").read_text())[field]
 
     template = started("", subscription).message_pod
 
     assert subscription.keys() <= environment("").keys()
     assert template.node_selector["pool"] == "small"
+    assert fields.keys() - left_out == set(PodTemplate.__struct_encode_fields__)
 
 
 def test_every_setting_can_be_set_by_a_subscription() -> None:
