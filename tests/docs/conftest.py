@@ -93,7 +93,7 @@ def _clean(kube: Kube) -> None:
             nobody = {"metadata": {"finalizers": None}}
             kube.patch("Message", where["name"], nobody, where["namespace"])
     release.clean(kube, ours=True)
-    kube.kubectl("delete", "crd", release.CRD, "--ignore-not-found")
+    kube.kubectl("delete", "crd", release.CRD, "notes.example.com", "--ignore-not-found")
     roles = [f"{release.CRD}-{role}" for role in ("view", "edit", "admin")]
     kube.kubectl("delete", "clusterrole", *roles, "--ignore-not-found")
     kube.kubectl("delete", "namespace", "message-operator", *_NAMESPACES, "--ignore-not-found")
