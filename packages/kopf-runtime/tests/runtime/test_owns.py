@@ -277,7 +277,7 @@ class Done(kr.Fields, frozen=True):
 
 
 async def test_a_job_that_its_time_to_live_removed_is_not_run_again() -> None:
-    """As docs/runtime.md shows."""
+    """As docs/runtime.md says."""
     one = Engine(WIDGET, Widget, lambda _: None)
     one.owns(JOB, update=kr.CREATE, on_surplus=kr.RETAIN)
 

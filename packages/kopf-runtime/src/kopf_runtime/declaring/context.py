@@ -82,7 +82,8 @@ class Context(Generic[S]):
     #: A field of a class that is at its default is left as it is; `{"name": None}` removes one.
     record: Callable[[Struct | dict[str, Any]], Awaitable[None]] = field(default_factory=unknown)
     #: Tells a step as an Event of the object: `context.event("MemberAdded", "Added member m-3.")`.
-    #: It does not wait, and an Event that cannot be posted is dropped.
+    #: It does not wait, and an Event that cannot be posted is dropped. An object may have 25 at
+    #: once, and one more every five minutes.
     event: Tell = field(default_factory=unknown)
     #: What is done to the object: `create`, `update` or `delete`.
     operation: str = field(default_factory=unknown)

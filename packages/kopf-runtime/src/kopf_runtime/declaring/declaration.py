@@ -68,7 +68,8 @@ class Column:
     """A column of the table that `kubectl get` prints; it has the type of its field."""
 
     name: str
-    #: The field, such as `.spec.size`.
+    #: The field, such as `.spec.size`; a list is printed as JSON. A condition has a path such as
+    #: `.status.conditions[?(@.type=="Sealed")].status`.
     path: str
     description: str = ""
     #: Whether only `kubectl get --output=wide` shows it.

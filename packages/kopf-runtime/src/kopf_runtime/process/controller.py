@@ -89,13 +89,19 @@ class Controller:
         neither a type nor one of them is given, a child is ready as its own status says
         (`reporting.readiness`).
 
-        A child is created or changed only once the children of the kinds `after` are ready. With
-        `optional`, it is left out while the API server does not know the kind. `kr.RETAIN` keeps it
-        when it is no longer wanted (`on_surplus`) or when its owner is deleted (`on_delete`, also a
-        function that returns this for an object); then the next owner of that name adopts it. If it
-        cannot be changed in place as wanted,
-        `on_immutable` has it deleted and made again: with `kr.RECREATE`, or with `kr.ORPHAN`, which
-        keeps its own children. Raise `TypeError` or `ValueError` if this cannot be meant.
+        A child is created or changed only once the children of the kinds `after` are up to date and
+        ready; the reason is `Waiting` until then. With `optional`, it is left out while the API
+        server does not know the kind; a kind that was there counts as unknown once the server has
+        said so for 15 seconds.
+
+        `kr.RETAIN` keeps a child when it is no longer wanted (`on_surplus`) or when its owner is
+        deleted (`on_delete`, also a function that returns this for an object). A child with
+        `on_delete` has no owner reference: its annotation `KIND-name` names the owner, and the next
+        owner of that name adopts it; for any other it is a `Conflict`. If a child cannot be changed
+        in place, but the API server would accept the manifest as a new object (which a dry run
+        asks), `on_immutable` has it deleted and made again: with `kr.RECREATE`, or with
+        `kr.ORPHAN`, which keeps its own children. Raise `TypeError` or `ValueError` if this cannot
+        be meant.
         """
         self._check(kind, self.owned)
         if not isinstance(update, Update):
@@ -133,7 +139,9 @@ class Controller:
         They are created from the `spec.template` of a child, as the Pods of a Deployment are. With
         `to`, any objects of the kind are watched: when one changes, the objects are reconciled
         whose names `to` returns for it (a name is one in its namespace). Then a change is one of
-        what `project` returns, or any without it. Raise `TypeError` or `ValueError` as `owns` does.
+        what `project` returns, or any without it. An object that does not fit the type, or for
+        which `to` raises, is logged and counted as unreadable. Raise `TypeError` or `ValueError` as
+        `owns` does.
         """
         self._check(kind, self.watched if to is None else self.mapped)
         if not callable(one := to or project):
@@ -156,8 +164,10 @@ class Controller:
         that all of them have. `project` returns the part of one that the context has, never None.
         A change of it plans the children again. With `every`, no object is listed or watched: those
         that are named are asked for each `every` seconds. An object may name or select those of its
-        own namespace only, unless `across_namespaces` is true. Raise `TypeError` or `ValueError` as
-        `owns` does.
+        own namespace only, unless `across_namespaces` is true; a cluster-scoped one may name those
+        of any namespace that is served. It may name or select at most 100. One that does not fit
+        the type, or for which `project` raises, is a `ReferenceUnreadable`. Raise `TypeError` or
+        `ValueError` as `owns` does.
         """
         self._check(kind, self.read)
         if (keys is None) == (labels is None):
@@ -305,8 +315,8 @@ class Controller:
     ) -> None:  # fmt: skip
         """Declare a metric that has a value for each object, by its namespace and name.
 
-        `value` is called at each scrape; a None leaves the object out. Raise `ValueError` if the
-        name is not valid or already used.
+        `value` is called at each scrape; a None leaves the object out. A series ends with its
+        object. Raise `ValueError` if the name is not valid or already used.
         """
         if not re.fullmatch("[a-z][a-z0-9_]*", name):
             raise ValueError(f"{name!r} cannot name a metric: use a-z, 0-9 and _, first a letter")
@@ -331,8 +341,9 @@ class Controller:
         spec, labels or annotations change, after a restart, each `every` seconds (or as many as a
         function of the object and the context returns), and soon after a child or a grandchild of
         a kind in `on` has changed, at most once a second. If it raises, or takes longer than
-        `timeout` seconds, it is retried; `RetryError(…, after=…)` says when. It may be called twice
-        for the same state, so it must check before it creates anything.
+        `timeout` seconds (240 at most), it is retried; `RetryError(…, after=…)` says when, and no
+        edit shortens that. It may be called twice for the same state, so it must check before it
+        creates anything. Calls that hang for up to 16 objects of a namespace delay no other object.
         """
 
         def register(function: F) -> F:
@@ -346,9 +357,11 @@ class Controller:
     ) -> Callable[[F], F]:
         """Register the coroutine that looks at what the children provide, such as by HTTP.
 
-        It is called as `sync` is, but after the children are in place, ready or not. Its result is
-        `checked` in the context of `desired` and `status`; if it changes, the children are planned
-        again.
+        It is called as `sync` is, but after the children are in place, ready or not, even while one
+        waits or is refused. Its result is `checked` in the context of `desired` and `status`; if it
+        changes, the children are planned again. After a restart or a change of the leader, an
+        object with children is checked first: until `check` returns, missing children are created,
+        and what exists is changed or deleted only after an edit of the object.
         """
 
         def register(function: F) -> F:
@@ -363,7 +376,9 @@ class Controller:
         """Register the function that returns what the contexts' session is made with.
 
         It gets the settings, and returns arguments of `aiohttp.ClientSession` that replace those of
-        the runtime, such as `trust_env` or `connector`. It is called once, in the event loop.
+        the runtime, such as `trust_env` (it honors `HTTPS_PROXY`) or `connector` (it keeps idle
+        connections for 15 seconds). It is called once, in the event loop. Pass a TLS context with
+        each request, as `ssl=`, and always the same one, or no connection is used again.
         """
         self._session = self._take("session", _plain(function))
         return function
@@ -376,7 +391,9 @@ class Controller:
         """Register the coroutine that removes external resources before an object is deleted.
 
         It has the arguments of `sync`, and is retried until it succeeds. Until then a finalizer
-        keeps the object; it is set before `sync` is called and before any child is created.
+        keeps the object; it is set before `sync` is called and before any child is created. A kind
+        of children counts as empty once the API server has said for 15 seconds that it does not
+        know it. What the object names or selects can be read only if all of it can.
         """
 
         def register(function: F) -> F:

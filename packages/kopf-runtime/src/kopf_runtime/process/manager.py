@@ -124,8 +124,9 @@ class Manager(Generic[S]):
     def task(self, function: T) -> T:
         """Register a coroutine function that runs while this replica leads.
 
-        Its arguments are the client and the settings. If it fails, it is called again after a
-        growing pause; if it returns, it is called again when this replica leads the next time.
+        Its arguments are the client and the settings. It is cancelled when this replica leads no
+        more. If it fails, it is called again after a pause that grows to half a minute; if it
+        returns, it is called again when this replica leads the next time.
         """
         _refuse_plain(function)
         self._tasks.append(function)
