@@ -1,4 +1,4 @@
-"""A plain kopf operator passes what it can, and fails what docs/testing.md says that it fails."""
+"""A plain kopf operator passes what it can, and fails for the reasons that docs/testing.md has."""
 
 import re
 import runpy
@@ -16,15 +16,14 @@ NOTES = runpy.run_path(str(_TESTS / "test_operator.py"))
 SUBJECTS = NOTES["SUBJECTS"]
 
 
-@pytest.mark.parametrize("page", ["testing.md", "testing.ko.md"])
-def test_the_table_has_each_test_that_the_plain_operator_fails(page: str) -> None:
-    rows = re.findall(
-        r"^\| `(test_\S+)` \| (.+) \|$", (paths.CHECKOUT / "docs" / page).read_text(), re.MULTILINE
-    )
+def test_the_page_has_the_reasons_that_most_of_the_failing_tests_share() -> None:
+    page = " ".join((paths.CHECKOUT / "docs" / "testing.md").read_text().lower().split())
+    reasons = [NOTES[name] for name in ("_ONE", "_TWICE", "_LOST", "_SILENT")]
 
-    assert [name for name, _ in rows] == list(NOTES["Notes"].fails)
-    if page == "testing.md":
-        assert dict(rows) == NOTES["Notes"].fails
+    failing = NOTES["Notes"].fails.values()
+
+    assert [reason for reason in reasons if reason.lower() not in page] == []
+    assert sum(any(reason in why for reason in reasons) for why in failing) > len(failing) / 2
 
 
 @pytest.mark.parametrize("page", ["README.md", "README.ko.md"])
