@@ -1,7 +1,9 @@
 """Traces by OpenTelemetry: a span for each reconcile, each call of an author's, and each request.
 
 `manager` calls `set_up`, which imports OpenTelemetry (the extra `otel`) only if the environment
-asks for traces, or the program has set a tracer provider. Otherwise nothing here does anything.
+asks for traces, or the program has set a tracer provider. Otherwise nothing here does anything. The
+exporter is OTLP over HTTP, or what `OTEL_TRACES_EXPORTER` names (`console`, `none`). A process that
+ends releases its Lease first, and may then try for 30 seconds to send the last spans.
 """
 
 import contextlib

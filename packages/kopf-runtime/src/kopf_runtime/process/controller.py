@@ -268,8 +268,9 @@ class Controller:
         or takes longer than `timeout` seconds, or no replica answers, the write is refused, or let
         through with `failure_policy="ignore"`. It is asked only if each expression in CEL of
         `match`, by its name, is true, and in namespaces with these labels; it is not asked for
-        what the control plane does. Raise `TypeError` or `ValueError` as
-        `owns` does.
+        what the control plane does. On a standby, the session sends only GET requests; what the
+        object names is not read. A `timeout` is at most 25 seconds. Raise `TypeError` or
+        `ValueError` as `owns` does.
         """
         return self._asked(False, on, failure_policy, match, namespaces, timeout)
 
