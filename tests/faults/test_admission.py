@@ -324,6 +324,7 @@ async def test_three_rotations_refuse_nothing_whoever_is_killed(
     assert refused == []
 
 
+@pytest.mark.long
 async def test_who_is_killed_between_two_steps_is_continued_by_another(
     here: World, service: Balancer
 ) -> None:

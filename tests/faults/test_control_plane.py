@@ -34,6 +34,7 @@ async def test_the_api_server_is_restarted(own_world: World) -> None:
     assert len(here.operator.exits) <= 1
 
 
+@pytest.mark.long
 async def test_etcd_is_restarted(own_world: World) -> None:
     here, plane = own_world, own_world.cluster.plane
     await here.start()
@@ -59,7 +60,8 @@ async def _has_etcd(here: World) -> bool:
     return True
 
 
-@pytest.mark.parametrize("subject", [MESSAGE, pytest.param(STORE, marks=pytest.mark.long)], ids=str)
+@pytest.mark.long
+@pytest.mark.parametrize("subject", [MESSAGE, STORE], ids=str)
 async def test_etcd_is_restored_from_a_backup(own_world: World) -> None:
     """Versions go backwards: the operator must not be deaf until they have caught up."""
     here, plane = own_world, own_world.cluster.plane

@@ -14,7 +14,6 @@ from kopf_kit.testing.kubectl import kubectl
 from tests.chart.helm import (
     CHART,
     CRDS_CHART,
-    HELM_3_IN_TIME,
     NAMESPACE,
     HelmError,
     Manifest,
@@ -124,7 +123,8 @@ def uid(plane: ControlPlane) -> str:
     return kubectl(plane, "get", "message/hello", "--output=jsonpath={.metadata.uid}")
 
 
-@pytest.mark.parametrize("program", HELM_3_IN_TIME)
+@pytest.mark.long
+@pytest.mark.parametrize("program", ["helm3", "helm4"])
 def test_the_kind_moves_to_a_release_of_its_own_and_back(kind: Release, operator: Release) -> None:
     # Not to be kept: what goes with the operator's release, every Message goes with.
     operator.install("--set=crds.keep=false")

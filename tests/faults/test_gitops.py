@@ -95,6 +95,7 @@ def test_so_does_what_the_chart_of_the_kind_alone_renders(empty: ControlPlane) -
     expect_no_difference(empty, render(values, chart=CRDS_CHART, release="kind"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", ["install.yaml", "monitoring.yaml"])
 def test_so_does_what_is_made_for_those_without_helm(empty: ControlPlane, file: str) -> None:
     objects = list(yaml.safe_load_all((manifests.DEPLOY / file).read_text()))

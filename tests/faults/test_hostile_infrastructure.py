@@ -19,6 +19,7 @@ from tests.support import control_plane
 from tests.support.control_plane import OPERATOR
 
 
+@pytest.mark.long
 async def test_m4_a_token_that_stays_refused_makes_no_hot_loop(here: World) -> None:
     await here.start()
     await here.create("하나")
@@ -128,6 +129,7 @@ async def _has(here: World, version: str) -> bool:
     return True
 
 
+@pytest.mark.long
 async def test_a_server_that_sheds_load_is_neither_pressed_nor_given_up(here: World) -> None:
     await here.start()
     turn = 0
@@ -235,6 +237,7 @@ async def test_a_login_page_in_place_of_the_api_server_is_no_news(here: World) -
     assert here.operator.exits == []
 
 
+@pytest.mark.long
 async def test_a_process_that_stutters_finishes_its_work(here: World) -> None:
     """As under a tight CPU limit: it stands still again and again, in the middle of anything."""
     await here.start()

@@ -30,6 +30,7 @@ async def test_m1_what_somebody_edits_is_healed(here: World) -> None:
     assert await uid_of_pod(here) != before
 
 
+@pytest.mark.long
 async def test_l10_a_resize_is_healed_and_added_tolerations_are_left(here: World) -> None:
     await here.start()
     await here.create("하나")
@@ -113,6 +114,7 @@ async def test_a_pod_altered_while_no_operator_ran_is_healed_though_messages_com
     await here.converges({"hello": "하나"})
 
 
+@pytest.mark.long
 async def test_an_edit_does_not_wait_for_a_count_that_a_hand_wrote_into_the_pod(
     here: World,
 ) -> None:

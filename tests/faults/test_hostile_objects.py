@@ -4,6 +4,8 @@ import asyncio
 import itertools
 import json
 
+import pytest
+
 from kopf_kit.testing.cluster import Raw, RefusedError
 from kopf_kit.testing.world import World
 from tests.faults.asking import why
@@ -240,6 +242,7 @@ async def test_l5_a_long_text_does_not_widen_the_table(here: World) -> None:
     assert max(map(len, cells)) <= 64
 
 
+@pytest.mark.long
 async def test_m3_large_texts_cost_no_memory(here: World) -> None:
     await here.start()
     await here.create("작다", "small")
@@ -282,6 +285,7 @@ async def test_l8_without_its_status_subresource_the_pod_still_comes_back(
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.long
 async def test_neighbours_of_the_largest_size_cost_no_memory(here: World) -> None:
     """Pods that look like ours, and Messages, with all the annotations that are allowed."""
     await here.start("--resync-period=1")

@@ -156,7 +156,8 @@ async def test_who_fights_over_the_status_is_not_outwritten(here: World) -> None
     assert len(here.relevant()) - before <= 30
 
 
-@pytest.mark.parametrize("count", [16, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("count", [16, 100])
 async def test_namespaces_that_come_and_go_leave_nothing(own_world: World, count: int) -> None:
     """Half of them are deleted at once, and half once their Messages have Pods."""
     here, port, names = own_world, free_port(), list[str]()

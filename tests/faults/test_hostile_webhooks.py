@@ -3,6 +3,8 @@
 import asyncio
 import random
 
+import pytest
+
 from kopf_kit.testing.cluster import Raw
 from kopf_kit.testing.kubelet import Trouble
 from kopf_kit.testing.webhook import admits, registered, webhook
@@ -173,6 +175,7 @@ async def test_l3_the_container_that_admission_added_is_named(here: World) -> No
     assert "mesh-init" in said.part("Details")
 
 
+@pytest.mark.long
 async def test_l4_the_finalizer_that_holds_a_pod_is_named(here: World) -> None:
     async def finalizes(_: Raw) -> list[Raw]:
         return [{"op": "add", "path": "/metadata/finalizers", "value": ["example.com/hold"]}]

@@ -119,6 +119,7 @@ async def older(here: World, flags: Any) -> AsyncIterator[tuple[str, ...]]:
     await store(here, ALPHA.version)
 
 
+@pytest.mark.long
 async def test_a_standby_goes_on_when_the_leader_is_killed_in_the_middle(
     here: World, older: tuple[str, ...]
 ) -> None:

@@ -70,6 +70,7 @@ async def test_it_is_not_ready_before_its_caches_are_filled(here: World) -> None
     )
 
 
+@pytest.mark.long
 async def test_a_stuck_loop_does_not_answer(here: World) -> None:
     operator = await here.start()
 

@@ -114,6 +114,7 @@ def before(tmp_path: Path) -> Path:
     return chart
 
 
+@pytest.mark.long
 async def test_what_is_stored_is_read_during_upgrade_and_rollback(
     release: Release, before: Path
 ) -> None:

@@ -276,6 +276,7 @@ async def add_node(here: World, name: str, system: str, *taints: Raw) -> None:
     await here.cluster.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": list(taints)}})
 
 
+@pytest.mark.long
 async def test_pods_are_placed_on_linux_nodes_whose_taints_they_tolerate(own_world: World) -> None:
     here = own_world
     here.kubelet.places = False

@@ -346,6 +346,15 @@ MODES: dict[str, Raw] = {
 }  # fmt: skip
 MODES["chosen-once"] = {**MODES["chosen"], "update": kr.CREATE}
 COLUMNS = ("apply", "recreate", "create", "retain")
+#: What may cost data is tried in each mode before a change lands; the rest where `apply` is.
+IN_TIME = (orphaned, restored, behind)
+CASES = [
+    pytest.param(
+        situation, mode, id=f"{situation.__name__}-{mode}",
+        marks=() if mode == "apply" or situation in IN_TIME else pytest.mark.long,
+    )
+    for situation in TABLE for mode in COLUMNS
+]  # fmt: skip
 each_mode = pytest.mark.parametrize("mode", COLUMNS)
 
 
@@ -367,8 +376,7 @@ async def case(cluster: Cluster, mode: str) -> Case:
     return one
 
 
-@each_mode
-@pytest.mark.parametrize("situation", TABLE, ids=lambda harm: harm.__name__)
+@pytest.mark.parametrize(("situation", "mode"), CASES)
 async def test_what_happens_to_children(
     case: Case, situation: Callable[[Case], Awaitable[None]], mode: str
 ) -> None:

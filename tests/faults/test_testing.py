@@ -27,6 +27,7 @@ def run(folder: Path, text: str, *options: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_the_examples_of_the_page_pass_in_a_folder_without_a_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +73,7 @@ def test_the_suite_says_that_it_has_no_subjects(tmp_path: Path) -> None:
     assert "has no SUBJECTS" in said
 
 
+@pytest.mark.long
 def test_the_table_of_what_is_survived_names_the_rest(tmp_path: Path) -> None:
     text = """
 class Subject:

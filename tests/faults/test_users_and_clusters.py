@@ -125,6 +125,7 @@ async def test_a_foreign_pod_is_left_alone_until_it_goes(here: World) -> None:
     await here.converges({"hello": "하나"})
 
 
+@pytest.mark.long
 async def test_a_lost_node_is_told_and_the_pod_replaced_once_it_is_gone(here: World) -> None:
     await here.start()
     await here.create("하나")

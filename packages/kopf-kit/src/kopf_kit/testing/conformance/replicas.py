@@ -211,6 +211,7 @@ async def test_the_leader_is_cut_off_and_stops_before_the_other_begins(here: Wor
     assert all(write.at < began for write in writes_of(here, here.proxies[0], 0))
 
 
+@pytest.mark.long  # the Lease is outlasted twice
 async def test_the_clocks_are_moved_by_an_hour(here: World) -> None:
     """Both at once, apart from each other, and then the other way round."""
     duration = 4 * DURATION  # on a slow machine, too, the leader is to renew it in time
